@@ -1,0 +1,64 @@
+# One word per habit. `just` alone says what CI would say about the fast tier.
+
+set positional-arguments
+
+python := ".venv/bin/python"
+
+default: check test
+
+# Everything a new developer needs, once: one command from a clean clone.
+setup:
+    uv venv --quiet --allow-existing
+    uv pip install --quiet --require-hashes -r requirements.lock
+    uv pip install --quiet --no-deps -e .
+    .venv/bin/prek install
+
+# The fast tier: no Docker, no network, no key. Must stay under 60 s.
+test *args:
+    {{python}} -m pytest -q -m "not slow" "$@"
+
+# Both tiers: crash drills, other processes and real agents too.
+test-all *args:
+    {{python}} -m pytest -q "$@"
+
+# Format, lint, layers and types: everything that judges without running.
+check:
+    .venv/bin/ruff format --check
+    .venv/bin/ruff check
+    .venv/bin/lint-imports
+    .venv/bin/mypy
+    .venv/bin/pyright
+
+# What a machine can put right.
+fix:
+    .venv/bin/ruff format
+    .venv/bin/ruff check --fix
+
+# Run one claim again: `just prove flat-cost --quick`.
+prove name *args:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    shift
+    exec {{python}} -m "proofs.{{replace(name, '-', '_')}}" "$@"
+
+# What must survive: the slow tests and the durability proof at full length.
+drill *args:
+    {{python}} -m pytest -q -m slow "$@"
+    {{python}} -m proofs.durability
+
+# Every Python block of every Markdown file, run.
+docs *args:
+    {{python}} -m pytest -q *.md docs "$@"
+
+# The figures: ratios to bare PostgreSQL in the same run.
+bench *args:
+    {{python}} -m proofs.flat_cost "$@"
+
+# Choose versions anew; the lock that is committed names no host.
+lock:
+    uv lock
+    uv export --quiet --all-groups --all-extras --no-emit-project --no-header --format requirements-txt --output-file requirements.lock
+
+# What the next release would say.
+news:
+    .venv/bin/towncrier build --draft --version next

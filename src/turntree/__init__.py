@@ -1,0 +1,115 @@
+"""Git for agent work: every turn an AI agent takes becomes a permanent, verifiable address.
+
+This module is the public API and holds no code of its own but the lazy look-up below, which
+keeps ``turntree --version`` from loading a database driver. Whatever is not named in
+``__all__`` may change in any release.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turntree.boot import Settings
+    from turntree.boot import open_tree as open  # noqa: A004
+    from turntree.domain.compaction import Compaction
+    from turntree.domain.errors import (
+        Ambiguous,
+        BadRevision,
+        Conflict,
+        NotCanonical,
+        NotFound,
+        Refused,
+        TurntreeError,
+        Unreachable,
+    )
+    from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
+    from turntree.domain.message import (
+        Message,
+        Opaque,
+        Reasoning,
+        Text,
+        ToolResult,
+        ToolUse,
+        assistant,
+        tool,
+        user,
+    )
+    from turntree.domain.principal import Principal
+    from turntree.domain.session import Origin, Session, SessionMove, Spawn
+    from turntree.domain.thread import Comparison, Placed
+    from turntree.domain.turn import Turn
+    from turntree.domain.usage import ModelCall, Usage
+    from turntree.runtime.recorder import Recorder
+    from turntree.runtime.tree import Tree
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "boot": ("Settings",),
+    "domain.compaction": ("Compaction",),
+    "domain.errors": (
+        "Ambiguous", "BadRevision", "Conflict", "NotCanonical", "NotFound", "Refused",
+        "TurntreeError", "Unreachable",
+    ),
+    "domain.ids": ("Digest", "Instant", "Label", "SessionId", "TurnId"),
+    "domain.message": (
+        "Message", "Opaque", "Reasoning", "Text", "ToolResult", "ToolUse",
+        "assistant", "tool", "user",
+    ),
+    "domain.principal": ("Principal",),
+    "domain.session": ("Origin", "Session", "SessionMove", "Spawn"),
+    "domain.thread": ("Comparison", "Placed"),
+    "domain.turn": ("Turn",),
+    "domain.usage": ("ModelCall", "Usage"),
+    "runtime.recorder": ("Recorder",),
+    "runtime.tree": ("Tree",),
+}  # fmt: skip
+
+__all__ = [
+    "Ambiguous",
+    "BadRevision",
+    "Compaction",
+    "Comparison",
+    "Conflict",
+    "Digest",
+    "Instant",
+    "Label",
+    "Message",
+    "ModelCall",
+    "NotCanonical",
+    "NotFound",
+    "Opaque",
+    "Origin",
+    "Placed",
+    "Principal",
+    "Reasoning",
+    "Recorder",
+    "Refused",
+    "Session",
+    "SessionId",
+    "SessionMove",
+    "Settings",
+    "Spawn",
+    "Text",
+    "ToolResult",
+    "ToolUse",
+    "Tree",
+    "Turn",
+    "TurnId",
+    "TurntreeError",
+    "Unreachable",
+    "Usage",
+    "assistant",
+    "open",
+    "tool",
+    "user",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "open":
+        return import_module("turntree.boot").open_tree
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"turntree.{home}"), name)
+    raise AttributeError(f"turntree has no {name!r}")

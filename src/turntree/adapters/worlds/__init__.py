@@ -1,0 +1,1 @@
+"""Where the time, new ids and chance come from."""

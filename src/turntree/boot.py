@@ -1,0 +1,116 @@
+"""Settings become adapters become a tree: the only wiring.
+
+With ``cli/`` the only reader of the environment, so that a test can open a tree beside another
+without either noticing.
+"""
+
+import getpass
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+
+from turntree.adapters.worlds.system import SystemWorld
+from turntree.domain.principal import Principal
+from turntree.ports.world import World
+from turntree.runtime.tree import Tree, assemble
+from turntree.store.database import Database, ensure_database, open_database, prepare_database
+from turntree.store.embedded import EmbeddedServer, default_home
+from turntree.store.feed import PostgresFeed
+from turntree.store.ledger import PostgresLedger, PostgresMarks
+from turntree.store.sessions import PostgresReflog, PostgresSessions
+from turntree.store.threads import PostgresIndex, PostgresThreads
+
+DATABASE_NAME = "turntree"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the ledger lives and who is working with it."""
+
+    home: Path
+    """Where the embedded server keeps its files."""
+    database_url: str | None = None
+    """Any PostgreSQL from 15 on; None starts the embedded one."""
+    workspace: str = "default"
+    user: str = "me"
+    session: str | None = None
+    """What ``HEAD`` stands for."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
+        """Return the settings that ``TURNTREE_*`` variables ask for."""
+        env = os.environ if environment is None else environment
+        home = env.get("TURNTREE_HOME")
+        return cls(
+            home=Path(home).expanduser() if home else default_home(),
+            database_url=env.get("TURNTREE_DATABASE_URL") or None,
+            workspace=env.get("TURNTREE_WORKSPACE") or "default",
+            user=env.get("TURNTREE_USER") or _login(),
+            session=env.get("TURNTREE_SESSION") or None,
+        )
+
+
+@asynccontextmanager
+async def open_tree(
+    settings: Settings | None = None,
+    *,
+    world: World | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> AsyncGenerator[Tree, None]:
+    """Open the ledger, starting the embedded server if no other database is named.
+
+    The embedded server keeps running afterwards, so that the next process starts at once;
+    ``turntree down`` stops it.
+
+    Raises:
+        Unreachable: The database does not answer.
+    """
+    chosen = settings or Settings.from_environment()
+    here = world or SystemWorld()
+    async with connect(chosen, here, report=report) as database:
+        yield tree_on(database, chosen, here)
+
+
+@asynccontextmanager
+async def connect(
+    settings: Settings, world: World, *, report: Callable[[str], None] = lambda _: None
+) -> AsyncGenerator[Database, None]:
+    """Open the database the settings name, brought up to date."""
+    conninfo = settings.database_url or await embedded_conninfo(settings, report)
+    workspace = await prepare_database(conninfo, settings.workspace, world.new_id())
+    async with open_database(conninfo, workspace) as database:
+        yield database
+
+
+def tree_on(database: Database, settings: Settings, world: World) -> Tree:
+    """Return the tree that lives in a database."""
+    return assemble(
+        ledger=PostgresLedger(database),
+        marks=PostgresMarks(database),
+        sessions=PostgresSessions(database),
+        reflog=PostgresReflog(database),
+        threads=PostgresThreads(database),
+        index=PostgresIndex(database),
+        feed=PostgresFeed(database),
+        world=world,
+        by=Principal("human", settings.user),
+        current=settings.session,
+    )
+
+
+async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:
+    """Start the embedded server if it is not running and return how to reach our database."""
+    server = EmbeddedServer(settings.home)
+    conninfo = await anyio.to_thread.run_sync(server.ensure_running, report)
+    return await ensure_database(conninfo, DATABASE_NAME)
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "me"  # A container's uid without an account.

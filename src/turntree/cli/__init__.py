@@ -1,0 +1,1 @@
+"""The command line: reads the environment, calls the door, prints."""

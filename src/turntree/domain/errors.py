@@ -1,0 +1,45 @@
+"""Every error a caller may meet, and nothing else.
+
+* TurntreeError
+  x NotFound          the address names nothing
+    + Ambiguous       the address names more than one thing
+  x Conflict          somebody else moved first; read again and retry
+  x Refused           the change would break a rule of the ledger
+  x BadRevision       the text is not a revision
+  x NotCanonical      the value cannot be hashed the same way everywhere
+  x Unreachable       the database cannot be reached
+
+Whether to try again is the type: only ``Conflict`` and ``Unreachable`` are worth it.
+"""
+
+
+class TurntreeError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class NotFound(TurntreeError):
+    """The address names nothing."""
+
+
+class Ambiguous(NotFound):
+    """The address names more than one thing."""
+
+
+class Conflict(TurntreeError):
+    """The session moved since it was read, or the place is already taken."""
+
+
+class Refused(TurntreeError):
+    """The change would break a rule of the ledger."""
+
+
+class BadRevision(TurntreeError, ValueError):
+    """The text is not a revision."""
+
+
+class NotCanonical(TurntreeError, ValueError):
+    """The value cannot be hashed the same way everywhere."""
+
+
+class Unreachable(TurntreeError):
+    """The database cannot be reached."""

@@ -1,0 +1,187 @@
+"""The run: one attempt at a turn, as a state machine without I/O.
+
+A run is never stored; its facts are. ``Run.replay`` folds them back together and ``next_step``
+says what remains to be done, so that a run continues where its last recorded fact left it, on
+any machine, after any crash, with newer code.
+
+    run_started ─> model_request ─> model_response ─┬─> tool_call ─> tool_result ─┐
+         ^               ^                          │                             │
+         │               └──────────────────────────┼─────────────────────────────┘
+         │                                          └─> run_finished
+    run_parked / run_unparked and interruption may come in between.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from turntree.domain import usage
+from turntree.domain.errors import Refused
+from turntree.domain.event import Event
+from turntree.domain.ids import RunId
+from turntree.domain.message import Lifted, Message, ToolUse
+from turntree.domain.turn import Outcome, interrupt_calls
+from turntree.domain.usage import ModelCall
+
+InterruptionReason = Literal[
+    "crash", "shutdown", "context_reset", "approval_denied", "timeout", "canceled", "system_restart"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An event of a run, with what was said if something was.
+
+    The event holds digests; the words stand beside it until sealing moves them into the turn.
+    """
+
+    event: Event
+    message: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Send the thread, the query and the reply so far to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """Carry these calls out; each is recorded as an intent before it is begun."""
+
+    uses: tuple[ToolUse | Lifted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettleCalls:
+    """These calls were begun and have no result: whoever carried them out is gone."""
+
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until somebody unparks the run."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Nothing is left to do: seal the turn with this reply and outcome."""
+
+    outcome: Outcome
+    reply: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The turn is sealed."""
+
+
+Step = AskModel | CallTools | SettleCalls | Wait | Seal | Done
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the facts so far amount to."""
+
+    id: RunId
+    seq: int
+    """How many facts there are; the place of the next one."""
+    query: tuple[Message, ...] = ()
+    reply: tuple[Message, ...] = ()
+    begun: frozenset[str] = frozenset()
+    """Calls that were recorded as begun."""
+    answered: frozenset[str] = frozenset()
+    calls: tuple[ModelCall, ...] = ()
+    parked: str | None = None
+    interrupted: InterruptionReason | None = None
+    finished: bool = False
+
+    @classmethod
+    def replay(cls, id: RunId, facts: Iterable[Fact]) -> "Run":
+        """Return the run that the facts, in order, amount to.
+
+        Raises:
+            Refused: The facts are not those of a run.
+        """
+        run = cls(id, 0)
+        for fact in facts:
+            run = run.apply(fact)
+        return run
+
+    def apply(self, fact: Fact) -> "Run":
+        """Return the run after one more fact.
+
+        Raises:
+            Refused: The fact cannot follow.
+        """
+        self._check(fact.event)
+        run = replace(self, seq=self.seq + 1)
+        said = () if fact.message is None else (fact.message,)
+        data: dict[str, Any] = dict(fact.event.data)
+        match fact.event.kind:
+            case "run_started":
+                return replace(run, query=said)
+            case "history_append":
+                return replace(run, query=(*run.query, *said))
+            case "model_response":
+                return replace(
+                    run,
+                    reply=(*run.reply, *said),
+                    calls=(*run.calls, usage.from_json(data["call"]))
+                    if "call" in data
+                    else run.calls,
+                )
+            case "tool_call":
+                return replace(run, begun=run.begun | {data["call_id"]})
+            case "tool_result":
+                return replace(
+                    run, reply=(*run.reply, *said), answered=run.answered | {data["call_id"]}
+                )
+            case "run_parked":
+                return replace(run, parked=data["reason"])
+            case "run_unparked":
+                return replace(run, parked=None)
+            case "interruption":
+                return replace(run, interrupted=data["reason"], parked=None)
+            case "run_finished":
+                return replace(run, finished=True)
+            case _:
+                # Foreign kinds and provenance stand in the journal and change nothing here.
+                return run
+
+    def _check(self, event: Event) -> None:
+        if event.stream != self.id or event.seq != self.seq:
+            raise Refused(
+                f"fact {event.seq} of {event.stream} cannot be fact {self.seq} of {self.id}"
+            )
+        if (event.kind == "run_started") != (self.seq == 0):
+            raise Refused("a run starts once, with its first fact")
+        if self.finished and event.kind in ("model_response", "tool_result", "run_finished"):
+            raise Refused(f"the run is finished; {event.kind} comes too late")
+
+    def next_step(self) -> Step:
+        """Say what to do next; the same facts always give the same step."""
+        if self.finished:
+            return Done()
+        if self.interrupted is not None:
+            outcome: Outcome = "canceled" if self.interrupted == "canceled" else "interrupted"
+            return Seal(outcome, interrupt_calls(self.reply, self.interrupted))
+        if self.parked is not None:
+            return Wait(self.parked)
+        if lost := tuple(sorted(self.begun - self.answered)):
+            return SettleCalls(lost)
+        if waiting := self._waiting():
+            return CallTools(waiting)
+        if self.reply and self.reply[-1].role == "assistant":
+            return Seal("completed", self.reply)
+        return AskModel()
+
+    def _waiting(self) -> tuple[ToolUse | Lifted, ...]:
+        return tuple(
+            use
+            for message in self.reply
+            for use in message.tool_uses
+            if use.call_id not in self.answered
+        )

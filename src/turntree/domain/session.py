@@ -1,0 +1,114 @@
+"""Sessions: labels that point at moving heads, and the log of every move."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
+
+MoveKind = Literal["create", "advance", "fork", "rewind", "replay", "undo"]
+"""How a head may move.
+
+create  a session begins, with no head
+fork    a session begins at an existing turn
+advance a turn whose parent is the head becomes the head
+rewind  an ancestor of the head becomes the head
+replay  any other turn becomes the head
+undo    the head goes back to where it stood before an earlier move
+"""
+
+SessionStatus = Literal["active", "archived", "deleted"]
+AliasReason = Literal["identity_promotion", "identity_merge", "manual"]
+SpawnMode = Literal["fresh", "fork"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which tool a history came from, and what it is called there."""
+
+    tool: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """The tool call that began a subagent's session."""
+
+    parent_session: SessionId
+    parent_turn: TurnId
+    call_id: str
+    mode: SpawnMode = "fresh"
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A pointer; it holds no turns."""
+
+    id: SessionId
+    label: Label
+    head: TurnId | None
+    head_digest: Digest | None
+    version: int
+    status: SessionStatus
+    created_at: Instant
+    updated_at: Instant
+    depth: int = 0
+    """How many turns its thread has."""
+    origin: Origin | None = None
+    spawn: Spawn | None = None
+    aliases: tuple[Label, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMove:
+    """One entry of a session's reflog."""
+
+    session: SessionId
+    version: int
+    kind: MoveKind
+    before: TurnId | None
+    after: TurnId | None
+    at: Instant
+    by: str
+    before_digest: Digest | None = None
+    after_digest: Digest | None = None
+
+
+def undo_target(moves: "list[SessionMove] | tuple[SessionMove, ...]") -> SessionMove | None:
+    """Return the move that the next undo takes back, given the whole reflog, oldest first.
+
+    An undo takes back the newest move that has not been taken back yet, so that undoing twice
+    goes back two moves. The beginning of a session cannot be undone.
+    """
+    standing: list[SessionMove] = []
+    for move in moves:
+        if move.kind == "undo":
+            standing.pop()
+        elif move.kind not in ("create", "fork"):
+            standing.append(move)
+    return standing[-1] if standing else None
+
+
+@dataclass(frozen=True, slots=True)
+class ToTurn:
+    """Continue from this very turn, whatever came after it."""
+
+    turn: TurnId
+
+
+@dataclass(frozen=True, slots=True)
+class ToSession:
+    """Continue wherever this session stands."""
+
+    label: Label
+
+
+Target = ToTurn | ToSession
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a target resolved to: the head to extend and the session to advance, if any."""
+
+    head: TurnId | None
+    session: SessionId | None

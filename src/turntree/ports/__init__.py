@@ -1,0 +1,1 @@
+"""What neighbours must look like: Protocols of at most nine methods, and nothing else."""

@@ -1,0 +1,21 @@
+"""The three things no pure function may fetch for itself: the time, a new id, a random word."""
+
+from typing import Protocol
+
+from turntree.domain.ids import Instant
+
+
+class World(Protocol):
+    """Where clocks and chance come from; tests give one that repeats itself."""
+
+    def now(self) -> Instant:
+        """Return the present moment, never earlier than the one returned before."""
+        ...
+
+    def new_id(self) -> str:
+        """Return a UUIDv7 nobody else has."""
+        ...
+
+    def nonce(self) -> str:
+        """Return an unguessable word."""
+        ...

@@ -1,0 +1,1 @@
+"""Intents become facts: knows ports, never adapters, SQL or HTTP."""

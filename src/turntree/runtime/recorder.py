@@ -1,0 +1,149 @@
+"""Recording: turns that were taken elsewhere become part of the tree.
+
+A recorder remembers where its session stands, so that recording the next turn is one round
+trip. If somebody else moved the session meanwhile, the turn is built again after the new head
+while the session is held: messages for a session never fork off each other by accident.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
+
+from turntree.domain.canonical import Json
+from turntree.domain.compaction import Compaction
+from turntree.domain.errors import Conflict
+from turntree.domain.event import Event, Recorded, record
+from turntree.domain.ids import Digest, Instant, SessionId, TurnId
+from turntree.domain.message import Message, Part, lift
+from turntree.domain.principal import Principal
+from turntree.domain.thread import Placed
+from turntree.domain.turn import AgentRole, Header, Outcome, Sealed, seal
+from turntree.domain.usage import ModelCall
+from turntree.domain.usage import to_json as call_to_json
+from turntree.ports.ledger import Ledger
+from turntree.ports.threads import Threads
+from turntree.ports.world import World
+
+
+class Details(TypedDict, total=False):
+    """What else may be said of a recorded turn."""
+
+    model: str
+    provider: str
+    calls: Sequence[ModelCall]
+    outcome: Outcome
+    agent_role: AgentRole
+    started_at: Instant
+    manifest: Digest
+    compaction: Compaction
+    retry_of: TurnId
+    derived_from: tuple[Digest, ...]
+    by: Principal
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Appends turns to one session, one after the other."""
+
+    ledger: Ledger
+    threads: Threads
+    world: World
+    by: Principal
+    session: SessionId
+    head: TurnId | None
+    head_digest: Digest | None
+
+    async def record(
+        self,
+        query: Sequence[Message],
+        reply: Sequence[Message],
+        *,
+        key: str | None = None,
+        strict: bool = False,
+        **details: Unpack[Details],
+    ) -> Placed:
+        """Seal an exchange as the session's next turn and return it.
+
+        ``strict`` refuses to go on if the session has moved since this recorder last saw it.
+        ``key`` makes the call safe to repeat.
+
+        Raises:
+            Refused: The exchange cannot be sealed.
+            Conflict: The session moved and ``strict`` was asked for.
+        """
+        at = self.world.now()
+        header = self._header(at, details)
+        calls = details.get("calls", ())
+        query, reply = await self._lifted(query), await self._lifted(reply)
+        sealed = seal(header, query, reply)
+        by = str(header.by)
+        parent = self.head
+        try:
+            stored = await self.ledger.seal(
+                sealed, parent, session=self.session, by=by, at=at, calls=calls, key=key,
+                journal=_journal(sealed, calls),
+            )  # fmt: skip
+        except Conflict:
+            if strict:
+                raise
+
+            def build(head: TurnId | None, digest: Digest | None) -> tuple[Sealed, list[Recorded]]:
+                nonlocal parent
+                parent = head
+                again = seal(replace(header, parent=digest), query, reply)
+                return again, _journal(again, calls)
+
+            stored, sealed = await self.ledger.seal_at_head(
+                build, self.session, by=by, at=at, calls=calls, key=key
+            )
+        placed = Placed(sealed.turn, stored.depth, parent)
+        if stored.repeated:
+            placed = await self.threads.get_turn(stored.turn)
+        self.head, self.head_digest = placed.turn.id, placed.turn.digest
+        return placed
+
+    def _header(self, at: Instant, details: Details) -> Header:
+        calls = details.get("calls", ())
+        last = calls[-1] if calls else None
+        return Header(
+            id=TurnId(self.world.new_id()),
+            parent=self.head_digest,
+            by=details.get("by", self.by),
+            started_at=details.get("started_at", at),
+            sealed_at=at,
+            outcome=details.get("outcome", "completed"),
+            kind="compaction" if "compaction" in details else "normal",
+            agent_role=details.get("agent_role", "unified"),
+            model=details.get("model", None if last is None else last.model),
+            provider=details.get("provider", None if last is None else last.provider),
+            manifest=details.get("manifest"),
+            retry_of=details.get("retry_of"),
+            derived_from=details.get("derived_from", ()),
+            compaction=details.get("compaction"),
+        )
+
+    async def _lifted(self, said: Sequence[Message]) -> list[Message]:
+        """Keep what is too large for a body as objects."""
+        out: list[Message] = []
+        for message in said:
+            parts: list[Part] = []
+            for part in message.parts:
+                stands, data = lift(part)
+                if data is not None:
+                    await self.ledger.put_object(data)
+                parts.append(stands)
+            changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
+            out.append(replace(message, parts=tuple(parts)) if changed else message)
+        return out
+
+
+def _journal(sealed: Sealed, calls: Sequence[ModelCall]) -> list[Recorded]:
+    """The one fact a turn taken elsewhere needs: what it used, with a digest of its own."""
+    if not calls:
+        return []
+    header = sealed.turn.header
+    data: dict[str, Json] = {
+        "calls": [call_to_json(call) for call in calls],
+        "turn": sealed.turn.digest,
+    }
+    return [record(Event(header.id, 0, "turn_recorded", header.sealed_at, data))]

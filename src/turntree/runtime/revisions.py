@@ -1,0 +1,251 @@
+"""Revisions: what a person typed becomes a turn, or an error that says what else it could be."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from turntree.domain.canonical import canonical
+from turntree.domain.errors import Ambiguous, BadRevision, NotFound
+from turntree.domain.ids import SHORT_ID_LENGTH, Digest, Instant, TurnId, find_long_id
+from turntree.domain.revision import (
+    Ancestor,
+    AtMove,
+    AtTime,
+    Head,
+    Name,
+    Part,
+    ProgramRef,
+    Range,
+    Revision,
+    TurnRef,
+    Words,
+    parse_range,
+    parse_revision,
+)
+from turntree.domain.session import Session, SessionMove
+from turntree.domain.thread import Placed
+from turntree.ports.sessions import Reflog, Sessions
+from turntree.ports.threads import Index, Threads
+from turntree.ports.world import World
+
+PREFIX_CHARS_MIN = 4
+CANDIDATES_SHOWN_MAX = 5
+_HEX = re.compile(r"[0-9a-f]{4,64}")
+_CROCKFORD = re.compile(r"[0-9a-hjkmnp-tv-z]{4,26}")
+_UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
+_AGO = re.compile(r"(\d+)[ .]*(second|minute|hour|day|week|month|year)s?(?:[ .]*ago)?")
+_LENGTHS = {
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+    "month": timedelta(days=30),
+    "year": timedelta(days=365),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a revision names: a turn, the session it was reached by, and a part of it."""
+
+    turn: TurnId
+    session: Session | None = None
+    part: Part | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """Resolves revisions against the ledger."""
+
+    sessions: Sessions
+    reflog: Reflog
+    threads: Threads
+    index: Index
+    world: World
+    current: str | None = None
+    """The session that ``HEAD`` stands for."""
+
+    async def resolve(self, text: str) -> Found:
+        """Return the turn a revision names.
+
+        Raises:
+            BadRevision: It is not written like one.
+            NotFound: It names nothing.
+            Ambiguous: It names several turns.
+        """
+        return await self.resolve_parsed(parse_revision(text))
+
+    async def resolve_range(self, text: str) -> tuple[TurnId | None, TurnId, bool] | TurnId:
+        """Return both ends of a range and whether it is symmetric, or the one turn named.
+
+        Raises:
+            BadRevision, NotFound, Ambiguous: As ``resolve``.
+        """
+        parsed = parse_range(text)
+        if isinstance(parsed, Revision):
+            return (await self.resolve_parsed(parsed)).turn
+        assert isinstance(parsed, Range), "a range has two ends"
+        left = None if parsed.left is None else (await self.resolve_parsed(parsed.left)).turn
+        right = (await self.resolve_parsed(parsed.right)).turn
+        return left, right, parsed.kind == "..."
+
+    async def resolve_parsed(self, revision: Revision) -> Found:
+        """Return the turn a parsed revision names."""
+        at, session = await self._base(revision)
+        for step in revision.steps:
+            match step:
+                case Ancestor(n):
+                    at = await self._ancestor(at, n, revision)
+                case AtMove(n):
+                    at = (await self._move_back(session, n, revision)).after
+                case AtTime(words):
+                    moment = parse_time(words, self.world.now())
+                    at = (await self._move_at(session, moment, revision)).after
+                case _:
+                    assert_never(step)
+        if at is None:
+            raise NotFound(f"{revision} has no turns yet")
+        return Found(at, session, revision.part)
+
+    async def get_session(self, name: str) -> Session:
+        """Return the session a name, or ``HEAD``, stands for.
+
+        Raises:
+            NotFound: No such session.
+        """
+        if name == "HEAD":
+            if self.current is None:
+                raise NotFound("HEAD is not set: choose a session with `turntree switch SESSION`")
+            name = self.current
+        session = await self.sessions.find(name)
+        if session is None:
+            raise NotFound(f"there is no session {name!r}: see `turntree session list`")
+        return session
+
+    async def _base(self, revision: Revision) -> tuple[TurnId | None, Session | None]:
+        match revision.base:
+            case Head():
+                session = await self.get_session("HEAD")
+                return session.head, session
+            case Name(text):
+                return await self._named(text)
+            case TurnRef(text, label):
+                holder = None if label is None else await self.get_session(label)
+                return await self._by_prefix(text.removeprefix("sha256:")), holder
+            case Words(text):
+                escaped = canonical(text).decode()[1:-1]
+                turn = await self.index.find_by_words(escaped)
+                if turn is None:
+                    raise NotFound(f"no turn says {text!r}")
+                return turn, None
+            case ProgramRef(id):
+                raise NotFound(f"there is no program @({id})")
+            case _:
+                assert_never(revision.base)
+
+    async def _named(self, text: str) -> tuple[TurnId | None, Session | None]:
+        session = await self.sessions.find(text)
+        if session is not None:
+            return session.head, session
+        return await self._by_prefix(text), None
+
+    async def _by_prefix(self, text: str) -> TurnId:
+        folded = text.lower()
+        found: list[TurnId] = []
+        whole = find_long_id(folded)
+        if whole is not None:
+            found = await self.index.list_by_id(whole, whole, limit=1)
+        elif len(folded) >= PREFIX_CHARS_MIN:
+            found = await self._candidates(folded)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise NotFound(f"{text!r} is neither a session nor the beginning of a turn's digest")
+        turns = [await self.threads.get_turn(turn) for turn in found[:CANDIDATES_SHOWN_MAX]]
+        raise Ambiguous(_list_candidates(text, turns, more=len(found) > CANDIDATES_SHOWN_MAX))
+
+    async def _candidates(self, prefix: str) -> list[TurnId]:
+        limit = CANDIDATES_SHOWN_MAX + 1
+        found: dict[TurnId, None] = {}
+        if _HEX.fullmatch(prefix):
+            low, high = (Digest("sha256:" + prefix.ljust(64, fill)) for fill in "0f")
+            found.update(dict.fromkeys(await self.index.list_by_digest(low, high, limit=limit)))
+        for low_id, high_id in _id_bounds(prefix):
+            found.update(dict.fromkeys(await self.index.list_by_id(low_id, high_id, limit=limit)))
+        return list(found)
+
+    async def _ancestor(self, turn: TurnId | None, n: int, revision: Revision) -> TurnId:
+        if turn is None:
+            raise NotFound(f"{revision} has no turns yet")
+        depth = (await self.threads.get_turn(turn)).depth
+        found = None if n >= depth else await self.threads.find_at_depth(turn, depth - n)
+        if found is None:
+            raise NotFound(f"{revision} goes back {n} turns, but the thread has only {depth}")
+        return found
+
+    async def _move_back(self, session: Session | None, n: int, revision: Revision) -> SessionMove:
+        if session is None:
+            raise BadRevision(f"{revision}: only a session has a reflog to look back in")
+        version = session.version - n
+        moves = await self.reflog.list_moves(session.id, before=version + 1, limit=1)
+        if not moves:
+            raise NotFound(f"{session.label} has moved {session.version} times, not {n}")
+        return moves[0]
+
+    async def _move_at(
+        self, session: Session | None, at: Instant, revision: Revision
+    ) -> SessionMove:
+        if session is None:
+            raise BadRevision(f"{revision}: only a session has a reflog to look back in")
+        move = await self.reflog.find_move_at(session.id, at)
+        if move is None:
+            raise NotFound(f"{session.label} began after {at}, at {session.created_at}")
+        return move
+
+
+def _id_bounds(prefix: str) -> list[tuple[str, str]]:
+    bounds: list[tuple[str, str]] = []
+    if _CROCKFORD.fullmatch(prefix) and prefix[0] in "01234567":
+        low = find_long_id(prefix.ljust(SHORT_ID_LENGTH, "0"))
+        high = find_long_id(prefix.ljust(SHORT_ID_LENGTH, "z"))
+        if low is not None and high is not None:
+            bounds.append((low, high))
+    if _UUID_PREFIX.fullmatch(prefix):
+        digits = prefix.replace("-", "")
+        low, high = (find_long_id(digits.ljust(32, fill)) for fill in "0f")
+        if low is not None and high is not None:
+            bounds.append((low, high))
+    return bounds
+
+
+def _list_candidates(text: str, turns: list[Placed], *, more: bool) -> str:
+    lines = [f"{text!r} is the beginning of several turns:"]
+    lines += [f"  {placed.turn.digest[7:19]}  {placed.turn.title[:60]}" for placed in turns]
+    return "\n".join([*lines, "  …"] if more else lines)
+
+
+def parse_time(words: str, now: Instant) -> Instant:
+    """Return the moment that words mean: ``yesterday``, ``2 hours ago``, ``2026-11-15 09:30``.
+
+    Raises:
+        BadRevision: They mean none.
+    """
+    present = datetime.fromisoformat(now)
+    text = words.strip().lower().replace("_", " ")
+    if text in ("now", "today"):
+        moment = present
+    elif text == "yesterday":
+        moment = present - timedelta(days=1)
+    elif ago := _AGO.fullmatch(text):
+        moment = present - int(ago[1]) * _LENGTHS[ago[2]]
+    else:
+        try:
+            moment = datetime.fromisoformat(words.strip())
+        except ValueError as error:
+            raise BadRevision(
+                f"{words!r} is not a time; say `yesterday`, `2 hours ago` or `2026-11-15 09:30`"
+            ) from error
+    moment = moment.astimezone(UTC)
+    return Instant(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")

@@ -1,0 +1,205 @@
+"""What can be done with sessions. Each verb decides the move; the ledger checks and logs it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TypedDict
+
+from turntree.domain.ids import Instant, SessionId, TurnId
+from turntree.domain.principal import Principal
+from turntree.domain.revision import check_label
+from turntree.domain.session import (
+    AliasReason,
+    MoveKind,
+    Origin,
+    Session,
+    SessionMove,
+    SessionStatus,
+    Spawn,
+)
+from turntree.domain.thread import Moved
+from turntree.ports import sessions as ports
+from turntree.ports.world import World
+from turntree.runtime.revisions import Revisions
+
+PAGE = 500
+
+
+class Signature(TypedDict):
+    """Who does it, and when."""
+
+    by: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """``tree.sessions``: names that move."""
+
+    ledger: ports.Sessions
+    reflog: ports.Reflog
+    revisions: Revisions
+    world: World
+    by: Principal
+
+    async def create(
+        self,
+        label: str,
+        *,
+        origin: Origin | None = None,
+        spawn: Spawn | None = None,
+        key: str | None = None,
+    ) -> Session:
+        """Begin an empty session.
+
+        Raises:
+            Conflict: The name is taken.
+        """
+        return await self._begin(label, None, origin=origin, spawn=spawn, key=key)
+
+    async def fork(
+        self,
+        revision: str | TurnId,
+        label: str,
+        *,
+        spawn: Spawn | None = None,
+        key: str | None = None,
+    ) -> Session:
+        """Begin a session at any turn; nothing is copied, whatever the depth.
+
+        Raises:
+            Conflict: The name is taken.
+            NotFound: No such turn.
+        """
+        turn = (await self.revisions.resolve(revision)).turn
+        return await self._begin(label, turn, spawn=spawn, key=key)
+
+    async def rewind(
+        self, session: str, revision: str | TurnId, *, expected_head: TurnId | None = None
+    ) -> Moved:
+        """Move a session back to an ancestor of its head. Nothing is deleted.
+
+        Raises:
+            Refused: The turn is no ancestor.
+            Conflict: ``expected_head`` was given and the session stands elsewhere.
+        """
+        target = (await self.revisions.resolve(revision)).turn
+        return await self._move(session, "rewind", target, expected_head)
+
+    async def replay(
+        self, session: str, revision: str | TurnId, *, expected_head: TurnId | None = None
+    ) -> Moved:
+        """Move a session to any turn.
+
+        Raises:
+            Conflict: ``expected_head`` was given and the session stands elsewhere.
+        """
+        target = (await self.revisions.resolve(revision)).turn
+        return await self._move(session, "replay", target, expected_head)
+
+    async def undo(self, session: str, *, expected_head: TurnId | None = None) -> Moved:
+        """Take the newest move back that has not been taken back yet.
+
+        Raises:
+            Refused: There is nothing to undo.
+        """
+        return await self._move(session, "undo", None, expected_head)
+
+    async def get(self, name: str) -> Session:
+        """Return a session by label, alias or ``HEAD``.
+
+        Raises:
+            NotFound: No such session.
+        """
+        return await self.revisions.get_session(name)
+
+    async def get_or_create(self, label: str) -> Session:
+        """Return the session of a label or an alias; begin it if there is none."""
+        found = await self.ledger.find(label)
+        return await self.create(label) if found is None else found
+
+    async def list_all(
+        self, *, status: SessionStatus | None = "active", head: TurnId | None = None
+    ) -> AsyncIterator[Session]:
+        """Yield sessions in order of their labels."""
+        after = ""
+        while page := await self.ledger.list_page(
+            after=after, limit=PAGE, status=status, head=head
+        ):
+            for session in page:
+                yield session
+            after = page[-1].label
+
+    async def rename(self, session: str, label: str, *, reason: AliasReason = "manual") -> Session:
+        """Give a session another label; the old one stays as an alias."""
+        found = await self.get(session)
+        await self.ledger.name(
+            found.id, check_label(label), as_label=True, reason=reason, **self._now()
+        )
+        return await self.ledger.get(found.id)
+
+    async def promote(self, session: str, label: str) -> Session:
+        """Rename a session because we learned whose it is."""
+        return await self.rename(session, label, reason="identity_promotion")
+
+    async def alias(self, session: str, alias: str) -> Session:
+        """Let one more name lead to a session."""
+        found = await self.get(session)
+        await self.ledger.name(found.id, check_label(alias), as_label=False, **self._now())
+        return await self.ledger.get(found.id)
+
+    async def merge(self, session: str, other: str) -> Session:
+        """Two sessions turned out to be one: every name of ``other`` leads to ``session``."""
+        into, from_ = await self.get(session), await self.get(other)
+        kept = check_label(f"{from_.label}.merged-{from_.id[-8:]}")
+        await self.ledger.merge(into.id, from_.id, kept, **self._now())
+        return await self.ledger.get(into.id)
+
+    async def set_status(self, session: str, status: SessionStatus) -> Session:
+        """Archive a session, mark it deleted, or bring it back. Its turns stay."""
+        found = await self.get(session)
+        await self.ledger.set_status(found.id, status, **self._now())
+        return await self.ledger.get(found.id)
+
+    async def list_moves(self, session: str, *, limit: int = 100) -> list[SessionMove]:
+        """Return the newest moves of a session, newest first."""
+        return await self.reflog.list_moves((await self.get(session)).id, limit=limit)
+
+    async def _begin(
+        self,
+        label: str,
+        head: TurnId | None,
+        *,
+        origin: Origin | None = None,
+        spawn: Spawn | None = None,
+        key: str | None = None,
+    ) -> Session:
+        moved = await self.ledger.create(
+            SessionId(self.world.new_id()),
+            check_label(label),
+            head=head,
+            key=key,
+            origin=origin,
+            spawn=spawn,
+            **self._now(),
+        )
+        return await self.ledger.get(moved.session)
+
+    async def _move(
+        self,
+        session: str,
+        kind: MoveKind,
+        target: TurnId | None,
+        expected_head: TurnId | None,
+    ) -> Moved:
+        found = await self.get(session)
+        return await self.ledger.move(
+            found.id,
+            kind,
+            target,
+            expected_head=expected_head,
+            check_head=expected_head is not None,
+            **self._now(),
+        )
+
+    def _now(self) -> Signature:
+        return {"by": str(self.by), "at": self.world.now()}

@@ -1,0 +1,58 @@
+"""The door: one façade with a facet per noun. It holds no logic of its own."""
+
+from dataclasses import dataclass
+
+from turntree.domain.principal import Principal
+from turntree.ports import sessions as session_ports
+from turntree.ports.feed import Feed
+from turntree.ports.ledger import Ledger, Marks
+from turntree.ports.threads import Index, Threads
+from turntree.ports.world import World
+from turntree.runtime.recorder import Recorder
+from turntree.runtime.revisions import Found, Revisions
+from turntree.runtime.sessions import Sessions
+from turntree.runtime.turns import ThreadReader, Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A workspace's turns and the sessions that point into them."""
+
+    ledger: Ledger
+    feed: Feed
+    revisions: Revisions
+    sessions: Sessions
+    turns: Turns
+    threads: ThreadReader
+
+    async def resolve(self, revision: str) -> Found:
+        """Return the turn a revision names; see the revision grammar.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+        return await self.revisions.resolve(revision)
+
+    async def recorder(self, session: str) -> Recorder:
+        """Return a recorder that appends turns to a session."""
+        return await self.turns.recorder(session)
+
+
+def assemble(
+    *,
+    ledger: Ledger,
+    marks: Marks,
+    sessions: session_ports.Sessions,
+    reflog: session_ports.Reflog,
+    threads: Threads,
+    index: Index,
+    feed: Feed,
+    world: World,
+    by: Principal,
+    current: str | None = None,
+) -> Tree:
+    """Return the tree that stands on these neighbours."""
+    revisions = Revisions(sessions, reflog, threads, index, world, current)
+    names = Sessions(sessions, reflog, revisions, world, by)
+    turns = Turns(ledger, marks, threads, index, revisions, names, world, by)
+    return Tree(ledger, feed, revisions, names, turns, ThreadReader(threads, index, revisions))

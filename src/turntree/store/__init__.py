@@ -1,0 +1,1 @@
+"""Durable facts on PostgreSQL: knows SQL, and never a model or HTTP."""

@@ -1,0 +1,204 @@
+"""Connections, roles and the workspace; where PostgreSQL's errors become ours.
+
+Every connection acts as ``turntree_app`` inside one workspace, set when the connection is
+made: a forgotten filter shows nothing instead of everything.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor, sql
+from psycopg.conninfo import make_conninfo
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from turntree.domain.errors import Conflict, NotFound, Refused, TurntreeError, Unreachable
+from turntree.domain.ids import WorkspaceId
+from turntree.store.migrate import begin_epoch_if_moved, migrate
+from turntree.store.sql import QUERIES
+
+Row = tuple[Any, ...]
+Connection = AsyncConnection[Row]
+POSTGRES_MAJOR_MIN = 15
+CONNECTIONS_MAX = 10
+CONNECT_TIMEOUT_S = 10.0
+
+_ERRORS: Mapping[str, type[TurntreeError]] = {
+    "TT001": Conflict,
+    "TT002": NotFound,
+    "TT003": Refused,
+    "23505": Conflict,  # Two writers, one place.
+    "40001": Conflict,
+    "40P01": Conflict,
+    "23503": NotFound,  # A reference to something that is not there.
+    "42501": Refused,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A pool of connections that act inside one workspace."""
+
+    conninfo: str
+    workspace: UUID
+    pool: AsyncConnectionPool[Connection]
+
+    async def fetch(self, query: str, /, **params: Any) -> list[Row]:
+        """Run the named statement in a transaction of its own and return its rows."""
+        async with self.connection() as connection:
+            return await fetch(connection, query, workspace=self.workspace, **params)
+
+    async def fetch_one(self, query: str, /, **params: Any) -> Row | None:
+        """Return the first row of the named statement, or None."""
+        async with self.connection() as connection:
+            cursor = await run(connection, query, {"workspace": self.workspace, **params})
+            return await cursor.fetchone()
+
+    async def run(self, query: str, /, **params: Any) -> None:
+        """Run the named statement in a transaction of its own."""
+        async with self.connection() as connection:
+            await run(connection, query, {"workspace": self.workspace, **params})
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection, None]:
+        """Lend a connection of the pool.
+
+        Raises:
+            Unreachable: The database does not answer.
+        """
+        async with _Translated(), self.pool.connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
+        """Open one connection under another role, in the same workspace."""
+        async with _Translated():
+            connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
+            async with connection:
+                await _take_role(connection, role, self.workspace)
+                yield connection
+
+
+@asynccontextmanager
+async def open_database(
+    conninfo: str, workspace: WorkspaceId, *, connections_max: int = CONNECTIONS_MAX
+) -> AsyncGenerator[Database, None]:
+    """Open a database that ``prepare_database`` has brought up to date.
+
+    Raises:
+        Unreachable: The database does not answer.
+    """
+    scope = UUID(workspace)
+
+    async def configure(connection: Connection) -> None:
+        connection.prepare_threshold = 0
+        await _take_role(connection, "turntree_app", scope)
+
+    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        conninfo,
+        min_size=1,
+        max_size=connections_max,
+        open=False,
+        timeout=CONNECT_TIMEOUT_S,
+        configure=configure,
+        connection_class=AsyncConnection[Row],
+        kwargs={"autocommit": True},
+    )
+    async with _Translated():
+        await pool.open(wait=True, timeout=CONNECT_TIMEOUT_S)
+    try:
+        yield Database(conninfo, scope, pool)
+    finally:
+        await pool.close()
+
+
+async def ensure_database(conninfo: str, name: str) -> str:
+    """Create a database if it is missing and return how to reach it."""
+    async with _Translated():
+        connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
+        async with connection:
+            if not await fetch(connection, "find_database", name=name):
+                # Two processes may both find it missing; the second one's attempt is no error.
+                with contextlib.suppress(psycopg.errors.DuplicateDatabase):
+                    await connection.execute(
+                        sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+                    )
+    return make_conninfo(conninfo, dbname=name)
+
+
+async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> WorkspaceId:
+    """Migrate the database, make sure the workspace exists and return its id.
+
+    Raises:
+        Unreachable: The database does not answer.
+        Refused: The server is too old.
+    """
+    async with _Translated():
+        connection = await AsyncConnection[Row].connect(
+            conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
+        )
+        async with connection:
+            number, version = (await fetch(connection, "server_version"))[0]
+            if number < POSTGRES_MAJOR_MIN * 10_000:
+                raise Refused(
+                    f"PostgreSQL {version} is too old: Turntree needs {POSTGRES_MAJOR_MIN} or newer"
+                )
+            await migrate(connection)
+            await begin_epoch_if_moved(connection)
+            if not await fetch(connection, "find_workspace", name=workspace_name):
+                await run(connection, "create_workspace", {"id": new_id, "name": workspace_name})
+            ((found,),) = await fetch(connection, "find_workspace", name=workspace_name)
+            return WorkspaceId(str(found))
+
+
+async def run(
+    connection: Connection, query: str, params: Mapping[str, Any] | None = None
+) -> AsyncCursor[Row]:
+    """Run the named statement on a connection."""
+    return await connection.execute(QUERIES[query], params, binary=True)
+
+
+async def fetch(connection: Connection, query: str, /, **params: Any) -> list[Row]:
+    """Run the named statement on a connection and return its rows."""
+    return await (await run(connection, query, params or None)).fetchall()
+
+
+async def _take_role(connection: Connection, role: str, workspace: UUID) -> None:
+    await run(connection, "take_role", {"role": role, "workspace": str(workspace)})
+
+
+class _Translated:
+    """Turns what PostgreSQL says into an error a caller can act upon."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.Error):
+            raise translated(error) from error
+        if isinstance(error, PoolTimeout):
+            raise Unreachable(f"the database does not answer: {error}") from error
+
+
+def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
+    """Return our error for one of PostgreSQL's, or the same if a caller cannot act upon it."""
+    said = error.diag.message_primary or str(error)
+    if error.sqlstate is not None and error.sqlstate in _ERRORS:
+        return _ERRORS[error.sqlstate](said)
+    if isinstance(error, psycopg.OperationalError):
+        return Unreachable(f"the database does not answer: {said}")
+    return error
+
+
+def as_uuid(id: str | None) -> UUID | None:
+    """Return an id as the driver sends it."""
+    return None if id is None else UUID(id)
+
+
+def as_uuids(ids: Sequence[str]) -> list[UUID]:
+    """Return ids as the driver sends them."""
+    return [UUID(id) for id in ids]

@@ -1,0 +1,140 @@
+-- The tree: where a turn stands, who is above whom.
+-- A turn is (segment, depth). These functions walk segments, never turns.
+
+-- The segment that holds depth p_depth of the thread ending in segment p_segment.
+CREATE OR REPLACE FUNCTION turntree.segment_at(p_ws uuid, p_segment uuid, p_depth int)
+RETURNS uuid LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_at uuid := p_segment;
+  v_fork int;
+  v_parent uuid;
+  v_jump uuid;
+  v_jump_fork int;
+BEGIN
+  LOOP
+    SELECT fork_depth, parent_id, jump_id INTO v_fork, v_parent, v_jump
+      FROM turntree.segments WHERE workspace_id = p_ws AND id = v_at;
+    IF NOT FOUND OR v_fork < p_depth THEN
+      RETURN v_at;
+    END IF;
+    -- Jump when the far segment still lies at or below the wanted depth, else climb one.
+    SELECT fork_depth INTO v_jump_fork
+      FROM turntree.segments WHERE workspace_id = p_ws AND id = v_jump;
+    v_at := CASE WHEN v_jump_fork >= p_depth THEN v_jump ELSE v_parent END;
+  END LOOP;
+END $$;
+
+-- Whether p_ancestor is p_turn itself or lies above it. Null if either is unknown.
+CREATE OR REPLACE FUNCTION turntree.is_ancestor(p_ws uuid, p_ancestor uuid, p_turn uuid)
+RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_segment uuid;
+  v_depth int;
+  v_from uuid;
+  v_from_depth int;
+BEGIN
+  SELECT segment_id, depth INTO v_segment, v_depth
+    FROM turntree.turns WHERE workspace_id = p_ws AND id = p_ancestor;
+  SELECT segment_id, depth INTO v_from, v_from_depth
+    FROM turntree.turns WHERE workspace_id = p_ws AND id = p_turn;
+  IF v_depth IS NULL OR v_from_depth IS NULL THEN
+    RETURN NULL;
+  END IF;
+  RETURN v_depth <= v_from_depth
+    AND (v_segment = v_from OR turntree.segment_at(p_ws, v_from, v_depth) = v_segment);
+END $$;
+
+-- The ancestor of a segment that has p_ordinal segments above it.
+CREATE OR REPLACE FUNCTION turntree.segment_above(p_ws uuid, p_segment uuid, p_ordinal int)
+RETURNS uuid LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_at uuid := p_segment;
+  v_ordinal int;
+  v_parent uuid;
+  v_jump uuid;
+  v_jump_ordinal int;
+BEGIN
+  LOOP
+    SELECT ordinal, parent_id, jump_id INTO v_ordinal, v_parent, v_jump
+      FROM turntree.segments WHERE workspace_id = p_ws AND id = v_at;
+    IF v_ordinal <= p_ordinal THEN
+      RETURN v_at;
+    END IF;
+    SELECT ordinal INTO v_jump_ordinal
+      FROM turntree.segments WHERE workspace_id = p_ws AND id = v_jump;
+    v_at := CASE WHEN v_jump_ordinal >= p_ordinal THEN v_jump ELSE v_parent END;
+  END LOOP;
+END $$;
+
+-- The deepest turn that both threads hold, or null if they share none.
+CREATE OR REPLACE FUNCTION turntree.common_ancestor(p_ws uuid, p_left uuid, p_right uuid)
+RETURNS uuid LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  l record;
+  r record;
+  v_next record;
+  v_ordinal int;
+BEGIN
+  SELECT t.depth AS reach, s.id, s.parent_id, s.fork_depth, s.ordinal, s.jump_id INTO l
+    FROM turntree.turns t JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
+    WHERE t.workspace_id = p_ws AND t.id = p_left;
+  SELECT t.depth AS reach, s.id, s.parent_id, s.fork_depth, s.ordinal, s.jump_id INTO r
+    FROM turntree.turns t JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
+    WHERE t.workspace_id = p_ws AND t.id = p_right;
+  IF l.id IS NULL OR r.id IS NULL THEN
+    RETURN NULL;
+  END IF;
+  -- First bring the deeper one to just below the other's level, then up one, keeping the depth
+  -- at which it left the segment above: that is how far it reaches there.
+  IF l.ordinal < r.ordinal THEN
+    v_next := l; l := r; r := v_next;
+  END IF;
+  IF l.ordinal > r.ordinal THEN
+    SELECT s.fork_depth AS reach, p.id, p.parent_id, p.fork_depth, p.ordinal, p.jump_id INTO l
+      FROM turntree.segments s JOIN turntree.segments p ON p.workspace_id = s.workspace_id AND p.id = s.parent_id
+      WHERE s.workspace_id = p_ws AND s.id = turntree.segment_above(p_ws, l.id, r.ordinal + 1);
+  END IF;
+  -- Then climb together: far while the far segments differ, one by one after that.
+  WHILE l.id <> r.id LOOP
+    IF l.parent_id IS NULL THEN
+      RETURN NULL; -- Two trees.
+    END IF;
+    IF l.jump_id <> r.jump_id THEN
+      SELECT 0 AS reach, s.id, s.parent_id, s.fork_depth, s.ordinal, s.jump_id INTO l
+        FROM turntree.segments s WHERE s.workspace_id = p_ws AND s.id = l.jump_id;
+      SELECT 0 AS reach, s.id, s.parent_id, s.fork_depth, s.ordinal, s.jump_id INTO r
+        FROM turntree.segments s WHERE s.workspace_id = p_ws AND s.id = r.jump_id;
+    ELSE
+      SELECT l.fork_depth AS reach, s.id, s.parent_id, s.fork_depth, s.ordinal, s.jump_id INTO l
+        FROM turntree.segments s WHERE s.workspace_id = p_ws AND s.id = l.parent_id;
+      SELECT r.fork_depth AS reach, s.id, s.parent_id, s.fork_depth, s.ordinal, s.jump_id INTO r
+        FROM turntree.segments s WHERE s.workspace_id = p_ws AND s.id = r.parent_id;
+    END IF;
+  END LOOP;
+  RETURN (SELECT id FROM turntree.turns
+    WHERE workspace_id = p_ws AND segment_id = l.id AND depth = least(l.reach, r.reach));
+END $$;
+
+-- Opens the segment that begins with turn p_turn below (p_parent, p_fork_depth); a null parent
+-- begins a tree.
+CREATE OR REPLACE FUNCTION turntree.open_segment(p_ws uuid, p_turn uuid, p_parent uuid, p_fork_depth int)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  p record;
+  v_jump uuid;
+BEGIN
+  IF p_parent IS NULL THEN
+    INSERT INTO turntree.segments (workspace_id, id, parent_id, fork_depth, ordinal, jump_id)
+      VALUES (p_ws, p_turn, NULL, 0, 0, p_turn);
+    RETURN;
+  END IF;
+  SELECT s.ordinal, j.ordinal AS jump_ordinal, jj.ordinal AS far_ordinal, jj.id AS far_id INTO p
+    FROM turntree.segments s
+    JOIN turntree.segments j ON j.workspace_id = p_ws AND j.id = s.jump_id
+    JOIN turntree.segments jj ON jj.workspace_id = p_ws AND jj.id = j.jump_id
+    WHERE s.workspace_id = p_ws AND s.id = p_parent;
+  v_jump := CASE WHEN p.ordinal - p.jump_ordinal = p.jump_ordinal - p.far_ordinal
+    THEN p.far_id ELSE p_parent END;
+  INSERT INTO turntree.segments (workspace_id, id, parent_id, fork_depth, ordinal, jump_id)
+    VALUES (p_ws, p_turn, p_parent, p_fork_depth, p.ordinal + 1, v_jump);
+END $$;

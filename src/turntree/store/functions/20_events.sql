@@ -1,0 +1,123 @@
+-- The journal: facts with a place.
+
+-- The canonical document of an event whose data is already canonical. The members stand in
+-- sorted order and every value is a word, a number or an id, so this is RFC 8785 as it is.
+CREATE OR REPLACE FUNCTION turntree.event_body(p_stream uuid, p_seq int, p_kind text, p_at text, p_data text)
+RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT '{"at":"' || p_at || '","data":' || p_data || ',"kind":"' || p_kind || '","seq":' || p_seq
+    || ',"stream":"' || p_stream || '","turntree":"event/1"}'
+$$;
+
+-- A canonical string, or null. PostgreSQL escapes text exactly as RFC 8785 asks.
+CREATE OR REPLACE FUNCTION turntree.canonical_text(p_text text)
+RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(to_json(p_text)::text, 'null') $$;
+
+CREATE OR REPLACE FUNCTION turntree.insert_event(p_ws uuid, p_stream uuid, p_seq int, p_kind text, p_at text, p_data text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_body constant text := turntree.event_body(p_stream, p_seq, p_kind, p_at, p_data);
+BEGIN
+  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
+    VALUES (p_ws, p_stream, p_seq, sha256(convert_to(v_body, 'UTF8')), p_kind, v_body);
+END $$;
+
+-- Records a fact at its place. True if it is new, false if the same fact already stands there.
+-- p_epoch fences a run: a worker that lost the run to another loses here.
+CREATE OR REPLACE FUNCTION turntree.append_event(
+  p_ws uuid, p_stream uuid, p_seq int, p_id bytea, p_kind text, p_body text, p_payload text, p_epoch int)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_id bytea;
+  v_epoch int;
+  v_status text;
+BEGIN
+  IF p_epoch IS NOT NULL THEN
+    SELECT epoch, status INTO v_epoch, v_status FROM turntree.runs
+      WHERE workspace_id = p_ws AND id = p_stream FOR NO KEY UPDATE;
+    IF v_epoch IS NULL THEN
+      RAISE EXCEPTION 'there is no run %', p_stream USING ERRCODE = 'TT002';
+    END IF;
+  END IF;
+  SELECT id INTO v_id FROM turntree.events
+    WHERE workspace_id = p_ws AND stream_id = p_stream AND seq = p_seq;
+  IF v_id = p_id THEN
+    RETURN false;
+  ELSIF v_id IS NOT NULL THEN
+    RAISE EXCEPTION 'another fact holds place % of %', p_seq, p_stream USING ERRCODE = 'TT001';
+  ELSIF v_epoch <> p_epoch THEN
+    RAISE EXCEPTION 'the run % was taken over: epoch % is over, it is now %', p_stream, p_epoch, v_epoch
+      USING ERRCODE = 'TT001';
+  ELSIF v_status = 'finished' THEN
+    RAISE EXCEPTION 'the run % is finished', p_stream USING ERRCODE = 'TT003';
+  END IF;
+  IF p_seq > 0 AND NOT EXISTS (SELECT FROM turntree.events
+      WHERE workspace_id = p_ws AND stream_id = p_stream AND seq = p_seq - 1) THEN
+    RAISE EXCEPTION 'place % of % comes before place % is taken', p_seq, p_stream, p_seq - 1
+      USING ERRCODE = 'TT003';
+  END IF;
+  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
+    VALUES (p_ws, p_stream, p_seq, p_id, p_kind, p_body)
+    ON CONFLICT (workspace_id, stream_id, seq) DO NOTHING;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'another fact took place % of %', p_seq, p_stream USING ERRCODE = 'TT001';
+  END IF;
+  IF p_payload IS NOT NULL THEN
+    INSERT INTO turntree.run_payloads (workspace_id, run_id, seq, payload)
+      VALUES (p_ws, p_stream, p_seq, p_payload);
+  END IF;
+  RETURN true;
+END $$;
+
+-- Begins an attempt, with the fact that says so. One open run a session.
+CREATE OR REPLACE FUNCTION turntree.start_run(
+  p_ws uuid, p_run uuid, p_session uuid, p_at text, p_id bytea, p_body text, p_payload text)
+RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  v_epoch int;
+BEGIN
+  SELECT epoch INTO v_epoch FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run;
+  IF v_epoch IS NULL THEN
+    INSERT INTO turntree.runs (workspace_id, id, session_id, started_at)
+      VALUES (p_ws, p_run, p_session, p_at::timestamptz);
+    v_epoch := 1;
+  END IF;
+  PERFORM turntree.append_event(p_ws, p_run, 0, p_id, 'run_started', p_body, p_payload, NULL);
+  RETURN v_epoch;
+EXCEPTION WHEN unique_violation THEN
+  RAISE EXCEPTION 'the session has another open run' USING ERRCODE = 'TT001';
+END $$;
+
+-- Takes a run over from a worker that may be dead; returns the epoch to write under.
+CREATE OR REPLACE FUNCTION turntree.take_run(p_ws uuid, p_run uuid)
+RETURNS int LANGUAGE sql AS $$
+  UPDATE turntree.runs SET epoch = epoch + 1
+    WHERE workspace_id = p_ws AND id = p_run AND status <> 'finished' RETURNING epoch
+$$;
+
+-- Puts a tag on a turn or takes it off; a tag that is already so changes nothing.
+CREATE OR REPLACE FUNCTION turntree.set_tag(
+  p_ws uuid, p_turn uuid, p_tag text, p_on boolean, p_by text, p_at text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+BEGIN
+  -- A sealed turn's stream has no owner to number its facts, so they queue up here.
+  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_turn, 0));
+  IF NOT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = p_ws AND id = p_turn) THEN
+    RAISE EXCEPTION 'there is no turn %', p_turn USING ERRCODE = 'TT002';
+  END IF;
+  IF p_on THEN
+    INSERT INTO turntree.tags (workspace_id, target_id, tag) VALUES (p_ws, p_turn, p_tag)
+      ON CONFLICT DO NOTHING;
+  ELSE
+    DELETE FROM turntree.tags WHERE workspace_id = p_ws AND target_id = p_turn AND tag = p_tag;
+  END IF;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
+    WHERE workspace_id = p_ws AND stream_id = p_turn;
+  PERFORM turntree.insert_event(p_ws, p_turn, v_seq, CASE WHEN p_on THEN 'node.tagged' ELSE 'node.untagged' END,
+    p_at, '{"by":' || turntree.canonical_text(p_by) || ',"tag":' || turntree.canonical_text(p_tag) || '}');
+  RETURN true;
+END $$;

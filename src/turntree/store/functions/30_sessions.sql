@@ -1,0 +1,236 @@
+-- Sessions: every move is typed, checked, logged and recorded in one transaction.
+
+-- What a key led to, if it was asked before.
+CREATE OR REPLACE FUNCTION turntree.find_answer(p_ws uuid, p_key text, OUT session_id uuid, OUT version int, OUT head uuid)
+LANGUAGE sql STABLE AS $$
+  SELECT i.session_id, i.version, h.after_id
+    FROM turntree.inbox i
+    JOIN turntree.session_history h ON h.workspace_id = i.workspace_id
+      AND h.session_id = i.session_id AND h.version = i.version
+    WHERE i.workspace_id = p_ws AND i.key = p_key
+$$;
+
+-- Moves a locked session: head, reflog, reach, event and, under a key, the inbox.
+-- p_label is given when the session begins with this move.
+CREATE OR REPLACE FUNCTION turntree.log_move(
+  p_ws uuid, p_session uuid, p_version int, p_event_seq int, p_kind text, p_before uuid, p_after uuid,
+  p_segment uuid, p_depth int, p_by text, p_at text, p_key text, p_begins text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE turntree.sessions SET head_id = p_after, version = p_version, event_seq = p_event_seq + 1,
+      updated_at = p_at::timestamptz
+    WHERE workspace_id = p_ws AND id = p_session;
+  INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, before_id, after_id, by, changed_at)
+    VALUES (p_ws, p_session, p_version, p_kind, p_before, p_after, p_by, p_at::timestamptz);
+  IF p_segment IS NOT NULL THEN
+    INSERT INTO turntree.session_reach AS r (workspace_id, segment_id, session_id, max_depth)
+      VALUES (p_ws, p_segment, p_session, p_depth)
+      ON CONFLICT (workspace_id, segment_id, session_id)
+      DO UPDATE SET max_depth = excluded.max_depth WHERE r.max_depth < excluded.max_depth;
+  END IF;
+  PERFORM turntree.insert_event(p_ws, p_session, p_event_seq,
+    CASE WHEN p_begins IS NULL THEN 'session_moved' ELSE 'session_created' END, p_at,
+    '{"after":' || turntree.canonical_text(p_after::text) || ',"before":' || turntree.canonical_text(p_before::text)
+    || ',"by":' || turntree.canonical_text(p_by) || coalesce(p_begins, '')
+    || ',"move":"' || p_kind || '","version":' || p_version || '}');
+  IF p_key IS NOT NULL THEN
+    INSERT INTO turntree.inbox (workspace_id, key, session_id, version)
+      VALUES (p_ws, p_key, p_session, p_version);
+  END IF;
+END $$;
+
+-- Begins a session, empty (p_head null) or at any turn (a fork: nothing is copied). A spawned
+-- session knows the tool call that began it.
+CREATE OR REPLACE FUNCTION turntree.create_session(
+  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at text, p_key text,
+  p_origin text, p_origin_session text,
+  p_parent_session uuid, p_parent_turn uuid, p_call text, p_mode text, p_task text,
+  OUT session_id uuid, OUT version int, OUT head uuid, OUT repeated boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  v_segment uuid;
+  v_depth int;
+BEGIN
+  IF p_key IS NOT NULL THEN
+    SELECT a.session_id, a.version, a.head INTO session_id, version, head
+      FROM turntree.find_answer(p_ws, p_key) a WHERE a.session_id IS NOT NULL;
+    repeated := FOUND;
+    IF repeated THEN RETURN; END IF;
+  END IF;
+  IF p_head IS NOT NULL THEN
+    SELECT t.segment_id, t.depth INTO v_segment, v_depth
+      FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_head;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'there is no turn %', p_head USING ERRCODE = 'TT002';
+    END IF;
+  END IF;
+  INSERT INTO turntree.sessions (workspace_id, id, created_at, updated_at, origin, origin_session_id)
+    VALUES (p_ws, p_session, p_at::timestamptz, p_at::timestamptz, p_origin, p_origin_session);
+  INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_label, p_session)
+    ON CONFLICT (workspace_id, name) DO NOTHING;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the name % is taken', p_label USING ERRCODE = 'TT001', HINT = 'name';
+  END IF;
+  IF p_parent_session IS NOT NULL THEN
+    INSERT INTO turntree.spawns (workspace_id, session_id, parent_session_id, parent_turn_id, call_id, mode, task)
+      VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
+  END IF;
+  PERFORM turntree.log_move(p_ws, p_session, 1, 0, CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END,
+    NULL, p_head, v_segment, v_depth, p_by, p_at, p_key,
+    CASE WHEN p_call IS NULL THEN '' ELSE ',"call_id":' || turntree.canonical_text(p_call) END
+    || ',"label":' || turntree.canonical_text(p_label)
+    || CASE WHEN p_call IS NULL THEN '' ELSE ',"mode":"' || p_mode || '"' END);
+  session_id := p_session; version := 1; head := p_head; repeated := false;
+END $$;
+
+-- Moves a session to another turn. p_expected, when asked to be checked, must still be its head.
+--   rewind  to an ancestor of the head
+--   replay  to any turn
+--   undo    to where it stood before the newest move not yet taken back; p_target is ignored
+CREATE OR REPLACE FUNCTION turntree.move_session(
+  p_ws uuid, p_session uuid, p_kind text, p_target uuid, p_check boolean, p_expected uuid,
+  p_by text, p_at text, p_key text,
+  OUT session_id uuid, OUT version int, OUT before uuid, OUT head uuid, OUT repeated boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  s record;
+  v_target uuid := p_target;
+  v_segment uuid;
+  v_depth int;
+BEGIN
+  SELECT x.id, x.head_id, x.version, x.event_seq INTO s FROM turntree.sessions x
+    WHERE x.workspace_id = p_ws AND x.id = p_session FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
+  END IF;
+  IF p_key IS NOT NULL THEN
+    SELECT a.session_id, a.version, a.head INTO session_id, version, head
+      FROM turntree.find_answer(p_ws, p_key) a WHERE a.session_id IS NOT NULL;
+    repeated := FOUND;
+    IF repeated THEN RETURN; END IF;
+  END IF;
+  IF p_check AND s.head_id IS DISTINCT FROM p_expected THEN
+    RAISE EXCEPTION 'the session stands at %, not at %', coalesce(s.head_id::text, 'no turn'), coalesce(p_expected::text, 'no turn')
+      USING ERRCODE = 'TT001';
+  END IF;
+  IF p_kind = 'undo' THEN
+    v_target := turntree.undo_target(p_ws, p_session);
+  ELSIF p_kind = 'rewind' AND NOT coalesce(
+      turntree.is_ancestor(p_ws, p_target, s.head_id) AND p_target <> s.head_id, false) THEN
+    RAISE EXCEPTION 'a session rewinds to an ancestor of its head, and % is none', p_target USING ERRCODE = 'TT003';
+  END IF;
+  SELECT t.segment_id, t.depth INTO v_segment, v_depth
+    FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = v_target;
+  IF NOT FOUND AND NOT (v_target IS NULL AND p_kind = 'undo') THEN
+    RAISE EXCEPTION 'there is no turn %', v_target USING ERRCODE = 'TT002';
+  END IF;
+  PERFORM turntree.log_move(p_ws, p_session, s.version + 1, s.event_seq, p_kind, s.head_id, v_target,
+    v_segment, v_depth, p_by, p_at, p_key, NULL);
+  session_id := p_session; version := s.version + 1; before := s.head_id; head := v_target; repeated := false;
+END $$;
+
+-- Where the next undo goes: walks back over moves that were already taken back.
+CREATE OR REPLACE FUNCTION turntree.undo_target(p_ws uuid, p_session uuid)
+RETURNS uuid LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  m record;
+  v_skip int := 0;
+BEGIN
+  FOR m IN SELECT kind, before_id FROM turntree.session_history
+      WHERE workspace_id = p_ws AND session_id = p_session ORDER BY version DESC LOOP
+    IF m.kind IN ('create', 'fork') THEN
+      EXIT;
+    ELSIF m.kind = 'undo' THEN
+      v_skip := v_skip + 1;
+    ELSIF v_skip > 0 THEN
+      v_skip := v_skip - 1;
+    ELSE
+      RETURN m.before_id;
+    END IF;
+  END LOOP;
+  RAISE EXCEPTION 'there is nothing to undo' USING ERRCODE = 'TT003';
+END $$;
+
+-- Gives a session another name. The old label stays as an alias with the reason; without a
+-- reason p_name becomes an alias beside the label.
+CREATE OR REPLACE FUNCTION turntree.name_session(
+  p_ws uuid, p_session uuid, p_name text, p_as_label boolean, p_reason text, p_by text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+  v_label text;
+BEGIN
+  UPDATE turntree.sessions SET event_seq = event_seq + 1
+    WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
+  END IF;
+  IF EXISTS (SELECT FROM turntree.session_names WHERE workspace_id = p_ws AND name = p_name AND session_id <> p_session) THEN
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
+  END IF;
+  SELECT name INTO v_label FROM turntree.session_names
+    WHERE workspace_id = p_ws AND session_id = p_session AND reason IS NULL;
+  IF p_as_label AND v_label <> p_name THEN
+    UPDATE turntree.session_names SET reason = p_reason WHERE workspace_id = p_ws AND name = v_label;
+    INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_name, p_session)
+      ON CONFLICT (workspace_id, name) DO UPDATE SET reason = NULL;
+  ELSE
+    INSERT INTO turntree.session_names (workspace_id, name, session_id, reason)
+      VALUES (p_ws, p_name, p_session, p_reason) ON CONFLICT (workspace_id, name) DO NOTHING;
+  END IF;
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_as_label THEN 'session_renamed' ELSE 'session_aliased' END,
+    p_at, '{"by":' || turntree.canonical_text(p_by) || ',"name":' || turntree.canonical_text(p_name)
+    || ',"reason":"' || p_reason || '"}');
+END $$;
+
+-- Two sessions turn out to be one: every name of p_other leads to p_session from now on. The other
+-- session keeps its head and its reflog under p_kept_label, archived.
+CREATE OR REPLACE FUNCTION turntree.merge_sessions(
+  p_ws uuid, p_session uuid, p_other uuid, p_kept_label text, p_by text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+  v_other_seq int;
+BEGIN
+  IF p_session = p_other THEN
+    RAISE EXCEPTION 'a session cannot be merged into itself' USING ERRCODE = 'TT003';
+  END IF;
+  -- Locked in one order everywhere, so that two merges cannot wait for each other.
+  PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id IN (p_session, p_other) ORDER BY id FOR NO KEY UPDATE;
+  UPDATE turntree.sessions SET event_seq = event_seq + 1
+    WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
+  UPDATE turntree.sessions SET event_seq = event_seq + 1, status = 'archived', updated_at = p_at::timestamptz
+    WHERE workspace_id = p_ws AND id = p_other RETURNING event_seq - 1 INTO v_other_seq;
+  IF v_seq IS NULL OR v_other_seq IS NULL THEN
+    RAISE EXCEPTION 'there is no such session' USING ERRCODE = 'TT002';
+  END IF;
+  UPDATE turntree.session_names SET session_id = p_session, reason = 'identity_merge'
+    WHERE workspace_id = p_ws AND session_id = p_other;
+  INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_kept_label, p_other);
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, 'session_merged', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"from":"' || p_other || '"}');
+  PERFORM turntree.insert_event(p_ws, p_other, v_other_seq, 'session_merged', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"into":"' || p_session || '"}');
+EXCEPTION WHEN unique_violation THEN
+  RAISE EXCEPTION 'the name % is taken', p_kept_label USING ERRCODE = 'TT001', HINT = 'name';
+END $$;
+
+-- Archives a session, marks it deleted, or brings it back. Its turns stay in any case.
+CREATE OR REPLACE FUNCTION turntree.set_session_status(p_ws uuid, p_session uuid, p_status text, p_by text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+BEGIN
+  UPDATE turntree.sessions SET event_seq = event_seq + 1, status = p_status, updated_at = p_at::timestamptz
+    WHERE workspace_id = p_ws AND id = p_session AND status <> p_status RETURNING event_seq - 1 INTO v_seq;
+  IF v_seq IS NULL THEN
+    IF NOT EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session) THEN
+      RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
+    END IF;
+    RETURN;
+  END IF;
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_status = 'active' THEN 'session_restored' ELSE 'session_archived' END,
+    p_at, '{"by":' || turntree.canonical_text(p_by) || ',"status":"' || p_status || '"}');
+END $$;

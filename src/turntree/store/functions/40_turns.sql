@@ -1,0 +1,204 @@
+-- The hot path: one call stores a sealed turn, advances its session, logs the move and closes
+-- the run, or does nothing at all.
+--
+-- A turn that is already stored, or a key that was already answered, is answered again before any
+-- head is compared: whoever lost the acknowledgement may simply repeat the call.
+CREATE OR REPLACE FUNCTION turntree.append_turn(
+  p_ws uuid, p_turn uuid, p_parent uuid, p_parent_digest bytea, p_digest bytea,
+  p_started text, p_sealed text, p_kind text, p_outcome text, p_role text, p_model text, p_provider text,
+  p_body text,
+  p_calls text[],        -- call id, tool, status; three a call
+  p_models text[],       -- model, provider, call id; three a model call
+  p_tokens int[],        -- input, output, cached input, cache write, reasoning; five a model call
+  p_compaction jsonb,
+  p_event_ids bytea[], p_event_kinds text[], p_event_bodies text[],  -- what the run's journal still lacks
+  p_epoch int,           -- the run's fence, or null for a turn that was taken elsewhere
+  p_session uuid, p_by text, p_at text, p_key text,
+  OUT turn_id uuid, OUT depth int, OUT version int, OUT repeated boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  v_head uuid;
+  v_seq int;
+  v_segment uuid;
+  v_digest bytea;
+  v_depth int;
+  v_again int;
+BEGIN
+  IF p_session IS NOT NULL THEN
+    SELECT s.head_id, s.version + 1, s.event_seq INTO v_head, version, v_seq FROM turntree.sessions s
+      WHERE s.workspace_id = p_ws AND s.id = p_session FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
+    END IF;
+  END IF;
+  IF p_key IS NOT NULL THEN
+    SELECT a.head, a.version, t.depth INTO turn_id, v_again, depth
+      FROM turntree.find_answer(p_ws, p_key) a
+      JOIN turntree.turns t ON t.workspace_id = p_ws AND t.id = a.head;
+    IF FOUND THEN
+      version := v_again; repeated := true;
+      RETURN;
+    END IF;
+  END IF;
+  IF v_head IS DISTINCT FROM p_parent OR p_session IS NULL OR p_parent IS NULL THEN
+    SELECT k.depth, k.version INTO depth, v_again FROM turntree.known_turn(p_ws, p_turn, p_digest, p_session) k;
+    IF depth IS NOT NULL THEN
+      turn_id := p_turn; version := v_again; repeated := true;
+      RETURN;
+    ELSIF v_head IS DISTINCT FROM p_parent AND p_session IS NOT NULL THEN
+      RAISE EXCEPTION 'the session stands at %, not at %', coalesce(v_head::text, 'no turn'), coalesce(p_parent::text, 'no turn')
+        USING ERRCODE = 'TT001';
+    END IF;
+  END IF;
+
+  IF p_parent IS NULL THEN
+    depth := 1;
+    v_segment := p_turn;
+    PERFORM turntree.open_segment(p_ws, p_turn, NULL, 0);
+  ELSE
+    SELECT t.segment_id, t.depth + 1, t.digest INTO v_segment, depth, v_digest FROM turntree.turns t
+      WHERE t.workspace_id = p_ws AND t.id = p_parent;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'there is no turn %', p_parent USING ERRCODE = 'TT002';
+    ELSIF v_digest <> p_parent_digest THEN
+      RAISE EXCEPTION 'turn % was built on another parent than %', p_turn, p_parent USING ERRCODE = 'TT003';
+    END IF;
+  END IF;
+  -- Whoever is first after a turn extends its segment; everybody later forks.
+  INSERT INTO turntree.turns AS t (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
+      kind, outcome, agent_role, model, provider)
+    VALUES (p_ws, p_turn, p_parent, v_segment, depth, p_digest, p_started::timestamptz, p_sealed::timestamptz,
+      p_kind, p_outcome, p_role, p_model, p_provider)
+    ON CONFLICT (workspace_id, segment_id, depth) DO NOTHING;
+  IF NOT FOUND THEN
+    -- The place is taken: by a sibling, or by this very turn if its session was moved back.
+    SELECT k.depth, k.version INTO v_depth, v_again FROM turntree.known_turn(p_ws, p_turn, p_digest, p_session) k;
+    IF v_depth IS NOT NULL THEN
+      turn_id := p_turn; version := v_again; repeated := true;
+      RETURN;
+    END IF;
+    PERFORM turntree.open_segment(p_ws, p_turn, v_segment, depth - 1);
+    v_segment := p_turn;
+    INSERT INTO turntree.turns (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
+        kind, outcome, agent_role, model, provider)
+      VALUES (p_ws, p_turn, p_parent, v_segment, depth, p_digest, p_started::timestamptz, p_sealed::timestamptz,
+        p_kind, p_outcome, p_role, p_model, p_provider);
+  END IF;
+  INSERT INTO turntree.turn_bodies (workspace_id, turn_id, body) VALUES (p_ws, p_turn, p_body);
+  IF cardinality(p_calls) > 0 THEN
+    INSERT INTO turntree.tool_calls (workspace_id, turn_id, sequence, call_id, tool, status)
+      SELECT p_ws, p_turn, i, p_calls[3 * i + 1], p_calls[3 * i + 2], p_calls[3 * i + 3]
+        FROM generate_series(0, cardinality(p_calls) / 3 - 1) i;
+  END IF;
+  IF cardinality(p_models) > 0 THEN
+    INSERT INTO turntree.model_calls (workspace_id, turn_id, sequence, model, provider, call_id,
+        input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens)
+      SELECT p_ws, p_turn, i, p_models[3 * i + 1], p_models[3 * i + 2], p_models[3 * i + 3], p_tokens[5 * i + 1],
+          p_tokens[5 * i + 2], p_tokens[5 * i + 3], p_tokens[5 * i + 4], p_tokens[5 * i + 5]
+        FROM generate_series(0, cardinality(p_models) / 3 - 1) i;
+  END IF;
+  IF p_compaction IS NOT NULL THEN
+    PERFORM turntree.store_compaction(p_ws, p_turn, p_compaction);
+  END IF;
+  IF p_epoch IS NOT NULL OR cardinality(p_event_ids) > 0 THEN
+    PERFORM turntree.close_run(p_ws, p_turn, p_epoch, p_event_ids, p_event_kinds, p_event_bodies);
+  END IF;
+  IF p_session IS NOT NULL THEN
+    PERFORM turntree.log_move(p_ws, p_session, version, v_seq, 'advance', p_parent, p_turn, v_segment, depth,
+      p_by, p_at, p_key, NULL);
+  END IF;
+  turn_id := p_turn;
+  repeated := false;
+END $$;
+
+-- Where a turn stands if it is already stored; no row's worth of nulls if it is not.
+CREATE OR REPLACE FUNCTION turntree.known_turn(
+  p_ws uuid, p_turn uuid, p_digest bytea, p_session uuid, OUT depth int, OUT version int)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+  v_digest bytea;
+BEGIN
+  SELECT t.digest, t.depth INTO v_digest, depth FROM turntree.turns t
+    WHERE t.workspace_id = p_ws AND t.id = p_turn;
+  IF v_digest <> p_digest THEN
+    RAISE EXCEPTION 'turn % is sealed with another digest', p_turn USING ERRCODE = 'TT003';
+  END IF;
+  IF FOUND AND p_session IS NOT NULL THEN
+    SELECT h.version INTO version FROM turntree.session_history h
+      WHERE h.workspace_id = p_ws AND h.session_id = p_session AND h.after_id = p_turn AND h.kind = 'advance'
+      ORDER BY h.version DESC LIMIT 1;
+  END IF;
+END $$;
+
+-- The details of a compaction turn. Its summary covers ancestors only, and what it keeps follows.
+CREATE OR REPLACE FUNCTION turntree.store_compaction(p_ws uuid, p_turn uuid, p jsonb)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_through constant uuid := p ->> 'summarized_through';
+  v_kept constant uuid := p ->> 'first_kept';
+BEGIN
+  IF NOT coalesce(turntree.is_ancestor(p_ws, v_through, p_turn), false)
+      OR v_kept IS NOT NULL AND NOT coalesce(turntree.is_ancestor(p_ws, v_kept, p_turn)
+        AND (SELECT parent_id FROM turntree.turns WHERE workspace_id = p_ws AND id = v_kept) = v_through, false) THEN
+    RAISE EXCEPTION 'a compaction covers ancestors of its turn, and keeps what follows them' USING ERRCODE = 'TT003';
+  END IF;
+  INSERT INTO turntree.compactions (workspace_id, turn_id, summarized_through, first_kept, turns_summarized, kind,
+      trigger, tokens_before, tokens_after, summary_tokens, duration_ms)
+    VALUES (p_ws, p_turn, v_through, v_kept, (p ->> 'turns_summarized')::int, p ->> 'kind', p ->> 'trigger',
+      (p ->> 'tokens_before')::int, (p ->> 'tokens_after')::int, (p ->> 'summary_tokens')::int, (p ->> 'duration_ms')::int);
+END $$;
+
+-- Ends the run that left a turn: its last facts are recorded and its payloads, which now stand
+-- in the turn's body, are dropped.
+CREATE OR REPLACE FUNCTION turntree.close_run(
+  p_ws uuid, p_run uuid, p_epoch int, p_ids bytea[], p_kinds text[], p_bodies text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_first int := 0;
+BEGIN
+  IF p_epoch IS NOT NULL THEN
+    UPDATE turntree.runs SET status = 'finished'
+      WHERE workspace_id = p_ws AND id = p_run AND epoch = p_epoch AND status <> 'finished';
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'the run % was taken over or is finished', p_run USING ERRCODE = 'TT001';
+    END IF;
+    SELECT coalesce(max(seq) + 1, 0) INTO v_first FROM turntree.events
+      WHERE workspace_id = p_ws AND stream_id = p_run;
+    DELETE FROM turntree.run_payloads WHERE workspace_id = p_ws AND run_id = p_run;
+  END IF;
+  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
+    SELECT p_ws, p_run, v_first + o - 1, i, k, b
+      FROM unnest(p_ids, p_kinds, p_bodies) WITH ORDINALITY AS x (i, k, b, o);
+END $$;
+
+-- Takes a message out on request: its line becomes a stub that holds its digest, and an event is
+-- the receipt. Called as turntree_eraser, the only role whose update of a body is not refused.
+CREATE OR REPLACE FUNCTION turntree.erase_message(
+  p_ws uuid, p_turn uuid, p_sequence int, p_reason text, p_by text, p_at text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_lines text[];
+  v_line text;
+  v_seq int;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_turn, 0));
+  SELECT string_to_array(body, E'\n') INTO v_lines FROM turntree.turn_bodies
+    WHERE workspace_id = p_ws AND turn_id = p_turn;
+  -- Line 0 is the header, so message 0 is the second element of the array.
+  v_line := v_lines[p_sequence + 2];
+  IF v_line IS NULL OR p_sequence < 0 THEN
+    RAISE EXCEPTION 'turn % has no message %', p_turn, p_sequence USING ERRCODE = 'TT002';
+  ELSIF v_line LIKE '{"erased":"sha256:%"}' THEN
+    RETURN false;
+  END IF;
+  v_lines[p_sequence + 2] := '{"erased":"sha256:' || encode(sha256(convert_to(v_line, 'UTF8')), 'hex') || '"}';
+  UPDATE turntree.turn_bodies SET body = array_to_string(v_lines, E'\n')
+    WHERE workspace_id = p_ws AND turn_id = p_turn;
+  SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
+    WHERE workspace_id = p_ws AND stream_id = p_turn;
+  PERFORM turntree.insert_event(p_ws, p_turn, v_seq, 'erased', p_at, '{"by":' || turntree.canonical_text(p_by)
+    || ',"reason":' || turntree.canonical_text(p_reason) || ',"sequence":' || p_sequence || '}');
+  RETURN true;
+END $$;

@@ -1,0 +1,82 @@
+"""Brings a database up to what this version of the code expects.
+
+Migrations are numbered SQL files that run once, in order. A ``pre`` file must leave the
+previous release working; a ``post`` file runs when no process of the previous release is left.
+Functions are replaced whenever their text changed. Everything runs in one transaction under one
+lock, so several processes may start at once.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from turntree.store.sql import QUERIES, load_files
+
+LOCK = 7_388_102_645  # Any number, as long as every process takes the same one.
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file that changes the schema."""
+
+    name: str
+    text: str
+
+    @property
+    def is_post(self) -> bool:
+        """Whether it has to wait until the previous release is gone."""
+        return self.name.split("_")[1] == "post"
+
+
+def list_migrations() -> list[Migration]:
+    """Return every migration, in order."""
+    return [Migration(name, text) for name, text in load_files("migrations")]
+
+
+async def migrate(
+    connection: AsyncConnection[Any], *, post: bool = True, upto: int | None = None
+) -> list[str]:
+    """Apply what is missing and return its names; an up-to-date database is only read.
+
+    ``upto`` stops after that many migrations, for the tests that climb from every earlier one.
+    """
+    functions = "\n".join(text for _, text in load_files("functions"))
+    mark = "functions " + hashlib.sha256(functions.encode()).hexdigest()[:16]
+    wanted = [m for m in list_migrations()[:upto] if post or not m.is_post]
+    done = await _applied(connection)
+    if {m.name for m in wanted} | ({mark} if upto is None else set()) <= done:
+        return []
+    async with connection.transaction():
+        await connection.execute(QUERIES["migration_lock"], {"lock": LOCK})
+        await connection.execute(QUERIES["create_migrations"])
+        done = await _applied(connection)
+        steps = [(m.name, m.text) for m in wanted if m.name not in done]
+        if upto is None and mark not in done:
+            steps.append((mark, functions))
+        for name, text in steps:
+            await connection.execute(text.encode())
+            await connection.execute(QUERIES["log_migration"], {"name": name})
+        return [name for name, _ in steps]
+
+
+async def begin_epoch_if_moved(connection: AsyncConnection[Any]) -> bool:
+    """Begin a new epoch of the feed if this database was restored into another cluster.
+
+    Returns whether an epoch began.
+    """
+    async with connection.transaction():
+        cursor = await connection.execute(QUERIES["begin_epoch"])
+        began = await cursor.fetchone() is not None
+        if began:
+            await connection.execute(QUERIES["set_epoch"])
+        return began
+
+
+async def _applied(connection: AsyncConnection[Any]) -> set[str]:
+    exists = await (await connection.execute(QUERIES["migrations_exist"])).fetchone()
+    if exists is None or not exists[0]:
+        return set()
+    rows = await connection.execute(QUERIES["list_migrations"])
+    return {name for (name,) in await rows.fetchall()}

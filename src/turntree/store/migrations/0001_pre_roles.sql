@@ -1,0 +1,40 @@
+-- Roles and the schema. Roles belong to the whole cluster, so they may already exist.
+--
+-- turntree_app       what every process acts as: reads and appends, never changes a fact
+-- turntree_reader    people and dashboards: reads, under row-level security
+-- turntree_importer  bulk COPY, which row-level security refuses; a trigger checks its workspace
+-- turntree_eraser    replaces a message by its stub on request; may do nothing else
+DO $$
+DECLARE
+  v_role text;
+BEGIN
+  FOREACH v_role IN ARRAY ARRAY['turntree_app', 'turntree_reader', 'turntree_importer', 'turntree_eraser'] LOOP
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = v_role) THEN
+      EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOBYPASSRLS', v_role);
+    END IF;
+  END LOOP;
+  -- Only a superuser may hand out BYPASSRLS. Where none is at hand, imports go through a
+  -- staging table instead, a little slower.
+  IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+    ALTER ROLE turntree_importer BYPASSRLS;
+  END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+  NULL; -- Another database of the same cluster is being set up at this moment.
+END $$;
+
+CREATE SCHEMA turntree;
+GRANT USAGE ON SCHEMA turntree TO turntree_app, turntree_reader, turntree_importer, turntree_eraser;
+
+-- One row: which life of this database the feed's positions belong to.
+CREATE TABLE turntree.shard (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  epoch int NOT NULL DEFAULT 1,
+  system_identifier bigint NOT NULL
+);
+INSERT INTO turntree.shard (system_identifier) SELECT system_identifier FROM pg_control_system();
+
+CREATE TABLE turntree.workspaces (
+  id uuid PRIMARY KEY,
+  name text NOT NULL UNIQUE,
+  created_at timestamptz NOT NULL DEFAULT now()
+);

@@ -1,0 +1,11 @@
+-- The feed: every event of a workspace, in an order that never changes.
+
+-- name: read_feed
+-- Stops before the oldest transaction that is still running anywhere in the cluster: it may yet
+-- commit events with an older number, and a reader that had passed them would never see them.
+SELECT e.epoch, e.xid::text::bigint, e.n, e.body
+  FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b
+    AND (e.epoch, e.xid, e.n) > (%(epoch)b::int, %(xid)b::text::xid8, %(n)b::bigint)
+    AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
+  ORDER BY e.epoch, e.xid, e.n LIMIT %(limit)b::int;

@@ -1,0 +1,49 @@
+-- What brings a database up to date. Runs as the owner, before any role is taken.
+
+-- name: migration_lock
+SELECT pg_advisory_xact_lock(%(lock)s);
+
+-- name: migrations_exist
+SELECT to_regclass('public.turntree_migrations') IS NOT NULL;
+
+-- name: create_migrations
+CREATE TABLE IF NOT EXISTS public.turntree_migrations (
+  name text PRIMARY KEY,
+  applied_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- name: list_migrations
+SELECT name FROM public.turntree_migrations ORDER BY applied_at, name;
+
+-- name: log_migration
+INSERT INTO public.turntree_migrations (name) VALUES (%(name)s);
+
+-- name: begin_epoch
+-- Transaction numbers start again in another cluster: positions of the old life come before.
+UPDATE turntree.shard SET epoch = epoch + 1, system_identifier = c.system_identifier
+  FROM pg_control_system() c WHERE shard.system_identifier <> c.system_identifier
+  RETURNING epoch;
+
+-- name: set_epoch
+-- DDL takes no parameters, so the number travels through a setting.
+DO $$ BEGIN
+  EXECUTE format('ALTER TABLE turntree.events ALTER epoch SET DEFAULT %s', (SELECT epoch FROM turntree.shard));
+END $$;
+
+-- name: find_workspace
+SELECT id FROM turntree.workspaces WHERE name = %(name)s;
+
+-- name: create_workspace
+INSERT INTO turntree.workspaces (id, name) VALUES (%(id)s, %(name)s) ON CONFLICT (name) DO NOTHING;
+
+-- name: list_workspaces
+SELECT id::text, name FROM turntree.workspaces ORDER BY name;
+
+-- name: take_role
+SELECT set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false);
+
+-- name: server_version
+SELECT current_setting('server_version_num')::int, current_setting('server_version');
+
+-- name: find_database
+SELECT 1 FROM pg_database WHERE datname = %(name)s;

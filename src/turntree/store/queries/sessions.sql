@@ -1,0 +1,72 @@
+-- Sessions: pointers and their reflogs.
+
+-- name: create_session
+SELECT session_id::text, version, head::text, repeated FROM turntree.create_session(
+  %(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b, %(key)b, %(origin)b, %(origin_session)b,
+  %(parent_session)b, %(parent_turn)b, %(call)b, %(mode)b, %(task)b);
+
+-- name: move_session
+SELECT session_id::text, version, before::text, head::text, repeated FROM turntree.move_session(
+  %(workspace)b, %(session)b, %(kind)b, %(target)b, %(check)b, %(expected)b, %(by)b, %(at)b, %(key)b);
+
+-- name: name_session
+SELECT turntree.name_session(%(workspace)b, %(session)b, %(name)b, %(as_label)b, %(reason)b, %(by)b, %(at)b);
+
+-- name: merge_sessions
+SELECT turntree.merge_sessions(%(workspace)b, %(session)b, %(other)b, %(kept_label)b, %(by)b, %(at)b);
+
+-- name: set_session_status
+SELECT turntree.set_session_status(%(workspace)b, %(session)b, %(status)b, %(by)b, %(at)b);
+
+-- name: find_session_by_name
+-- Labels and aliases share one key, so this is one look-up.
+SELECT session_id::text FROM turntree.session_names WHERE workspace_id = %(workspace)b AND name = %(name)b;
+
+-- name: find_session
+SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.created_at, s.updated_at,
+    coalesce(t.depth, 0), s.origin, s.origin_session_id,
+    w.parent_session_id::text, w.parent_turn_id::text, w.call_id, w.mode, w.task,
+    ARRAY(SELECT name FROM turntree.session_names a WHERE a.workspace_id = s.workspace_id
+      AND a.session_id = s.id AND a.reason IS NOT NULL ORDER BY name)
+  FROM turntree.sessions s
+  JOIN turntree.session_names l ON l.workspace_id = s.workspace_id AND l.session_id = s.id AND l.reason IS NULL
+  LEFT JOIN turntree.turns t ON t.workspace_id = s.workspace_id AND t.id = s.head_id
+  LEFT JOIN turntree.spawns w ON w.workspace_id = s.workspace_id AND w.session_id = s.id
+  WHERE s.workspace_id = %(workspace)b AND s.id = %(session)b;
+
+-- name: list_sessions
+SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.created_at, s.updated_at,
+    coalesce(t.depth, 0), s.origin, s.origin_session_id,
+    w.parent_session_id::text, w.parent_turn_id::text, w.call_id, w.mode, w.task,
+    ARRAY(SELECT name FROM turntree.session_names a WHERE a.workspace_id = s.workspace_id
+      AND a.session_id = s.id AND a.reason IS NOT NULL ORDER BY name)
+  FROM turntree.sessions s
+  JOIN turntree.session_names l ON l.workspace_id = s.workspace_id AND l.session_id = s.id AND l.reason IS NULL
+  LEFT JOIN turntree.turns t ON t.workspace_id = s.workspace_id AND t.id = s.head_id
+  LEFT JOIN turntree.spawns w ON w.workspace_id = s.workspace_id AND w.session_id = s.id
+  WHERE s.workspace_id = %(workspace)b AND l.name > %(after)b
+    AND (%(status)b::text IS NULL OR s.status = %(status)b::text)
+    AND (%(head)b::uuid IS NULL OR s.head_id = %(head)b::uuid)
+  ORDER BY l.name LIMIT %(limit)b;
+
+-- name: list_moves
+-- Newest first, from before a version on.
+SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::text, h.changed_at, h.by, b.digest, a.digest
+  FROM turntree.session_history h
+  LEFT JOIN turntree.turns b ON b.workspace_id = h.workspace_id AND b.id = h.before_id
+  LEFT JOIN turntree.turns a ON a.workspace_id = h.workspace_id AND a.id = h.after_id
+  WHERE h.workspace_id = %(workspace)b AND h.session_id = %(session)b AND h.version < %(before)b
+  ORDER BY h.version DESC LIMIT %(limit)b;
+
+-- name: find_move_at
+-- The move that set the head as it stood at a moment.
+SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::text, h.changed_at, h.by, b.digest, a.digest
+  FROM turntree.session_history h
+  LEFT JOIN turntree.turns b ON b.workspace_id = h.workspace_id AND b.id = h.before_id
+  LEFT JOIN turntree.turns a ON a.workspace_id = h.workspace_id AND a.id = h.after_id
+  WHERE h.workspace_id = %(workspace)b AND h.session_id = %(session)b AND h.changed_at <= %(at)b::text::timestamptz
+  ORDER BY h.version DESC LIMIT 1;
+
+-- name: list_spawns
+SELECT w.parent_turn_id::text, w.session_id::text, w.call_id FROM turntree.spawns w
+  WHERE w.workspace_id = %(workspace)b AND w.parent_turn_id = ANY (%(turns)b::uuid[]) ORDER BY 1, 2;

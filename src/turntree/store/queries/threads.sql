@@ -1,0 +1,160 @@
+-- Reading the tree. A recursive term is always a LATERAL with OFFSET 0: the planner would
+-- otherwise put a hash join inside the recursion, sixty times slower.
+
+-- name: find_turn
+SELECT t.digest, b.body, t.depth, t.parent_id::text FROM turntree.turns t
+  JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
+  WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b;
+
+-- name: thread_page
+-- The turns of a thread between two depths, root first.
+WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
+  SELECT s.id, s.fork_depth, least(t.depth, %(high)b::int), s.parent_id
+    FROM turntree.turns t
+    JOIN turntree.segments s ON s.workspace_id = t.workspace_id
+      AND s.id = turntree.segment_at(t.workspace_id, t.segment_id, least(t.depth, %(high)b::int))
+    WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
+  UNION ALL
+  SELECT s.id, s.fork_depth, c.low, s.parent_id
+    FROM chain c, LATERAL (SELECT * FROM turntree.segments
+      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
+    WHERE c.low >= %(low)b::int
+)
+SELECT t.digest, b.body, t.depth, t.parent_id::text
+  FROM chain c,
+    LATERAL (SELECT id, digest, depth, parent_id FROM turntree.turns WHERE workspace_id = %(workspace)b
+      AND segment_id = c.segment_id AND depth > c.low AND depth >= %(low)b::int AND depth <= c.high OFFSET 0) t,
+    LATERAL (SELECT body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b
+  ORDER BY t.depth;
+
+-- name: nearest_compaction
+-- The newest compaction of a thread and the depth of the first turn it keeps.
+WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
+  SELECT s.id, s.fork_depth, t.depth, s.parent_id
+    FROM turntree.turns t JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
+    WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
+  UNION ALL
+  SELECT s.id, s.fork_depth, c.low, s.parent_id
+    FROM chain c, LATERAL (SELECT * FROM turntree.segments
+      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
+)
+SELECT t.depth, k.depth
+  FROM turntree.compactions x
+  JOIN turntree.turns t ON t.workspace_id = x.workspace_id AND t.id = x.turn_id
+  JOIN chain c ON c.segment_id = t.segment_id AND t.depth <= c.high
+  LEFT JOIN turntree.turns k ON k.workspace_id = x.workspace_id AND k.id = x.first_kept
+  WHERE x.workspace_id = %(workspace)b
+  ORDER BY t.depth DESC LIMIT 1;
+
+-- name: turn_at_depth
+SELECT x.id::text FROM turntree.turns t, turntree.turns x
+  WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b AND x.workspace_id = %(workspace)b
+    AND x.segment_id = turntree.segment_at(%(workspace)b, t.segment_id, %(depth)b) AND x.depth = %(depth)b;
+
+-- name: list_children
+SELECT x.id::text FROM turntree.turns t, LATERAL (
+    SELECT id FROM turntree.turns
+      WHERE workspace_id = t.workspace_id AND segment_id = t.segment_id AND depth = t.depth + 1
+    UNION ALL
+    SELECT id FROM turntree.segments
+      WHERE workspace_id = t.workspace_id AND parent_id = t.segment_id AND fork_depth = t.depth
+  ) x
+  WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b ORDER BY 1;
+
+-- name: list_leaves
+-- The last turn of each segment, unless another segment forks exactly there.
+SELECT t.id::text FROM turntree.segments s, LATERAL (
+    SELECT id, depth FROM turntree.turns WHERE workspace_id = s.workspace_id AND segment_id = s.id
+      ORDER BY depth DESC LIMIT 1
+  ) t
+  WHERE s.workspace_id = %(workspace)b AND t.id > %(after)b AND NOT EXISTS (
+    SELECT FROM turntree.segments c
+      WHERE c.workspace_id = s.workspace_id AND c.parent_id = s.id AND c.fork_depth = t.depth)
+  ORDER BY t.id LIMIT %(limit)b;
+
+-- name: is_ancestor
+SELECT turntree.is_ancestor(%(workspace)b, %(ancestor)b, %(turn)b);
+
+-- name: common_ancestor
+SELECT turntree.common_ancestor(%(workspace)b, %(left)b, %(right)b)::text;
+
+-- name: turn_depth
+SELECT depth FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = %(turn)b;
+
+-- name: list_sessions_holding
+-- Every session whose thread ever held a turn: those that stood in its segment at or below it,
+-- and those that stood in any segment forked off below it.
+WITH RECURSIVE below (segment_id, low) AS (
+  SELECT segment_id, depth FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = %(turn)b
+  UNION ALL
+  SELECT s.id, s.fork_depth + 1 FROM below b, LATERAL (SELECT id, fork_depth FROM turntree.segments
+    WHERE workspace_id = %(workspace)b AND parent_id = b.segment_id AND fork_depth >= b.low OFFSET 0) s
+)
+SELECT DISTINCT r.session_id::text FROM below b, LATERAL (SELECT session_id FROM turntree.session_reach
+    WHERE workspace_id = %(workspace)b AND segment_id = b.segment_id AND max_depth >= b.low OFFSET 0) r
+  ORDER BY 1;
+
+-- name: list_turns
+-- Newest first; a page ends before the turn the next one begins with.
+SELECT t.digest, b.body, t.depth, t.parent_id::text FROM turntree.turns t
+  JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
+  WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b ORDER BY t.id DESC LIMIT %(limit)b;
+
+-- name: find_turn_by_words
+SELECT b.turn_id::text FROM turntree.turn_bodies b
+  WHERE b.workspace_id = %(workspace)b AND position(%(words)b::text IN lower(b.body)) > 0
+  ORDER BY b.turn_id DESC LIMIT 1;
+
+-- name: list_turns_by_digest
+SELECT id::text FROM turntree.turns
+  WHERE workspace_id = %(workspace)b AND digest >= %(low)b AND digest <= %(high)b ORDER BY digest LIMIT %(limit)b;
+
+-- name: list_turns_by_id
+SELECT id::text FROM turntree.turns
+  WHERE workspace_id = %(workspace)b AND id >= %(low)b AND id <= %(high)b ORDER BY id LIMIT %(limit)b;
+
+-- name: neighbours
+-- The digests just below and above each given one: what a prefix must tell apart.
+SELECT d, (SELECT digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND digest < d ORDER BY digest DESC LIMIT 1),
+    (SELECT digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND digest > d ORDER BY digest LIMIT 1)
+  FROM unnest(%(digests)b::bytea[]) d;
+
+-- name: usage_of_threads
+-- Distinct calls of the turns that a set of heads share or do not share, each counted once.
+WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
+  SELECT s.id, s.fork_depth, t.depth, s.parent_id
+    FROM turntree.turns t JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
+    WHERE t.workspace_id = %(workspace)b AND t.id = ANY (%(heads)b::uuid[])
+  UNION
+  SELECT s.id, s.fork_depth, c.low, s.parent_id
+    FROM chain c, LATERAL (SELECT * FROM turntree.segments
+      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
+), reach AS (
+  SELECT segment_id, max(high) AS high FROM chain GROUP BY segment_id
+), calls AS (
+  SELECT DISTINCT ON (coalesce(m.call_id, m.turn_id::text || '/' || m.sequence)) m.*
+    FROM reach r,
+      LATERAL (SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)b
+        AND segment_id = r.segment_id AND depth <= r.high OFFSET 0) t,
+      LATERAL (SELECT * FROM turntree.model_calls WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) m
+)
+SELECT coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(output_tokens), 0)::bigint,
+    coalesce(sum(cached_input_tokens), 0)::bigint, coalesce(sum(cache_write_tokens), 0)::bigint,
+    coalesce(sum(reasoning_tokens), 0)::bigint, count(*)
+  FROM calls;
+
+-- name: list_model_calls
+SELECT turn_id::text, sequence, model, provider, call_id, input_tokens, output_tokens, cached_input_tokens,
+    cache_write_tokens, reasoning_tokens
+  FROM turntree.model_calls WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[])
+  ORDER BY turn_id, sequence;
+
+-- name: count_turns
+SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
+
+-- name: export_turns
+-- Parents before children, in pages.
+SELECT t.depth, t.id::text, t.digest, b.body FROM turntree.turns t
+  JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
+  WHERE t.workspace_id = %(workspace)b AND (t.depth, t.id) > (%(depth)b, %(after)b)
+  ORDER BY t.depth, t.id LIMIT %(limit)b;

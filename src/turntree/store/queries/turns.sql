@@ -1,0 +1,45 @@
+-- Writing facts.
+
+-- name: append_turn
+SELECT turn_id::text, depth, version, repeated FROM turntree.append_turn(
+  %(workspace)b, %(turn)b, %(parent)b, %(parent_digest)b, %(digest)b,
+  %(started_at)b, %(sealed_at)b, %(kind)b, %(outcome)b, %(agent_role)b, %(model)b, %(provider)b, %(body)b,
+  %(calls)b::text[], %(models)b::text[], %(tokens)b::int[], %(compaction)b,
+  %(event_ids)b::bytea[], %(event_kinds)b::text[], %(event_bodies)b::text[],
+  %(epoch)b, %(session)b, %(by)b, %(at)b, %(key)b);
+
+-- name: hold_session
+SELECT s.head_id::text, (SELECT digest FROM turntree.turns t WHERE t.workspace_id = s.workspace_id AND t.id = s.head_id)
+  FROM turntree.sessions s WHERE s.workspace_id = %(workspace)b AND s.id = %(session)b FOR NO KEY UPDATE OF s;
+
+-- name: append_event
+SELECT turntree.append_event(%(workspace)b, %(stream)b, %(seq)b, %(id)b, %(kind)b, %(body)b, %(payload)b, %(epoch)b);
+
+-- name: start_run
+SELECT turntree.start_run(%(workspace)b, %(run)b, %(session)b, %(at)b, %(id)b, %(body)b, %(payload)b);
+
+-- name: take_run
+SELECT turntree.take_run(%(workspace)b, %(run)b);
+
+-- name: list_facts
+SELECT e.body, p.payload FROM turntree.events e
+  LEFT JOIN turntree.run_payloads p ON p.workspace_id = e.workspace_id AND p.run_id = e.stream_id AND p.seq = e.seq
+  WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(stream)b AND e.seq >= %(after)b ORDER BY e.seq LIMIT %(limit)b;
+
+-- name: set_tag
+SELECT turntree.set_tag(%(workspace)b, %(turn)b, %(tag)b, %(on)b, %(by)b, %(at)b);
+
+-- name: list_tags
+SELECT target_id::text, tag FROM turntree.tags
+  WHERE workspace_id = %(workspace)b AND (%(turn)b::uuid IS NULL OR target_id = %(turn)b::uuid)
+    AND (%(tag)b::text IS NULL OR tag = %(tag)b::text) ORDER BY tag, target_id;
+
+-- name: put_object
+INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (%(workspace)b, %(digest)b, %(bytes)b)
+  ON CONFLICT DO NOTHING;
+
+-- name: find_object
+SELECT bytes FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
+
+-- name: erase_message
+SELECT turntree.erase_message(%(workspace)b, %(turn)b, %(sequence)b, %(reason)b, %(by)b, %(at)b);

@@ -1,0 +1,1 @@
+"""Request and response shapes: knows JSON's names, and never the store."""

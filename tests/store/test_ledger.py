@@ -1,0 +1,45 @@
+"""The ledger through its store: what becomes true together, and what refuses it."""
+
+import pytest
+
+from turntree.domain.errors import Conflict, Refused
+from turntree.domain.message import assistant, user
+from turntree.runtime.tree import Tree
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_recorded_turn_becomes_the_head(tree: Tree) -> None:
+    placed = await tree.turns.record("main", [user("hello")], [assistant("hi")])
+    session = await tree.sessions.get("main")
+    assert session.head == placed.turn.id
+    assert session.depth == 1
+
+
+async def test_a_second_recorder_never_forks_by_accident(tree: Tree) -> None:
+    first, second = await tree.recorder("main"), await tree.recorder("main")
+    await first.record([user("one")], [assistant("1")])
+    await second.record([user("two")], [assistant("2")])
+    assert [placed.turn.title for placed in await tree.threads.read("main")] == ["one", "two"]
+
+
+async def test_a_strict_recorder_says_that_the_session_moved(tree: Tree) -> None:
+    first, second = await tree.recorder("main"), await tree.recorder("main")
+    await first.record([user("one")], [assistant("1")])
+    with pytest.raises(Conflict):
+        await second.record([user("two")], [assistant("2")], strict=True)
+
+
+async def test_the_same_key_is_answered_with_the_same_turn(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
+    again = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
+    assert again == first
+    assert len(await tree.threads.read("main")) == 1
+
+
+async def test_a_rewind_goes_to_ancestors_only(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")])
+    second = await tree.turns.record("main", [user("two")], [assistant("2")])
+    await tree.sessions.rewind("main", first.turn.id)
+    with pytest.raises(Refused):
+        await tree.sessions.rewind("main", second.turn.id)
