@@ -87,28 +87,3 @@ def undo_target(moves: "list[SessionMove] | tuple[SessionMove, ...]") -> Session
         elif move.kind not in ("create", "fork"):
             standing.append(move)
     return standing[-1] if standing else None
-
-
-@dataclass(frozen=True, slots=True)
-class ToTurn:
-    """Continue from this very turn, whatever came after it."""
-
-    turn: TurnId
-
-
-@dataclass(frozen=True, slots=True)
-class ToSession:
-    """Continue wherever this session stands."""
-
-    label: Label
-
-
-Target = ToTurn | ToSession
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """What a target resolved to: the head to extend and the session to advance, if any."""
-
-    head: TurnId | None
-    session: SessionId | None

@@ -13,10 +13,12 @@ BEGIN
       EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOBYPASSRLS', v_role);
     END IF;
   END LOOP;
-  -- Only a superuser may hand out BYPASSRLS. Where none is at hand, imports go through a
-  -- staging table instead, a little slower.
+  -- Only a superuser may hand out BYPASSRLS; where none is at hand, imports go through staging
+  -- tables instead, a little slower. Anybody else must be let into the roles to act as them.
   IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
     ALTER ROLE turntree_importer BYPASSRLS;
+  ELSE
+    GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser TO CURRENT_USER;
   END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
   NULL; -- Another database of the same cluster is being set up at this moment.

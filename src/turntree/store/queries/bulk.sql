@@ -1,0 +1,66 @@
+-- Bulk import. The COPY statements name no schema: with search_path = turntree they write the
+-- ledger itself; with staging tables in front they write those.
+
+-- name: may_bypass
+SELECT rolbypassrls OR rolsuper FROM pg_roles WHERE rolname = current_user;
+
+-- name: bulk_begin
+-- One importer at a time in a workspace; whoever appends meanwhile is not held up.
+SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)b::text, 0)),
+  set_config('search_path', %(path)b, true);
+
+-- name: bulk_known
+SELECT id::text, digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = ANY (%(turns)b::uuid[]);
+
+-- name: bulk_places
+-- Where parents stand, and whether somebody already follows them in their segment.
+SELECT t.id::text, t.segment_id::text, t.depth, t.digest, EXISTS (SELECT FROM turntree.turns n
+    WHERE n.workspace_id = t.workspace_id AND n.segment_id = t.segment_id AND n.depth = t.depth + 1)
+  FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = ANY (%(turns)b::uuid[]);
+
+-- name: bulk_segment
+SELECT ordinal, jump_id::text FROM turntree.segments WHERE workspace_id = %(workspace)b AND id = %(segment)b;
+
+-- name: stage_tables
+CREATE TEMP TABLE segments ON COMMIT DROP AS
+  SELECT workspace_id, id, parent_id, fork_depth, ordinal, jump_id FROM turntree.segments WITH NO DATA;
+CREATE TEMP TABLE turns ON COMMIT DROP AS SELECT * FROM turntree.turns WITH NO DATA;
+CREATE TEMP TABLE turn_bodies ON COMMIT DROP AS SELECT * FROM turntree.turn_bodies WITH NO DATA;
+CREATE TEMP TABLE tool_calls ON COMMIT DROP AS SELECT * FROM turntree.tool_calls WITH NO DATA;
+CREATE TEMP TABLE model_calls ON COMMIT DROP AS SELECT * FROM turntree.model_calls WITH NO DATA;
+CREATE TEMP TABLE compactions ON COMMIT DROP AS SELECT * FROM turntree.compactions WITH NO DATA;
+CREATE TEMP TABLE events ON COMMIT DROP AS
+  SELECT workspace_id, stream_id, seq, id, kind, body FROM turntree.events WITH NO DATA;
+
+-- name: unstage_tables
+INSERT INTO turntree.segments SELECT * FROM pg_temp.segments ORDER BY ordinal;
+INSERT INTO turntree.turns SELECT * FROM pg_temp.turns ORDER BY depth;
+INSERT INTO turntree.turn_bodies SELECT * FROM pg_temp.turn_bodies;
+INSERT INTO turntree.tool_calls SELECT * FROM pg_temp.tool_calls;
+INSERT INTO turntree.model_calls SELECT * FROM pg_temp.model_calls;
+INSERT INTO turntree.compactions SELECT * FROM pg_temp.compactions;
+INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body) SELECT * FROM pg_temp.events;
+
+-- name: copy_segments
+COPY segments (workspace_id, id, parent_id, fork_depth, ordinal, jump_id) FROM STDIN (FORMAT binary);
+
+-- name: copy_turns
+COPY turns (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at, kind, outcome,
+  agent_role, model, provider) FROM STDIN (FORMAT binary);
+
+-- name: copy_bodies
+COPY turn_bodies (workspace_id, turn_id, body) FROM STDIN (FORMAT binary);
+
+-- name: copy_tool_calls
+COPY tool_calls (workspace_id, turn_id, sequence, call_id, tool, status) FROM STDIN (FORMAT binary);
+
+-- name: copy_model_calls
+COPY model_calls (workspace_id, turn_id, sequence, model, provider, call_id, input_tokens, output_tokens,
+  cached_input_tokens, cache_write_tokens, reasoning_tokens) FROM STDIN (FORMAT binary);
+
+-- name: copy_compactions
+COPY compactions (workspace_id, turn_id, summarized_through, first_kept, turns_summarized, kind, trigger,
+  tokens_before, tokens_after, summary_tokens, duration_ms) FROM STDIN (FORMAT binary);
+
+-- name: copy_events
+COPY events (workspace_id, stream_id, seq, id, kind, body) FROM STDIN (FORMAT binary);

@@ -1,0 +1,58 @@
+"""Any PostgreSQL will do, owned by anybody who may create roles."""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.store.test_bulk import TREE, check, grow
+from turntree.boot import Settings, connect, open_tree, tree_on
+from turntree.domain.errors import Unreachable
+from turntree.domain.message import assistant, user
+from turntree.store.bulk import import_turns
+from turntree.testing.worlds import ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def ordinary(server: str) -> Generator[str, None, None]:
+    """A database whose owner is no superuser, as on a managed server."""
+    name = f"plain_{os.urandom(4).hex()}"
+    with psycopg.connect(server, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {name} LOGIN CREATEROLE")
+        # Whoever set the cluster up lets the newcomer into the roles that exist already.
+        owner.execute(
+            "GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser "
+            f"TO {name} WITH ADMIN OPTION"
+        )
+        owner.execute("ALTER ROLE turntree_importer NOBYPASSRLS")
+        owner.execute(f"CREATE DATABASE {name} OWNER {name}")
+        yield make_conninfo(server, user=name, dbname=name)
+        owner.execute("ALTER ROLE turntree_importer BYPASSRLS")
+        owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        owner.execute(f"DROP ROLE {name}")
+
+
+async def test_an_ordinary_owner_can_do_everything(
+    template: str, ordinary: str, place: Path, world: ScriptedWorld
+) -> None:
+    settings = Settings(place, database_url=ordinary, user="ana")
+    async with connect(settings, world) as database:
+        tree = tree_on(database, settings, world)
+        await tree.turns.record("main", [user("one")], [assistant("1")])
+        await tree.sessions.fork("main", "side")
+        await tree.turns.erase("main", 0, reason="asked for")
+        grown = grow(world, TREE)
+        assert (await import_turns(database, grown)).added == len(TREE)
+        await check(tree, grown)
+
+
+async def test_a_database_that_does_not_answer_is_unreachable(place: Path) -> None:
+    nowhere = Settings(place, database_url="host=127.0.0.1 port=1 user=nobody connect_timeout=1")
+    with pytest.raises(Unreachable):
+        async with open_tree(nowhere):
+            pass
