@@ -44,7 +44,7 @@ prove name *args:
 # What must survive: the slow tests and the durability proof at full length.
 drill *args:
     {{python}} -m pytest -q -m slow "$@"
-    {{python}} -m proofs.durability
+    {{python}} -m proofs.durability --drill
 
 # Every Python block of every Markdown file, run.
 docs *args:

@@ -5,6 +5,7 @@ import pytest
 
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import Digest, TurnId
+from turntree.domain.journal import recorded
 from turntree.domain.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.domain.principal import Principal
 from turntree.domain.turn import Header, seal
@@ -32,7 +33,8 @@ def grow(world: ScriptedWorld, parents: list[int | None]) -> list[Incoming]:
         ]
         sealed = seal(header, [user(f"question {number}")], reply)
         calls = [ModelCall("m", Usage(10, 5), call_id=f"q{number}")]
-        grown.append(Incoming(sealed, None if above is None else above.id, calls))
+        journal = recorded(sealed.turn, calls)
+        grown.append(Incoming(sealed, None if above is None else above.id, calls, journal))
     return grown
 
 

@@ -40,7 +40,8 @@ class Compaction:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Compaction":
         """Return the details a document stands for."""
-        return cls(**{"first_kept": None, **document})
+        members: dict[str, Any] = {"first_kept": None, **document}
+        return cls(**members)
 
 
 def visible(thread: Sequence[tuple[TurnId, Compaction | None, T]]) -> list[T]:

@@ -60,7 +60,9 @@ def derived_id(unix_ms: int, *content: str) -> str:
     An imported turn has no run of ours to mint its id, and two people who import one
     transcript must end with the same turn.
     """
-    seed = hashlib.sha256("\n".join(content).encode()).digest()
+    # With its length before it, no piece of content can pass for two.
+    counted = "".join(f"{len(piece)}:{piece}" for piece in content)
+    seed = hashlib.sha256(counted.encode()).digest()
     return uuid7(unix_ms, int.from_bytes(seed, "big") >> (256 - RANDOM_BITS))
 
 

@@ -26,6 +26,8 @@ SOURCES = ("human", "agent", "trigger", "webhook", "cron", "event")
 TOOL_STATUSES = ("ok", "error", "timeout", "canceled", "interrupted")
 PART_INLINE_MAX_BYTES = 8 * 1024
 """A larger part is kept as an object and the message holds its digest."""
+_AROUND_MAX_BYTES = 64
+"""What a document of words needs besides the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,18 @@ def check_message(message: Message) -> None:
             raise Refused(f"only an assistant asks for tools, not {message.role}")
         if answers_call(part) and message.role != "tool":
             raise Refused(f"tool results stand in messages of role tool, not {message.role}")
+        if isinstance(part, ToolResult) and part.status not in TOOL_STATUSES:
+            raise Refused(f"{part.status!r} is not a status; use one of {', '.join(TOOL_STATUSES)}")
+        if isinstance(part, Opaque):
+            _check_opaque(part.document)
+
+
+def _check_opaque(document: Mapping[str, Json]) -> None:
+    # Under one of our kinds it would be read back as something else: an unanswered call, or
+    # a document with members missing, which nobody could read again.
+    kind = document.get("kind")
+    if not isinstance(kind, str) or kind in _READ:
+        raise Refused(f"an opaque part needs a kind that is not one of ours, not {kind!r}")
 
 
 def lift(part: Part) -> tuple[Part, bytes | None]:
@@ -203,7 +217,15 @@ def lift(part: Part) -> tuple[Part, bytes | None]:
 
 
 def _small(part: Part) -> bool:
-    return isinstance(part, Text | Reasoning) and len(part.text) * 6 <= PART_INLINE_MAX_BYTES
+    """Say whether a part surely fits, without writing it: a sign takes six bytes at most."""
+    match part:
+        case Text(text):
+            signs = len(text)
+        case Reasoning(text, signature):
+            signs = len(text) + len(signature or "")
+        case _:
+            return False
+    return signs * 6 + _AROUND_MAX_BYTES <= PART_INLINE_MAX_BYTES
 
 
 def to_json(message: Message) -> dict[str, Any]:

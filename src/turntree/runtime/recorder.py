@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from turntree.domain.canonical import Json
 from turntree.domain.compaction import Compaction
 from turntree.domain.errors import Conflict
-from turntree.domain.event import Event, Recorded, record
+from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
+from turntree.domain.journal import recorded
 from turntree.domain.message import Message, Part, lift
 from turntree.domain.principal import Principal
 from turntree.domain.thread import Placed
 from turntree.domain.turn import AgentRole, Header, Outcome, Sealed, seal
 from turntree.domain.usage import ModelCall
-from turntree.domain.usage import to_json as call_to_json
 from turntree.ports.ledger import Ledger
 from turntree.ports.threads import Threads
 from turntree.ports.world import World
@@ -81,7 +80,7 @@ class Recorder:
         try:
             stored = await self.ledger.seal(
                 sealed, parent, session=self.session, by=by, at=at, calls=calls, key=key,
-                journal=_journal(sealed, calls),
+                journal=recorded(sealed.turn, calls),
             )  # fmt: skip
         except Conflict:
             if strict:
@@ -91,7 +90,7 @@ class Recorder:
                 nonlocal parent
                 parent = head
                 again = seal(replace(header, parent=digest), query, reply)
-                return again, _journal(again, calls)
+                return again, recorded(again.turn, calls)
 
             stored, sealed = await self.ledger.seal_at_head(
                 build, self.session, by=by, at=at, calls=calls, key=key
@@ -135,15 +134,3 @@ class Recorder:
             changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
             out.append(replace(message, parts=tuple(parts)) if changed else message)
         return out
-
-
-def _journal(sealed: Sealed, calls: Sequence[ModelCall]) -> list[Recorded]:
-    """The one fact a turn taken elsewhere needs: what it used, with a digest of its own."""
-    if not calls:
-        return []
-    header = sealed.turn.header
-    data: dict[str, Json] = {
-        "calls": [call_to_json(call) for call in calls],
-        "turn": sealed.turn.digest,
-    }
-    return [record(Event(header.id, 0, "turn_recorded", header.sealed_at, data))]

@@ -133,13 +133,16 @@ class Revisions:
                 return await self._named(text)
             case TurnRef(text, label):
                 holder = None if label is None else await self.get_session(label)
-                return await self._by_prefix(text.removeprefix("sha256:")), holder
+                named = await self._by_prefix(text.removeprefix("sha256:"))
+                if holder is not None:
+                    await self._check_held(named, holder)
+                return named, holder
             case Words(text):
                 escaped = canonical(text).decode()[1:-1]
-                turn = await self.index.find_by_words(escaped)
-                if turn is None:
+                said = await self.index.find_by_words(escaped)
+                if said is None:
                     raise NotFound(f"no turn says {text!r}")
-                return turn, None
+                return said, None
             case ProgramRef(id):
                 raise NotFound(f"there is no program @({id})")
             case _:
@@ -151,13 +154,18 @@ class Revisions:
             return session.head, session
         return await self._by_prefix(text), None
 
+    async def _check_held(self, turn: TurnId, session: Session) -> None:
+        if session.id not in await self.threads.list_sessions_holding(turn):
+            raise NotFound(f"{session.label} has never held the turn {turn}")
+
     async def _by_prefix(self, text: str) -> TurnId:
         folded = text.lower()
         found: list[TurnId] = []
         whole = find_long_id(folded)
         if whole is not None:
             found = await self.index.list_by_id(whole, whole, limit=1)
-        elif len(folded) >= PREFIX_CHARS_MIN:
+        # The first 26 or 32 digits of a digest look like an id, and may still be none.
+        if not found and len(folded) >= PREFIX_CHARS_MIN:
             found = await self._candidates(folded)
         if len(found) == 1:
             return found[0]
@@ -232,20 +240,22 @@ def parse_time(words: str, now: Instant) -> Instant:
     Raises:
         BadRevision: They mean none.
     """
-    present = datetime.fromisoformat(now)
     text = words.strip().lower().replace("_", " ")
-    if text in ("now", "today"):
-        moment = present
-    elif text == "yesterday":
-        moment = present - timedelta(days=1)
-    elif ago := _AGO.fullmatch(text):
-        moment = present - int(ago[1]) * _LENGTHS[ago[2]]
-    else:
-        try:
-            moment = datetime.fromisoformat(words.strip())
-        except ValueError as error:
-            raise BadRevision(
-                f"{words!r} is not a time; say `yesterday`, `2 hours ago` or `2026-11-15 09:30`"
-            ) from error
-    moment = moment.astimezone(UTC)
+    try:
+        moment = _find_relative(text, datetime.fromisoformat(now))
+        moment = (moment or datetime.fromisoformat(words.strip())).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise BadRevision(
+            f"{words!r} is not a time; say `yesterday`, `2 hours ago` or `2026-11-15 09:30`"
+        ) from error
     return Instant(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
+
+
+def _find_relative(text: str, present: datetime) -> datetime | None:
+    if text in ("now", "today"):
+        return present
+    if text == "yesterday":
+        return present - timedelta(days=1)
+    if ago := _AGO.fullmatch(text):
+        return present - int(ago[1]) * _LENGTHS[ago[2]]
+    return None

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TypedDict
 
+from turntree.domain.errors import Conflict
 from turntree.domain.ids import Instant, SessionId, TurnId
 from turntree.domain.principal import Principal
 from turntree.domain.revision import check_label
@@ -115,7 +116,13 @@ class Sessions:
     async def get_or_create(self, label: str) -> Session:
         """Return the session of a label or an alias; begin it if there is none."""
         found = await self.ledger.find(label)
-        return await self.create(label) if found is None else found
+        if found is not None:
+            return found
+        try:
+            return await self.create(label)
+        except Conflict:
+            # Somebody else began it since we looked.
+            return await self.get(label)
 
     async def list_all(
         self, *, status: SessionStatus | None = "active", head: TurnId | None = None

@@ -188,6 +188,8 @@ class _Plan:
         """Give a turn its place: the first after a turn extends its segment, others fork."""
         turn, header = item.sealed.turn, item.sealed.turn.header
         if item.parent is None:
+            if header.parent is not None:
+                raise Refused(f"turn {turn.id} was built on a parent, and comes without one")
             segment, depth = str(turn.id), 1
             self._open(segment, None, 0, 0, segment)
         else:

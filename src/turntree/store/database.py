@@ -18,6 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from turntree.domain.errors import Conflict, NotFound, Refused, TurntreeError, Unreachable
 from turntree.domain.ids import WorkspaceId
+from turntree.store.arrays import register_arrays
 from turntree.store.migrate import begin_epoch_if_moved, migrate
 from turntree.store.sql import QUERIES
 
@@ -96,6 +97,7 @@ async def open_database(
 
     async def configure(connection: Connection) -> None:
         connection.prepare_threshold = 0
+        register_arrays(connection.adapters)
         await _take_role(connection, "turntree_app", scope)
 
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -189,7 +191,9 @@ def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
     said = error.diag.message_primary or str(error)
     if error.sqlstate is not None and error.sqlstate in _ERRORS:
         return _ERRORS[error.sqlstate](said)
-    if isinstance(error, psycopg.OperationalError):
+    # A ProgrammingError without a state never left this machine: the address cannot be read.
+    is_unsent = isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None
+    if isinstance(error, psycopg.OperationalError) or is_unsent:
         return Unreachable(f"the database does not answer: {said}")
     return error
 

@@ -28,6 +28,7 @@ from turntree.domain.thread import Stored
 from turntree.domain.turn import Sealed, Turn
 from turntree.domain.usage import ModelCall
 from turntree.ports.ledger import Build
+from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, as_uuid, fetch
 
 EVENTS_PAGE_MAX = 10_000
@@ -206,18 +207,20 @@ def turn_params(
         "model": header.model,
         "provider": header.provider,
         "body": sealed.body,
-        "calls": [word for call in tool_calls(sealed.turn) for word in call],
-        "models": [word for call in calls for word in (call.model, call.provider, call.call_id)],
-        "tokens": [number for call in calls for number in _numbers(call)],
+        "calls": text_array([word for call in tool_calls(sealed.turn) for word in call]),
+        "models": text_array(
+            [word for call in calls for word in (call.model, call.provider, call.call_id)]
+        ),
+        "tokens": int_array([number for call in calls for number in _numbers(call)]),
         "compaction": None if compaction is None else Jsonb(compaction.to_json()),
     }
 
 
 def _journal_params(journal: Sequence[Recorded]) -> dict[str, Any]:
     return {
-        "event_ids": [digest_raw(fact.id) for fact in journal],
-        "event_kinds": [fact.event.kind for fact in journal],
-        "event_bodies": [fact.body for fact in journal],
+        "event_ids": bytea_array([digest_raw(fact.id) for fact in journal]),
+        "event_kinds": text_array([fact.event.kind for fact in journal]),
+        "event_bodies": text_array([fact.body for fact in journal]),
     }
 
 

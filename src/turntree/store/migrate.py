@@ -54,6 +54,7 @@ async def migrate(
         done = await _applied(connection)
         steps = [(m.name, m.text) for m in wanted if m.name not in done]
         if upto is None and mark not in done:
+            await connection.execute(QUERIES["forget_functions"])
             steps.append((mark, functions))
         for name, text in steps:
             await connection.execute(text.encode())

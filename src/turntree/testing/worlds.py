@@ -4,10 +4,28 @@ Two scripted worlds with the same seed give the same times and ids in the same o
 of one story must end with the same digests, whatever crashed in between.
 """
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
-from turntree.domain.ids import RANDOM_BITS, Instant, instant, uuid7
+from turntree.domain.event import Recorded
+from turntree.domain.ids import (
+    RANDOM_BITS,
+    Digest,
+    Instant,
+    RunId,
+    SessionId,
+    TurnId,
+    instant,
+    uuid7,
+)
+from turntree.domain.run import Fact
+from turntree.domain.thread import Stored
+from turntree.domain.turn import Sealed
+from turntree.domain.usage import ModelCall
+from turntree.ports.ledger import Build, Ledger
+
+T = TypeVar("T")
 
 START_MS = 1_790_000_000_000
 _MASK = (1 << RANDOM_BITS) - 1
@@ -50,13 +68,102 @@ class Crash(BaseException):
 class Dying:
     """Decides, at each write, whether the process dies before it, after it, or not at all."""
 
-    def __init__(self, fates: Iterator[Fate]) -> None:
+    def __init__(self, fates: Iterable[Fate] = ()) -> None:
         """Follow a script; when it ends, everybody lives."""
-        self._fates = fates
+        self._fates = iter(fates)
+        self.writes = 0
+        """How many writes were tried."""
 
-    def before(self) -> Fate:
-        """Draw the fate of the next write; dies here if it says so."""
-        fate: Fate = next(self._fates, "live")
+    async def write(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Carry a write out and return what it led to, if the process lives to see it.
+
+        Raises:
+            Crash: The script says so; whether the write was carried out, nobody was told.
+        """
+        self.writes += 1
+        fate = next(self._fates, "live")
         if fate == "die before":
             raise Crash
-        return fate
+        result = await act()
+        if fate == "die after":
+            raise Crash
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class DyingLedger:
+    """Any ledger, with a process that dies around its writes. See ``ports.ledger``."""
+
+    ledger: Ledger
+    dying: Dying
+
+    async def seal(
+        self,
+        sealed: Sealed,
+        parent: TurnId | None,
+        *,
+        by: str,
+        at: Instant,
+        session: SessionId | None = None,
+        calls: Sequence[ModelCall] = (),
+        journal: Sequence[Recorded] = (),
+        epoch: int | None = None,
+        key: str | None = None,
+    ) -> Stored:
+        """Store a turn, or die."""
+        return await self.dying.write(
+            lambda: self.ledger.seal(
+                sealed,
+                parent,
+                by=by,
+                at=at,
+                session=session,
+                calls=calls,
+                journal=journal,
+                epoch=epoch,
+                key=key,
+            )
+        )
+
+    async def seal_at_head(
+        self,
+        build: Build,
+        session: SessionId,
+        *,
+        by: str,
+        at: Instant,
+        calls: Sequence[ModelCall] = (),
+        key: str | None = None,
+    ) -> tuple[Stored, Sealed]:
+        """Build and store a turn, or die."""
+        return await self.dying.write(
+            lambda: self.ledger.seal_at_head(build, session, by=by, at=at, calls=calls, key=key)
+        )
+
+    async def start(self, run: RunId, session: SessionId | None, first: Fact) -> int:
+        """Begin a run, or die."""
+        return await self.dying.write(lambda: self.ledger.start(run, session, first))
+
+    async def take(self, run: RunId) -> int:
+        """Take a run over, or die."""
+        return await self.dying.write(lambda: self.ledger.take(run))
+
+    async def append_fact(self, fact: Fact, *, epoch: int) -> bool:
+        """Record a fact of a run, or die."""
+        return await self.dying.write(lambda: self.ledger.append_fact(fact, epoch=epoch))
+
+    async def append(self, recorded: Recorded) -> bool:
+        """Record a fact, or die."""
+        return await self.dying.write(lambda: self.ledger.append(recorded))
+
+    async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
+        """Read facts; reading kills nobody."""
+        return await self.ledger.facts(stream, after=after)
+
+    async def put_object(self, data: bytes) -> Digest:
+        """Keep bytes, or die."""
+        return await self.dying.write(lambda: self.ledger.put_object(data))
+
+    async def get_object(self, digest: Digest) -> bytes:
+        """Read an object; reading kills nobody."""
+        return await self.ledger.get_object(digest)

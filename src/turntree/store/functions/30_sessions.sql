@@ -10,29 +10,38 @@ LANGUAGE sql STABLE AS $$
     WHERE i.workspace_id = p_ws AND i.key = p_key
 $$;
 
--- Moves a locked session: head, reflog, reach, event and, under a key, the inbox.
--- p_label is given when the session begins with this move.
-CREATE OR REPLACE FUNCTION turntree.log_move(
-  p_ws uuid, p_session uuid, p_version int, p_event_seq int, p_kind text, p_before uuid, p_after uuid,
-  p_segment uuid, p_depth int, p_by text, p_at text, p_key text, p_begins text)
+-- The data of the event that tells of a move; p_begins holds what a beginning says besides.
+CREATE OR REPLACE FUNCTION turntree.move_data(
+  p_kind text, p_before uuid, p_after uuid, p_by text, p_version int, p_begins text)
+RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT '{"after":' || coalesce('"' || p_after || '"', 'null') || ',"before":' || coalesce('"' || p_before || '"', 'null')
+    || ',"by":' || turntree.canonical_text(p_by) || p_begins
+    || ',"move":"' || p_kind || '","version":' || p_version || '}'
+$$;
+
+-- Notes how deep a session has stood in a segment.
+CREATE OR REPLACE FUNCTION turntree.log_reach(p_ws uuid, p_session uuid, p_segment uuid, p_depth int)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE turntree.sessions SET head_id = p_after, version = p_version, event_seq = p_event_seq + 1,
-      updated_at = p_at::timestamptz
-    WHERE workspace_id = p_ws AND id = p_session;
+  INSERT INTO turntree.session_reach AS r (workspace_id, segment_id, session_id, max_depth)
+    VALUES (p_ws, p_segment, p_session, p_depth)
+    ON CONFLICT (workspace_id, segment_id, session_id)
+    DO UPDATE SET max_depth = excluded.max_depth WHERE r.max_depth < excluded.max_depth;
+END $$;
+
+-- Logs where a locked session stands now: reflog, reach, event and, under a key, the inbox.
+CREATE OR REPLACE FUNCTION turntree.log_move(
+  p_ws uuid, p_session uuid, p_version int, p_event_seq int, p_kind text, p_before uuid, p_after uuid,
+  p_segment uuid, p_depth int, p_by text, p_at text, p_key text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, before_id, after_id, by, changed_at)
     VALUES (p_ws, p_session, p_version, p_kind, p_before, p_after, p_by, p_at::timestamptz);
   IF p_segment IS NOT NULL THEN
-    INSERT INTO turntree.session_reach AS r (workspace_id, segment_id, session_id, max_depth)
-      VALUES (p_ws, p_segment, p_session, p_depth)
-      ON CONFLICT (workspace_id, segment_id, session_id)
-      DO UPDATE SET max_depth = excluded.max_depth WHERE r.max_depth < excluded.max_depth;
+    PERFORM turntree.log_reach(p_ws, p_session, p_segment, p_depth);
   END IF;
-  PERFORM turntree.insert_event(p_ws, p_session, p_event_seq,
-    CASE WHEN p_begins IS NULL THEN 'session_moved' ELSE 'session_created' END, p_at,
-    '{"after":' || turntree.canonical_text(p_after::text) || ',"before":' || turntree.canonical_text(p_before::text)
-    || ',"by":' || turntree.canonical_text(p_by) || coalesce(p_begins, '')
-    || ',"move":"' || p_kind || '","version":' || p_version || '}');
+  PERFORM turntree.insert_event(p_ws, p_session, p_event_seq, 'session_moved', p_at,
+    turntree.move_data(p_kind, p_before, p_after, p_by, p_version, ''));
   IF p_key IS NOT NULL THEN
     INSERT INTO turntree.inbox (workspace_id, key, session_id, version)
       VALUES (p_ws, p_key, p_session, p_version);
@@ -49,8 +58,10 @@ CREATE OR REPLACE FUNCTION turntree.create_session(
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+  v_kind constant text := CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END;
   v_segment uuid;
   v_depth int;
+  v_body text;
 BEGIN
   IF p_key IS NOT NULL THEN
     SELECT a.session_id, a.version, a.head INTO session_id, version, head
@@ -65,8 +76,9 @@ BEGIN
       RAISE EXCEPTION 'there is no turn %', p_head USING ERRCODE = 'TT002';
     END IF;
   END IF;
-  INSERT INTO turntree.sessions (workspace_id, id, created_at, updated_at, origin, origin_session_id)
-    VALUES (p_ws, p_session, p_at::timestamptz, p_at::timestamptz, p_origin, p_origin_session);
+  INSERT INTO turntree.sessions (workspace_id, id, head_id, version, event_seq, created_at, updated_at,
+      origin, origin_session_id)
+    VALUES (p_ws, p_session, p_head, 1, 1, p_at::timestamptz, p_at::timestamptz, p_origin, p_origin_session);
   INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_label, p_session)
     ON CONFLICT (workspace_id, name) DO NOTHING;
   IF NOT FOUND THEN
@@ -76,11 +88,22 @@ BEGIN
     INSERT INTO turntree.spawns (workspace_id, session_id, parent_session_id, parent_turn_id, call_id, mode, task)
       VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
   END IF;
-  PERFORM turntree.log_move(p_ws, p_session, 1, 0, CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END,
-    NULL, p_head, v_segment, v_depth, p_by, p_at, p_key,
-    CASE WHEN p_call IS NULL THEN '' ELSE ',"call_id":' || turntree.canonical_text(p_call) END
-    || ',"label":' || turntree.canonical_text(p_label)
-    || CASE WHEN p_call IS NULL THEN '' ELSE ',"mode":"' || p_mode || '"' END);
+  -- A fork is as hot as an append, so log_move's statements stand here in line.
+  INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, after_id, by, changed_at)
+    VALUES (p_ws, p_session, 1, v_kind, p_head, p_by, p_at::timestamptz);
+  IF p_head IS NOT NULL THEN
+    INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
+      VALUES (p_ws, v_segment, p_session, v_depth);
+  END IF;
+  v_body := turntree.event_body(p_session, 0, 'session_created', p_at,
+    turntree.move_data(v_kind, NULL, p_head, p_by, 1,
+      coalesce(',"call_id":' || to_json(p_call)::text, '') || ',"label":' || turntree.canonical_text(p_label)
+      || CASE WHEN p_call IS NULL THEN '' ELSE ',"mode":"' || p_mode || '"' END));
+  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
+    VALUES (p_ws, p_session, 0, sha256(convert_to(v_body, 'UTF8')), 'session_created', v_body);
+  IF p_key IS NOT NULL THEN
+    INSERT INTO turntree.inbox (workspace_id, key, session_id, version) VALUES (p_ws, p_key, p_session, 1);
+  END IF;
   session_id := p_session; version := 1; head := p_head; repeated := false;
 END $$;
 
@@ -126,8 +149,11 @@ BEGIN
   IF NOT FOUND AND NOT (v_target IS NULL AND p_kind = 'undo') THEN
     RAISE EXCEPTION 'there is no turn %', v_target USING ERRCODE = 'TT002';
   END IF;
+  UPDATE turntree.sessions x SET head_id = v_target, version = s.version + 1, event_seq = s.event_seq + 1,
+      updated_at = p_at::timestamptz
+    WHERE x.workspace_id = p_ws AND x.id = p_session;
   PERFORM turntree.log_move(p_ws, p_session, s.version + 1, s.event_seq, p_kind, s.head_id, v_target,
-    v_segment, v_depth, p_by, p_at, p_key, NULL);
+    v_segment, v_depth, p_by, p_at, p_key);
   session_id := p_session; version := s.version + 1; before := s.head_id; head := v_target; repeated := false;
 END $$;
 
@@ -167,18 +193,19 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
   END IF;
-  IF EXISTS (SELECT FROM turntree.session_names WHERE workspace_id = p_ws AND name = p_name AND session_id <> p_session) THEN
-    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
-  END IF;
   SELECT name INTO v_label FROM turntree.session_names
     WHERE workspace_id = p_ws AND session_id = p_session AND reason IS NULL;
   IF p_as_label AND v_label <> p_name THEN
     UPDATE turntree.session_names SET reason = p_reason WHERE workspace_id = p_ws AND name = v_label;
     INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_name, p_session)
-      ON CONFLICT (workspace_id, name) DO UPDATE SET reason = NULL;
+      ON CONFLICT (workspace_id, name) DO UPDATE SET reason = NULL WHERE session_names.session_id = p_session;
   ELSE
     INSERT INTO turntree.session_names (workspace_id, name, session_id, reason)
       VALUES (p_ws, p_name, p_session, p_reason) ON CONFLICT (workspace_id, name) DO NOTHING;
+  END IF;
+  -- Asked only now: whoever took the name while this one waited for it has committed.
+  IF NOT EXISTS (SELECT FROM turntree.session_names WHERE workspace_id = p_ws AND name = p_name AND session_id = p_session) THEN
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
   END IF;
   PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_as_label THEN 'session_renamed' ELSE 'session_aliased' END,
     p_at, '{"by":' || turntree.canonical_text(p_by) || ',"name":' || turntree.canonical_text(p_name)

@@ -24,6 +24,8 @@ DECLARE
   v_digest bytea;
   v_depth int;
   v_again int;
+  v_first int := 0;
+  v_moved text;
 BEGIN
   IF p_session IS NOT NULL THEN
     SELECT s.head_id, s.version + 1, s.event_seq INTO v_head, version, v_seq FROM turntree.sessions s
@@ -32,7 +34,7 @@ BEGIN
       RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
     END IF;
   END IF;
-  IF p_key IS NOT NULL THEN
+  IF p_key IS NOT NULL AND EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = p_ws AND i.key = p_key) THEN
     SELECT a.head, a.version, t.depth INTO turn_id, v_again, depth
       FROM turntree.find_answer(p_ws, p_key) a
       JOIN turntree.turns t ON t.workspace_id = p_ws AND t.id = a.head;
@@ -61,9 +63,12 @@ BEGIN
       WHERE t.workspace_id = p_ws AND t.id = p_parent;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'there is no turn %', p_parent USING ERRCODE = 'TT002';
-    ELSIF v_digest <> p_parent_digest THEN
-      RAISE EXCEPTION 'turn % was built on another parent than %', p_turn, p_parent USING ERRCODE = 'TT003';
     END IF;
+  END IF;
+  -- A header that names no parent is compared too: a missing digest must not pass as any digest.
+  IF v_digest IS DISTINCT FROM p_parent_digest THEN
+    RAISE EXCEPTION 'turn % was built on another parent than %', p_turn, coalesce(p_parent::text, 'no turn')
+      USING ERRCODE = 'TT003';
   END IF;
   -- Whoever is first after a turn extends its segment; everybody later forks.
   INSERT INTO turntree.turns AS t (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
@@ -101,15 +106,50 @@ BEGIN
   IF p_compaction IS NOT NULL THEN
     PERFORM turntree.store_compaction(p_ws, p_turn, p_compaction);
   END IF;
-  IF p_epoch IS NOT NULL OR cardinality(p_event_ids) > 0 THEN
-    PERFORM turntree.close_run(p_ws, p_turn, p_epoch, p_event_ids, p_event_kinds, p_event_bodies);
+  IF p_epoch IS NOT NULL THEN
+    v_first := turntree.close_run(p_ws, p_turn, p_epoch);
   END IF;
   IF p_session IS NOT NULL THEN
-    PERFORM turntree.log_move(p_ws, p_session, version, v_seq, 'advance', p_parent, p_turn, v_segment, depth,
-      p_by, p_at, p_key, NULL);
+    -- What log_move does for every other move stands here in line: no statement is to spare.
+    UPDATE turntree.sessions SET head_id = p_turn, version = append_turn.version, event_seq = v_seq + 1,
+        updated_at = p_at::timestamptz
+      WHERE workspace_id = p_ws AND id = p_session;
+    INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, before_id, after_id, by, changed_at)
+      VALUES (p_ws, p_session, version, 'advance', p_parent, p_turn, p_by, p_at::timestamptz);
+    UPDATE turntree.session_reach SET max_depth = append_turn.depth
+      WHERE workspace_id = p_ws AND segment_id = v_segment AND session_id = p_session AND max_depth < append_turn.depth;
+    IF NOT FOUND THEN
+      PERFORM turntree.log_reach(p_ws, p_session, v_segment, depth);
+    END IF;
+    IF p_key IS NOT NULL THEN
+      INSERT INTO turntree.inbox (workspace_id, key, session_id, version)
+        VALUES (p_ws, p_key, p_session, version);
+    END IF;
+    v_moved := turntree.event_body(p_session, v_seq, 'session_moved', p_at,
+      turntree.move_data('advance', p_parent, p_turn, p_by, version, ''));
   END IF;
+  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
+    SELECT p_ws, p_turn, v_first + o - 1, i, k, b
+      FROM unnest(p_event_ids, p_event_kinds, p_event_bodies) WITH ORDINALITY AS x (i, k, b, o)
+    UNION ALL SELECT p_ws, p_session, v_seq, sha256(convert_to(v_moved, 'UTF8')), 'session_moved', v_moved
+      WHERE p_session IS NOT NULL;
   turn_id := p_turn;
   repeated := false;
+END $$;
+
+-- Holds a session until the transaction ends; returns where it stands, or no row. Two statements,
+-- because one would see the head that its last holder left but not that holder's turn, which is
+-- younger than the statement.
+CREATE OR REPLACE FUNCTION turntree.hold_session(p_ws uuid, p_session uuid)
+RETURNS TABLE (head uuid, digest bytea) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  SELECT s.head_id INTO head FROM turntree.sessions s
+    WHERE s.workspace_id = p_ws AND s.id = p_session FOR NO KEY UPDATE;
+  IF FOUND THEN
+    SELECT t.digest INTO digest FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = head;
+    RETURN NEXT;
+  END IF;
 END $$;
 
 -- Where a turn stands if it is already stored; no row's worth of nulls if it is not.
@@ -150,27 +190,19 @@ BEGIN
       (p ->> 'tokens_before')::int, (p ->> 'tokens_after')::int, (p ->> 'summary_tokens')::int, (p ->> 'duration_ms')::int);
 END $$;
 
--- Ends the run that left a turn: its last facts are recorded and its payloads, which now stand
--- in the turn's body, are dropped.
-CREATE OR REPLACE FUNCTION turntree.close_run(
-  p_ws uuid, p_run uuid, p_epoch int, p_ids bytea[], p_kinds text[], p_bodies text[])
-RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  v_first int := 0;
+-- Ends the run that left a turn and drops its payloads, which now stand in the turn's body.
+-- Returns the place of the next fact in its journal.
+CREATE OR REPLACE FUNCTION turntree.close_run(p_ws uuid, p_run uuid, p_epoch int)
+RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
-  IF p_epoch IS NOT NULL THEN
-    UPDATE turntree.runs SET status = 'finished'
-      WHERE workspace_id = p_ws AND id = p_run AND epoch = p_epoch AND status <> 'finished';
-    IF NOT FOUND THEN
-      RAISE EXCEPTION 'the run % was taken over or is finished', p_run USING ERRCODE = 'TT001';
-    END IF;
-    SELECT coalesce(max(seq) + 1, 0) INTO v_first FROM turntree.events
-      WHERE workspace_id = p_ws AND stream_id = p_run;
-    DELETE FROM turntree.run_payloads WHERE workspace_id = p_ws AND run_id = p_run;
+  UPDATE turntree.runs SET status = 'finished'
+    WHERE workspace_id = p_ws AND id = p_run AND epoch = p_epoch AND status <> 'finished';
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the run % was taken over or is finished', p_run USING ERRCODE = 'TT001';
   END IF;
-  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
-    SELECT p_ws, p_run, v_first + o - 1, i, k, b
-      FROM unnest(p_ids, p_kinds, p_bodies) WITH ORDINALITY AS x (i, k, b, o);
+  DELETE FROM turntree.run_payloads WHERE workspace_id = p_ws AND run_id = p_run;
+  RETURN (SELECT coalesce(max(seq) + 1, 0) FROM turntree.events
+    WHERE workspace_id = p_ws AND stream_id = p_run);
 END $$;
 
 -- Takes a message out on request: its line becomes a stub that holds its digest, and an event is

@@ -16,7 +16,10 @@ BEGIN
   -- Only a superuser may hand out BYPASSRLS; where none is at hand, imports go through staging
   -- tables instead, a little slower. Anybody else must be let into the roles to act as them.
   IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-    ALTER ROLE turntree_importer BYPASSRLS;
+    -- Only once: two databases that alter one role at the same moment do not wait but fail.
+    IF NOT (SELECT rolbypassrls FROM pg_roles WHERE rolname = 'turntree_importer') THEN
+      ALTER ROLE turntree_importer BYPASSRLS;
+    END IF;
   ELSE
     GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser TO CURRENT_USER;
   END IF;

@@ -117,10 +117,11 @@ CREATE TABLE turntree.sessions (
   origin text,
   origin_session_id text,
   PRIMARY KEY (workspace_id, id),
-  UNIQUE (workspace_id, origin, origin_session_id),
   FOREIGN KEY (workspace_id, head_id) REFERENCES turntree.turns,
   CHECK ((origin IS NULL) = (origin_session_id IS NULL))
 ) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX sessions_origin ON turntree.sessions (workspace_id, origin, origin_session_id)
+  WHERE origin IS NOT NULL;
 
 -- Labels and aliases share one key, so that no alias can hide a label and none can point at
 -- another alias. reason is null for the label.

@@ -18,6 +18,10 @@ SELECT name FROM public.turntree_migrations ORDER BY applied_at, name;
 -- name: log_migration
 INSERT INTO public.turntree_migrations (name) VALUES (%(name)s);
 
+-- name: forget_functions
+-- The functions in force are those of one release; whoever goes back to another needs its own again.
+DELETE FROM public.turntree_migrations WHERE name LIKE 'functions %';
+
 -- name: begin_epoch
 -- Transaction numbers start again in another cluster: positions of the old life come before.
 UPDATE turntree.shard SET epoch = epoch + 1, system_identifier = c.system_identifier

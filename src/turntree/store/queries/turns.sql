@@ -9,8 +9,7 @@ SELECT turn_id::text, depth, version, repeated FROM turntree.append_turn(
   %(epoch)b, %(session)b, %(by)b, %(at)b, %(key)b);
 
 -- name: hold_session
-SELECT s.head_id::text, (SELECT digest FROM turntree.turns t WHERE t.workspace_id = s.workspace_id AND t.id = s.head_id)
-  FROM turntree.sessions s WHERE s.workspace_id = %(workspace)b AND s.id = %(session)b FOR NO KEY UPDATE OF s;
+SELECT head::text, digest FROM turntree.hold_session(%(workspace)b, %(session)b);
 
 -- name: append_event
 SELECT turntree.append_event(%(workspace)b, %(stream)b, %(seq)b, %(id)b, %(kind)b, %(body)b, %(payload)b, %(epoch)b);

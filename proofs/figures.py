@@ -1,0 +1,175 @@
+"""What every proof shares: figures with bars, a server of its own, and clocks.
+
+A proof prints one JSON line a figure and ends with status 1 if one falls short of its bar.
+Knows PostgreSQL and the machine's clocks. Must never know what a single proof is about.
+
+Costs are compared as CPU time of the client and of its backend, in rounds that take turns:
+a machine that is busy with something else then slows both sides alike. Linux only.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from turntree.store.embedded import EmbeddedServer
+
+Result = TypeVar("Result")
+
+DURABLE = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "512MB",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "30min",
+}
+"""What a careful person would run: every commit is on the disk before it is acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured number, what it should be, and whether it is."""
+
+    figure: str
+    value: float
+    unit: str
+    bar: str | None
+    """None for a number that is only reported."""
+    ok: bool
+
+
+@dataclass(slots=True)
+class Proof:
+    """What a run of a proof was asked for, and what it has shown so far."""
+
+    quick: bool
+    seed: int
+    only: str | None = None
+    figures: list[Figure] = field(default_factory=list[Figure])
+
+    def wants(self, name: str) -> bool:
+        """Say whether a part of the proof was asked for."""
+        return self.only is None or self.only in name
+
+    def at_most(self, figure: str, value: float, unit: str, bar: float) -> None:
+        """Show a figure that must not exceed its bar."""
+        self._show(Figure(figure, _shown(value), unit, f"<= {bar}", value <= bar))
+
+    def at_least(self, figure: str, value: float, unit: str, bar: float) -> None:
+        """Show a figure that must reach its bar."""
+        self._show(Figure(figure, _shown(value), unit, f">= {bar}", value >= bar))
+
+    def note(self, figure: str, value: float, unit: str) -> None:
+        """Show a figure that has no bar."""
+        self._show(Figure(figure, _shown(value), unit, None, ok=True))
+
+    def _show(self, figure: Figure) -> None:
+        self.figures.append(figure)
+        print(json.dumps(asdict(figure)), flush=True)
+
+
+def run(prove: Callable[[Proof], Awaitable[None]], about: str) -> NoReturn:
+    """Run a proof from the command line and end with its verdict."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--quick", action="store_true", help="end within 60 s")
+    parser.add_argument("--seed", type=int, default=7, help="of the workload")
+    parser.add_argument("--only", help="the parts whose name contains this word")
+    asked = parser.parse_args()
+    proof = Proof(asked.quick, asked.seed, asked.only)
+    asyncio.run(_awaited(prove(proof)))
+    sys.exit(0 if all(figure.ok for figure in proof.figures) else 1)
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
+
+
+@contextmanager
+def temporary_server(settings: Mapping[str, str] = DURABLE) -> Generator[tuple[str, Path], None]:
+    """Lend a server of one's own and a folder it can reach; both are gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="turntree-proof-"))
+    # The server's account may be another than ours, and must pass through.
+    folder.chmod(0o755)
+    server = EmbeddedServer(folder / "home", settings)
+    try:
+        yield server.ensure_running(), folder
+    finally:
+        server.stop(mode="immediate")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def load_statements(file: Path) -> dict[str, bytes]:
+    """Return the statements of a file, each of which stands under a line ``-- name: it``."""
+    _, *pieces = re.split(r"^-- name: (\w+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {
+        name: text.strip().encode() for name, text in zip(pieces[::2], pieces[1::2], strict=True)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one repetition cost, in microseconds."""
+
+    client: float
+    backend: float
+    wall: float
+
+    @property
+    def cpu(self) -> float:
+        """The time both processors worked; waiting is not in it."""
+        return self.client + self.backend
+
+
+def backend_ns(pid: int) -> int:
+    """Return how long a process has been on a processor."""
+    return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[0])
+
+
+async def measure(pid: int, times: int, work: Callable[[], Awaitable[object]]) -> Cost:
+    """Return what a piece of work costs on average, when done a number of times in a row."""
+    wall, client, backend = time.perf_counter_ns(), time.process_time_ns(), backend_ns(pid)
+    for _ in range(times):
+        await work()
+    spent = (
+        time.process_time_ns() - client,
+        backend_ns(pid) - backend,
+        time.perf_counter_ns() - wall,
+    )
+    return Cost(*(ns / times / 1000 for ns in spent))
+
+
+async def interleave(
+    rounds: int, candidates: Sequence[Callable[[], Awaitable[Result]]]
+) -> list[list[Result]]:
+    """Run each candidate once a round, beginning with another each time."""
+    results: list[list[Result]] = [[] for _ in candidates]
+    for number in range(rounds):
+        for place in range(len(candidates)):
+            chosen = (place + number) % len(candidates)
+            results[chosen].append(await candidates[chosen]())
+    return results
+
+
+def median_cpu(costs: Sequence[Cost]) -> float:
+    """Return the median of client and backend together."""
+    return statistics.median(cost.cpu for cost in costs)
+
+
+def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """Return the median of one side over the median of the other."""
+    return statistics.median(above) / statistics.median(below)
+
+
+def _shown(value: float) -> float:
+    return round(value, 3) if abs(value) < 100 else round(value, 1)

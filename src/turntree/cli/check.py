@@ -1,0 +1,143 @@
+"""``verify`` and ``fsck``: one thread proven, or the whole store checked."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+import click
+
+from turntree.cli.names import REVISION
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.render import clean, digits, table
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.canonical import digest_from_raw
+from turntree.domain.ids import Digest, TurnId
+from turntree.store import fsck as store_fsck
+from turntree.store.fsck import Finding
+from turntree.store.verify import Verified, verify_thread
+
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A turn whose words may be unreadable."""
+
+    id: TurnId
+    digest: Digest | None
+
+    @property
+    def short(self) -> str:
+        """What people see of it."""
+        return self.id if self.digest is None else digits(self.digest)
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
+@click.pass_context
+def verify(context: click.Context, terminal: Terminal, revision: str) -> None:
+    """Prove a thread, turn by turn, back to its root.
+
+    Every stored byte is hashed again. Exits with 1 if a turn is broken; an erased message is no
+    fault, and is said.
+    """
+    head, verified, broken = with_ledger(terminal, partial(_verify, revision=revision))
+    proven = verified.whole + verified.erased
+    if terminal.as_json:
+        terminal.document(
+            {
+                "head": head.id,
+                "digest": head.digest,
+                "turns": verified.turns,
+                "verified": proven,
+                "erased": verified.erased,
+                "broken": [{"id": one.id, "digest": one.digest} for one in broken],
+            }
+        )
+    else:
+        _tell_verified(terminal, head, verified, broken)
+    context.exit(1 if verified.broken else 0)
+
+
+def _tell_verified(
+    terminal: Terminal, head: Address, verified: Verified, broken: list[Address]
+) -> None:
+    proven = verified.whole + verified.erased
+    paint = terminal.paint(f"verified {proven}/{verified.turns}", "bad" if broken else "good")
+    terminal.say(f"{paint}   {head.short} back to its root")
+    if verified.erased:
+        messages = "turn" if verified.erased == 1 else "turns"
+        terminal.say(f"erased   {verified.erased} {messages}: messages taken out on request")
+    for one in broken:
+        sentence = "its bytes are not those that were sealed"
+        terminal.say(f"{terminal.paint('broken', 'bad')}   {one.short}: {sentence}")
+    if broken:
+        terminal.note("next: turntree fsck --full     then restore from a backup")
+
+
+async def _verify(opened: Opened, *, revision: str) -> tuple[Address, Verified, list[Address]]:
+    head = (await opened.tree.resolve(revision)).turn
+    verified = await verify_thread(opened.database, head)
+    broken = [await _address(opened, turn) for turn in verified.broken]
+    return await _address(opened, head), verified, broken
+
+
+async def _address(opened: Opened, turn: TurnId) -> Address:
+    # The body may be what is broken, so it is not read.
+    row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
+    return Address(turn, None if row is None else digest_from_raw(bytes(row[0])))
+
+
+@verb()
+@click.option("--full/--quick", "full", default=True, show_default=True,
+              help="Hash everything, or check structure and heads only.")  # fmt: skip
+@click.pass_context
+def fsck(context: click.Context, terminal: Terminal, full: bool) -> None:
+    """Check the whole store against its invariants.
+
+    Changes nothing. Exits with 1 if anything is wrong.
+    """
+    with _progress(terminal) as report:
+        findings = with_ledger(
+            terminal, lambda opened: store_fsck.fsck(opened.database, full=full, report=report)
+        )
+    if terminal.as_json:
+        terminal.documents(
+            {"invariant": f.invariant, "sentence": f.sentence, "subject": f.subject}
+            for f in findings
+        )
+    elif findings:
+        _tell_findings(terminal, findings)
+    else:
+        how = "everything was hashed" if full else "structure and heads; hash all with --full"
+        terminal.say(f"{terminal.paint('sound', 'good')}   no findings ({how})")
+    context.exit(1 if findings else 0)
+
+
+def _tell_findings(terminal: Terminal, findings: list[Finding]) -> None:
+    rows = [(f.invariant, clean(f.subject), clean(f.sentence)) for f in findings]
+    terminal.page(table(rows))
+    terminal.note(f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")
+    terminal.note("next: stop writing, keep a copy of the database, restore from a backup")
+
+
+@contextmanager
+def _progress(terminal: Terminal) -> Generator[Report]:
+    """Show how far a long check is, if a person watches."""
+    if not terminal.is_live:
+        yield lambda _stage, _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(stage, total=total)
+            progress.update(tasks[stage], completed=done)
+
+        yield report

@@ -1,0 +1,160 @@
+"""``compare`` and ``diff``: what two threads or turns share, and where they part."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Final
+
+import click
+
+from turntree.cli.legend import Legend, read_legend
+from turntree.cli.names import REVISION
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.part_text import list_tool_calls
+from turntree.cli.render import (
+    Span,
+    clean,
+    clean_block,
+    cut,
+    digest_spans,
+    lay,
+    pad,
+    title,
+    tokens,
+)
+from turntree.cli.verb import Paint, Terminal, verb
+from turntree.domain.message import Erased
+from turntree.domain.thread import Comparison, Placed
+from turntree.domain.turn import Turn
+from turntree.domain.usage import Usage
+
+WIDTH_MAX: Final = 160
+GUTTER: Final = " | "
+CONTEXT_LINES: Final = 3
+_PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two threads and what stands beside their turns."""
+
+    names: tuple[str, str]
+    parted: Comparison
+    legend: Legend
+
+
+@verb()
+@click.argument("left", metavar="A", type=REVISION)
+@click.argument("right", metavar="B", type=REVISION)
+def compare(terminal: Terminal, left: str, right: str) -> None:
+    """Show where two threads part, and what each holds alone."""
+    compared = with_ledger(terminal, partial(_read, left=left, right=right))
+    if terminal.as_json:
+        terminal.document(_document(compared))
+    else:
+        terminal.page(_draw(compared, terminal))
+
+
+@verb()
+@click.argument("left", metavar="A", type=REVISION)
+@click.argument("right", metavar="B", type=REVISION)
+@click.option("--thread", "-t", is_flag=True, help="All turns since the two threads parted.")
+@click.pass_context
+def diff(context: click.Context, terminal: Terminal, left: str, right: str, thread: bool) -> None:
+    """Compare what was said in two turns or two threads.
+
+    Exits with 1 if they differ.
+    """
+    compared = with_ledger(terminal, partial(_read, left=left, right=right))
+    sides = _sides(compared, thread=thread)
+    before, after = ([line for turn in side for line in say(turn)] for side in sides)
+    names = [clean(name) for name in compared.names]
+    lines = list(
+        difflib.unified_diff(before, after, names[0], names[1], lineterm="", n=CONTEXT_LINES)
+    )
+    if terminal.as_json:
+        terminal.document({**_document(compared), "differ": bool(lines), "lines": lines})
+    elif lines:
+        terminal.page(terminal.paint(line, _PAINTS.get(line[:1], "plain")) for line in lines)
+    context.exit(1 if lines else 0)
+
+
+def say(turn: Turn) -> Iterator[str]:
+    """Yield what was said in a turn, line by line, without anything that names the turn."""
+    for said in turn.messages:
+        if isinstance(said, Erased):
+            yield "(erased)"
+        elif said.text:
+            yield f"{said.role}:"
+            yield from (f"  {line}".rstrip() for line in clean_block(said.text))
+    for call in list_tool_calls(turn):
+        status = "open" if call.result is None else call.result.status
+        yield f"tool: {call.use.tool} {status}"
+
+
+def _sides(compared: Compared, *, thread: bool) -> tuple[list[Turn], list[Turn]]:
+    parted, base = compared.parted, compared.parted.base
+    left, right = (
+        [placed.turn for placed in side] or ([] if base is None else [base.turn])
+        for side in (parted.left, parted.right)
+    )
+    # If one thread ends where they part, that turn stands for it only when single turns are meant.
+    if thread:
+        return [p.turn for p in parted.left], [p.turn for p in parted.right]
+    return left[-1:], right[-1:]
+
+
+async def _read(opened: Opened, *, left: str, right: str) -> Compared:
+    parted = await opened.tree.threads.compare(left, right)
+    base = [] if parted.base is None else [parted.base]
+    legend = await read_legend(opened, [*base, *parted.left, *parted.right])
+    return Compared((left, right), parted, legend)
+
+
+def _draw(compared: Compared, terminal: Terminal) -> Iterator[str]:
+    parted, legend = compared.parted, compared.legend
+    base = parted.base
+    if base is None:
+        yield "base   none: the two share no turn"
+    else:
+        unique = legend.unique[base.turn.digest]
+        spans = [Span("base   "), *digest_spans(base.turn.digest, unique), Span(" ")]
+        yield lay(
+            [*spans, Span(title(base.turn))], min(terminal.width, WIDTH_MAX), terminal
+        ).rstrip()
+    width = (min(terminal.width, WIDTH_MAX) - len(GUTTER)) // 2
+    heads = [
+        pad(cut(_summary(name, side, legend), width, ellipsis=terminal.spell("…")), width)
+        for name, side in zip(compared.names, (parted.left, parted.right), strict=True)
+    ]
+    yield terminal.paint(GUTTER.join(heads).rstrip(), "strong")
+    for left, right in zip_longest(reversed(parted.left), reversed(parted.right)):
+        cells = [_cell(placed, legend, width, terminal) for placed in (left, right)]
+        yield GUTTER.join(cells).rstrip()
+    yield ""
+    yield terminal.paint(f"next: turntree diff {' '.join(compared.names)}", "dim")
+
+
+def _summary(name: str, side: Sequence[Placed], legend: Legend) -> str:
+    used = sum((legend.used.get(p.turn.id, Usage()) for p in side), Usage()).total
+    turns = f"{len(side)} turn{'' if len(side) == 1 else 's'}"
+    return f"{clean(name)}   {turns}{f', {tokens(used)} tokens' if used else ''}"
+
+
+def _cell(placed: Placed | None, legend: Legend, width: int, terminal: Terminal) -> str:
+    if placed is None:
+        return " " * width
+    unique = legend.unique[placed.turn.digest]
+    spans = [*digest_spans(placed.turn.digest, unique), Span(" "), Span(title(placed.turn))]
+    return lay(spans, width, terminal)
+
+
+def _document(compared: Compared) -> dict[str, Any]:
+    parted, legend = compared.parted, compared.legend
+    return {
+        "base": None if parted.base is None else legend.document(parted.base),
+        "left": [legend.document(placed) for placed in parted.left],
+        "right": [legend.document(placed) for placed in parted.right],
+    }

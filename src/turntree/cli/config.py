@@ -1,0 +1,132 @@
+"""``config``: the settings file, read and written, and the truth about who wins."""
+
+from typing import Any
+
+import click
+
+from turntree.cli.opening import load_settings
+from turntree.cli.render import table
+from turntree.cli.server import hide_password
+from turntree.cli.settings import KEYS, Setting, config_path, find_setting, read_file, write_file
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import NotFound, Refused
+
+KEY = click.Choice(list(KEYS))
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def config(context: click.Context) -> None:
+    """Read and write the settings, and say where each is from.
+
+    The environment wins over the file, and the file over what we chose.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_)
+
+
+@verb("list")
+def list_(terminal: Terminal) -> None:
+    """List every setting, its value and where it came from."""
+    found = [_effective(find_setting(key)) for key in KEYS]
+    if terminal.as_json:
+        terminal.documents(_document(one) for one in found)
+        return
+    rows = [(one.key, _shown(one) or "-", _told(one)) for one in found]
+    terminal.say("\n".join(table(rows)))
+    terminal.note(f"file: {config_path()}")
+
+
+@verb()
+@click.argument("key", metavar="KEY", type=KEY)
+def get(terminal: Terminal, key: str) -> None:
+    """Print the value of a setting."""
+    found = _effective(find_setting(key))
+    if terminal.as_json:
+        terminal.document(_document(found))
+    elif found.value is None:
+        raise NotFound(f"{key} is not set: see `turntree config list`")
+    else:
+        terminal.say(found.value)
+
+
+@verb("set")
+@click.argument("key", metavar="KEY", type=KEY)
+@click.argument("value", metavar="VALUE")
+def set_(terminal: Terminal, key: str, value: str) -> None:
+    """Write a setting into the file."""
+    choices = KEYS[key].choices
+    if not value or (choices and value not in choices):
+        meant = f"one of {', '.join(choices)}" if choices else "not empty"
+        raise Refused(f"{value!r} is no value for {key}: it is {meant}")
+    values = read_file()
+    before = values.get(key)
+    path = write_file({**values, key: value})
+    undo = (
+        f"turntree config unset {key}" if before is None else f"turntree config set {key} {before}"
+    )
+    _tell(terminal, f"{key} = {_mask(key, value)} in {path}", key, _mask(key, undo))
+
+
+@verb()
+@click.argument("key", metavar="KEY", type=KEY)
+def unset(terminal: Terminal, key: str) -> None:
+    """Take a setting out of the file."""
+    values = read_file()
+    before = values.pop(key, None)
+    if before is None:
+        raise NotFound(f"{key} is not in {config_path()}: see `turntree config list`")
+    path = write_file(values)
+    _tell(
+        terminal,
+        f"{key} is no longer in {path}",
+        key,
+        f"turntree config set {key} {_mask(key, before)}",
+    )
+
+
+def _tell(terminal: Terminal, sentence: str, key: str, undo: str) -> None:
+    found = find_setting(key)
+    terminal.tell(sentence, _document(found), undo=undo)
+    if found.source == "environment":
+        terminal.note(f"but {found.place} is set in this shell, and wins")
+
+
+def _effective(setting: Setting) -> Setting:
+    """Return a setting with the value that is used if nobody chose one."""
+    if setting.value is not None or setting.key not in ("home", "user"):
+        return setting
+    chosen = load_settings()
+    value = str(chosen.home) if setting.key == "home" else chosen.user
+    return Setting(setting.key, value, setting.source, setting.place)
+
+
+def _shown(setting: Setting) -> str:
+    return _mask(setting.key, setting.value or "")
+
+
+def _mask(key: str, text: str) -> str:
+    return hide_password(text) if key == "database_url" else text
+
+
+def _told(setting: Setting) -> str:
+    match setting.source:
+        case "environment":
+            return f"from {setting.place}"
+        case "file":
+            return "from the file"
+        case "default":
+            return f"default; {KEYS[setting.key].help}"
+
+
+def _document(setting: Setting) -> dict[str, Any]:
+    return {
+        "key": setting.key,
+        "value": _shown(setting) if setting.value is not None else None,
+        "source": setting.source,
+        "place": setting.place or None,
+    }
+
+
+for command in (list_, get, set_, unset):
+    config.add_command(command)

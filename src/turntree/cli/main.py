@@ -1,0 +1,23 @@
+"""Where the program ``turntree`` begins.
+
+It answers ``--version`` before anything else is imported, so that scripts which ask every time
+do not wait for a command line they do not use.
+"""
+
+import sys
+
+import turntree
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    if sys.argv[1:] in (["--version"], ["version"]):
+        sys.stdout.write(f"turntree {turntree.__version__}\n")
+        return
+    from turntree.cli.root import root
+
+    root(prog_name="turntree")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Moving sessions: ``fork``, ``switch``, ``rewind``, ``undo``, and the ``reflog`` that keeps count.
+
+Nothing here deletes anything, and every command says how to take it back.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turntree.cli.names import REVISION, SESSION
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.place import read_head, write_head
+from turntree.cli.render import age, clean, digits, table
+from turntree.cli.session_text import move_document, session_row_document, stand
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import Refused
+from turntree.domain.ids import Digest, TurnId
+from turntree.domain.session import Session, SessionMove
+from turntree.domain.thread import Moved
+
+
+@verb()
+@click.argument("revision", metavar="REV", type=REVISION)
+@click.argument("label", metavar="LABEL")
+@click.option("--switch", "-s", "switches", is_flag=True, help="Make it the current session too.")
+def fork(terminal: Terminal, revision: str, label: str, switches: bool) -> None:
+    """Begin a session at any turn; nothing is copied."""
+    session = with_ledger(terminal, lambda opened: opened.tree.sessions.fork(revision, label))
+    if switches:
+        write_head(Path.cwd(), session.label)
+    terminal.tell(
+        f"{session.label} begins at {digits(session.head_digest)}   (nothing was copied)",
+        session_row_document(session),
+        undo=f"turntree session archive {session.label}",
+        then=() if switches else (f"work there with: turntree switch {session.label}",),
+    )
+
+
+@verb()
+@click.argument("session", metavar="SESSION", type=SESSION)
+def switch(terminal: Terminal, session: str) -> None:
+    """Make a session the current one, here.
+
+    The choice is kept in .turntree/HEAD, in the nearest folder above that has one.
+    TURNTREE_SESSION wins over it.
+    """
+    before = read_head(Path.cwd())
+    found = with_ledger(terminal, lambda opened: opened.tree.sessions.get(session))
+    place = write_head(Path.cwd(), found.label)
+    back = f"turntree switch {before}" if before else f"rm {place / 'HEAD'}"
+    terminal.tell(
+        f"HEAD is {found.label} now, {stand(found)}",
+        {**session_row_document(found), "place": str(place)},
+        undo=back,
+    )
+    override = os.environ.get("TURNTREE_SESSION")
+    if override:
+        terminal.note(f"but TURNTREE_SESSION is set, so HEAD stays {override} in this shell")
+
+
+@verb()
+@click.argument("words", metavar="[SESSION] REV", nargs=-1, required=True, type=REVISION)
+def rewind(terminal: Terminal, words: tuple[str, ...]) -> None:
+    """Move a session back to an earlier turn; nothing is deleted.
+
+    `rewind main~2` moves main, `rewind e9177` the current session, `rewind other e9177` other.
+    """
+    if len(words) > 2:  # noqa: PLR2004  (a session and a revision)
+        raise click.UsageError("a rewind takes a session and a revision, or only a revision")
+    session, moved = with_ledger(terminal, partial(_rewind, words=words))
+    name = session.label
+    then = () if moved.before is None else (f"continue it with: turntree fork {moved.left} LABEL",)
+    _tell_move(terminal, session, moved, undo=f"turntree undo {name}", then=then)
+
+
+@verb()
+@click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
+def undo(terminal: Terminal, session: str) -> None:
+    """Take back the last move of a session.
+
+    Twice takes back two moves.
+    """
+
+    async def act(opened: Opened) -> tuple[Session, "Move"]:
+        try:
+            return await follow(opened, await opened.tree.sessions.undo(session))
+        except Refused as error:
+            raise Refused(f"{error}: see `turntree reflog {session}`") from error
+
+    found, moved = with_ledger(terminal, act)
+    back = f"turntree session replay {found.label} {moved.left}"
+    _tell_move(terminal, found, moved, undo=back)
+
+
+@verb()
+@click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
+@click.option("-n", "limit", metavar="N", type=click.IntRange(1, 10_000), default=100,
+              show_default=True, help="At most so many moves, the newest.")  # fmt: skip
+def reflog(terminal: Terminal, session: str, limit: int) -> None:
+    """List where a session has stood, newest first.
+
+    SESSION@{2} names where it stood two moves ago.
+    """
+
+    async def act(opened: Opened) -> tuple[Session, list[SessionMove], str]:
+        found = await opened.tree.sessions.get(session)
+        moves = await opened.tree.sessions.list_moves(session, limit=limit)
+        return found, moves, opened.now
+
+    found, moves, now = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(move_document(found, move) for move in moves)
+        return
+    rows = [
+        (
+            f"{clean(found.label)}@{{{found.version - move.version}}}",
+            digits(move.after_digest),
+            move.kind,
+            f"<- {digits(move.before_digest)}" if move.before is not None else "",
+            clean(move.by),
+            age(move.at, type(move.at)(now)),
+        )
+        for move in moves
+    ]
+    terminal.page(table(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move as it is told: the turns' digests instead of their ids."""
+
+    version: int
+    before: Digest | None
+    after: Digest | None
+
+    @property
+    def left(self) -> str:
+        """The digits of the turn the session left."""
+        return digits(self.before)
+
+
+async def follow(opened: Opened, moved: Moved) -> tuple[Session, Move]:
+    """Return the session that moved and the digests of where it was and is."""
+    session = await opened.tree.sessions.ledger.get(moved.session)
+    before, after = [await _digest(opened, turn) for turn in (moved.before, moved.head)]
+    return session, Move(moved.version, before, after)
+
+
+async def _rewind(opened: Opened, *, words: tuple[str, ...]) -> tuple[Session, Move]:
+    *named, revision = words
+    name = named[0] if named else "HEAD"
+    found = await opened.tree.resolve(revision)
+    # `main~2` says whose past is meant. A bare label names a turn like any other.
+    if not named and found.session is not None and found.session.head != found.turn:
+        name = found.session.label
+    session = await opened.tree.sessions.get(name)
+    await _check_rewind(opened, session, found.turn)
+    return await follow(opened, await opened.tree.sessions.rewind(name, found.turn))
+
+
+async def _check_rewind(opened: Opened, session: Session, turn: TurnId) -> None:
+    """Refuse, with what to do instead, what the ledger would refuse in fewer words."""
+    label, short = session.label, digits(await _digest(opened, turn))
+    if session.head == turn:
+        raise Refused(f"{label} stands at {short} already: see `turntree log {label}`")
+    if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
+        raise Refused(
+            f"{short} is no ancestor of {label}, so this is no rewind: "
+            f"move it there with `turntree session replay {label} {short}`"
+        )
+
+
+async def _digest(opened: Opened, turn: TurnId | None) -> Digest | None:
+    return None if turn is None else (await opened.tree.turns.get(turn)).turn.digest
+
+
+def _tell_move(
+    terminal: Terminal, session: Session, move: Move, *, undo: str, then: tuple[str, ...] = ()
+) -> None:
+    stays = "" if move.before is None else f"   ({move.left} stays; nothing was deleted)"
+    document: dict[str, Any] = {
+        "session": session.label,
+        "version": move.version,
+        "before_digest": move.before,
+        "after_digest": move.after,
+    }
+    sentence = f"{session.label} moved {digits(move.after)} <- {move.left}{stays}"
+    terminal.tell(sentence, document, undo=undo, then=then)
+
+
+def tell_move(terminal: Terminal, session: Session, move: Move) -> None:
+    """Print a move that ``undo`` takes back."""
+    _tell_move(terminal, session, move, undo=f"turntree undo {session.label}")

@@ -1,0 +1,183 @@
+"""The command ``turntree`` itself: which commands there are, and how errors become exit codes.
+
+A command's module is imported when the command is called and not before. It must never know
+what a command does.
+
+    0  done                       3  not found, or ambiguous
+    1  failed check, difference,  4  denied
+       or refused                 5  the database cannot be reached
+    2  wrong usage
+"""
+
+import difflib
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import click
+
+import turntree
+from turntree.cli.verb import Terminal
+from turntree.domain.errors import BadRevision, Conflict, NotFound, TurntreeError, Unreachable
+
+DENIED_STATE: Final = "42501"
+INTERRUPTED_CODE: Final = 130
+_NEXT: Final = re.compile(
+    r"(?P<what>.*?)(?:[:;,] [^`:;,]*)?`(?P<next>turntree [^`]+)`\.?", re.DOTALL
+)
+
+
+class Entry(NamedTuple):
+    """A command that has not been imported yet."""
+
+    section: str
+    module: str
+    help: str
+    """The same words as the command's own first sentence; a test compares them."""
+
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "log": Entry("Read", "log", "List turns, or draw their tree."),
+    "show": Entry("Read", "show", "Show a turn: who, what was said, which tools, what follows."),
+    "diff": Entry("Read", "compare", "Compare what was said in two turns or two threads."),
+    "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
+    "reflog": Entry("Read", "move", "List where a session has stood, newest first."),
+    "fork": Entry("Move", "move", "Begin a session at any turn; nothing is copied."),
+    "switch": Entry("Move", "move", "Make a session the current one, here."),
+    "rewind": Entry("Move", "move", "Move a session back to an earlier turn; nothing is deleted."),
+    "undo": Entry("Move", "move", "Take back the last move of a session."),
+    "tag": Entry("Move", "tag", "Put words on a turn, take them off, or list them."),
+    "session": Entry("Move", "session", "Create, list, rename, merge and archive sessions."),
+    "verify": Entry("Check", "check", "Prove a thread, turn by turn, back to its root."),
+    "fsck": Entry("Check", "check", "Check the whole store against its invariants."),
+    "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
+    "export": Entry("Carry", "export", "Write turns and sessions as one JSON document a line."),
+    "demo": Entry("Carry", "demo", "Plant a small tree of sample data to look around in."),
+    "init": Entry("Set up", "server", "Make this folder a place with a current session."),
+    "up": Entry("Set up", "server", "Start the embedded database server."),
+    "down": Entry("Set up", "server", "Stop the embedded database server."),
+    "status": Entry("Set up", "server", "Show the server, the workspace and the current session."),
+    "config": Entry("Set up", "config", "Read and write the settings, and say where each is from."),
+    "completion": Entry(
+        "Set up", "completion", "Print the script that completes words in a shell."
+    ),
+    "version": Entry("Set up", "completion", "Print the version."),
+}
+
+
+class Root(click.Group):
+    """Finds commands by name and imports them when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"turntree.cli.{COMMANDS[cmd_name].module}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; an unknown one is answered with the nearest."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            hint = f"turntree {near[0]}" if near else "turntree --help"
+            raise click.UsageError(f"there is no command {name!r}: try `{hint}`", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of commands without importing any of them."""
+        del ctx
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in COMMANDS.items():
+            sections.setdefault(entry.section, []).append((name, entry.help))
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows, col_max=12)
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **extra: Any) -> Any:
+        """Run a command; every error that was raised on purpose becomes an exit code."""
+        try:
+            code = self._run(args, *others, **{**extra, "standalone_mode": False})
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else "turntree"
+            _report(error.format_message(), f"{path} --help")
+            code = error.exit_code
+        except click.ClickException as error:
+            _report(error.format_message(), None)
+            code = error.exit_code
+        except click.Abort:
+            click.echo("stopped", err=True)
+            code = INTERRUPTED_CODE
+        except TurntreeError as error:
+            _report(str(error), next_command(error))
+            code = exit_code(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def _run(self, *args: Any, **extra: Any) -> object:
+        return super().main(*args, **extra)
+
+
+def exit_code(error: TurntreeError) -> int:
+    """Return the exit code an error stands for."""
+    from turntree.store.account import ServerError
+
+    if getattr(error.__cause__, "sqlstate", None) == DENIED_STATE:
+        return 4
+    match error:
+        case NotFound():
+            return 3
+        case BadRevision():
+            return 2
+        case Unreachable() | ServerError():
+            return 5
+        case _:
+            return 1
+
+
+def next_command(error: TurntreeError) -> str | None:
+    """Return what a person could try after an error whose message does not say it."""
+    match error:
+        case NotFound():
+            return "turntree log --all"
+        case Unreachable():
+            return "turntree doctor"
+        case Conflict():
+            return "turntree session list"
+        case _:
+            return None
+
+
+def _report(message: str, hint: str | None) -> None:
+    """Print what went wrong, why, and what to try next, on stderr."""
+    said = _NEXT.fullmatch(message)
+    if said is not None:
+        message, hint = said["what"], said["next"]
+    what, *why = message.strip().split("\n")
+    terminal = Terminal.current()
+    terminal.note(f"{terminal.paint_err('error:', 'bad')} {what}")
+    for line in why:
+        terminal.note(line)
+    if hint is not None:
+        terminal.note(f"next: {hint}")
+
+
+@click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(turntree.__version__, message="turntree %(version)s")
+def root() -> None:
+    """Git for agent work: every turn is a permanent address.
+
+    A REV is a session (main), the beginning of a turn's digest (e9177), an ancestor (main~3), a
+    place in a session's past (main@{2}, main@{yesterday}), words that were said (:/redirect), or
+    HEAD, the current session.
+    """

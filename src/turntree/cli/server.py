@@ -1,0 +1,199 @@
+"""``init``, ``up``, ``down`` and ``status``: the place one works in and the server behind it."""
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from turntree.boot import Settings, embedded_conninfo
+from turntree.cli.names import SESSION
+from turntree.cli.opening import SESSION_DEFAULT, Opened, load_settings, with_ledger
+from turntree.cli.place import FOLDER, read_head, write_head
+from turntree.cli.render import age, clean, table
+from turntree.cli.session_text import session_row_document, stand
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.ids import Instant
+from turntree.domain.revision import check_label
+from turntree.domain.session import Session
+from turntree.store.embedded import EmbeddedServer, ServerState
+
+_PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@|(?<=password=)\S+", re.IGNORECASE)
+
+
+@verb()
+@click.option("--session", "-s", metavar="LABEL", default=SESSION_DEFAULT, show_default=True,
+              type=SESSION, help="The session to be in.")  # fmt: skip
+def init(terminal: Terminal, session: str) -> None:
+    """Make this folder a place with a current session.
+
+    Creates .turntree/HEAD. In a folder that has one already nothing changes.
+    """
+    here = Path.cwd()
+    is_new = not (here / FOLDER / "HEAD").is_file()
+    if is_new:
+        # Made first, so that a place further up is not the one that is written.
+        (here / FOLDER).mkdir(exist_ok=True)
+        (here / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
+        write_head(here, check_label(session))
+    head = read_head(here)
+    if terminal.as_json:
+        terminal.document({"place": str(here / FOLDER), "session": head, "created": is_new})
+        return
+    made = "is a place now" if is_new else "is a place already"
+    terminal.say(f"{here} {made}; HEAD is {head}")
+    terminal.note("next: turntree up                    start the database (any command does)")
+    terminal.note(f"      turntree session create {head}   begin an empty session")
+    terminal.note("      turntree demo                  or plant sample data to look around in")
+    if is_new:
+        terminal.note(f"undo with: rm -r {here / FOLDER}")
+
+
+@verb()
+def up(terminal: Terminal) -> None:
+    """Start the embedded database server.
+
+    It keeps running until `turntree down`. Every other command starts it too, if need be.
+    """
+    settings = load_settings()
+    if settings.database_url:
+        where = hide_password(settings.database_url)
+        if terminal.as_json:
+            terminal.document({"state": "external", "database": where, "pid": None})
+            return
+        terminal.say(f"nothing to start: the database is {where}")
+        terminal.note("next: turntree status")
+        return
+    with _spinner(terminal, "starting the server") as report:
+        conninfo = anyio.run(embedded_conninfo, settings, report)
+    state = EmbeddedServer(settings.home).state()
+    terminal.tell(
+        f"PostgreSQL {state.version} runs as process {state.pid}: {conninfo}",
+        {"state": state.name, "database": conninfo, "pid": state.pid, "home": str(settings.home)},
+        undo="turntree down",
+        then=("next: turntree status",),
+    )
+
+
+@verb()
+def down(terminal: Terminal) -> None:
+    """Stop the embedded database server.
+
+    What was written stays; the next command starts it again.
+    """
+    settings = load_settings()
+    with _spinner(terminal, "stopping the server"):
+        stopped = EmbeddedServer(settings.home).stop()
+    terminal.tell(
+        "the server has stopped" if stopped else "the server was not running",
+        {"stopped": stopped, "home": str(settings.home)},
+        undo="turntree up",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a workspace holds."""
+
+    turns: int
+    sessions: int
+    current: Session | None
+    chosen: str | None
+    now: Instant
+
+
+@verb()
+def status(terminal: Terminal) -> None:
+    """Show the server, the workspace and the current session.
+
+    Starts nothing.
+    """
+    settings = load_settings()
+    state = None if settings.database_url else EmbeddedServer(settings.home).state()
+    is_up = state is None or state.name == "running"
+    counts = with_ledger(terminal, _count) if is_up else None
+    if terminal.as_json:
+        terminal.document(_document(settings, state, counts))
+        return
+    terminal.say("\n".join(table(_rows(settings, state, counts))))
+    if counts is None:
+        terminal.note("next: turntree up")
+    elif counts.sessions == 0:
+        terminal.note("next: turntree demo, or turntree session create main")
+    elif counts.current is None:
+        terminal.note("next: turntree switch SESSION     (see turntree session list)")
+
+
+async def _count(opened: Opened) -> Counts:
+    sessions = [session async for session in opened.tree.sessions.list_all()]
+    turns = await opened.tree.turns.index.count()
+    current = await opened.find_current()
+    return Counts(turns, len(sessions), current, opened.current, opened.now)
+
+
+def _rows(
+    settings: Settings, state: ServerState | None, counts: Counts | None
+) -> Iterator[tuple[str, str]]:
+    if state is None:
+        yield "server", "your own"
+        yield "database", hide_password(settings.database_url or "")
+    else:
+        pid = f" as process {state.pid}" if state.pid else ""
+        version = f" (PostgreSQL {state.version})" if state.version else ""
+        yield "server", f"embedded, {state.name}{pid}{version}"
+        yield "data", str(state.data)
+    yield "workspace", clean(settings.workspace)
+    yield "user", clean(settings.user)
+    if counts is None:
+        yield "session", clean(settings.session or "not chosen")
+        return
+    yield "holds", f"{counts.turns:,} turns, {counts.sessions:,} active sessions"
+    current = counts.current
+    if current is not None:
+        moved = age(current.updated_at, counts.now)
+        yield "session", f"{clean(current.label)}, {stand(current)}, moved {moved}"
+    elif counts.chosen is not None:
+        yield "session", f"{clean(counts.chosen)}, which does not exist yet"
+    else:
+        yield "session", "none is current"
+
+
+def _document(
+    settings: Settings, state: ServerState | None, counts: Counts | None
+) -> dict[str, Any]:
+    current = None if counts is None else counts.current
+    return {
+        "server": "external" if state is None else state.name,
+        "pid": None if state is None else state.pid,
+        "data": None if state is None else str(state.data),
+        "database": hide_password(settings.database_url or "") or None,
+        "workspace": settings.workspace,
+        "user": settings.user,
+        "turns": None if counts is None else counts.turns,
+        "sessions": None if counts is None else counts.sessions,
+        "head": settings.session if counts is None else counts.chosen,
+        "session": None if current is None else session_row_document(current, current=current),
+    }
+
+
+def hide_password(conninfo: str) -> str:
+    """Return how a database is reached, without the password."""
+    return _PASSWORD.sub(
+        lambda found: f"{found[1]}:***@" if found[1] is not None else "***", conninfo
+    )
+
+
+@contextmanager
+def _spinner(terminal: Terminal, doing: str) -> Generator[Callable[[str], None]]:
+    """Show that something is going on: a spinner for a person, a line a step for others."""
+    if not terminal.is_live:
+        yield terminal.note
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing) as spinner:
+        yield spinner.update

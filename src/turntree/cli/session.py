@@ -1,0 +1,241 @@
+"""``session``: names that move, and everything that can be done with a name."""
+
+from collections.abc import Awaitable, Callable
+
+import click
+
+from turntree.cli.legend import list_sessions
+from turntree.cli.move import follow, tell_move
+from turntree.cli.names import REVISION, SESSION
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.render import age, clean, digits, table, usage_sentence
+from turntree.cli.session_text import session_row_document, stand
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.session import Session, SessionStatus
+
+
+@click.group()
+def session() -> None:
+    """Create, list, rename, merge and archive sessions."""
+
+
+def _act(terminal: Terminal, act: Callable[[Opened], Awaitable[Session]]) -> Session:
+    return with_ledger(terminal, act)
+
+
+@verb("list")
+@click.option("--all", "-a", "everything", is_flag=True, help="Archived sessions too.")
+def list_(terminal: Terminal, everything: bool) -> None:
+    """List sessions; the current one has a star."""
+
+    async def act(opened: Opened) -> tuple[tuple[Session, ...], Session | None, Opened]:
+        found = await list_sessions(opened, with_archived=everything)
+        return found, await opened.find_current(), opened
+
+    found, current, opened = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(session_row_document(one, current=current) for one in found)
+    elif not found:
+        terminal.note("there are no sessions yet.")
+        terminal.note("next: turntree session create main")
+        terminal.note("      turntree demo                  a small tree to look around in")
+    else:
+        rows = [
+            (
+                "*" if current is not None and one.id == current.id else " ",
+                clean(one.label),
+                digits(one.head_digest),
+                f"{one.depth} turns" if one.depth != 1 else "1 turn",
+                age(one.updated_at, opened.now),
+                _remark(one),
+            )
+            for one in found
+        ]
+        terminal.page(table(rows))
+
+
+def _remark(one: Session) -> str:
+    words: list[str] = [] if one.status == "active" else [one.status]
+    words += [] if one.origin is None else [f"from {clean(one.origin.tool)}"]
+    words += [] if one.spawn is None else ["subagent"]
+    words += [f"alias {clean(alias)}" for alias in one.aliases]
+    return ", ".join(words)
+
+
+@verb()
+@click.argument("label", metavar="LABEL")
+def create(terminal: Terminal, label: str) -> None:
+    """Begin an empty session."""
+    made = _act(terminal, lambda opened: opened.tree.sessions.create(label))
+    terminal.tell(
+        f"{made.label} begins, with no turns yet",
+        session_row_document(made),
+        undo=f"turntree session archive {made.label}",
+        then=(f"work there with: turntree switch {made.label}",),
+    )
+
+
+@verb()
+@click.argument("name", metavar="[SESSION]", default="HEAD", type=SESSION)
+def show(terminal: Terminal, name: str) -> None:
+    """Show a session: where it stands, its other names, where it came from."""
+
+    async def act(opened: Opened) -> tuple[Session, Session | None, Opened]:
+        found = await opened.tree.sessions.get(name)
+        return found, await opened.find_current(), opened
+
+    found, current, opened = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.document(session_row_document(found, current=current))
+        return
+    rows = [
+        ("session", f"{clean(found.label)}{'  (current)' if found == current else ''}"),
+        ("id", found.id),
+        ("stands", stand(found)),
+        ("status", f"{found.status}, moved {found.version} times"),
+        ("created", f"{found.created_at}  ({age(found.created_at, opened.now)})"),
+        ("updated", f"{found.updated_at}  ({age(found.updated_at, opened.now)})"),
+    ]
+    if found.aliases:
+        rows.append(("aliases", ", ".join(map(clean, found.aliases))))
+    if found.origin is not None:
+        rows.append(("origin", clean(f"{found.origin.tool} {found.origin.session_id}")))
+    if found.spawn is not None:
+        spawn = found.spawn
+        rows.append(("spawned", clean(f"by call {spawn.call_id} of turn {spawn.parent_turn}")))
+    terminal.page(table(rows))
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("label", metavar="LABEL")
+def rename(terminal: Terminal, name: str, label: str) -> None:
+    """Give a session another label; the old one stays as an alias."""
+    _rename(terminal, name, label, promote=False)
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("label", metavar="LABEL")
+def promote(terminal: Terminal, name: str, label: str) -> None:
+    """Rename a session because it is known now whose it is."""
+    _rename(terminal, name, label, promote=True)
+
+
+def _rename(terminal: Terminal, name: str, label: str, *, promote: bool) -> None:
+    async def act(opened: Opened) -> tuple[Session, Session]:
+        sessions = opened.tree.sessions
+        before = await sessions.get(name)
+        change = sessions.promote if promote else sessions.rename
+        return before, await change(name, label)
+
+    before, after = with_ledger(terminal, act)
+    terminal.tell(
+        f"{before.label} is called {after.label} now   ({before.label} still leads to it)",
+        session_row_document(after),
+        undo=f"turntree session rename {after.label} {before.label}",
+    )
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("other", metavar="ALIAS")
+def alias(terminal: Terminal, name: str, other: str) -> None:
+    """Let one more name lead to a session."""
+    found = _act(terminal, lambda opened: opened.tree.sessions.alias(name, other))
+    if terminal.as_json:
+        terminal.document({**session_row_document(found), "undo": None})
+        return
+    terminal.say(f"{clean(other)} leads to {found.label} now")
+    terminal.note("an alias is not taken back: whoever has written it down should still arrive")
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("other", metavar="OTHER", type=SESSION)
+def merge(terminal: Terminal, name: str, other: str) -> None:
+    """Two sessions turned out to be one: every name of OTHER leads to SESSION.
+
+    No turn moves: SESSION stays where it stands, and OTHER keeps its head under another label,
+    archived.
+    """
+
+    async def act(opened: Opened) -> tuple[Session, Session, Session]:
+        gone = await opened.tree.sessions.get(other)
+        into = await opened.tree.sessions.merge(name, other)
+        return into, gone, await opened.tree.sessions.ledger.get(gone.id)
+
+    into, gone, kept = with_ledger(terminal, act)
+    terminal.tell(
+        f"{gone.label} leads to {into.label} now   (its turns are kept as {kept.label})",
+        session_row_document(into),
+        undo=f"turntree session restore {kept.label}",
+        then=(f"(the names stay with {into.label})",),
+    )
+
+
+def _set_status(terminal: Terminal, names: tuple[str, ...], status: SessionStatus) -> None:
+    async def act(opened: Opened) -> list[Session]:
+        for name in names:  # All of them exist, or nothing changes.
+            await opened.tree.sessions.get(name)
+        return [await opened.tree.sessions.set_status(name, status) for name in names]
+
+    changed = with_ledger(terminal, act)
+    labels = " ".join(one.label for one in changed)
+    back = "archive" if status == "active" else "restore"
+    said = "active again" if status == "active" else f"{status}; the turns stay"
+    terminal.tell(
+        f"{labels} {'is' if len(changed) == 1 else 'are'} {said}",
+        {"sessions": [one.label for one in changed], "status": status},
+        undo=f"turntree session {back} {labels}",
+    )
+
+
+@verb()
+@click.argument("names", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
+def archive(terminal: Terminal, names: tuple[str, ...]) -> None:
+    """Take sessions out of the lists; their turns stay."""
+    _set_status(terminal, names, "archived")
+
+
+@verb()
+@click.argument("names", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
+def restore(terminal: Terminal, names: tuple[str, ...]) -> None:
+    """Bring archived sessions back."""
+    _set_status(terminal, names, "active")
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("revision", metavar="REV", type=REVISION)
+def replay(terminal: Terminal, name: str, revision: str) -> None:
+    """Move a session to any turn."""
+
+    async def act(opened: Opened) -> None:
+        moved = await opened.tree.sessions.replay(name, revision)
+        tell_move(terminal, *(await follow(opened, moved)))
+
+    with_ledger(terminal, act)
+
+
+@verb()
+@click.argument("names", metavar="[SESSION]...", nargs=-1, type=SESSION)
+def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
+    """Add up what sessions used; a turn they share counts once."""
+
+    async def act(opened: Opened) -> None:
+        chosen = names or ("HEAD",)
+        used, calls = await opened.tree.threads.usage(*chosen)
+        numbers = {name: getattr(used, name) for name in used.__slots__}
+        if terminal.as_json:
+            terminal.document({"calls": calls, "usage": numbers, "tokens": used.total})
+        else:
+            terminal.say(terminal.spell(f"{usage_sentence(used)} in {calls} model calls"))
+
+    with_ledger(terminal, act)
+
+
+for command in (
+    list_, create, show, rename, alias, promote, merge, archive, restore, replay, usage
+):  # fmt: skip
+    session.add_command(command)

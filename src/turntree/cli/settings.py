@@ -1,0 +1,114 @@
+"""Settings: from the environment, from a file, or as we chose them, in this order.
+
+Knows which settings there are and where each came from. Must never open a database: ``config``
+has to work when nothing else does.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from turntree.cli.place import read_head
+from turntree.domain.errors import Refused
+
+Source = Literal["environment", "file", "default"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A setting that exists."""
+
+    variable: str
+    help: str
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+KEYS: Final[Mapping[str, Key]] = {
+    "database_url": Key("TURNTREE_DATABASE_URL", "a PostgreSQL of your own, from 15 on"),
+    "home": Key("TURNTREE_HOME", "where the embedded server keeps its files"),
+    "workspace": Key("TURNTREE_WORKSPACE", "whose turns are seen", "default"),
+    "user": Key("TURNTREE_USER", "the name your turns and moves carry"),
+    "color": Key("TURNTREE_COLOR", "when to use colours", "auto", ("auto", "always", "never")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting's value and where it came from."""
+
+    key: str
+    value: str | None
+    source: Source
+    place: str
+    """The variable or the file, for people."""
+
+
+def config_path() -> Path:
+    """Return where the settings file is, or would be."""
+    chosen = os.environ.get("TURNTREE_CONFIG")
+    if chosen:
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return platformdirs.user_config_path("turntree", appauthor=False) / "config.toml"
+
+
+def read_file() -> dict[str, str]:
+    """Return what the settings file says; without a file, nothing.
+
+    Raises:
+        Refused: The file is no TOML.
+    """
+    path = config_path()
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} is not TOML: {error}\nmend it, or remove it") from error
+    return {key: str(value) for key, value in document.items() if key in KEYS}
+
+
+def write_file(values: Mapping[str, str]) -> Path:
+    """Replace the settings file and return where it is."""
+    path = config_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{key} = {_toml_string(value)}" for key, value in sorted(values.items())]
+    # A database's address may hold a password, so nobody else may read the file.
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.touch(mode=0o600)
+    fresh.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    fresh.replace(path)
+    return path
+
+
+def find_setting(key: str) -> Setting:
+    """Return the value of a setting and where it came from."""
+    variable = KEYS[key].variable
+    if value := os.environ.get(variable):
+        return Setting(key, value, "environment", variable)
+    if value := read_file().get(key):
+        return Setting(key, value, "file", str(config_path()))
+    return Setting(key, KEYS[key].default, "default", "")
+
+
+def merged_environment() -> dict[str, str]:
+    """Return the environment as it would be if the file and ``.turntree`` stood in it."""
+    filed = {KEYS[key].variable: value for key, value in read_file().items()}
+    head = read_head(Path.cwd())
+    if head is not None:
+        filed["TURNTREE_SESSION"] = head
+    return {**filed, **{name: value for name, value in os.environ.items() if value}}
+
+
+def _toml_string(value: str) -> str:
+    signs = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    escaped = "".join(
+        signs.get(sign) or (f"\\u{ord(sign):04x}" if ord(sign) < ord(" ") else sign)
+        for sign in value
+    )
+    return f'"{escaped}"'

@@ -1,0 +1,62 @@
+"""Proving one thread: every stored byte from the root to a head, hashed again.
+
+Knows where bytes are stored. What proves a turn is the domain's to say.
+"""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from turntree.domain.canonical import digest_from_raw
+from turntree.domain.errors import NotFound
+from turntree.domain.ids import Digest, TurnId
+from turntree.domain.turn import Finding, verify
+from turntree.store.database import Database
+
+PAGE_TURNS_MAX = 500
+
+
+@dataclass(slots=True)
+class Verified:
+    """What hashing a thread again showed."""
+
+    whole: int = 0
+    """How many turns prove themselves to the last word."""
+    erased: int = 0
+    """How many prove themselves but for messages that were taken out on request."""
+    broken: list[TurnId] = field(default_factory=list[TurnId])
+    """The turns whose bytes are not those that were sealed, or do not follow their parents."""
+
+    @property
+    def turns(self) -> int:
+        """How many turns were looked at."""
+        return self.whole + self.erased + len(self.broken)
+
+
+async def verify_thread(database: Database, head: TurnId) -> Verified:
+    """Hash the stored bytes of a thread from its root to a head.
+
+    Raises:
+        NotFound: No such turn.
+    """
+    row = await database.fetch_one("turn_depth", turn=UUID(head))
+    if row is None:
+        raise NotFound(f"there is no turn {head}")
+    depth: int = row[0]
+    verified = Verified()
+    parent: Digest | None = None
+    for low in range(1, depth + 1, PAGE_TURNS_MAX):
+        high = min(low + PAGE_TURNS_MAX - 1, depth)
+        rows = await database.fetch("verify_page", head=UUID(head), low=low, high=high)
+        for turn, raw, body in rows:
+            digest = digest_from_raw(bytes(raw))
+            finding: Finding = "broken" if body is None else verify(body, digest, parent)
+            match finding:
+                case "whole":
+                    verified.whole += 1
+                case "erased":
+                    verified.erased += 1
+                case "broken":
+                    verified.broken.append(TurnId(turn))
+            # A turn that is missing shows in its child, which names another parent than this.
+            parent = digest
+    return verified

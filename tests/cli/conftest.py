@@ -1,0 +1,104 @@
+"""The command line in a folder of its own, on a database of its own."""
+
+import json
+import os
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+from click.testing import CliRunner
+from psycopg.conninfo import make_conninfo
+
+from turntree.boot import Settings, open_tree
+from turntree.cli.place import write_head
+from turntree.cli.root import root
+from turntree.runtime.demo import plant_demo
+
+FROM_OUTSIDE = ("TURNTREE_SESSION", "TURNTREE_HOME", "TURNTREE_COLOR", "NO_COLOR", "COLUMNS")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines]
+
+
+Call = Callable[..., Answer]
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """The command line without a database that answers."""
+    for name in FROM_OUTSIDE:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TURNTREE_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("TURNTREE_DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/nothing")
+    monkeypatch.setenv("TURNTREE_WORKSPACE", "tests")
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+    def call(*words: str) -> Answer:
+        ended = CliRunner().invoke(root, list(words), prog_name="turntree")
+        if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+            raise ended.exception
+        return Answer(ended.exit_code, ended.stdout, ended.stderr)
+
+    return call
+
+
+@pytest.fixture
+def turntree(bare: Call, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """The command line in an empty workspace."""
+    monkeypatch.setenv("TURNTREE_DATABASE_URL", conninfo)
+    return bare
+
+
+@pytest.fixture(scope="session")
+def demo_template(server: str, template: str) -> str:
+    """The name of a database with the sample data, planted once for all tests."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE demo TEMPLATE {template}")
+    conninfo = make_conninfo(server, dbname="demo")
+
+    async def plant() -> None:
+        async with open_tree(Settings(Path(), conninfo, workspace="tests", user="ana")) as tree:
+            await plant_demo(tree)
+
+    anyio.run(plant)
+    return "demo"
+
+
+@pytest.fixture
+def planted(
+    bare: Call, server: str, demo_template: str, monkeypatch: pytest.MonkeyPatch
+) -> Generator[Call, None, None]:
+    """The command line in a workspace that holds the sample data."""
+    name = f"test_{os.urandom(6).hex()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {demo_template}")
+        monkeypatch.setenv("TURNTREE_DATABASE_URL", make_conninfo(server, dbname=name))
+        write_head(Path.cwd(), "demo/fix-login")
+        yield bare
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,0 +1,132 @@
+"""Proofs and checks through the command line, and an export that proves itself without us."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+import rfc8785
+
+from tests.cli.conftest import Call
+from turntree.boot import Settings, open_tree
+
+
+def test_a_whole_thread_is_verified(planted: Call) -> None:
+    answer = planted("verify")
+    assert answer.code == 0
+    assert answer.out.startswith("verified 7/7   ")
+
+
+def test_an_erased_message_is_said_and_no_fault(planted: Call) -> None:
+    erase("demo/fix-login", 0)
+    answer = planted("verify")
+    assert answer.code == 0
+    assert "erased   1 turn" in answer.out
+    assert "taken out on request" in planted("show", "HEAD").out
+
+
+def test_a_changed_byte_is_broken(planted: Call) -> None:
+    tamper("Who calls redirect()")
+    answer = planted("verify")
+    assert answer.code == 1
+    assert answer.out.startswith("verified 6/7")
+    assert "broken" in answer.out
+    assert len(planted("verify", "--json").document["broken"]) == 1
+
+
+def test_fsck_finds_nothing_in_a_sound_store(planted: Call) -> None:
+    assert planted("fsck").out.startswith("sound")
+    assert (planted("fsck", "--quick", "--json").code, planted("fsck", "--json").out) == (0, "")
+
+
+def test_fsck_exits_with_one_and_names_the_invariant(planted: Call) -> None:
+    tamper("Who calls redirect()")
+    answer = planted("fsck", "--json")
+    assert answer.code == 1
+    assert {"invariant", "sentence", "subject"} == answer.documents[0].keys()
+    assert "I12" in {found["invariant"] for found in answer.documents}
+    assert planted("fsck").code == 1
+
+
+def test_an_export_proves_itself_without_us(planted: Call) -> None:
+    erase("demo/fix-login", 0)
+    lines = planted("export", "--all").documents
+    turns = [line for line in lines if line["kind"] == "turn"]
+    digests: dict[str | None, str | None] = {None: None}
+    for turn in turns:
+        header = turn["header"]
+        assert turn["digest"] == sha256(header)
+        assert header["messages"]["digest"] == sha256([*map(message_digest, turn["messages"])])
+        # Parents come before children, and the chain is closed.
+        assert header.get("parent") == digests[turn["parent"]]
+        digests[turn["id"]] = turn["digest"]
+    assert len(turns) == 16
+    assert {line["label"] for line in lines if line["kind"] == "session"} == {
+        "demo/fix-login", "demo/middleware", "demo/opus", "demo/worker-1",
+    }  # fmt: skip
+
+
+def test_an_export_of_a_thread_goes_into_a_file(planted: Call, tmp_path: Path) -> None:
+    file = tmp_path / "thread.jsonl"
+    answer = planted("export", "demo/opus", "-o", str(file))
+    assert (answer.out, answer.err) == ("", "4 turns and 1 sessions written\n")
+    depths = [json.loads(line).get("depth") for line in file.read_text().splitlines()[:-1]]
+    assert depths == [1, 2, 3, 4]
+
+
+def test_the_doctor_finds_a_sound_database_sound(planted: Call) -> None:
+    answer = planted("doctor", "--json")
+    assert answer.code == 0
+    assert {one["name"]: one["verdict"] for one in answer.documents} == dict.fromkeys(
+        ("server", "migrations", "roles", "walls", "size"), "ok"
+    )
+
+
+def test_the_doctor_sees_a_wall_that_is_down(planted: Call) -> None:
+    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as connection:
+        connection.execute("ALTER TABLE turntree.turns DISABLE ROW LEVEL SECURITY")
+    answer = planted("doctor")
+    assert answer.code == 1
+    assert "not walled: turns" in answer.out
+
+
+def test_the_doctor_starts_nothing(
+    bare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TURNTREE_DATABASE_URL")
+    monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
+    answer = bare("doctor", "--json")
+    server = answer.documents[-1]
+    assert (server["verdict"], server["next"]) == ("warn", "turntree up")
+    assert not (tmp_path / "home").exists()
+
+
+def erase(revision: str, sequence: int) -> None:
+    async def act() -> None:
+        async with open_tree(Settings.from_environment(os.environ)) as tree:
+            await tree.turns.erase(revision, sequence, reason="asked for")
+
+    anyio.run(act)
+
+
+def tamper(words: str) -> None:
+    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as connection:
+        connection.execute("ALTER TABLE turntree.turn_bodies DISABLE TRIGGER refuse_update")
+        connection.execute(
+            "UPDATE turntree.turn_bodies SET body = replace(body, %(words)s, 'Nobody asked') "
+            "WHERE position(%(words)s IN body) > 0",
+            {"words": words},
+        )
+        connection.execute("ALTER TABLE turntree.turn_bodies ENABLE TRIGGER refuse_update")
+
+
+def sha256(document: Any) -> str:
+    return "sha256:" + hashlib.sha256(rfc8785.dumps(document)).hexdigest()
+
+
+def message_digest(message: dict[str, Any]) -> str:
+    return str(message["erased"]) if "erased" in message else sha256(message)

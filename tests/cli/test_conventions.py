@@ -1,0 +1,178 @@
+"""Exit codes, streams, JSON, colours and start-up: what scripts rely on."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+import turntree as package
+from tests.cli.conftest import Call
+from turntree.cli.reference import write_reference
+from turntree.cli.root import COMMANDS, root
+from turntree.domain.ids import short_id
+
+ROOT = Path(__file__).parent.parent.parent
+START_RATIO_MAX = 6
+HEAVY = ("anyio", "asyncio", "click", "dataclasses", "psycopg", "rich", "turntree.boot")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["log"], 0),
+        (["rewind", "demo/opus"], 1),
+        (["fork", "HEAD", "demo/opus"], 1),
+        (["log", "--no-such-option"], 2),
+        (["no-such-command"], 2),
+        (["log", "a b"], 2),
+        (["show", "nothing"], 3),
+        (["switch", "nothing"], 3),
+        (["log", "HEAD~100"], 3),
+    ],
+)
+def test_the_exit_code_says_what_kind_of_end_it_was(
+    planted: Call, words: list[str], code: int
+) -> None:
+    answer = planted(*words)
+    assert answer.code == code
+    if code:
+        assert answer.out == ""
+        assert answer.err.startswith("error: ")
+
+
+def test_an_ambiguous_prefix_lists_its_candidates(planted: Call) -> None:
+    # An id begins with its time, so turns of one afternoon begin alike.
+    newest = planted("log", "--json").documents[0]
+    answer = planted("show", f"turn:{short_id(newest['id'])[:4]}")
+    assert answer.code == 3
+    assert "several turns" in answer.err
+
+
+def test_an_unreachable_database_ends_with_five_and_hides_the_password(bare: Call) -> None:
+    answer = bare("log")
+    assert answer.code == 5
+    assert answer.err.endswith("next: turntree doctor\n")
+    for words in (["doctor"], ["config"], ["up"]):
+        assert "secret" not in bare(*words).out + bare(*words).err
+
+
+def test_an_address_that_is_none_is_no_traceback(
+    bare: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNTREE_DATABASE_URL", "garbage")
+    assert bare("status").code == 5
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest(bare: Call) -> None:
+    assert bare("lgo").err == "error: there is no command 'lgo'\nnext: turntree log\n"
+
+
+def test_lists_are_one_document_a_line_with_stable_keys(planted: Call) -> None:
+    assert planted("log", "--json").documents[0].keys() == {
+        "id", "digest", "parent", "depth", "kind", "outcome", "by", "model", "provider",
+        "started_at", "sealed_at", "tokens", "title", "sessions", "tags",
+    }  # fmt: skip
+    assert planted("session", "list", "--json").documents[0].keys() == {
+        "id", "label", "head", "head_digest", "depth", "status", "version", "created_at",
+        "updated_at", "aliases", "origin", "spawned_by", "current",
+    }  # fmt: skip
+    assert planted("reflog", "--json").documents[0].keys() == {
+        "session", "version", "kind", "before", "before_digest", "after", "after_digest", "at",
+        "by",
+    }  # fmt: skip
+    assert planted("tag", "--json").documents[0].keys() == {"tag", "turn", "digest"}
+
+
+def test_a_single_thing_is_one_document(planted: Call) -> None:
+    shown = planted("show", "HEAD", "--json").document
+    assert {"header", "messages", "calls", "children", "held_by", "spawned"} < shown.keys()
+    moved = planted("rewind", "HEAD~1", "--json").document
+    assert moved["undo"] == "turntree undo demo/fix-login"
+    assert planted("verify", "--json").document["verified"] == 6
+    assert planted("version", "--json").document["turntree"] == package.__version__
+
+
+def test_every_command_takes_json_and_says_what_it_does() -> None:
+    for path, command in list_commands(root, "turntree"):
+        options = [name for param in command.params for name in param.opts]
+        if not isinstance(command, click.Group):
+            assert "--json" in options, path
+        assert command.help, path
+
+
+def test_the_table_of_commands_uses_the_commands_own_words() -> None:
+    context = click.Context(root)
+    for name, entry in COMMANDS.items():
+        command = root.get_command(context, name)
+        assert command is not None
+        assert (command.help or "").split("\n", maxsplit=1)[0] == entry.help
+
+
+def test_help_imports_no_command() -> None:
+    code = "import sys\nfrom turntree.cli.root import root\n"
+    code += "try: root(['--help'])\nexcept SystemExit: pass\n"
+    code += "assert 'turntree.boot' not in sys.modules and 'psycopg' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_version_is_told_without_loading_the_rest() -> None:
+    code = "import sys\nfrom turntree.cli.main import main\nsys.argv[1:] = ['--version']\nmain()\n"
+    code += "import json; print(json.dumps(sorted(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    version, modules = told.stdout.splitlines()
+    assert version == f"turntree {package.__version__}"
+    assert set(HEAVY) & set(json.loads(modules)) == set()
+
+
+def test_the_version_is_told_at_once() -> None:
+    bare = [sys.executable, "-c", "pass"]
+    asked = [sys.executable, "-m", "turntree.cli.main", "--version"]
+    # The least of several, taken in turn: whatever else the machine does slows both alike.
+    pairs = [(seconds(bare), seconds(asked)) for _ in range(7)]
+    assert min(b for _, b in pairs) <= START_RATIO_MAX * min(a for a, _ in pairs)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(bare: Call, shell: str) -> None:
+    assert "_TURNTREE_COMPLETE" in bare("completion", shell).out
+
+
+def test_labels_are_completed(planted: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_TURNTREE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "turntree switch demo/o")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert planted().out == "plain,demo/opus\n"
+
+
+def test_colours_are_for_those_who_want_them(planted: Call) -> None:
+    assert "\x1b[" not in planted("log").out
+    colored = planted("log", "--color", "always").out
+    assert "\x1b[1m" in colored
+    assert click.unstyle(colored) == planted("log").out
+
+
+def test_the_reference_is_fresh() -> None:
+    written = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    assert written == write_reference(), "python -m turntree.cli.reference > docs/reference/cli.md"
+
+
+def list_commands(group: click.Group, path: str) -> list[tuple[str, click.Command]]:
+    context = click.Context(group)
+    found: list[tuple[str, click.Command]] = []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found.append((f"{path} {name}", command))
+        if isinstance(command, click.Group):
+            found += list_commands(command, f"{path} {name}")
+    return found
+
+
+def seconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - start

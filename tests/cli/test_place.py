@@ -1,0 +1,110 @@
+"""Where one is: the current session, the folder that remembers it, and the settings."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from turntree.cli.place import find_place, read_head, write_head
+
+
+def test_init_twice_is_init_once(bare: Call) -> None:
+    first, second = bare("init", "--json").document, bare("init", "--json").document
+    assert (first["created"], second["created"]) == (True, False)
+    assert Path(".turntree/HEAD").read_text() == "main\n"
+    assert Path(".turntree/.gitignore").read_text() == "*\n"
+    assert "turntree demo" in bare("init").err
+
+
+def test_the_nearest_folder_wins(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    write_head(tmp_path, "above")
+    assert read_head(below) == "above"
+    assert write_head(below, "changed") == tmp_path / ".turntree"
+    assert read_head(tmp_path) == "changed"
+    assert find_place(below) == tmp_path / ".turntree"
+
+
+def test_switch_says_how_to_switch_back(planted: Call) -> None:
+    answer = planted("switch", "demo/opus")
+    assert "undo with: turntree switch demo/fix-login" in answer.err
+    assert Path(".turntree/HEAD").read_text() == "demo/opus\n"
+
+
+def test_the_variable_wins_over_the_folder(planted: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNTREE_SESSION", "demo/opus")
+    assert planted("session", "show", "--json").document["label"] == "demo/opus"
+    assert "TURNTREE_SESSION is set" in planted("switch", "demo/middleware").err
+
+
+def test_the_only_session_need_not_be_chosen(turntree: Call) -> None:
+    turntree("session", "create", "lonely")
+    assert turntree("status", "--json").document["head"] == "lonely"
+    turntree("session", "create", "second")
+    assert turntree("status", "--json").document["head"] is None
+    answer = turntree("log")
+    assert (answer.code, answer.err) == (
+        3,
+        "error: HEAD is not set\nnext: turntree switch SESSION\n",
+    )
+    turntree("session", "create", "main")
+    assert turntree("status", "--json").document["head"] == "main"
+
+
+def test_a_session_without_turns_says_so(turntree: Call) -> None:
+    turntree("session", "create", "main")
+    answer = turntree("log")
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err.startswith("main has no turns yet.")
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_us(
+    bare: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bare("config", "set", "user", 'quo"ted\\').code == 0
+    bare("config", "set", "color", "never")
+    sources = {one["key"]: one["source"] for one in bare("config", "list", "--json").documents}
+    assert sources == {
+        "database_url": "environment",
+        "home": "default",
+        "workspace": "environment",
+        "user": "environment",
+        "color": "file",
+    }
+    assert "wins" in bare("config", "set", "user", "bruno").err
+    monkeypatch.delenv("TURNTREE_USER")
+    assert bare("config", "get", "user").out == "bruno\n"
+
+
+def test_a_setting_is_what_was_written(bare: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNTREE_USER")
+    for value in ('quo"ted', "back\\slash", "tab\tand\nline", "ü"):
+        bare("config", "set", "user", value)
+        assert bare("config", "get", "user", "--json").document["value"] == value
+
+
+def test_what_config_set_prints_takes_it_back(bare: Call) -> None:
+    first = bare("config", "set", "color", "never", "--json").document
+    second = bare("config", "set", "color", "always", "--json").document
+    assert second["undo"] == "turntree config set color never"
+    bare(*first["undo"].split()[1:])
+    assert bare("config", "get", "color").out == "auto\n"
+    assert bare("config", "unset", "color").code == 3
+
+
+def test_the_settings_file_is_ours_alone(bare: Call, tmp_path: Path) -> None:
+    bare("config", "set", "database_url", "postgresql://ana:secret@db/turntree")
+    assert (tmp_path / "config.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_no_toml_is_said_to_be_none(bare: Call, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("user = \n")
+    answer = bare("config")
+    assert answer.code == 1
+    assert "is not TOML" in answer.err
+
+
+def test_a_nonsense_value_is_refused(bare: Call) -> None:
+    assert bare("config", "set", "color", "pink").code == 1
+    assert bare("config", "set", "colour", "never").code == 2

@@ -1,0 +1,213 @@
+"""What a person does in the first ten minutes, in that order."""
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Call
+
+DIGITS = re.compile(r"\b[0-9a-f]{8}\b")
+
+
+def test_an_empty_workspace_says_what_to_do_first(turntree: Call) -> None:
+    answer = turntree("log")
+    assert (answer.code, answer.out) == (0, "")
+    assert "turntree demo" in answer.err
+    assert "turntree session create main" in answer.err
+
+
+def test_the_demo_is_planted_once(turntree: Call) -> None:
+    first, second = turntree("demo", "--json").document, turntree("demo", "--json").document
+    assert (first["turns"], second["turns"]) == (16, 0)
+    assert first["sessions"] == second["sessions"]
+    assert all(label.startswith("demo/") for label in first["sessions"])
+
+
+def test_a_second_demo_leaves_alone_what_was_changed_since(planted: Call) -> None:
+    planted("tag", "--delete", "HEAD", "to-review")
+    planted("rewind", "HEAD~1")
+    before = planted("log", "--json").out
+    planted("demo")
+    assert planted("log", "--json").out == before
+    assert "to-review" not in planted("tag").out
+
+
+def test_the_demo_never_touches_a_session_of_yours(turntree: Call) -> None:
+    turntree("session", "create", "demo/opus")
+    answer = turntree("demo")
+    assert answer.code == 1
+    assert "is not sample data" in answer.err
+    assert "turntree session rename demo/opus" in answer.err
+    assert turntree("status", "--json").document["turns"] == 0
+
+
+def test_the_graph_draws_forks_subagents_compactions_and_failures(planted: Call) -> None:
+    drawn = planted("log", "--graph").lines
+    signs = [line[: line.find("  ")] if "  " in line else line for line in drawn]
+    assert signs == [
+        "◉", "│ ○", "│ ●", "├╌╯", "●", "◆", "●", "●", "│ ×", "│ ●", "├─╯", "│ ○", "│ ┊", "├─╯",
+        "●", "●",
+    ]  # fmt: skip
+    assert "(HEAD -> demo/fix-login, #to-review)" in drawn[0]
+    assert "│ ┊  (4 turns)" in drawn
+    assert "compaction: 3 turns summarised" in drawn[5]
+
+
+def test_the_graph_can_be_drawn_in_ascii(planted: Call) -> None:
+    answer = planted("log", "--graph", "--ascii")
+    assert answer.out.isascii()
+    assert answer.lines[0].startswith("@  ")
+    assert "|~'" in answer.lines
+
+
+def test_full_leaves_no_turn_out(planted: Call) -> None:
+    drawn = planted("log", "--graph", "--full").lines
+    assert len([line for line in drawn if DIGITS.search(line)]) == 16
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 130])
+def test_no_line_is_wider_than_the_terminal(
+    planted: Call, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    planted("tag", "HEAD", "a-rather-long-tag-that-leaves-no-room-for-anything")
+    for words in (["log", "--graph"], ["log", "--all"], ["compare", "demo/opus", "HEAD"]):
+        assert max(map(len, planted(*words).lines)) <= columns
+
+
+def test_show_says_who_what_how_and_what_next(planted: Call) -> None:
+    told = planted("show", "HEAD").out
+    assert "demo/fix-login (head)" in told
+    assert "3,104 tokens (in 431 · cached 1,980 · out 693)" in told
+    assert "bruno    Fix it in the resolver, keep the public signature" in told
+    assert re.search(r"tools    1  fs\.read +src/resolver\.py +ok", told)
+    assert "next     turntree fork" in told
+
+
+def test_show_finds_parts(planted: Call) -> None:
+    assert planted("show", "HEAD:tool/3").lines[0] == "runtime.exec"
+    assert planted("show", "HEAD:msg/0").out.startswith("Fix it in the resolver")
+    assert planted("show", "HEAD:tool/9").code == 3
+
+
+def test_show_raw_prints_what_was_hashed(planted: Call) -> None:
+    assert planted("show", "HEAD", "--raw").lines[0].startswith('{"agent_role":')
+
+
+def test_a_fork_copies_nothing_and_can_be_switched_to(planted: Call) -> None:
+    answer = planted("fork", "HEAD~2", "try-again", "--switch")
+    assert "nothing was copied" in answer.out
+    assert "undo with: turntree session archive try-again" in answer.err
+    assert planted("status", "--json").document["session"]["label"] == "try-again"
+    assert planted("status", "--json").document["turns"] == 16
+
+
+def test_rewind_undo_and_reflog_tell_one_story(planted: Call) -> None:
+    there, back = DIGITS.findall(planted("log", "HEAD", "--short").out)[:3:2]
+    rewound = planted("rewind", "HEAD~2")
+    assert rewound.out == (
+        f"demo/fix-login moved {back} <- {there}   ({there} stays; nothing was deleted)\n"
+    )
+    assert "undo with: turntree undo demo/fix-login" in rewound.err
+    undone = planted("undo")
+    assert undone.out.startswith(f"demo/fix-login moved {there} <- {back}")
+    kinds = [move["kind"] for move in planted("reflog", "--json").documents]
+    assert kinds == ["undo", "rewind", *["advance"] * 7, "create"]
+    assert planted("reflog").lines[1].startswith(f"demo/fix-login@{{1}}  {back}  rewind")
+
+
+def test_what_an_undo_prints_takes_it_back(planted: Call) -> None:
+    planted("rewind", "HEAD~2")
+    before = planted("session", "show", "--json").document["head"]
+    hint = planted("undo", "--json").document["undo"]
+    assert planted(*hint.split()[1:]).code == 0
+    assert planted("session", "show", "--json").document["head"] == before
+
+
+def test_rewind_moves_the_session_its_revision_speaks_of(planted: Call) -> None:
+    assert planted("rewind", "demo/opus~1").out.startswith("demo/opus moved ")
+    assert planted("rewind", "demo/middleware", "demo/middleware~2").out.startswith("demo/mid")
+
+
+def test_a_rewind_to_a_stranger_says_what_would_work(planted: Call) -> None:
+    answer = planted("rewind", "demo/opus")
+    assert answer.code == 1
+    assert "is no ancestor of demo/fix-login" in answer.err
+    assert "next: turntree session replay demo/fix-login" in answer.err
+
+
+def test_rewound_turns_are_found_with_all(planted: Call) -> None:
+    planted("rewind", "HEAD~1")
+    left = DIGITS.findall(planted("reflog").lines[1])[0]
+    assert left not in planted("log", "--graph").out
+    assert left in planted("log", "--graph", "--all").out
+
+
+def test_a_short_graph_says_that_there_is_more(planted: Call) -> None:
+    drawn = planted("log", "--graph", "-n", "5")
+    assert len(DIGITS.findall(drawn.out)) == 5
+    assert drawn.lines[-1] == "… older turns are not shown: -n 25"
+
+
+def test_log_lists_ranges(planted: Call) -> None:
+    titles = [one["title"] for one in planted("log", "HEAD..demo/opus", "--json").documents]
+    assert titles == ["Now the same for SSO", "Fix it in the resolver"]
+    assert len(planted("log", "HEAD...demo/opus", "--json").documents) == 7
+
+
+def test_since_leaves_older_turns_out(planted: Call) -> None:
+    assert len(planted("log", "--since", "40 minutes ago", "--json").documents) == 2
+
+
+def test_diff_exits_with_one_if_something_differs(planted: Call) -> None:
+    differ = planted("diff", "demo/opus", "HEAD")
+    assert differ.code == 1
+    assert "-  Now the same for SSO" in differ.lines
+    assert planted("diff", "HEAD", "HEAD").code == 0
+    assert "+  Try a middleware instead" in planted(
+        "diff", "--thread", "demo/opus", "demo/middleware"
+    ).lines  # fmt: skip
+
+
+def test_compare_names_where_threads_part(planted: Call) -> None:
+    told = planted("compare", "demo/opus", "demo/middleware", "--json").document
+    assert told["base"]["title"] == "Add a failing test for the redirect"
+    assert (len(told["left"]), len(told["right"])) == (2, 5)
+
+
+def test_tags_come_and_go(planted: Call) -> None:
+    added = planted("tag", "HEAD", "good", "stuff", "--json").document
+    assert "good" in planted("tag", "--list", "HEAD").out
+    assert planted(*added["undo"].split()[1:]).code == 0
+    assert "good" not in planted("tag").out
+
+
+def test_sessions_are_renamed_merged_archived_and_restored(planted: Call) -> None:
+    planted("session", "create", "one")
+    assert "undo with: turntree session rename two one" in planted(
+        "session", "rename", "one", "two"
+    ).err  # fmt: skip
+    planted("session", "alias", "two", "zwei")
+    assert planted("session", "show", "zwei", "--json").document["aliases"] == ["one", "zwei"]
+    planted("fork", "HEAD", "other")
+    planted("session", "merge", "other", "two")
+    assert planted("session", "show", "zwei", "--json").document["label"] == "other"
+    planted("session", "archive", "other")
+    assert "other" not in planted("session", "list").out
+    assert "other" in planted("session", "list", "--all").out
+    planted("session", "restore", "other")
+    assert "other" in planted("session", "list").out
+
+
+def test_usage_counts_shared_turns_once(planted: Call) -> None:
+    alone = planted("session", "usage", "HEAD", "--json").document
+    planted("fork", "HEAD", "twin")
+    both = planted("session", "usage", "HEAD", "twin", "--json").document
+    assert alone == both
+    assert alone["calls"] == 7
+
+
+def test_escape_sequences_in_a_turn_never_reach_the_terminal(planted: Call) -> None:
+    planted("tag", "HEAD", "red\x1b[31m\x1b]0;owned\x07")
+    assert "\x1b" not in planted("log", "--graph").out
+    assert "\x1b" not in planted("show", "HEAD").out

@@ -1,0 +1,103 @@
+"""The documents: their links lead somewhere, and what they list is what there is."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from turntree.domain.event import KINDS
+from turntree.store.sql import load_files
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
+ESSAYS = [*sorted((DOCS / "explanation").glob("*.md")), DOCS / "life-of-a-turn.md"]
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s:]+)\)")
+TERM = re.compile(r"^\*\*([^*]+)\.\*\*", re.MULTILINE)
+TABLE = re.compile(r"CREATE TABLE turntree\.(\w+)")
+VARIABLE = re.compile(r"\b(TURNTREE_[A-Z_]+)\b")
+
+# Where a word of the glossary is a type of the domain.
+WORDS = {
+    "Message": "message.Message",
+    "Turn": "turn.Turn",
+    "Run": "run.Run",
+    "Outcome": "turn.Outcome",
+    "Seal": "turn.seal",
+    "Digest": "ids.Digest",
+    "Manifest": "manifest.Manifest",
+    "Session": "session.Session",
+    "Revision": "revision.Revision",
+    "Compaction": "compaction.Compaction",
+    "Event": "event.Event",
+    "Usage": "usage.Usage",
+    "Principal": "principal.Principal",
+    "Origin": "session.Origin",
+    "Erase": "turn.erase",
+    "Agent role": "turn.AgentRole",
+    "Source": "message.Source",
+    "Part": "message.Part",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("essay", ESSAYS, ids=lambda essay: essay.stem)
+def test_an_essay_ends_with_what_is_absent(essay: Path) -> None:
+    headings = re.findall(r"^## (.+)$", essay.read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[-1] == "What is deliberately absent"
+
+
+def test_the_words_of_the_glossary_are_the_words_of_the_code() -> None:
+    terms = set(TERM.findall((DOCS / "glossary.md").read_text(encoding="utf-8")))
+    assert WORDS.keys() - terms == set()
+    for place in WORDS.values():
+        module, name = place.split(".")
+        assert hasattr(import_module(f"turntree.domain.{module}"), name), place
+
+
+def test_every_kind_of_event_is_documented() -> None:
+    page = (DOCS / "reference/events.md").read_text(encoding="utf-8")
+    assert [kind for kind in KINDS if f"`{kind}`" not in page] == []
+
+
+def test_every_table_is_documented() -> None:
+    page = (DOCS / "reference/storage.md").read_text(encoding="utf-8")
+    tables = [name for _, text in load_files("migrations") for name in TABLE.findall(text)]
+    assert tables
+    assert [table for table in tables if f"`{table}`" not in page] == []
+
+
+def test_every_setting_is_documented() -> None:
+    page = (DOCS / "reference/configuration.md").read_text(encoding="utf-8")
+    source = ROOT / "src/turntree"
+    used = {
+        name
+        for path in (source / "boot.py", *(source / "cli").glob("*.py"))
+        for name in VARIABLE.findall(path.read_text(encoding="utf-8"))
+    }
+    assert used
+    assert sorted(name for name in used if f"`{name}`" not in page) == []
+
+
+def test_every_module_is_on_the_map() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    source = ROOT / "src/turntree"
+    modules = [
+        path
+        for path in source.rglob("*.py")
+        # The command line says itself which commands there are.
+        if path.name != "__init__.py" and path.relative_to(source).parts[0] != "cli"
+    ]
+    assert [path.stem for path in modules if f"`{path.stem}`" not in mapped(page)] == []
+
+
+def mapped(page: str) -> str:
+    """Return the map with every path in it shortened to the name of its module."""
+    return re.sub(r"`(?:\w+/)*(\w+)(?:\.py)?`", r"`\1`", page)

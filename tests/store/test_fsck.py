@@ -1,0 +1,491 @@
+"""What fsck finds: nothing in a sound ledger, and each kind of fault by the name of its rule."""
+
+import os
+import random
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.conftest import WORKSPACE
+from tests.store.test_bulk import grow
+from turntree.boot import Settings, tree_on
+from turntree.domain import turn as turns
+from turntree.domain.canonical import Json, canonical, digest_bytes, digest_raw
+from turntree.domain.compaction import Compaction
+from turntree.domain.errors import NotFound, Refused
+from turntree.domain.event import Event, Recorded, record
+from turntree.domain.ids import Digest, TurnId
+from turntree.domain.message import (
+    PART_INLINE_MAX_BYTES,
+    Message,
+    ToolResult,
+    ToolUse,
+    assistant,
+    line_of,
+    tool,
+    user,
+)
+from turntree.domain.turn import Header
+from turntree.domain.usage import ModelCall, Usage
+from turntree.domain.usage import to_json as call_to_json
+from turntree.runtime.tree import Tree
+from turntree.store import fsck as fscks
+from turntree.store import verify as verifies
+from turntree.store.bulk import Incoming, import_turns
+from turntree.store.database import Database, open_database, prepare_database
+from turntree.store.fsck import INVARIANTS, Finding, fsck
+from turntree.store.verify import Verified, verify_thread
+from turntree.testing.worlds import ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+
+CALLS = [
+    ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),
+    ModelCall("o", Usage()),
+]
+USE = ToolUse("use-1", "read", {"path": "a"})
+
+
+async def tell(tree: Tree) -> None:
+    """A small history with one of everything that fsck knows."""
+    first = await tree.turns.record("main", [user("one")], [assistant("1")], calls=CALLS, key="k")
+    used = [assistant(USE), tool(ToolResult("use-1", "ok", "text")), assistant("2")]
+    second = await tree.turns.record("main", [user("two")], used, model="opus")
+    third = await tree.turns.record("main", [user("three")], [assistant("3")])
+    await tree.turns.record("main", [user("x" * 2 * PART_INLINE_MAX_BYTES)], [assistant("big")])
+    await tree.sessions.fork(first.turn.id, "fork")
+    for depth in range(5):
+        # Each begins a segment, for the place after its parent is taken.
+        await tree.turns.record(f"nest-{depth}", [user("root")], [assistant("r")])
+        head = "fork" if depth == 0 else f"deep-{depth - 1}"
+        await tree.turns.record(head, [user("on")], [assistant("on")])
+        await tree.turns.record(head, [user("on")], [assistant("on")])
+        await tree.sessions.fork(f"{head}~1", f"deep-{depth}")
+    await tree.turns.record("deep-4", [user("end")], [assistant("end")])
+    await tree.sessions.rewind("main", second.turn.id)
+    await tree.sessions.undo("main")
+    await tree.sessions.replay("main", first.turn.id)
+    await tree.sessions.undo("main")
+    summary = Compaction(second.turn.id, third.turn.id, 2, tokens_before=100)
+    await tree.turns.record("main", [user("sum up")], [assistant("so far")], compaction=summary)
+    await tree.sessions.rename("main", "trunk")
+    await tree.sessions.alias("trunk", "also")
+    await tree.sessions.merge("trunk", "nest-0")
+    await tree.sessions.set_status("nest-1", "archived")
+    await tree.turns.tag("trunk", 'good "one"')
+    await tree.sessions.create("empty")
+    await tree.sessions.undo("nest-2")
+    await tree.turns.record("last", [user("leaf")], [assistant("leaf")])
+
+
+@asynccontextmanager
+async def open_story(conninfo: str, world: ScriptedWorld) -> AsyncGenerator[Tree, None]:
+    workspace = await prepare_database(conninfo, WORKSPACE, "")
+    async with open_database(conninfo, workspace) as database:
+        yield tree_on(database, Settings(Path(), user='an"a', session="main"), world)
+
+
+@pytest.fixture(scope="module")
+def template(server: str, template: str) -> str:
+    """A database in which the story was told, so that every test here begins after it."""
+    name = f"told_{os.urandom(4).hex()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+
+    async def fill() -> None:
+        async with open_story(make_conninfo(server, dbname=name), ScriptedWorld(7)) as tree:
+            await tell(tree)
+
+    anyio.run(fill)
+    return name
+
+
+async def test_a_sound_ledger_gives_no_finding(database: Database) -> None:
+    assert await fsck(database) == []
+    assert await fsck(database, full=False) == []
+
+
+async def test_an_empty_workspace_is_sound(conninfo: str) -> None:
+    workspace = await prepare_database(conninfo, "empty", ScriptedWorld(1).new_id())
+    async with open_database(conninfo, workspace) as empty:
+        assert await fsck(empty) == []
+
+
+@pytest.mark.parametrize("turns_max", [1, 2, 3, 7])
+async def test_the_size_of_a_page_changes_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch, turns_max: int
+) -> None:
+    monkeypatch.setattr(fscks, "PAGE_TURNS_MAX", turns_max)
+    monkeypatch.setattr(fscks, "PAGE_EVENTS_MAX", turns_max)
+    stages: dict[str, tuple[int, int]] = {}
+
+    def note(stage: str, done: int, total: int) -> None:
+        stages[stage] = (done, total)
+
+    assert await fsck(database, report=note) == []
+    assert list(stages) == ["tree", "sessions", "rewinds", "turns", "events", "objects"]
+    assert all(done == total for done, total in stages.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_forest_grown_by_import_and_by_hand_is_sound(
+    database: Database, tree: Tree, seed: int
+) -> None:
+    chance = random.Random(seed)
+    # Few roots and many forks of forks, so that jump pointers get long.
+    parents = [max(0, n - chance.choice((1, 1, 2, 5))) if n else None for n in range(120)]
+    grown = grow(ScriptedWorld(seed + 20), parents)
+    facts = [replace(item, journal=[tell_usage(item)]) for item in grown]
+    await import_turns(database, facts, batch_turns=50)
+    for n in range(20):
+        at = chance.choice(grown).sealed.turn.id
+        await tree.sessions.fork(at, f"{seed}-{n}")
+        for _ in range(chance.randrange(3)):
+            await tree.turns.record(f"{seed}-{n}", [user("on")], [assistant("on")])
+    assert await fsck(database) == []
+
+
+def tell_usage(item: Incoming) -> Recorded:
+    turn = item.sealed.turn
+    data: dict[str, Json] = {"calls": [*map(call_to_json, item.calls)], "turn": turn.digest}
+    return record(Event(turn.id, 0, "turn_recorded", turn.header.sealed_at, data))
+
+
+async def test_a_root_that_claims_a_parent_is_not_imported(
+    database: Database, world: ScriptedWorld
+) -> None:
+    _, child = grow(ScriptedWorld(30), [None, 0])
+    with pytest.raises(Refused):
+        await import_turns(database, [replace(child, parent=None)])
+
+
+async def test_writers_may_go_on_meanwhile(database: Database, tree: Tree) -> None:
+    found: list[list[Finding]] = []
+    recorder = await tree.recorder("trunk")
+
+    async def look() -> None:
+        found.extend([await fsck(database) for _ in range(3)])
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(look)
+        for n in range(60):
+            await recorder.record([user(f"{n}")], [assistant("more")], calls=CALLS)
+    assert found == [[], [], []]
+
+
+LEAF = "(SELECT after_id FROM turntree.session_history WHERE session_id = {last} AND version = 2)"
+NAMED = "(SELECT session_id FROM turntree.session_names WHERE name = '{}')"
+PLACEHOLDERS = {
+    "leaf": LEAF.format(last=NAMED.format("last")),
+    "trunk": NAMED.format("trunk"),
+    "last": NAMED.format("last"),
+    "root": "(SELECT id FROM turntree.turns WHERE depth = 1 ORDER BY id LIMIT 1)",
+    "deepest": "(SELECT id FROM turntree.segments ORDER BY ordinal DESC LIMIT 1)",
+}
+
+FAULTS = {
+    # Events and objects.
+    "the event's id is not the digest of its body": (
+        "I1 UPDATE turntree.events SET id = sha256('') WHERE kind = 'node.tagged'"
+    ),
+    "the event's body cannot be read": (
+        "I1 UPDATE turntree.events SET body = 'no', id = sha256('no') WHERE kind = 'node.tagged'"
+    ),
+    "a column says something else than the event": (
+        "I1 UPDATE turntree.events SET kind = 'node.untagged' WHERE kind = 'node.tagged'"
+    ),
+    "its bytes have another digest": "I1 UPDATE turntree.objects SET bytes = 'other'",
+    # The tree.
+    "its parent does not exist": (
+        "I7 UPDATE turntree.turns SET parent_id = gen_random_uuid() WHERE depth = 3"
+    ),
+    "its depth is not one more than its parent's": (
+        "I8 UPDATE turntree.turns SET depth = 9 WHERE depth = 4"
+    ),
+    "two turns hold this place": (
+        "I9 ALTER TABLE turntree.turns DROP CONSTRAINT turns_workspace_id_segment_id_depth_key;"
+        "UPDATE turntree.turns SET segment_id = {root} WHERE id = {leaf}"
+    ),
+    "it stands outside its segment": (
+        "I10 UPDATE turntree.turns SET segment_id = gen_random_uuid() WHERE id = {leaf}"
+    ),
+    "its parent is not the turn above it in its segment": (
+        "I10 UPDATE turntree.turns SET parent_id = {root} WHERE depth = 4"
+    ),
+    "the segment does not fit below the one it forks from": (
+        "I10 UPDATE turntree.segments SET ordinal = ordinal + 1 WHERE id = {deepest}"
+    ),
+    "the segment's jump pointer is not the one that the rule gives": (
+        "I10 UPDATE turntree.segments SET jump_id = {root} WHERE id = {deepest}"
+    ),
+    "it is a child by its parent or by its segment, not by both": (
+        "I11 UPDATE turntree.segments SET fork_depth = fork_depth - 1 WHERE id = {deepest}"
+    ),
+    # The bodies.
+    "there is a turn without a body, or a body without a turn": (
+        "I12 DELETE FROM turntree.turn_bodies WHERE turn_id = {leaf}"
+    ),
+    "facts could be changed here": "I12 ALTER TABLE turntree.inbox DISABLE TRIGGER refuse_delete",
+    "the body does not prove the digest, or not after this parent": (
+        "I12 UPDATE turntree.turn_bodies SET body = replace(body, 'leaf', 'lead')"
+        " WHERE turn_id = {leaf}"
+    ),
+    "the body cannot be read": (
+        "I12 UPDATE turntree.turn_bodies SET body = 'no' WHERE turn_id = {leaf}"
+    ),
+    "a column says something else than the header": (
+        "I12 UPDATE turntree.turns SET model = 'grander' WHERE id = {leaf}"
+    ),
+    "two things share this": (
+        "I13 ALTER TABLE turntree.turns DROP CONSTRAINT turns_workspace_id_digest_key;"
+        "UPDATE turntree.turns SET digest = (SELECT digest FROM turntree.turns WHERE id = {root})"
+        " WHERE id = {leaf}"
+    ),
+    "a message was taken out without a receipt": (
+        "I12 UPDATE turntree.turn_bodies SET body = split_part(body, E'\\n', 1)"
+        ' || E\'\\n{{"erased":"sha256:\' || encode(sha256(convert_to('
+        "split_part(body, E'\\n', 2), 'UTF8')), 'hex') || E'\"}}\\n' || split_part(body, E'\\n', 3)"
+        " WHERE turn_id = {leaf}"
+    ),
+    # What was projected.
+    "it was sealed before it started": (
+        "I14 ALTER TABLE turntree.turns DROP CONSTRAINT turns_check1;"
+        "UPDATE turntree.turns SET started_at = sealed_at + interval '1s' WHERE id = {leaf}"
+    ),
+    "there is no such turn": ("I14 UPDATE turntree.tool_calls SET turn_id = gen_random_uuid()"),
+    "the tool calls are not those of the body": (
+        "I14 UPDATE turntree.tool_calls SET status = 'error'"
+    ),
+    "the model calls are not those of the run's events": (
+        "I14 UPDATE turntree.model_calls SET output_tokens = 1 WHERE call_id = 'call-1'"
+    ),
+    "the compaction's row is not what the header says": (
+        "I14 UPDATE turntree.compactions SET tokens_before = 99"
+    ),
+    # Sessions.
+    "its head does not exist": (
+        "I26 UPDATE turntree.sessions SET head_id = gen_random_uuid() WHERE id = {last}"
+    ),
+    "its reflog has a gap": (
+        "I27 DELETE FROM turntree.session_history WHERE session_id = {trunk} AND version = 3"
+    ),
+    "it stands elsewhere than its newest move says": (
+        "I27 UPDATE turntree.sessions SET version = version + 1 WHERE id = {last}"
+    ),
+    "the move begins elsewhere than the one before it ended": (
+        "I27 UPDATE turntree.session_history SET before_id = {leaf}"
+        " WHERE session_id = {trunk} AND kind = 'replay'"
+    ),
+    "the move and the event that tells of it differ, or one is missing": (
+        "I27 UPDATE turntree.session_history SET by = 'human:eve' WHERE session_id = {last}"
+    ),
+    "how deep the session stood here is not what its reflog says": (
+        "I27 UPDATE turntree.session_reach SET max_depth = max_depth + 1 WHERE session_id = {last}"
+    ),
+    "the key was answered with a move that does not exist": (
+        "I27 UPDATE turntree.inbox SET version = 99"
+    ),
+    "a move of this kind cannot stand or lead here": (
+        "I28 UPDATE turntree.session_history SET kind = 'create'"
+        " WHERE session_id = {trunk} AND version = 2"
+    ),
+    "it does not go back to where the move it takes back began": (
+        "I28 UPDATE turntree.session_history SET after_id = {leaf}"
+        " WHERE session_id = {trunk} AND kind = 'undo'"
+    ),
+    "it rewound to a turn that is no ancestor": (
+        "I28 UPDATE turntree.session_history SET after_id = {leaf}"
+        " WHERE session_id = {trunk} AND kind = 'rewind'"
+    ),
+    "the session advanced to a turn that does not follow its head": (
+        "I29 UPDATE turntree.session_history SET before_id = {leaf}"
+        " WHERE session_id = {trunk} AND version = 3"
+    ),
+    "two moves left from one version": (
+        "I29 ALTER TABLE turntree.session_history DROP CONSTRAINT session_history_pkey;"
+        "INSERT INTO turntree.session_history SELECT * FROM turntree.session_history"
+        " WHERE session_id = {trunk} AND version = 3"
+    ),
+    "the session has no label, or several": (
+        "I30 UPDATE turntree.session_names SET reason = 'manual' WHERE name = 'last'"
+    ),
+    "the name leads to no session, or to several": (
+        "I30 UPDATE turntree.session_names SET session_id = gen_random_uuid() WHERE name = 'also'"
+    ),
+    "the stream has a gap": (
+        "I34 DELETE FROM turntree.events WHERE stream_id = {trunk} AND seq = 2"
+    ),
+    "the session's next place is not the end of its stream": (
+        "I34 UPDATE turntree.sessions SET event_seq = event_seq + 1 WHERE id = {last}"
+    ),
+    "the object * is missing": "I37 DELETE FROM turntree.objects",
+}
+
+
+@pytest.mark.parametrize("sentence", FAULTS)
+async def test_a_planted_fault_is_found_by_name(
+    database: Database, conninfo: str, sentence: str
+) -> None:
+    invariant, statement = FAULTS[sentence].split(" ", 1)
+    plant(conninfo, statement)
+    wanted = re.compile(re.escape(sentence).replace(r"\*", ".*"))
+    assert [
+        finding
+        for finding in await fsck(database)
+        if finding.invariant == invariant and wanted.fullmatch(finding.sentence)
+    ]
+
+
+FORGED: dict[str, tuple[str, list[Message], list[Message], int]] = {
+    "it answers nothing": ("I16", [], [assistant("hi")], 0),
+    "it is completed without a reply": ("I16", [user("hi")], [], 0),
+    "an assistant's message stands in the query": (
+        "I16", [user("hi"), assistant("I")], [assistant("hi")], 0,
+    ),
+    "the reply holds what was sent in": ("I16", [user("hi")], [assistant("hi"), user("so")], 0),
+    "a tool call has no result, or a result no call": ("I17", [user("hi")], [assistant(USE)], 0),
+    "the header counts 3 messages, the body holds 2": (
+        "I15", [user("hi")], [assistant("hi")], 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", FORGED)
+async def test_a_forged_turn_that_proves_itself_is_found(
+    database: Database, tree: Tree, conninfo: str, sentence: str
+) -> None:
+    invariant, query, reply, uncounted = FORGED[sentence]
+    leaf = (await tree.turns.get("last")).turn
+    body, digest = forge(leaf.header, query, reply, uncounted)
+    with planting(conninfo) as connection:
+        connection.execute(
+            "UPDATE turntree.turns SET digest = %s WHERE id = %s", (digest_raw(digest), leaf.id)
+        )
+        connection.execute(
+            "UPDATE turntree.turn_bodies SET body = %s WHERE turn_id = %s", (body, leaf.id)
+        )
+    found = {(finding.invariant, finding.sentence) for finding in await fsck(database)}
+    assert (invariant, sentence) in found
+    assert uncounted or "I12" not in {invariant for invariant, _ in found}
+
+
+def forge(
+    header: Header, query: list[Message], reply: list[Message], uncounted: int
+) -> tuple[str, Digest]:
+    """A body that nobody checked, with a digest that it proves."""
+    lines = [line_of(message) for message in (*query, *reply)]
+    digests = [digest_bytes(line) for line in lines]
+    more = [digest_bytes(b"")] * uncounted
+    head = canonical(turns._header_to_json(header, len(query), [*digests, *more]))
+    return b"\n".join((head, *lines)).decode(), digest_bytes(head)
+
+
+def test_every_check_and_every_rule_has_a_fault_of_its_own() -> None:
+    checks = (*fscks._TREE, *fscks._SESSIONS, *fscks._WALKS, *fscks._OBJECTS)
+    assert {check.sentence for check in checks} <= FAULTS.keys()
+    planted = {fault.split(" ", 1)[0] for fault in FAULTS.values()}
+    assert planted | {invariant for invariant, *_ in FORGED.values()} == INVARIANTS.keys()
+
+
+def test_the_reference_lists_every_invariant() -> None:
+    page = Path(__file__).parents[2] / "docs/reference/invariants.md"
+    rows = re.findall(r"^\| (I\d+) \| (.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert dict(rows) == INVARIANTS
+
+
+async def test_a_quick_look_does_not_hash(database: Database, conninfo: str) -> None:
+    plant(conninfo, "UPDATE turntree.turn_bodies SET body = replace(body, 'leaf', 'lead')")
+    assert await fsck(database, full=False) == []
+    assert {finding.invariant for finding in await fsck(database)} == {"I12"}
+
+
+async def test_a_ring_of_jumps_does_not_hang_it(database: Database, conninfo: str) -> None:
+    plant(conninfo, "UPDATE turntree.segments SET jump_id = id, parent_id = id WHERE ordinal > 0")
+    with anyio.fail_after(30):
+        assert {"I10", "I11"} <= {finding.invariant for finding in await fsck(database)}
+
+
+async def test_a_hopeless_ledger_ends_the_search(
+    database: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fscks, "FINDINGS_MAX", 5)
+    monkeypatch.setattr(fscks, "PAGE_TURNS_MAX", 2)
+    plant(conninfo, "UPDATE turntree.turn_bodies SET body = body || ' '")
+    assert 5 <= len(await fsck(database)) < 10
+
+
+@pytest.mark.parametrize("sequence", range(4))
+async def test_an_erased_message_is_neither_broken_nor_a_finding(
+    database: Database, tree: Tree, sequence: int
+) -> None:
+    # Its reply asks for a tool, tells the result and ends: each may be taken out alone.
+    assert await tree.turns.erase(":/two", sequence, reason="asked")
+    assert await fsck(database) == []
+    head = (await tree.turns.get("trunk")).turn.id
+    assert await verify_thread(database, head) == Verified(whole=4, erased=1)
+
+
+async def test_a_thread_proves_itself_by_pages(
+    database: Database, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = await tree.turns.get("deep-4")
+    for turns_max in (1, 2, 3, 500):
+        monkeypatch.setattr(verifies, "PAGE_TURNS_MAX", turns_max)
+        verified = await verify_thread(database, head.turn.id)
+        assert verified == Verified(whole=head.depth)
+        assert verified.turns == head.depth
+
+
+TAMPERED = {
+    "a word": "UPDATE turntree.turn_bodies SET body = replace(body, 'three', 'seven')",
+    "a header": "UPDATE turntree.turn_bodies SET body = replace(body, 'human', 'agent')",
+    "a whole body": "UPDATE turntree.turn_bodies SET body = '{{\"erased\":'",
+    "no body": "DELETE FROM turntree.turn_bodies",
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+async def test_a_changed_turn_is_named_as_broken(
+    database: Database, tree: Tree, conninfo: str, what: str
+) -> None:
+    thread = await tree.threads.read("trunk")
+    third = thread[2].turn.id
+    plant(conninfo, f"{TAMPERED[what]} WHERE turn_id = '{third}'")
+    verified = await verify_thread(database, thread[-1].turn.id)
+    assert verified == Verified(whole=4, broken=[third])
+
+
+async def test_a_missing_turn_shows_in_its_child(
+    database: Database, tree: Tree, conninfo: str
+) -> None:
+    thread = await tree.threads.read("trunk")
+    third = thread[2].turn.id
+    with planting(conninfo) as connection:
+        connection.execute("DELETE FROM turntree.turns WHERE id = %s", (third,))
+    verified = await verify_thread(database, thread[-1].turn.id)
+    assert verified == Verified(whole=3, broken=[thread[3].turn.id])
+
+
+async def test_a_thread_that_is_not_there_cannot_be_verified(
+    database: Database, world: ScriptedWorld
+) -> None:
+    with pytest.raises(NotFound):
+        await verify_thread(database, TurnId(world.new_id()))
+
+
+def plant(conninfo: str, statement: str) -> None:
+    with planting(conninfo) as connection:
+        for one in statement.format(**PLACEHOLDERS).split(";"):
+            assert connection.execute(one.encode()).rowcount != 0, one
+
+
+def planting(conninfo: str) -> "psycopg.Connection[tuple[object, ...]]":
+    """A superuser whom no trigger and no foreign key stops."""
+    return psycopg.connect(conninfo, autocommit=True, options="-c session_replication_role=replica")
