@@ -17,6 +17,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.principal import Principal
 from turntree.ports.world import World
 from turntree.runtime.tree import Tree, assemble
+from turntree.store.checks import PostgresChecks
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
@@ -96,6 +97,7 @@ def tree_on(database: Database, settings: Settings, world: World) -> Tree:
         threads=PostgresThreads(database),
         index=PostgresIndex(database),
         feed=PostgresFeed(database),
+        checks=PostgresChecks(database),
         world=world,
         by=Principal("human", settings.user),
         current=settings.session,

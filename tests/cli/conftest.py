@@ -90,6 +90,22 @@ def demo_template(server: str, template: str) -> str:
     return "demo"
 
 
+@pytest.fixture(scope="session")
+def demo_to_read(server: str, demo_template: str) -> str:
+    """How to reach one copy of the sample data that no test changes."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE demo_to_read TEMPLATE {demo_template}")
+    return make_conninfo(server, dbname="demo_to_read")
+
+
+@pytest.fixture
+def reader(bare: Call, demo_to_read: str, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """The command line before the sample data, for tests that only read: a database costs time."""
+    monkeypatch.setenv("TURNTREE_DATABASE_URL", demo_to_read)
+    write_head(Path.cwd(), "demo/fix-login")
+    return bare
+
+
 @pytest.fixture
 def planted(
     bare: Call, server: str, demo_template: str, monkeypatch: pytest.MonkeyPatch

@@ -15,8 +15,8 @@ from tests.cli.conftest import Call
 from turntree.boot import Settings, open_tree
 
 
-def test_a_whole_thread_is_verified(planted: Call) -> None:
-    answer = planted("verify")
+def test_a_whole_thread_is_verified(reader: Call) -> None:
+    answer = reader("verify")
     assert answer.code == 0
     assert answer.out.startswith("verified 7/7   ")
 
@@ -38,9 +38,9 @@ def test_a_changed_byte_is_broken(planted: Call) -> None:
     assert len(planted("verify", "--json").document["broken"]) == 1
 
 
-def test_fsck_finds_nothing_in_a_sound_store(planted: Call) -> None:
-    assert planted("fsck").out.startswith("sound")
-    assert (planted("fsck", "--quick", "--json").code, planted("fsck", "--json").out) == (0, "")
+def test_fsck_finds_nothing_in_a_sound_store(reader: Call) -> None:
+    assert reader("fsck").out.startswith("sound")
+    assert (reader("fsck", "--quick", "--json").code, reader("fsck", "--json").out) == (0, "")
 
 
 def test_fsck_exits_with_one_and_names_the_invariant(planted: Call) -> None:
@@ -70,16 +70,16 @@ def test_an_export_proves_itself_without_us(planted: Call) -> None:
     }  # fmt: skip
 
 
-def test_an_export_of_a_thread_goes_into_a_file(planted: Call, tmp_path: Path) -> None:
+def test_an_export_of_a_thread_goes_into_a_file(reader: Call, tmp_path: Path) -> None:
     file = tmp_path / "thread.jsonl"
-    answer = planted("export", "demo/opus", "-o", str(file))
+    answer = reader("export", "demo/opus", "-o", str(file))
     assert (answer.out, answer.err) == ("", "4 turns and 1 sessions written\n")
     depths = [json.loads(line).get("depth") for line in file.read_text().splitlines()[:-1]]
     assert depths == [1, 2, 3, 4]
 
 
-def test_the_doctor_finds_a_sound_database_sound(planted: Call) -> None:
-    answer = planted("doctor", "--json")
+def test_the_doctor_finds_a_sound_database_sound(reader: Call) -> None:
+    answer = reader("doctor", "--json")
     assert answer.code == 0
     assert {one["name"]: one["verdict"] for one in answer.documents} == dict.fromkeys(
         ("server", "migrations", "roles", "walls", "size"), "ok"

@@ -35,19 +35,19 @@ HEAVY = ("anyio", "asyncio", "click", "dataclasses", "psycopg", "rich", "turntre
     ],
 )
 def test_the_exit_code_says_what_kind_of_end_it_was(
-    planted: Call, words: list[str], code: int
+    reader: Call, words: list[str], code: int
 ) -> None:
-    answer = planted(*words)
+    answer = reader(*words)
     assert answer.code == code
     if code:
         assert answer.out == ""
         assert answer.err.startswith("error: ")
 
 
-def test_an_ambiguous_prefix_lists_its_candidates(planted: Call) -> None:
+def test_an_ambiguous_prefix_lists_its_candidates(reader: Call) -> None:
     # An id begins with its time, so turns of one afternoon begin alike.
-    newest = planted("log", "--json").documents[0]
-    answer = planted("show", f"turn:{short_id(newest['id'])[:4]}")
+    newest = reader("log", "--json").documents[0]
+    answer = reader("show", f"turn:{short_id(newest['id'])[:4]}")
     assert answer.code == 3
     assert "several turns" in answer.err
 
@@ -71,20 +71,20 @@ def test_a_misspelt_command_is_answered_with_the_nearest(bare: Call) -> None:
     assert bare("lgo").err == "error: there is no command 'lgo'\nnext: turntree log\n"
 
 
-def test_lists_are_one_document_a_line_with_stable_keys(planted: Call) -> None:
-    assert planted("log", "--json").documents[0].keys() == {
+def test_lists_are_one_document_a_line_with_stable_keys(reader: Call) -> None:
+    assert reader("log", "--json").documents[0].keys() == {
         "id", "digest", "parent", "depth", "kind", "outcome", "by", "model", "provider",
         "started_at", "sealed_at", "tokens", "title", "sessions", "tags",
     }  # fmt: skip
-    assert planted("session", "list", "--json").documents[0].keys() == {
+    assert reader("session", "list", "--json").documents[0].keys() == {
         "id", "label", "head", "head_digest", "depth", "status", "version", "created_at",
         "updated_at", "aliases", "origin", "spawned_by", "current",
     }  # fmt: skip
-    assert planted("reflog", "--json").documents[0].keys() == {
+    assert reader("reflog", "--json").documents[0].keys() == {
         "session", "version", "kind", "before", "before_digest", "after", "after_digest", "at",
         "by",
     }  # fmt: skip
-    assert planted("tag", "--json").documents[0].keys() == {"tag", "turn", "digest"}
+    assert reader("tag", "--json").documents[0].keys() == {"tag", "turn", "digest"}
 
 
 def test_a_single_thing_is_one_document(planted: Call) -> None:
@@ -141,18 +141,18 @@ def test_completion_scripts_are_printed(bare: Call, shell: str) -> None:
     assert "_TURNTREE_COMPLETE" in bare("completion", shell).out
 
 
-def test_labels_are_completed(planted: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_are_completed(reader: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_TURNTREE_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "turntree switch demo/o")
     monkeypatch.setenv("COMP_CWORD", "2")
-    assert planted().out == "plain,demo/opus\n"
+    assert reader().out == "plain,demo/opus\n"
 
 
-def test_colours_are_for_those_who_want_them(planted: Call) -> None:
-    assert "\x1b[" not in planted("log").out
-    colored = planted("log", "--color", "always").out
+def test_colours_are_for_those_who_want_them(reader: Call) -> None:
+    assert "\x1b[" not in reader("log").out
+    colored = reader("log", "--color", "always").out
     assert "\x1b[1m" in colored
-    assert click.unstyle(colored) == planted("log").out
+    assert click.unstyle(colored) == reader("log").out
 
 
 def test_the_reference_is_fresh() -> None:

@@ -26,16 +26,16 @@ def test_the_nearest_folder_wins(tmp_path: Path) -> None:
     assert find_place(below) == tmp_path / ".turntree"
 
 
-def test_switch_says_how_to_switch_back(planted: Call) -> None:
-    answer = planted("switch", "demo/opus")
+def test_switch_says_how_to_switch_back(reader: Call) -> None:
+    answer = reader("switch", "demo/opus")
     assert "undo with: turntree switch demo/fix-login" in answer.err
     assert Path(".turntree/HEAD").read_text() == "demo/opus\n"
 
 
-def test_the_variable_wins_over_the_folder(planted: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_wins_over_the_folder(reader: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNTREE_SESSION", "demo/opus")
-    assert planted("session", "show", "--json").document["label"] == "demo/opus"
-    assert "TURNTREE_SESSION is set" in planted("switch", "demo/middleware").err
+    assert reader("session", "show", "--json").document["label"] == "demo/opus"
+    assert "TURNTREE_SESSION is set" in reader("switch", "demo/middleware").err
 
 
 def test_the_only_session_need_not_be_chosen(turntree: Call) -> None:

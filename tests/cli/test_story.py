@@ -41,8 +41,8 @@ def test_the_demo_never_touches_a_session_of_yours(turntree: Call) -> None:
     assert turntree("status", "--json").document["turns"] == 0
 
 
-def test_the_graph_draws_forks_subagents_compactions_and_failures(planted: Call) -> None:
-    drawn = planted("log", "--graph").lines
+def test_the_graph_draws_forks_subagents_compactions_and_failures(reader: Call) -> None:
+    drawn = reader("log", "--graph").lines
     signs = [line[: line.find("  ")] if "  " in line else line for line in drawn]
     assert signs == [
         "◉", "│ ○", "│ ●", "├╌╯", "●", "◆", "●", "●", "│ ×", "│ ●", "├─╯", "│ ○", "│ ┊", "├─╯",
@@ -53,30 +53,28 @@ def test_the_graph_draws_forks_subagents_compactions_and_failures(planted: Call)
     assert "compaction: 3 turns summarised" in drawn[5]
 
 
-def test_the_graph_can_be_drawn_in_ascii(planted: Call) -> None:
-    answer = planted("log", "--graph", "--ascii")
+def test_the_graph_can_be_drawn_in_ascii(reader: Call) -> None:
+    answer = reader("log", "--graph", "--ascii")
     assert answer.out.isascii()
     assert answer.lines[0].startswith("@  ")
     assert "|~'" in answer.lines
 
 
-def test_full_leaves_no_turn_out(planted: Call) -> None:
-    drawn = planted("log", "--graph", "--full").lines
+def test_full_leaves_no_turn_out(reader: Call) -> None:
+    drawn = reader("log", "--graph", "--full").lines
     assert len([line for line in drawn if DIGITS.search(line)]) == 16
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100, 130])
-def test_no_line_is_wider_than_the_terminal(
-    planted: Call, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
+def test_no_line_is_wider_than_the_terminal(planted: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     planted("tag", "HEAD", "a-rather-long-tag-that-leaves-no-room-for-anything")
-    for words in (["log", "--graph"], ["log", "--all"], ["compare", "demo/opus", "HEAD"]):
-        assert max(map(len, planted(*words).lines)) <= columns
+    for columns in (60, 80, 130):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for words in (["log", "--graph"], ["log", "--all"], ["compare", "demo/opus", "HEAD"]):
+            assert max(map(len, planted(*words).lines)) <= columns
 
 
-def test_show_says_who_what_how_and_what_next(planted: Call) -> None:
-    told = planted("show", "HEAD").out
+def test_show_says_who_what_how_and_what_next(reader: Call) -> None:
+    told = reader("show", "HEAD").out
     assert "demo/fix-login (head)" in told
     assert "3,104 tokens (in 431 · cached 1,980 · out 693)" in told
     assert "bruno    Fix it in the resolver, keep the public signature" in told
@@ -84,14 +82,14 @@ def test_show_says_who_what_how_and_what_next(planted: Call) -> None:
     assert "next     turntree fork" in told
 
 
-def test_show_finds_parts(planted: Call) -> None:
-    assert planted("show", "HEAD:tool/3").lines[0] == "runtime.exec"
-    assert planted("show", "HEAD:msg/0").out.startswith("Fix it in the resolver")
-    assert planted("show", "HEAD:tool/9").code == 3
+def test_show_finds_parts(reader: Call) -> None:
+    assert reader("show", "HEAD:tool/3").lines[0] == "runtime.exec"
+    assert reader("show", "HEAD:msg/0").out.startswith("Fix it in the resolver")
+    assert reader("show", "HEAD:tool/9").code == 3
 
 
-def test_show_raw_prints_what_was_hashed(planted: Call) -> None:
-    assert planted("show", "HEAD", "--raw").lines[0].startswith('{"agent_role":')
+def test_show_raw_prints_what_was_hashed(reader: Call) -> None:
+    assert reader("show", "HEAD", "--raw").lines[0].startswith('{"agent_role":')
 
 
 def test_a_fork_copies_nothing_and_can_be_switched_to(planted: Call) -> None:
@@ -129,8 +127,8 @@ def test_rewind_moves_the_session_its_revision_speaks_of(planted: Call) -> None:
     assert planted("rewind", "demo/middleware", "demo/middleware~2").out.startswith("demo/mid")
 
 
-def test_a_rewind_to_a_stranger_says_what_would_work(planted: Call) -> None:
-    answer = planted("rewind", "demo/opus")
+def test_a_rewind_to_a_stranger_says_what_would_work(reader: Call) -> None:
+    answer = reader("rewind", "demo/opus")
     assert answer.code == 1
     assert "is no ancestor of demo/fix-login" in answer.err
     assert "next: turntree session replay demo/fix-login" in answer.err
@@ -143,34 +141,34 @@ def test_rewound_turns_are_found_with_all(planted: Call) -> None:
     assert left in planted("log", "--graph", "--all").out
 
 
-def test_a_short_graph_says_that_there_is_more(planted: Call) -> None:
-    drawn = planted("log", "--graph", "-n", "5")
+def test_a_short_graph_says_that_there_is_more(reader: Call) -> None:
+    drawn = reader("log", "--graph", "-n", "5")
     assert len(DIGITS.findall(drawn.out)) == 5
     assert drawn.lines[-1] == "… older turns are not shown: -n 25"
 
 
-def test_log_lists_ranges(planted: Call) -> None:
-    titles = [one["title"] for one in planted("log", "HEAD..demo/opus", "--json").documents]
+def test_log_lists_ranges(reader: Call) -> None:
+    titles = [one["title"] for one in reader("log", "HEAD..demo/opus", "--json").documents]
     assert titles == ["Now the same for SSO", "Fix it in the resolver"]
-    assert len(planted("log", "HEAD...demo/opus", "--json").documents) == 7
+    assert len(reader("log", "HEAD...demo/opus", "--json").documents) == 7
 
 
-def test_since_leaves_older_turns_out(planted: Call) -> None:
-    assert len(planted("log", "--since", "40 minutes ago", "--json").documents) == 2
+def test_since_leaves_older_turns_out(reader: Call) -> None:
+    assert len(reader("log", "--since", "40 minutes ago", "--json").documents) == 2
 
 
-def test_diff_exits_with_one_if_something_differs(planted: Call) -> None:
-    differ = planted("diff", "demo/opus", "HEAD")
+def test_diff_exits_with_one_if_something_differs(reader: Call) -> None:
+    differ = reader("diff", "demo/opus", "HEAD")
     assert differ.code == 1
     assert "-  Now the same for SSO" in differ.lines
-    assert planted("diff", "HEAD", "HEAD").code == 0
-    assert "+  Try a middleware instead" in planted(
+    assert reader("diff", "HEAD", "HEAD").code == 0
+    assert "+  Try a middleware instead" in reader(
         "diff", "--thread", "demo/opus", "demo/middleware"
     ).lines  # fmt: skip
 
 
-def test_compare_names_where_threads_part(planted: Call) -> None:
-    told = planted("compare", "demo/opus", "demo/middleware", "--json").document
+def test_compare_names_where_threads_part(reader: Call) -> None:
+    told = reader("compare", "demo/opus", "demo/middleware", "--json").document
     assert told["base"]["title"] == "Add a failing test for the redirect"
     assert (len(told["left"]), len(told["right"])) == (2, 5)
 

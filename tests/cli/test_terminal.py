@@ -11,7 +11,7 @@ from tests.cli.conftest import Call
 ROWS, COLUMNS = 24, 80
 
 
-def test_a_person_gets_colours_and_a_pager(planted: Call) -> None:
+def test_a_person_gets_colours_and_a_pager(reader: Call) -> None:
     # The pager puts a mark before each line, so that it can be told from no pager.
     shown = watch("log", "--graph", TURNTREE_PAGER="sed s/^/>/")
     assert "\x1b[36m" in shown
@@ -20,13 +20,13 @@ def test_a_person_gets_colours_and_a_pager(planted: Call) -> None:
     assert max(map(len, lines)) <= COLUMNS + len(">")
 
 
-def test_a_person_may_refuse_both(planted: Call) -> None:
+def test_a_person_may_refuse_both(reader: Call) -> None:
     shown = watch("log", "--graph", "--no-pager", TURNTREE_PAGER="sed s/^/>/", NO_COLOR="1")
     assert shown.startswith("◉  ")
     assert "\x1b" not in shown
 
 
-def test_a_check_shows_how_far_it_is_and_leaves_only_its_verdict(planted: Call) -> None:
+def test_a_check_shows_how_far_it_is_and_leaves_only_its_verdict(reader: Call) -> None:
     shown = watch("fsck", NO_COLOR="1")
     assert shown.splitlines()[-1].strip().endswith("no findings (everything was hashed)")
 

@@ -102,7 +102,9 @@ def test_one_child_keeps_the_lane_and_the_others_open_the_next(
 def test_lanes_are_few_however_many_branches(case: tuple[list[Node], list[int]]) -> None:
     forest, pinned = case
     bound = (len(forest)).bit_length() - 1 + len(set(pinned))
-    assert max(row.lane for row in layout(forest, pinned)) <= bound
+    for row in layout(forest, pinned):
+        spawned = sum(forest[index].spawn for index in path(forest, row.index))
+        assert row.lane <= bound + spawned
 
 
 @given(pinned_forests())
@@ -147,12 +149,14 @@ def test_a_join_hangs_below_the_turn_that_opened_the_lane(forest: list[Node]) ->
     for above, below in pairwise(lines):
         if below.row is None:
             assert above.row is not None
-            assert above.row.starts_branch
-            assert below.gutter == "│ " * (above.row.lane - 1) + (
-                UNICODE.spawn if above.row.spawn else UNICODE.fork
-            )
+            if above.row.starts_branch:
+                join = UNICODE.spawn if above.row.spawn else UNICODE.fork
+                assert below.gutter == "│ " * (above.row.lane - 1) + join
+            else:
+                assert above.row.spawn
+                assert below.gutter == "│ " * above.row.lane + UNICODE.spawned
     joins = sum(line.row is None for line in lines)
-    assert joins == sum(row.starts_branch for row in layout(forest))
+    assert joins == sum(row.starts_branch or row.spawn for row in layout(forest))
 
 
 @given(forests(), st.sets(st.integers(0, 40)))

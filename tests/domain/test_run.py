@@ -42,7 +42,7 @@ class Journal:
 
     def add(self, kind: str, message: Message | None = None, **data: Any) -> None:
         at = instant(1_790_000_000_000 + self.run.seq)
-        fact = Fact(Event(ID, self.run.seq, kind, at, data), message)
+        fact = Fact.of(Event(ID, self.run.seq, kind, at, data), message)
         self.run = self.run.apply(fact)
         self.facts.append(fact)
 

@@ -157,7 +157,7 @@ async def a_run_with_a_begun_call(world: Neighbours) -> tuple[int, list[Fact]]:
 def fact(seq: int, kind: str, said: Message | None = None, **data: Any) -> Fact:
     if said is not None:
         data["message"] = digest_bytes(line_of(said))
-    return Fact(Event(RUN, seq, kind, moment(0, seq), data), said)
+    return Fact.of(Event(RUN, seq, kind, moment(0, seq), data), said)
 
 
 def in_a_world(conninfo: str, story: Callable[[Neighbours], Awaitable[None]]) -> None:

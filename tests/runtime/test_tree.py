@@ -337,3 +337,17 @@ async def test_an_exchange_that_cannot_be_sealed_leaves_nothing(tree: Tree) -> N
         await tree.turns.record("main", [user("a")], [assistant(use)])
     assert (await tree.sessions.get("main")).head is None
     assert await tree.turns.list_newest() == []
+
+
+async def test_a_large_part_goes_with_the_last_message_that_holds_it(tree: Tree) -> None:
+    large = user("a secret " * 2000)
+    first = await tree.turns.record("main", [large], [assistant("1")])
+    second = await tree.turns.record("main", [large], [assistant("2")])
+    (part,) = first.turn.messages[0].parts
+    assert isinstance(part, Lifted)
+    await tree.turns.erase(first.turn.id, 0, reason="asked for")
+    assert await tree.ledger.get_object(part.object)
+    await tree.turns.erase(second.turn.id, 0, reason="asked for")
+    with pytest.raises(turntree.NotFound):
+        await tree.ledger.get_object(part.object)
+    assert await tree.checks.fsck() == []

@@ -18,6 +18,7 @@ from tests.store.test_bulk import grow
 from turntree.boot import Settings, tree_on
 from turntree.domain import turn as turns
 from turntree.domain.canonical import Json, canonical, digest_bytes, digest_raw
+from turntree.domain.checks import Finding, Verified
 from turntree.domain.compaction import Compaction
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.event import Event, Recorded, record
@@ -40,8 +41,8 @@ from turntree.store import fsck as fscks
 from turntree.store import verify as verifies
 from turntree.store.bulk import Incoming, import_turns
 from turntree.store.database import Database, open_database, prepare_database
-from turntree.store.fsck import INVARIANTS, Finding, fsck
-from turntree.store.verify import Verified, verify_thread
+from turntree.store.fsck import INVARIANTS, fsck
+from turntree.store.verify import verify_thread
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio

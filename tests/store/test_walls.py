@@ -70,15 +70,16 @@ async def told(tree: Tree, world: ScriptedWorld) -> Tree:
     use = [assistant(ToolUse("c", "read", {})), tool(ToolResult("c", "ok", 1)), assistant("1")]
     calls = [ModelCall("m", Usage(1, 2))]
     one = await tree.turns.record("main", [user("one")], use, calls=calls, key="k")
-    await tree.turns.record("main", [user("x" * 2 * PART_INLINE_MAX_BYTES)], [assistant("2")])
-    summary = Compaction(one.turn.id, None, 1)
+    large = [user("x" * 2 * PART_INLINE_MAX_BYTES)]
+    two = await tree.turns.record("main", large, [assistant("2")])
+    summary = Compaction(one.turn.id, two.turn.id, 1)
     await tree.turns.record("main", [user("sum")], [assistant("s")], compaction=summary)
     await tree.turns.tag("main", "good")
     session = await tree.sessions.get("main")
     await tree.sessions.create("helper", spawn=Spawn(session.id, one.turn.id, "c"))
     run = RunId(world.new_id())
     first = Event(run, 0, "run_started", world.now(), {})
-    await tree.ledger.start(run, session.id, Fact(first, user("go on")))
+    await tree.ledger.start(run, session.id, Fact.of(first, user("go on")))
     return tree
 
 
@@ -235,6 +236,8 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
         ("turn_bodies", "SELECT"),
         ("events", "SELECT"),
         ("events", "INSERT"),
+        ("objects", "SELECT"),
+        ("objects", "DELETE"),
     }
     with acting(conninfo, "none") as owner:
         columns = owner.execute(
@@ -360,7 +363,7 @@ async def test_what_the_application_cannot_change_is_a_fact_with_triggers(connin
         rows = owner.execute(
             "SELECT tgrelid::regclass::text, array_agg(tgname::text ORDER BY tgname)"
             " FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid"
-            " WHERE proname IN ('refuse_change', 'check_erasure')"
+            " WHERE proname IN ('refuse_change', 'check_erasure', 'check_removal')"
             " AND tgenabled IN ('O', 'A') GROUP BY 1"
         ).fetchall()
     refusals = ["refuse_delete", "refuse_truncate", "refuse_update"]

@@ -1,6 +1,6 @@
 """``verify`` and ``fsck``: one thread proven, or the whole store checked."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,12 +13,9 @@ from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import clean, digits, table
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import digest_from_raw
+from turntree.domain.checks import Finding, Verified
 from turntree.domain.ids import Digest, TurnId
-from turntree.store import fsck as store_fsck
-from turntree.store.fsck import Finding
-from turntree.store.verify import Verified, verify_thread
-
-Report = Callable[[str, int, int], None]
+from turntree.ports.checks import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ def _tell_verified(
 
 async def _verify(opened: Opened, *, revision: str) -> tuple[Address, Verified, list[Address]]:
     head = (await opened.tree.resolve(revision)).turn
-    verified = await verify_thread(opened.database, head)
+    verified = await opened.tree.checks.verify(head)
     broken = [await _address(opened, turn) for turn in verified.broken]
     return await _address(opened, head), verified, broken
 
@@ -101,7 +98,7 @@ def fsck(context: click.Context, terminal: Terminal, full: bool) -> None:
     """
     with _progress(terminal) as report:
         findings = with_ledger(
-            terminal, lambda opened: store_fsck.fsck(opened.database, full=full, report=report)
+            terminal, lambda opened: opened.tree.checks.fsck(full=full, report=report)
         )
     if terminal.as_json:
         terminal.documents(

@@ -1,6 +1,10 @@
 """``demo``: the sample tree, planted."""
 
+from pathlib import Path
+
 from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.place import write_head
+from turntree.cli.settings import merged_environment
 from turntree.cli.verb import Terminal, verb
 from turntree.runtime.demo import PREFIX, STORY, plant_demo
 
@@ -29,7 +33,10 @@ def demo(terminal: Terminal) -> None:
         )
     else:
         terminal.say(f"the sample data is already here, in {len(labels)} sessions ({PREFIX}...)")
-    terminal.note(f"next: turntree switch {STORY[0].label}")
-    terminal.note("      turntree log --graph")
+    first = STORY[0].label
+    if merged_environment().get("TURNTREE_SESSION") is None:
+        write_head(Path.cwd(), first)
+        terminal.note(f"HEAD is {first} now")
+    terminal.note("next: turntree log --graph")
     terminal.note("      turntree show HEAD")
     terminal.note(f"undo with: {undo}")

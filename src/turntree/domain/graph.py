@@ -83,10 +83,11 @@ class Glyphs:
     lane: str
     fork: str
     spawn: str
+    spawned: str
 
 
-UNICODE: Final = Glyphs("●", "○", "◆", "×", "◉", "┊", "│", "├─╯", "├╌╯")
-ASCII: Final = Glyphs("*", "o", "#", "x", "@", ":", "|", "|-'", "|~'")
+UNICODE: Final = Glyphs("●", "○", "◆", "×", "◉", "┊", "│", "├─╯", "├╌╯", "╎")
+ASCII: Final = Glyphs("*", "o", "#", "x", "@", ":", "|", "|-'", "|~'", "~")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,9 @@ def gutter(
         if row.starts_branch:
             join = glyphs.spawn if row.spawn else glyphs.fork
             yield Line(passing * (row.lane - 1) + join, None)
+        elif row.spawn and not isinstance(row, Elided):
+            # The only child, and a subagent's: the edge is dashed though the lane goes on.
+            yield Line(passing * row.lane + glyphs.spawned, None)
 
 
 def mark_by_children(row: Row) -> Mark:
@@ -196,8 +200,13 @@ def _heavy(
         parent = topology[index].parent
         if parent != NO_PARENT:
             sizes[parent] += sizes[index]
+    # A subagent's work is no continuation of its parent's while there is another.
     heavy = [
-        max(children[index], key=sizes.__getitem__, default=NO_PARENT)
+        max(
+            children[index],
+            key=lambda child: (not topology[child].spawn, sizes[child]),
+            default=NO_PARENT,
+        )
         for index in range(len(topology))
     ]
     claimed: set[int] = set()

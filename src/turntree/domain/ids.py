@@ -9,6 +9,7 @@ random bits that somebody else drew; it never looks at a clock.
 """
 
 import hashlib
+import re
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -37,6 +38,7 @@ Instant = NewType("Instant", str)
 """A moment in UTC to the millisecond: ``2026-11-15T09:30:00.000Z``. Sorts as text."""
 
 RANDOM_BITS = 74
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {sign: value for value, sign in enumerate(_ALPHABET)}
@@ -92,6 +94,11 @@ def instant(unix_ms: int) -> Instant:
     """Return the moment that many milliseconds after the beginning of 1970."""
     moment = _EPOCH + timedelta(milliseconds=unix_ms)
     return Instant(f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ms % 1000:03d}Z")
+
+
+def is_instant(text: str) -> bool:
+    """Say whether a text is written as an ``Instant`` is."""
+    return _INSTANT.fullmatch(text) is not None
 
 
 def unix_ms(moment: Instant) -> int:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from turntree.domain import usage
+from turntree.domain.canonical import digest_bytes
 from turntree.domain.errors import Refused
 from turntree.domain.event import Event
 from turntree.domain.ids import RunId
-from turntree.domain.message import Lifted, Message, ToolUse
+from turntree.domain.message import Lifted, Message, ToolUse, line_of
 from turntree.domain.turn import Outcome, interrupt_calls
 from turntree.domain.usage import ModelCall
 
@@ -37,6 +38,25 @@ class Fact:
 
     event: Event
     message: Message | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that the event does not vouch for.
+
+        Raises:
+            Refused: The event holds no digest of the message, or another's.
+        """
+        if self.message is not None:
+            said = digest_bytes(line_of(self.message))
+            if self.event.data.get("message") != said:
+                raise Refused(f"{self.event.kind} does not hold the digest of what was said")
+
+    @classmethod
+    def of(cls, event: Event, message: Message | None = None) -> "Fact":
+        """Return the event with the digest of what was said written into it."""
+        if message is None:
+            return cls(event)
+        data = {**event.data, "message": digest_bytes(line_of(message))}
+        return cls(replace(event, data=data), message)
 
 
 @dataclass(frozen=True, slots=True)

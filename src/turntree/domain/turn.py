@@ -23,10 +23,10 @@ from typing import Any, Final, Literal
 import orjson
 
 from turntree.domain import message as messages
-from turntree.domain.canonical import canonical, digest_bytes
+from turntree.domain.canonical import canonical, digest_bytes, parse_digest
 from turntree.domain.compaction import Compaction
 from turntree.domain.errors import Refused
-from turntree.domain.ids import Digest, Instant, TurnId
+from turntree.domain.ids import Digest, Instant, TurnId, is_instant
 from turntree.domain.message import Erased, Message, ToolResult, answers_call, calls_tool
 from turntree.domain.principal import Principal
 
@@ -108,6 +108,7 @@ def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> 
     Raises:
         Refused: A tool call has no terminal result, a message stands where it cannot, or a
             completed turn has no reply.
+        NotCanonical: Something in it has no spelling that everybody shares.
     """
     check_exchange(header, query, reply)
     said = (*query, *reply)
@@ -164,6 +165,7 @@ def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Mes
     """
     for said in (*query, *reply):
         messages.check_message(said)
+    _check_form(header)
     if not query and header.kind == "normal":
         raise Refused("a turn answers something: it needs at least one query message")
     if any(said.role == "assistant" for said in query):
@@ -177,6 +179,17 @@ def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Mes
     if (header.kind == "compaction") != (header.compaction is not None):
         raise Refused("a compaction turn has compaction details, and no other turn has")
     _check_calls(query, reply)
+
+
+def _check_form(header: Header) -> None:
+    """Times and digests have one spelling: two would be two digests for one turn."""
+    for moment in (header.started_at, header.sealed_at):
+        if not is_instant(moment):
+            raise Refused(f"{moment!r} is not a moment; write it like 2026-11-15T09:30:00.000Z")
+    if header.manifest is not None:
+        parse_digest(header.manifest)
+    for source in header.derived_from:
+        parse_digest(source)
 
 
 def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:

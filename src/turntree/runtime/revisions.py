@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
-from turntree.domain.canonical import canonical
 from turntree.domain.errors import Ambiguous, BadRevision, NotFound
 from turntree.domain.ids import SHORT_ID_LENGTH, Digest, Instant, TurnId, find_long_id
 from turntree.domain.revision import (
@@ -138,8 +137,7 @@ class Revisions:
                     await self._check_held(named, holder)
                 return named, holder
             case Words(text):
-                escaped = canonical(text).decode()[1:-1]
-                said = await self.index.find_by_words(escaped)
+                said = await self.index.find_by_words(text)
                 if said is None:
                     raise NotFound(f"no turn says {text!r}")
                 return said, None

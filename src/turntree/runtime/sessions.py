@@ -23,6 +23,8 @@ from turntree.ports.world import World
 from turntree.runtime.revisions import Revisions
 
 PAGE = 500
+KEPT_CHARS_MAX = 180
+"""How much of its label a merged session keeps, so that the ending fits behind it."""
 
 
 class Signature(TypedDict):
@@ -157,7 +159,7 @@ class Sessions:
     async def merge(self, session: str, other: str) -> Session:
         """Two sessions turned out to be one: every name of ``other`` leads to ``session``."""
         into, from_ = await self.get(session), await self.get(other)
-        kept = check_label(f"{from_.label}.merged-{from_.id[-8:]}")
+        kept = check_label(f"{from_.label[:KEPT_CHARS_MAX]}.merged-{from_.id[-8:]}")
         await self.ledger.merge(into.id, from_.id, kept, **self._now())
         return await self.ledger.get(into.id)
 

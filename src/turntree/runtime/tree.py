@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
+from turntree.domain.checks import Verified
+from turntree.domain.ids import TurnId
 from turntree.domain.principal import Principal
 from turntree.ports import sessions as session_ports
+from turntree.ports.checks import Checks
 from turntree.ports.feed import Feed
 from turntree.ports.ledger import Ledger, Marks
 from turntree.ports.threads import Index, Threads
@@ -24,6 +27,7 @@ class Tree:
     sessions: Sessions
     turns: Turns
     threads: ThreadReader
+    checks: Checks
 
     async def resolve(self, revision: str) -> Found:
         """Return the turn a revision names; see the revision grammar.
@@ -33,12 +37,20 @@ class Tree:
         """
         return await self.revisions.resolve(revision)
 
+    async def verify(self, revision: str | TurnId = "HEAD") -> Verified:
+        """Hash a thread again, from its root to the turn a revision names.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+        return await self.checks.verify((await self.resolve(revision)).turn)
+
     async def recorder(self, session: str) -> Recorder:
         """Return a recorder that appends turns to a session."""
         return await self.turns.recorder(session)
 
 
-def assemble(
+def assemble(  # noqa: PLR0913  (one for each neighbour)
     *,
     ledger: Ledger,
     marks: Marks,
@@ -47,6 +59,7 @@ def assemble(
     threads: Threads,
     index: Index,
     feed: Feed,
+    checks: Checks,
     world: World,
     by: Principal,
     current: str | None = None,
@@ -55,4 +68,5 @@ def assemble(
     revisions = Revisions(sessions, reflog, threads, index, world, current)
     names = Sessions(sessions, reflog, revisions, world, by)
     turns = Turns(ledger, marks, threads, index, revisions, names, world, by)
-    return Tree(ledger, feed, revisions, names, turns, ThreadReader(threads, index, revisions))
+    reader = ThreadReader(threads, index, revisions)
+    return Tree(ledger, feed, revisions, names, turns, reader, checks)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from turntree.domain.errors import Conflict, NotFound, Refused, TurntreeError, Unreachable
@@ -99,6 +99,7 @@ async def open_database(
         connection.prepare_threshold = 0
         register_arrays(connection.adapters)
         await _take_role(connection, "turntree_app", scope)
+        await run(connection, "keep_to_indexes")
 
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
         conninfo,
@@ -132,6 +133,18 @@ async def ensure_database(conninfo: str, name: str) -> str:
     return make_conninfo(conninfo, dbname=name)
 
 
+def check_address(conninfo: str) -> None:
+    """Refuse what cannot be the address of a database.
+
+    Raises:
+        Unreachable: It cannot be read.
+    """
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        raise Unreachable(f"this is no address of a database: {error}") from error
+
+
 async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> WorkspaceId:
     """Migrate the database, make sure the workspace exists and return its id.
 
@@ -139,6 +152,7 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
         Unreachable: The database does not answer.
         Refused: The server is too old.
     """
+    check_address(conninfo)
     async with _Translated():
         connection = await AsyncConnection[Row].connect(
             conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
@@ -191,9 +205,9 @@ def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
     said = error.diag.message_primary or str(error)
     if error.sqlstate is not None and error.sqlstate in _ERRORS:
         return _ERRORS[error.sqlstate](said)
-    # A ProgrammingError without a state never left this machine: the address cannot be read.
-    is_unsent = isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None
-    if isinstance(error, psycopg.OperationalError) or is_unsent:
+    if isinstance(error, psycopg.DataError | psycopg.errors.CheckViolation):
+        return Refused(said)
+    if isinstance(error, psycopg.OperationalError):
         return Unreachable(f"the database does not answer: {said}")
     return error
 

@@ -8,7 +8,7 @@ fsck changes nothing and must never learn to: it says what is wrong, and to whom
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -17,13 +17,12 @@ import orjson
 from psycopg import IsolationLevel
 
 from turntree.domain.canonical import digest_from_raw, digest_raw
+from turntree.domain.checks import Finding
 from turntree.domain.ids import Digest, TurnId
+from turntree.ports.checks import Report
 from turntree.store.database import Connection, Database, Row, fetch
 from turntree.store.stored_turn import UNREADABLE, StoredTurn, examine
 from turntree.store.threads import ID_MIN
-
-Report = Callable[[str, int, int], None]
-"""Told the stage, how much of it is done and how much there is."""
 
 PAGE_TURNS_MAX = 500
 PAGE_EVENTS_MAX = 2000
@@ -59,15 +58,6 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I34": "The events of a stream hold the places 0 to n-1, and a session knows its next one.",
     "I37": "Every object that a message points to is there.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong."""
-
-    invariant: str
-    sentence: str
-    subject: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 import psycopg
 from psycopg import AsyncConnection
 
-from turntree.store.database import CONNECT_TIMEOUT_S, Row, fetch, translated
+from turntree.store.database import CONNECT_TIMEOUT_S, Row, check_address, fetch, translated
 from turntree.store.migrate import list_migrations
 
 ROLES: Final = ("turntree_app", "turntree_eraser", "turntree_importer", "turntree_reader")
@@ -34,6 +34,7 @@ async def examine(conninfo: str) -> Health:
     Raises:
         Unreachable: It does not answer.
     """
+    check_address(conninfo)
     try:
         connection = await AsyncConnection[Row].connect(
             conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)

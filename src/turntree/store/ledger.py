@@ -12,7 +12,7 @@ from psycopg.types.numeric import Int4
 from turntree.domain import event as events
 from turntree.domain import message as messages
 from turntree.domain.canonical import digest_bytes, digest_from_raw, digest_raw
-from turntree.domain.errors import NotFound
+from turntree.domain.errors import NotFound, Refused
 from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, RunId, SessionId, TurnId
 from turntree.domain.message import (
@@ -32,6 +32,7 @@ from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, as_uuid, fetch
 
 EVENTS_PAGE_MAX = 10_000
+TOKENS_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,14 @@ class PostgresLedger:
 
     async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
         """Return the facts of a stream in order, from a place on."""
-        rows = await self.database.fetch(
-            "list_facts", stream=UUID(stream), after=after, limit=EVENTS_PAGE_MAX
-        )
-        return [Fact(events.from_json(orjson.loads(body)), _message(said)) for body, said in rows]
+        found: list[Fact] = []
+        while rows := await self.database.fetch(
+            "list_facts", stream=UUID(stream), after=after + len(found), limit=EVENTS_PAGE_MAX
+        ):
+            found += [
+                Fact(events.from_json(orjson.loads(body)), _message(said)) for body, said in rows
+            ]
+        return found
 
     async def put_object(self, data: bytes) -> Digest:
         """Keep bytes under their digest; the same bytes are kept once."""
@@ -239,7 +244,10 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
 
 def _numbers(call: ModelCall) -> tuple[int, int, int, int, int]:
     u = call.usage
-    return u.input, u.output, u.cached_input, u.cache_write, u.reasoning
+    numbers = u.input, u.output, u.cached_input, u.cache_write, u.reasoning
+    if not all(0 <= number <= TOKENS_MAX for number in numbers):
+        raise Refused(f"a model call uses between 0 and {TOKENS_MAX} tokens of a kind, not {u}")
+    return numbers
 
 
 def _payload(message: Message | None) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from turntree.domain import turn as turns
-from turntree.domain.canonical import digest_from_raw, digest_raw
+from turntree.domain.canonical import canonical, digest_from_raw, digest_raw
 from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, SessionId, TurnId
 from turntree.domain.thread import Placed
@@ -13,6 +13,7 @@ from turntree.domain.usage import ModelCall, Usage
 from turntree.store.database import Database, Row, as_uuids
 
 DEPTH_MAX = 2**31 - 1
+CANDIDATES_PAGE = 20
 ID_MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 ID_MIN = "00000000-0000-0000-0000-000000000000"
 
@@ -102,8 +103,17 @@ class PostgresIndex:
 
     async def find_by_words(self, words: str) -> TurnId | None:
         """Return the newest turn in which words were said, in any case of letters."""
-        row = await self.database.fetch_one("find_turn_by_words", words=words.lower())
-        return None if row is None else TurnId(row[0])
+        sought = words.lower()
+        escaped = canonical(sought).decode()[1:-1]
+        before = ID_MAX
+        while rows := await self.database.fetch(
+            "list_turns_by_words", words=escaped, before=UUID(before), limit=CANDIDATES_PAGE
+        ):
+            for turn in (_placed(row).turn for row in rows):
+                if any(sought in message.text.lower() for message in turn.messages):
+                    return turn.id
+                before = turn.id
+        return None
 
     async def list_neighbours(self, digests: Sequence[Digest]) -> dict[Digest, list[Digest]]:
         """Return, for each digest, the nearest ones below and above it."""

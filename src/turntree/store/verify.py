@@ -3,33 +3,16 @@
 Knows where bytes are stored. What proves a turn is the domain's to say.
 """
 
-from dataclasses import dataclass, field
 from uuid import UUID
 
 from turntree.domain.canonical import digest_from_raw
+from turntree.domain.checks import Verified
 from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.turn import Finding, verify
 from turntree.store.database import Database
 
 PAGE_TURNS_MAX = 500
-
-
-@dataclass(slots=True)
-class Verified:
-    """What hashing a thread again showed."""
-
-    whole: int = 0
-    """How many turns prove themselves to the last word."""
-    erased: int = 0
-    """How many prove themselves but for messages that were taken out on request."""
-    broken: list[TurnId] = field(default_factory=list[TurnId])
-    """The turns whose bytes are not those that were sealed, or do not follow their parents."""
-
-    @property
-    def turns(self) -> int:
-        """How many turns were looked at."""
-        return self.whole + self.erased + len(self.broken)
 
 
 async def verify_thread(database: Database, head: TurnId) -> Verified:

@@ -64,7 +64,7 @@ def a_turn(number: int, parent: Sealed | None = None, said: str = "") -> Sealed:
 def a_fact(run: RunId, seq: int, kind: str, said: Message | None = None) -> Fact:
     """Return a fact of a run; what was said is bound to it by its digest."""
     data = {} if said is None else {"message": digest_bytes(line_of(said))}
-    return Fact(Event(run, seq, kind, moment(seq), data), said)
+    return Fact.of(Event(run, seq, kind, moment(seq), data), said)
 
 
 @contextmanager

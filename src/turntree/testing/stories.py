@@ -294,7 +294,7 @@ class Attempt:
         if said is not None:
             data["message"] = digest_bytes(line_of(said))
         place = self.run.seq
-        fact = Fact(Event(self.run.id, place, kind, moment(self.number, place), data), said)
+        fact = Fact.of(Event(self.run.id, place, kind, moment(self.number, place), data), said)
         after = self.run.apply(fact)
         await self.ledger.append_fact(fact, epoch=self.epoch)
         self.run, self.last = after, fact
@@ -379,4 +379,4 @@ def _first_fact(number: int, session: Session, text: str) -> Fact:
         "parent_digest": session.head_digest,
         "session": session.id,
     }
-    return Fact(Event(_run_id(number), 0, "run_started", moment(number, 0), data), said)
+    return Fact.of(Event(_run_id(number), 0, "run_started", moment(number, 0), data), said)

@@ -108,6 +108,9 @@ BEGIN
   END IF;
   IF p_epoch IS NOT NULL THEN
     v_first := turntree.close_run(p_ws, p_turn, p_epoch);
+    IF v_first <> (p_event_bodies[1]::json ->> 'seq')::int THEN
+      RAISE EXCEPTION 'another fact took place % of %', p_event_bodies[1]::json ->> 'seq', p_turn USING ERRCODE = 'TT001';
+    END IF;
   END IF;
   IF p_session IS NOT NULL THEN
     -- What log_move does for every other move stands here in line: no statement is to spare.
@@ -179,9 +182,10 @@ DECLARE
   v_through constant uuid := p ->> 'summarized_through';
   v_kept constant uuid := p ->> 'first_kept';
 BEGIN
-  IF NOT coalesce(turntree.is_ancestor(p_ws, v_through, p_turn), false)
-      OR v_kept IS NOT NULL AND NOT coalesce(turntree.is_ancestor(p_ws, v_kept, p_turn)
-        AND (SELECT parent_id FROM turntree.turns WHERE workspace_id = p_ws AND id = v_kept) = v_through, false) THEN
+  -- What is kept begins right after what is summarised; nothing kept is nothing left in between.
+  IF NOT coalesce(turntree.is_ancestor(p_ws, v_through, p_turn)
+      AND (SELECT parent_id FROM turntree.turns WHERE workspace_id = p_ws AND id = coalesce(v_kept, p_turn)) = v_through
+      AND turntree.is_ancestor(p_ws, coalesce(v_kept, p_turn), p_turn), false) THEN
     RAISE EXCEPTION 'a compaction covers ancestors of its turn, and keeps what follows them' USING ERRCODE = 'TT003';
   END IF;
   INSERT INTO turntree.compactions (workspace_id, turn_id, summarized_through, first_kept, turns_summarized, kind,
@@ -228,6 +232,10 @@ BEGIN
   v_lines[p_sequence + 2] := '{"erased":"sha256:' || encode(sha256(convert_to(v_line, 'UTF8')), 'hex') || '"}';
   UPDATE turntree.turn_bodies SET body = array_to_string(v_lines, E'\n')
     WHERE workspace_id = p_ws AND turn_id = p_turn;
+  -- What was too large for the message goes with it, unless another message still holds it.
+  DELETE FROM turntree.objects o USING regexp_matches(v_line, '"object":"sha256:([0-9a-f]{64})"', 'g') AS m
+    WHERE o.workspace_id = p_ws AND o.digest = decode(m[1], 'hex') AND NOT EXISTS (
+      SELECT FROM turntree.turn_bodies b WHERE b.workspace_id = p_ws AND position(m[1] IN b.body) > 0);
   SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
     WHERE workspace_id = p_ws AND stream_id = p_turn;
   PERFORM turntree.insert_event(p_ws, p_turn, v_seq, 'erased', p_at, '{"by":' || turntree.canonical_text(p_by)

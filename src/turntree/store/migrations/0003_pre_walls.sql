@@ -28,6 +28,15 @@ BEGIN
   RETURN NEW;
 END $$;
 
+-- An object goes only with the message that held it.
+CREATE FUNCTION turntree.check_removal() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_user <> 'turntree_eraser' THEN
+    RAISE EXCEPTION 'facts are permanent: objects refuses delete' USING ERRCODE = 'TT003';
+  END IF;
+  RETURN OLD;
+END $$;
+
 -- COPY is refused under row-level security, so the importer bypasses it and this trigger
 -- checks what the policy would have checked. The question who is asking stands in here and not in
 -- the trigger's WHEN: a WHEN is parsed anew by every statement, which cost a tenth of an append.
@@ -60,7 +69,8 @@ BEGIN
       EXECUTE FUNCTION turntree.%I()', v_table,
       CASE WHEN v_table = 'turn_bodies' THEN 'check_erasure' ELSE 'refuse_change' END);
     EXECUTE format('CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.refuse_change()', v_table);
+      EXECUTE FUNCTION turntree.%I()', v_table,
+      CASE WHEN v_table = 'objects' THEN 'check_removal' ELSE 'refuse_change' END);
     EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.%I
       EXECUTE FUNCTION turntree.refuse_change()', v_table);
     EXECUTE format('GRANT SELECT, INSERT ON turntree.%I TO turntree_app', v_table);
@@ -97,5 +107,6 @@ END $$;
 GRANT SELECT ON turntree.turn_bodies, turntree.events TO turntree_eraser;
 GRANT INSERT ON turntree.events TO turntree_eraser;
 GRANT UPDATE (body) ON turntree.turn_bodies TO turntree_eraser;
+GRANT SELECT, DELETE ON turntree.objects TO turntree_eraser;
 GRANT SELECT ON turntree.shard, turntree.workspaces TO turntree_app, turntree_reader, turntree_importer;
 GRANT INSERT ON turntree.workspaces TO turntree_app;

@@ -105,7 +105,8 @@ SELECT f || ' without ' || n
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
       WHERE g.tgrelid = to_regclass('turntree.' || f) AND g.tgname = n AND g.tgenabled IN ('O', 'A')
         AND g.tgfoid = to_regproc('turntree.'
-          || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure' ELSE 'refuse_change' END)
+          || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure'
+            WHEN f = 'objects' AND n = 'refuse_delete' THEN 'check_removal' ELSE 'refuse_change' END)
         AND p.prosrc LIKE '%%RAISE EXCEPTION%%' AND g.tgqual IS NULL)
   ORDER BY 1 LIMIT %(limit)b;
 

@@ -46,6 +46,11 @@ SELECT id::text, name FROM turntree.workspaces ORDER BY name;
 -- name: take_role
 SELECT set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false);
 
+-- name: keep_to_indexes
+-- A plan made while a table is small reads all of it, and a connection keeps its plans while the
+-- table grows: until statistics are next gathered every append would cost more than the last.
+SELECT set_config('enable_seqscan', 'off', false);
+
 -- name: server_version
 SELECT current_setting('server_version_num')::int, current_setting('server_version');
 

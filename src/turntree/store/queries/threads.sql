@@ -100,10 +100,12 @@ SELECT t.digest, b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b ORDER BY t.id DESC LIMIT %(limit)b;
 
--- name: find_turn_by_words
-SELECT b.turn_id::text FROM turntree.turn_bodies b
-  WHERE b.workspace_id = %(workspace)b AND position(%(words)b::text IN lower(b.body)) > 0
-  ORDER BY b.turn_id DESC LIMIT 1;
+-- name: list_turns_by_words
+-- Candidates, newest first: the words stand somewhere in the body, perhaps not in what was said.
+SELECT t.digest, b.body, t.depth, t.parent_id::text FROM turntree.turn_bodies b
+  JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.turn_id
+  WHERE b.workspace_id = %(workspace)b AND b.turn_id < %(before)b AND position(%(words)b::text IN lower(b.body)) > 0
+  ORDER BY b.turn_id DESC LIMIT %(limit)b;
 
 -- name: list_turns_by_digest
 SELECT id::text FROM turntree.turns

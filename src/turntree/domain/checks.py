@@ -1,0 +1,31 @@
+"""What checking the ledger can show. What is checked, and how, is not known here."""
+
+from dataclasses import dataclass, field
+
+from turntree.domain.ids import TurnId
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with the ledger."""
+
+    invariant: str
+    sentence: str
+    subject: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """What hashing a thread again showed."""
+
+    whole: int = 0
+    """How many turns prove themselves to the last word."""
+    erased: int = 0
+    """How many prove themselves but for messages that were taken out on request."""
+    broken: list[TurnId] = field(default_factory=list[TurnId])
+    """The turns whose bytes are not those that were sealed, or do not follow their parents."""
+
+    @property
+    def turns(self) -> int:
+        """How many turns were looked at."""
+        return self.whole + self.erased + len(self.broken)

@@ -1,0 +1,26 @@
+"""The checks of a workspace, behind one port."""
+
+from dataclasses import dataclass
+
+from turntree.domain.checks import Finding, Verified
+from turntree.domain.ids import TurnId
+from turntree.ports.checks import Report
+from turntree.store import fsck, verify
+from turntree.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresChecks:
+    """Proofs and invariants, on PostgreSQL. See ``ports.checks``."""
+
+    database: Database
+
+    async def verify(self, head: TurnId) -> Verified:
+        """Hash the stored bytes of a thread from its root to a head."""
+        return await verify.verify_thread(self.database, head)
+
+    async def fsck(
+        self, *, full: bool = True, report: Report = lambda _stage, _done, _total: None
+    ) -> list[Finding]:
+        """Check the whole workspace against the ledger's invariants."""
+        return await fsck.fsck(self.database, full=full, report=report)
