@@ -93,7 +93,7 @@ def find_long_id(text: str) -> str | None:
 def instant(unix_ms: int) -> Instant:
     """Return the moment that many milliseconds after the beginning of 1970."""
     moment = _EPOCH + timedelta(milliseconds=unix_ms)
-    return Instant(f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ms % 1000:03d}Z")
+    return Instant(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
 
 
 def is_instant(text: str) -> bool:

@@ -6,7 +6,7 @@ made: a forgotten filter shows nothing instead of everything.
 
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -64,15 +64,13 @@ class Database:
         async with self.connection() as connection:
             await run(connection, query, {"workspace": self.workspace, **params})
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncGenerator[Connection, None]:
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
         """Lend a connection of the pool.
 
         Raises:
             Unreachable: The database does not answer.
         """
-        async with _Translated(), self.pool.connection() as connection:
-            yield connection
+        return _Lent(self.pool)
 
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
@@ -194,10 +192,40 @@ class _Translated:
         return None
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, psycopg.Error):
-            raise translated(error) from error
-        if isinstance(error, PoolTimeout):
-            raise Unreachable(f"the database does not answer: {error}") from error
+        _raise_translated(error)
+
+
+class _Lent(AbstractAsyncContextManager[Connection]):
+    """A connection of the pool, for a while.
+
+    The pool's own context manager ends a transaction too. Ours are ended where they are begun, and
+    every call to the database passes through here.
+    """
+
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> Connection:
+        try:
+            self._connection = await self._pool.getconn()
+        except (psycopg.Error, PoolTimeout) as error:
+            _raise_translated(error)
+            raise
+        return self._connection
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self._pool.putconn(self._connection)
+        if error is not None:
+            _raise_translated(error)
+
+
+def _raise_translated(error: BaseException | None) -> None:
+    if isinstance(error, psycopg.Error):
+        raise translated(error) from error
+    if isinstance(error, PoolTimeout):
+        raise Unreachable(f"the database does not answer: {error}") from error
 
 
 def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:

@@ -59,8 +59,6 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   v_kind constant text := CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END;
-  v_segment uuid;
-  v_depth int;
   v_body text;
 BEGIN
   IF p_key IS NOT NULL THEN
@@ -70,8 +68,9 @@ BEGIN
     IF repeated THEN RETURN; END IF;
   END IF;
   IF p_head IS NOT NULL THEN
-    SELECT t.segment_id, t.depth INTO v_segment, v_depth
-      FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_head;
+    INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
+      SELECT p_ws, t.segment_id, p_session, t.depth
+        FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_head;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'there is no turn %', p_head USING ERRCODE = 'TT002';
     END IF;
@@ -91,10 +90,6 @@ BEGIN
   -- A fork is as hot as an append, so log_move's statements stand here in line.
   INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, after_id, by, changed_at)
     VALUES (p_ws, p_session, 1, v_kind, p_head, p_by, p_at::timestamptz);
-  IF p_head IS NOT NULL THEN
-    INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
-      VALUES (p_ws, v_segment, p_session, v_depth);
-  END IF;
   v_body := turntree.event_body(p_session, 0, 'session_created', p_at,
     turntree.move_data(v_kind, NULL, p_head, p_by, 1,
       coalesce(',"call_id":' || to_json(p_call)::text, '') || ',"label":' || turntree.canonical_text(p_label)

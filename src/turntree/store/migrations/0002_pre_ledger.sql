@@ -1,6 +1,19 @@
 -- The ledger: the tree, its bodies, the sessions that point into it, and the journal.
 -- Every key begins with the workspace, so that a workspace can move and no key refers across two.
 
+-- Digests, and words of which there are few. They are domains because a table's CHECK is parsed
+-- anew by every statement that writes to it, while a domain's is kept by the connection.
+CREATE DOMAIN turntree.digest AS bytea CHECK (length(VALUE) = 32);
+CREATE DOMAIN turntree.turn_kind AS text CHECK (VALUE IN ('normal', 'compaction'));
+CREATE DOMAIN turntree.outcome AS text CHECK (VALUE IN ('completed', 'failed', 'canceled', 'interrupted'));
+CREATE DOMAIN turntree.agent_role AS text CHECK (VALUE IN ('manager', 'worker', 'unified'));
+CREATE DOMAIN turntree.tool_status AS text
+  CHECK (VALUE IN ('ok', 'error', 'timeout', 'canceled', 'interrupted'));
+CREATE DOMAIN turntree.session_status AS text CHECK (VALUE IN ('active', 'archived', 'deleted'));
+CREATE DOMAIN turntree.alias_reason AS text CHECK (VALUE IN ('identity_promotion', 'identity_merge', 'manual'));
+CREATE DOMAIN turntree.move_kind AS text
+  CHECK (VALUE IN ('create', 'advance', 'fork', 'rewind', 'replay', 'undo'));
+
 -- An unbranched run of turns. A turn is (segment, depth); a fork opens a segment. fork_depth is
 -- the depth of the turn it forks from (0 for a tree's first segment). ordinal counts the segments
 -- above; jump_id skips over many of them (Myers' skew-binary rule), so that ancestor questions
@@ -28,10 +41,10 @@ CREATE TABLE turntree.turns (
   started_at timestamptz NOT NULL,
   sealed_at timestamptz NOT NULL,
   depth int NOT NULL CHECK (depth >= 1),
-  digest bytea NOT NULL CHECK (length(digest) = 32),
-  kind text NOT NULL CHECK (kind IN ('normal', 'compaction')),
-  outcome text NOT NULL CHECK (outcome IN ('completed', 'failed', 'canceled', 'interrupted')),
-  agent_role text NOT NULL CHECK (agent_role IN ('manager', 'worker', 'unified')),
+  digest turntree.digest NOT NULL,
+  kind turntree.turn_kind NOT NULL,
+  outcome turntree.outcome NOT NULL,
+  agent_role turntree.agent_role NOT NULL,
   model text,
   provider text,
   PRIMARY KEY (workspace_id, id),
@@ -56,7 +69,7 @@ CREATE TABLE turntree.tool_calls (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
   sequence smallint NOT NULL,
-  status text NOT NULL CHECK (status IN ('ok', 'error', 'timeout', 'canceled', 'interrupted')),
+  status turntree.tool_status NOT NULL,
   tool text NOT NULL,
   call_id text NOT NULL,
   PRIMARY KEY (workspace_id, turn_id, sequence)
@@ -98,7 +111,7 @@ CREATE TABLE turntree.compactions (
 -- What is large or repeated, by the digest of its bytes.
 CREATE TABLE turntree.objects (
   workspace_id uuid NOT NULL,
-  digest bytea NOT NULL CHECK (length(digest) = 32),
+  digest turntree.digest NOT NULL,
   bytes bytea NOT NULL,
   PRIMARY KEY (workspace_id, digest)
 );
@@ -113,7 +126,7 @@ CREATE TABLE turntree.sessions (
   event_seq int NOT NULL DEFAULT 0,
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL,
-  status text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'archived', 'deleted')),
+  status turntree.session_status NOT NULL DEFAULT 'active',
   origin text,
   origin_session_id text,
   PRIMARY KEY (workspace_id, id),
@@ -129,7 +142,7 @@ CREATE TABLE turntree.session_names (
   workspace_id uuid NOT NULL,
   name text NOT NULL,
   session_id uuid NOT NULL,
-  reason text CHECK (reason IN ('identity_promotion', 'identity_merge', 'manual')),
+  reason turntree.alias_reason,
   created_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (workspace_id, name),
   FOREIGN KEY (workspace_id, session_id) REFERENCES turntree.sessions
@@ -146,7 +159,7 @@ CREATE TABLE turntree.session_history (
   after_id uuid,
   changed_at timestamptz NOT NULL,
   version int NOT NULL CHECK (version >= 1),
-  kind text NOT NULL CHECK (kind IN ('create', 'advance', 'fork', 'rewind', 'replay', 'undo')),
+  kind turntree.move_kind NOT NULL,
   by text NOT NULL,
   PRIMARY KEY (workspace_id, session_id, version)
 );
@@ -227,7 +240,7 @@ CREATE TABLE turntree.events (
   n bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
   seq int NOT NULL CHECK (seq >= 0),
   epoch int NOT NULL DEFAULT 1,
-  id bytea NOT NULL CHECK (length(id) = 32),
+  id turntree.digest NOT NULL,
   kind text NOT NULL,
   body text NOT NULL,
   PRIMARY KEY (workspace_id, stream_id, seq)

@@ -1,0 +1,87 @@
+"""What stood beside the words: files that were touched, lints that were visible, code in replies.
+
+Importers and file tools write files and lints into a message's ``context``; code blocks are read
+from what an assistant said, so nobody can forget to record them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+from turntree.domain.canonical import Json
+from turntree.domain.message import Erased, Message
+
+FileUse = Literal["read", "written", "referenced", "attached"]
+FILE_USES = get_args(FileUse)
+_FENCE = re.compile(r"(?:^|\n)```([^\n`]*)\n(.*?)\n```(?=\n|$)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedFile:
+    """A file that a message read, wrote, named or carried."""
+
+    kind: FileUse
+    path: str
+    line_start: int | None = None
+    line_end: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document that stands in a message's context."""
+        document = {
+            "kind": self.kind,
+            "path": self.path,
+            "line_start": self.line_start,
+            "line_end": self.line_end,
+        }
+        return {name: value for name, value in document.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """A fenced block of a reply; "```python src/a.py" names the file it is meant for."""
+
+    language: str | None
+    path: str | None
+    content: str
+
+
+def files_of(message: Message | Erased) -> Iterator[TouchedFile]:
+    """Yield the files a message touched, each once, in the order they were recorded."""
+    if isinstance(message, Erased) or message.context is None:
+        return
+    seen: set[TouchedFile] = set()
+    for document in _documents(message.context.get("files")):
+        file = _file(document)
+        if file is not None and file not in seen:
+            seen.add(file)
+            yield file
+
+
+def code_blocks_of(message: Message | Erased) -> Iterator[CodeBlock]:
+    """Yield the fenced blocks of what an assistant said."""
+    if message.role != "assistant":
+        return
+    for fence in _FENCE.finditer(message.text):
+        language, _, path = fence[1].strip().partition(" ")
+        yield CodeBlock(language or None, path.strip() or None, fence[2])
+
+
+def _documents(value: object) -> list[Mapping[str, object]]:
+    # Foreign contexts may hold anything under our names; what is no document is passed over.
+    if not isinstance(value, list):
+        return []
+    entries = cast("list[object]", value)
+    return [cast("Mapping[str, object]", entry) for entry in entries if isinstance(entry, dict)]
+
+
+def _file(document: Mapping[str, object]) -> TouchedFile | None:
+    kind, path = document.get("kind"), document.get("path")
+    if kind not in FILE_USES or not isinstance(path, str):
+        return None
+    first, last = _line(document.get("line_start")), _line(document.get("line_end"))
+    return TouchedFile(cast("FileUse", kind), path, first, last)
+
+
+def _line(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
