@@ -131,13 +131,16 @@ async def take_fork(stage: Stage) -> None:
         return stage.ours(15, lambda: tree.sessions.fork(head, f"fork-{world.new_id()}"))
 
     heads = [stage.threads[depth][-1] for depth in DEPTHS]
-    ways = [*map(fork, heads), *map(fork_by_name, heads), stage.theirs(60, stage.insert_bare)]
+    # Both sides reach PostgreSQL alike, so that the figure is about forks and not about the pool.
+    bare = [stage.ours(60, stage.insert_bare_pooled), stage.theirs(60, stage.insert_bare)]
+    ways = [*map(fork, heads), *map(fork_by_name, heads), *bare]
     before = await stage.sizes()
     await interleave(2, ways)
-    *costs, floor = await interleave(stage.times(15, 60), ways)
+    *costs, floor, alone = await interleave(stage.times(15, 60), ways)
     after = await stage.sizes()
     commit = _median_wall(floor)
     stage.proof.note("bare commit, wall", commit, "us")
+    stage.proof.note("bare commit on a connection of its own, wall", _median_wall(alone), "us")
     for depth, cost in zip(DEPTHS, costs[: len(DEPTHS)], strict=True):
         _note_cost(stage.proof, f"fork at depth {depth:,}", cost)
         figure = f"fork at depth {depth:,} to a bare commit, wall"
@@ -157,7 +160,10 @@ async def take_load(stage: Stage) -> None:
 
     async def load_bare() -> None:
         rows = await stage.bare.execute(STATEMENTS["load_bare"], params, binary=True)
-        found = [list(map(orjson.loads, row[1].split("\n"))) for row in await rows.fetchall()]
+        found = [
+            list(map(orjson.loads, (header, *said.split("\n"))))
+            for _, header, said, *_ in await rows.fetchall()
+        ]
         assert len(found) == len(turns)
 
     async def load() -> None:
@@ -246,7 +252,8 @@ async def _copy_bare(stage: Stage, turns: Sequence[Incoming]) -> None:
         async with connection.cursor().copy(STATEMENTS["copy_bare_bodies"]) as copy:
             copy.set_types(COLUMN_TYPES["copy_bodies"].split())
             for item in turns:
-                await copy.write_row((workspace, UUID(item.sealed.turn.id), item.sealed.body))
+                header, _, said = item.sealed.body.partition("\n")
+                await copy.write_row((workspace, UUID(item.sealed.turn.id), header, said))
         await connection.execute(STATEMENTS["truncate_bare"])
 
 
@@ -287,7 +294,7 @@ async def _put_payload(stage: Stage) -> Path:
     (item,) = thread(Library(stage.proof.seed), 1)
     params = turn_params(item.sealed, None, CALLS)
     (fact,) = recorded(item.sealed.turn, CALLS)
-    names = ("body", "started_at", "sealed_at", "calls", "models", "tokens")
+    names = ("header", "body", "started_at", "sealed_at", "calls", "models", "tokens")
     row = (*(params[name] for name in names), fact.body)
     await stage.owner.execute(STATEMENTS["put_payload"], row)
     script = stage.folder / "append.sql"

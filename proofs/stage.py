@@ -59,6 +59,11 @@ class Stage:
         """Insert one row and commit."""
         await self.bare.execute(STATEMENTS["insert_bare"], (uuid4(), "x" * 50))
 
+    async def insert_bare_pooled(self) -> None:
+        """Insert one row and commit, the way every call of the product reaches PostgreSQL."""
+        async with self.database.connection() as connection:
+            await connection.execute(STATEMENTS["insert_bare"], (uuid4(), "x" * 50))
+
     async def sizes(self) -> dict[str, int]:
         """Return the bytes of each table with its indexes and everything kept beside it."""
         rows = await self.owner.execute(STATEMENTS["sizes"])

@@ -23,6 +23,7 @@ COMMIT = "commit"
 WRITES = {
     "append_turn",
     "create_session",
+    "fork_session",
     "hold_session",
     "merge_sessions",
     "move_session",

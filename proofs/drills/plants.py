@@ -23,7 +23,7 @@ class Plant:
 _UNLOCKED = (r"(s\.id = p_session) FOR NO KEY UPDATE;", r"\1;")
 
 _COMPARES = "ELSIF v_head IS DISTINCT FROM p_parent AND p_session IS NOT NULL THEN"
-_SAYS = r"(  INSERT INTO turntree\.turn_bodies \(workspace_id, turn_id, body\))"
+_SAYS = r"(  INSERT INTO turntree\.turn_bodies \(workspace_id, turn_id, header, body\))"
 _HOLDS = (
     "  SELECT s.version + 1, s.event_seq INTO version, v_seq FROM turntree.sessions s"
     " WHERE s.workspace_id = p_ws AND s.id = p_session FOR NO KEY UPDATE;"

@@ -250,9 +250,9 @@ FAULTS = {
         " WHERE id = {leaf}"
     ),
     "a message was taken out without a receipt": (
-        "I12 UPDATE turntree.turn_bodies SET body = split_part(body, E'\\n', 1)"
-        ' || E\'\\n{{"erased":"sha256:\' || encode(sha256(convert_to('
-        "split_part(body, E'\\n', 2), 'UTF8')), 'hex') || E'\"}}\\n' || split_part(body, E'\\n', 3)"
+        'I12 UPDATE turntree.turn_bodies SET body = \'{{"erased":"sha256:\' ||'
+        " encode(sha256(convert_to(split_part(body, E'\\n', 1), 'UTF8')), 'hex')"
+        " || E'\"}}\\n' || split_part(body, E'\\n', 2)"
         " WHERE turn_id = {leaf}"
     ),
     # What was projected.
@@ -369,8 +369,10 @@ async def test_a_forged_turn_that_proves_itself_is_found(
         connection.execute(
             "UPDATE turntree.turns SET digest = %s WHERE id = %s", (digest_raw(digest), leaf.id)
         )
+        header, _, said = body.partition("\n")
         connection.execute(
-            "UPDATE turntree.turn_bodies SET body = %s WHERE turn_id = %s", (body, leaf.id)
+            "UPDATE turntree.turn_bodies SET header = %s, body = %s WHERE turn_id = %s",
+            (header, said, leaf.id),
         )
     found = {(finding.invariant, finding.sentence) for finding in await fsck(database)}
     assert (invariant, sentence) in found
@@ -446,7 +448,7 @@ async def test_a_thread_proves_itself_by_pages(
 
 TAMPERED = {
     "a word": "UPDATE turntree.turn_bodies SET body = replace(body, 'three', 'seven')",
-    "a header": "UPDATE turntree.turn_bodies SET body = replace(body, 'human', 'agent')",
+    "a header": "UPDATE turntree.turn_bodies SET header = replace(header, 'human', 'agent')",
     "a whole body": "UPDATE turntree.turn_bodies SET body = '{{\"erased\":'",
     "no body": "DELETE FROM turntree.turn_bodies",
 }

@@ -37,7 +37,7 @@ COLUMN_TYPES: Mapping[str, str] = {
     "copy_turns": (
         "uuid uuid uuid uuid int4 bytea timestamptz timestamptz text text text text text"
     ),
-    "copy_bodies": "uuid uuid text",
+    "copy_bodies": "uuid uuid text text",
     "copy_tool_calls": "uuid uuid int2 text text text",
     "copy_model_calls": "uuid uuid int2 text text text int4 int4 int4 int4 int4",
     "copy_compactions": "uuid uuid uuid uuid int4 text text int4 int4 int4 int4",
@@ -212,7 +212,8 @@ class _Plan:
             datetime.fromisoformat(header.started_at), datetime.fromisoformat(header.sealed_at),
             header.kind, header.outcome, header.agent_role, header.model, header.provider,
         ))  # fmt: skip
-        self.rows["copy_bodies"].append((self.workspace, id, item.sealed.body))
+        header_line, _, said = item.sealed.body.partition("\n")
+        self.rows["copy_bodies"].append((self.workspace, id, header_line, said))
         self._add_projections(id, item)
 
     def _add_projections(self, id: UUID, item: Incoming) -> None:

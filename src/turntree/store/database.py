@@ -216,6 +216,9 @@ class _Lent(AbstractAsyncContextManager[Connection]):
         return self._connection
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # Ours commit by themselves; the drills' do not, so that they can be killed in between.
+        if error is None and not self._connection.autocommit:
+            await self._connection.commit()
         await self._pool.putconn(self._connection)
         if error is not None:
             _raise_translated(error)

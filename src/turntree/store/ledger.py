@@ -199,6 +199,7 @@ def turn_params(
     """Return the columns of a turn and of its slim projections."""
     header = sealed.turn.header
     compaction = header.compaction
+    line, _, said = sealed.body.partition("\n")
     return {
         "turn": UUID(header.id),
         "parent": as_uuid(parent),
@@ -211,7 +212,8 @@ def turn_params(
         "agent_role": header.agent_role,
         "model": header.model,
         "provider": header.provider,
-        "body": sealed.body,
+        "header": line,
+        "body": said,
         "calls": text_array([word for call in tool_calls(sealed.turn) for word in call]),
         "models": text_array(
             [word for call in calls for word in (call.model, call.provider, call.call_id)]

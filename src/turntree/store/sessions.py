@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from turntree.domain.canonical import digest_from_raw
@@ -41,22 +42,20 @@ class PostgresSessions:
         spawn: Spawn | None = None,
     ) -> Moved:
         """Begin a session, empty or at any turn."""
-        row = await self.database.fetch_one(
-            "create_session",
-            session=UUID(session),
-            label=label,
-            head=as_uuid(head),
-            by=by,
-            at=at,
-            key=key,
-            origin=origin and origin.tool,
-            origin_session=origin and origin.session_id,
-            parent_session=None if spawn is None else UUID(spawn.parent_session),
-            parent_turn=None if spawn is None else UUID(spawn.parent_turn),
-            call=spawn and spawn.call_id,
-            mode=spawn and spawn.mode,
-            task=spawn and spawn.task,
-        )
+        params: dict[str, Any] = {
+            "session": UUID(session),
+            "label": label,
+            "head": as_uuid(head),
+            "by": by,
+            "at": at,
+            "key": key,
+        }
+        if origin is None and spawn is None:
+            row = await self.database.fetch_one("fork_session", **params)
+        else:
+            row = await self.database.fetch_one(
+                "create_session", **params, **_beginning(origin, spawn)
+            )
         assert row is not None, "the function returns one row or raises"
         found, version, stands_at, repeated = row
         return Moved(found, version, None, stands_at, repeated)
@@ -176,6 +175,18 @@ class PostgresReflog:
         """Return the move that had set the head at a moment, or None before the first."""
         row = await self.database.fetch_one("find_move_at", session=UUID(session), at=at)
         return None if row is None else _move(row)
+
+
+def _beginning(origin: Origin | None, spawn: Spawn | None) -> dict[str, Any]:
+    return {
+        "origin": origin and origin.tool,
+        "origin_session": origin and origin.session_id,
+        "parent_session": None if spawn is None else UUID(spawn.parent_session),
+        "parent_turn": None if spawn is None else UUID(spawn.parent_turn),
+        "call": spawn and spawn.call_id,
+        "mode": spawn and spawn.mode,
+        "task": spawn and spawn.task,
+    }
 
 
 def as_instant(moment: datetime) -> Instant:

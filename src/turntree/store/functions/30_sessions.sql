@@ -229,7 +229,9 @@ BEGIN
     RAISE EXCEPTION 'there is no such session' USING ERRCODE = 'TT002';
   END IF;
   UPDATE turntree.session_names SET session_id = p_session, reason = 'identity_merge'
-    WHERE workspace_id = p_ws AND session_id = p_other;
+    WHERE workspace_id = p_ws AND session_id = p_other AND reason IS NOT NULL;
+  UPDATE turntree.session_names SET session_id = p_session, reason = 'identity_merge'
+    WHERE workspace_id = p_ws AND session_id = p_other AND reason IS NULL;
   INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_kept_label, p_other);
   PERFORM turntree.insert_event(p_ws, p_session, v_seq, 'session_merged', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"from":"' || p_other || '"}');

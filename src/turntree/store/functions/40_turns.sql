@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION turntree.append_turn(
   p_ws uuid, p_turn uuid, p_parent uuid, p_parent_digest bytea, p_digest bytea,
   p_started text, p_sealed text, p_kind text, p_outcome text, p_role text, p_model text, p_provider text,
-  p_body text,
+  p_header text, p_body text,
   p_calls text[],        -- call id, tool, status; three a call
   p_models text[],       -- model, provider, call id; three a model call
   p_tokens int[],        -- input, output, cached input, cache write, reasoning; five a model call
@@ -90,7 +90,7 @@ BEGIN
       VALUES (p_ws, p_turn, p_parent, v_segment, depth, p_digest, p_started::timestamptz, p_sealed::timestamptz,
         p_kind, p_outcome, p_role, p_model, p_provider);
   END IF;
-  INSERT INTO turntree.turn_bodies (workspace_id, turn_id, body) VALUES (p_ws, p_turn, p_body);
+  INSERT INTO turntree.turn_bodies (workspace_id, turn_id, header, body) VALUES (p_ws, p_turn, p_header, p_body);
   IF cardinality(p_calls) > 0 THEN
     INSERT INTO turntree.tool_calls (workspace_id, turn_id, sequence, call_id, tool, status)
       SELECT p_ws, p_turn, i, p_calls[3 * i + 1], p_calls[3 * i + 2], p_calls[3 * i + 3]
@@ -222,14 +222,13 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_turn, 0));
   SELECT string_to_array(body, E'\n') INTO v_lines FROM turntree.turn_bodies
     WHERE workspace_id = p_ws AND turn_id = p_turn;
-  -- Line 0 is the header, so message 0 is the second element of the array.
-  v_line := v_lines[p_sequence + 2];
+  v_line := v_lines[p_sequence + 1];
   IF v_line IS NULL OR p_sequence < 0 THEN
     RAISE EXCEPTION 'turn % has no message %', p_turn, p_sequence USING ERRCODE = 'TT002';
   ELSIF v_line LIKE '{"erased":"sha256:%"}' THEN
     RETURN false;
   END IF;
-  v_lines[p_sequence + 2] := '{"erased":"sha256:' || encode(sha256(convert_to(v_line, 'UTF8')), 'hex') || '"}';
+  v_lines[p_sequence + 1] := '{"erased":"sha256:' || encode(sha256(convert_to(v_line, 'UTF8')), 'hex') || '"}';
   UPDATE turntree.turn_bodies SET body = array_to_string(v_lines, E'\n')
     WHERE workspace_id = p_ws AND turn_id = p_turn;
   -- What was too large for the message goes with it, unless another message still holds it.

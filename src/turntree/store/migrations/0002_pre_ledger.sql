@@ -56,10 +56,13 @@ CREATE TABLE turntree.turns (
   CHECK (sealed_at >= started_at)
 );
 
--- The canonical bytes: the header line, then a line a message. The truth about a turn.
+-- The canonical bytes, the truth about a turn: the header, then a line a message. The header is
+-- full of digests, which no compressor shortens; kept out of the compressed text it can be read
+-- without it, and a turn of 5 KB takes an eighth less room.
 CREATE TABLE turntree.turn_bodies (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
+  header text NOT NULL,
   body text NOT NULL,
   PRIMARY KEY (workspace_id, turn_id)
 );
@@ -149,7 +152,8 @@ CREATE TABLE turntree.session_names (
 );
 CREATE UNIQUE INDEX session_names_label ON turntree.session_names (workspace_id, session_id)
   WHERE reason IS NULL;
-CREATE INDEX session_names_session ON turntree.session_names (workspace_id, session_id);
+CREATE INDEX session_names_aliases ON turntree.session_names (workspace_id, session_id)
+  WHERE reason IS NOT NULL;
 
 -- The reflog: one row for every move.
 CREATE TABLE turntree.session_history (

@@ -15,14 +15,14 @@ BEGIN
   IF current_user <> 'turntree_eraser' THEN
     RAISE EXCEPTION 'facts are permanent: turn_bodies refuses update' USING ERRCODE = 'TT003';
   END IF;
-  IF (NEW.workspace_id, NEW.turn_id) IS DISTINCT FROM (OLD.workspace_id, OLD.turn_id)
-      OR cardinality(v_old) <> cardinality(v_new) OR v_old[1] <> v_new[1] THEN
+  IF (NEW.workspace_id, NEW.turn_id, NEW.header) IS DISTINCT FROM (OLD.workspace_id, OLD.turn_id, OLD.header)
+      OR cardinality(v_old) <> cardinality(v_new) THEN
     RAISE EXCEPTION 'an erasure replaces messages and nothing else' USING ERRCODE = 'TT003';
   END IF;
-  FOR i IN 2 .. cardinality(v_old) LOOP
+  FOR i IN 1 .. cardinality(v_old) LOOP
     IF v_new[i] <> v_old[i] AND v_new[i] <>
         '{"erased":"sha256:' || encode(sha256(convert_to(v_old[i], 'UTF8')), 'hex') || '"}' THEN
-      RAISE EXCEPTION 'message % was not replaced by its stub', i - 2 USING ERRCODE = 'TT003';
+      RAISE EXCEPTION 'message % was not replaced by its stub', i - 1 USING ERRCODE = 'TT003';
     END IF;
   END LOOP;
   RETURN NEW;
@@ -48,8 +48,7 @@ BEGIN
     RETURN NEW;
   END IF;
   v_workspace := nullif(current_setting('turntree.workspace', true), '')::uuid;
-  IF NEW.workspace_id IS DISTINCT FROM v_workspace
-      OR TG_OP = 'UPDATE' AND OLD.workspace_id IS DISTINCT FROM v_workspace THEN
+  IF NEW.workspace_id IS DISTINCT FROM v_workspace THEN
     RAISE EXCEPTION 'a row of workspace % while working in %', NEW.workspace_id, coalesce(v_workspace::text, 'none')
       USING ERRCODE = '42501';
   END IF;
@@ -61,6 +60,8 @@ DECLARE
   v_table text;
   v_facts constant text[] := ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls',
     'compactions', 'objects', 'session_history', 'spawns', 'events', 'inbox'];
+  v_imported constant text[] := ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls',
+    'compactions', 'objects', 'events'];
   v_moving constant text[] := ARRAY['sessions', 'session_names', 'session_reach', 'tags', 'runs',
     'run_payloads'];
 BEGIN
@@ -84,7 +85,11 @@ BEGIN
     EXECUTE format($p$CREATE POLICY workspace ON turntree.%I
       USING (workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid)$p$, v_table);
     EXECUTE format('GRANT SELECT ON turntree.%I TO turntree_reader', v_table);
-    EXECUTE format('GRANT SELECT, INSERT ON turntree.%I TO turntree_importer', v_table);
+    EXECUTE format('GRANT SELECT ON turntree.%I TO turntree_importer', v_table);
+  END LOOP;
+  -- An import moves no session, so the importer may write only what it copies.
+  FOREACH v_table IN ARRAY v_imported LOOP
+    EXECUTE format('GRANT INSERT ON turntree.%I TO turntree_importer', v_table);
     EXECUTE format('CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.%I FOR EACH ROW
       EXECUTE FUNCTION turntree.check_importer()', v_table);
   END LOOP;
@@ -92,18 +97,6 @@ END $$;
 
 -- What may go: names pass from one session to another, tags are taken off, payloads move.
 GRANT DELETE ON turntree.session_names, turntree.tags, turntree.run_payloads TO turntree_app;
-GRANT UPDATE ON turntree.sessions, turntree.session_reach TO turntree_importer;
--- The importer bypasses the policy when it updates too: it may neither reach into another
--- workspace nor take a row out of one.
-DO $$
-DECLARE
-  v_table text;
-BEGIN
-  FOREACH v_table IN ARRAY ARRAY['sessions', 'session_reach'] LOOP
-    EXECUTE format('CREATE TRIGGER importer_update BEFORE UPDATE ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.check_importer()', v_table);
-  END LOOP;
-END $$;
 GRANT SELECT ON turntree.turn_bodies, turntree.events TO turntree_eraser;
 GRANT INSERT ON turntree.events TO turntree_eraser;
 GRANT UPDATE (body) ON turntree.turn_bodies TO turntree_eraser;

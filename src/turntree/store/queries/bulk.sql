@@ -49,7 +49,7 @@ COPY turns (workspace_id, id, parent_id, segment_id, depth, digest, started_at, 
   agent_role, model, provider) FROM STDIN (FORMAT binary);
 
 -- name: copy_bodies
-COPY turn_bodies (workspace_id, turn_id, body) FROM STDIN (FORMAT binary);
+COPY turn_bodies (workspace_id, turn_id, header, body) FROM STDIN (FORMAT binary);
 
 -- name: copy_tool_calls
 COPY tool_calls (workspace_id, turn_id, sequence, call_id, tool, status) FROM STDIN (FORMAT binary);

@@ -300,7 +300,7 @@ SELECT t.id::text, t.digest, p.digest, b.body, t.kind, t.outcome, t.agent_role, 
     ORDER BY id LIMIT %(limit)b) t
   LEFT JOIN LATERAL (SELECT digest FROM turntree.turns
     WHERE workspace_id = %(workspace)b AND id = t.parent_id OFFSET 0) p ON true
-  LEFT JOIN LATERAL (SELECT body FROM turntree.turn_bodies
+  LEFT JOIN LATERAL (SELECT header || E'\n' || body AS body FROM turntree.turn_bodies
     WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
   ORDER BY t.id;
 
@@ -356,6 +356,6 @@ SELECT t.id::text, t.digest, b.body
   FROM chain c
   JOIN LATERAL (SELECT id, digest, depth FROM turntree.turns WHERE workspace_id = %(workspace)b
     AND segment_id = c.segment_id AND depth > c.low AND depth >= %(low)b::int AND depth <= c.high OFFSET 0) t ON true
-  LEFT JOIN LATERAL (SELECT body FROM turntree.turn_bodies
+  LEFT JOIN LATERAL (SELECT header || E'\n' || body AS body FROM turntree.turn_bodies
     WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
   ORDER BY t.depth;

@@ -5,6 +5,12 @@ SELECT session_id::text, version, head::text, repeated FROM turntree.create_sess
   %(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b, %(key)b, %(origin)b, %(origin_session)b,
   %(parent_session)b, %(parent_turn)b, %(call)b, %(mode)b, %(task)b);
 
+-- name: fork_session
+-- What a session needs that neither comes from elsewhere nor was spawned: half the parameters.
+SELECT session_id::text, version, head::text, repeated FROM turntree.create_session(
+  %(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b, %(key)b,
+  NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+
 -- name: move_session
 SELECT session_id::text, version, before::text, head::text, repeated FROM turntree.move_session(
   %(workspace)b, %(session)b, %(kind)b, %(target)b, %(check)b, %(expected)b, %(by)b, %(at)b, %(key)b);

@@ -2,7 +2,7 @@
 -- otherwise put a hash join inside the recursion, sixty times slower.
 
 -- name: find_turn
-SELECT t.digest, b.body, t.depth, t.parent_id::text FROM turntree.turns t
+SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b;
 
@@ -20,11 +20,11 @@ WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
       WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
     WHERE c.low >= %(low)b::int
 )
-SELECT t.digest, b.body, t.depth, t.parent_id::text
+SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text
   FROM chain c,
     LATERAL (SELECT id, digest, depth, parent_id FROM turntree.turns WHERE workspace_id = %(workspace)b
       AND segment_id = c.segment_id AND depth > c.low AND depth >= %(low)b::int AND depth <= c.high OFFSET 0) t,
-    LATERAL (SELECT body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b
+    LATERAL (SELECT header, body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b
   ORDER BY t.depth;
 
 -- name: nearest_compaction
@@ -96,13 +96,13 @@ SELECT DISTINCT r.session_id::text FROM below b, LATERAL (SELECT session_id FROM
 
 -- name: list_turns
 -- Newest first; a page ends before the turn the next one begins with.
-SELECT t.digest, b.body, t.depth, t.parent_id::text FROM turntree.turns t
+SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b ORDER BY t.id DESC LIMIT %(limit)b;
 
 -- name: list_turns_by_words
 -- Candidates, newest first: the words stand somewhere in the body, perhaps not in what was said.
-SELECT t.digest, b.body, t.depth, t.parent_id::text FROM turntree.turn_bodies b
+SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turn_bodies b
   JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.turn_id
   WHERE b.workspace_id = %(workspace)b AND b.turn_id < %(before)b AND position(%(words)b::text IN lower(b.body)) > 0
   ORDER BY b.turn_id DESC LIMIT %(limit)b;
@@ -156,7 +156,7 @@ SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
 
 -- name: export_turns
 -- Parents before children, in pages.
-SELECT t.depth, t.id::text, t.digest, b.body FROM turntree.turns t
+SELECT t.depth, t.id::text, t.digest, b.header || E'\n' || b.body FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND (t.depth, t.id) > (%(depth)b, %(after)b)
   ORDER BY t.depth, t.id LIMIT %(limit)b;
