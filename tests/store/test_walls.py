@@ -6,6 +6,7 @@ Everything here is tried in plain SQL, past every check that Python would make f
 import os
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from turntree.boot import Settings, tree_on
+from turntree.domain.canonical import Json
 from turntree.domain.compaction import Compaction
+from turntree.domain.context import TouchedFile
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.event import Event
 from turntree.domain.ids import RunId, WorkspaceId
@@ -39,8 +42,8 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "compactions", "events", "inbox", "model_calls", "objects", "segments", "session_history",
-    "spawns", "tool_calls", "turn_bodies", "turns",
+    "compactions", "events", "inbox", "message_files", "model_calls", "objects", "segments",
+    "session_history", "spawns", "tool_calls", "turn_bodies", "turns",
 }  # fmt: skip
 MOVING = {"run_payloads", "runs", "session_names", "session_reach", "sessions", "tags"}
 WITHOUT_WORKSPACE = {"shard", "workspaces"}
@@ -69,7 +72,9 @@ async def told(tree: Tree, world: ScriptedWorld) -> Tree:
     """A tree that has at least one row in every table."""
     use = [assistant(ToolUse("c", "read", {})), tool(ToolResult("c", "ok", 1)), assistant("1")]
     calls = [ModelCall("m", Usage(1, 2))]
-    one = await tree.turns.record("main", [user("one")], use, calls=calls, key="k")
+    files: dict[str, Json] = {"files": [TouchedFile("read", "a.py").to_json()]}
+    query = [replace(user("one"), context=files)]
+    one = await tree.turns.record("main", query, use, calls=calls, key="k")
     large = [user("x" * 2 * PART_INLINE_MAX_BYTES)]
     two = await tree.turns.record("main", large, [assistant("2")])
     summary = Compaction(one.turn.id, two.turn.id, 1)

@@ -50,11 +50,11 @@ def files_of(message: Message | Erased) -> Iterator[TouchedFile]:
     """Yield the files a message touched, each once, in the order they were recorded."""
     if isinstance(message, Erased) or message.context is None:
         return
-    seen: set[TouchedFile] = set()
+    seen: set[tuple[object, ...]] = set()
     for document in _documents(message.context.get("files")):
         file = _file(document)
-        if file is not None and file not in seen:
-            seen.add(file)
+        if file is not None and (key := (file.kind, file.path, file.line_start)) not in seen:
+            seen.add(key)
             yield file
 
 

@@ -24,7 +24,7 @@ from turntree.domain.ids import TurnId
 from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
 from turntree.store.database import Connection, Database, as_uuid, as_uuids, fetch, run
-from turntree.store.ledger import tool_calls
+from turntree.store.ledger import tool_calls, touched_files
 from turntree.store.sql import QUERIES
 
 BATCH_TURNS = 2000
@@ -40,6 +40,7 @@ COLUMN_TYPES: Mapping[str, str] = {
     "copy_bodies": "uuid uuid text text",
     "copy_tool_calls": "uuid uuid int2 text text text",
     "copy_model_calls": "uuid uuid int2 text text text int4 int4 int4 int4 int4",
+    "copy_files": "uuid uuid int2 int2 text text int4 int4",
     "copy_compactions": "uuid uuid uuid uuid int4 text text int4 int4 int4 int4",
     "copy_events": "uuid uuid int4 bytea text text",
 }
@@ -227,6 +228,11 @@ class _Plan:
             self.rows["copy_model_calls"].append((
                 self.workspace, id, sequence, call.model, call.provider, call.call_id,
                 u.input, u.output, u.cached_input, u.cache_write, u.reasoning,
+            ))  # fmt: skip
+        for sequence, (message, file) in enumerate(touched_files(item.sealed.turn)):
+            self.rows["copy_files"].append((
+                self.workspace, id, message, sequence, file.kind, file.path, file.line_start,
+                file.line_end,
             ))  # fmt: skip
         if (c := header.compaction) is not None:
             self.rows["copy_compactions"].append((

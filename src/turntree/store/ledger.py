@@ -12,6 +12,7 @@ from psycopg.types.numeric import Int4
 from turntree.domain import event as events
 from turntree.domain import message as messages
 from turntree.domain.canonical import digest_bytes, digest_from_raw, digest_raw
+from turntree.domain.context import TouchedFile, files_of
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, RunId, SessionId, TurnId
@@ -219,6 +220,13 @@ def turn_params(
             [word for call in calls for word in (call.model, call.provider, call.call_id)]
         ),
         "tokens": int_array([number for call in calls for number in _numbers(call)]),
+        "files": text_array(
+            [
+                word
+                for place, file in touched_files(sealed.turn)
+                for word in _file_words(place, file)
+            ]
+        ),
         "compaction": None if compaction is None else Jsonb(compaction.to_json()),
     }
 
@@ -242,6 +250,16 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
             elif isinstance(part, ToolResult | Lifted) and answers_call(part):
                 statuses[str(part.call_id)] = str(part.status)
     return [(call_id, tool, statuses[call_id]) for call_id, tool in uses]
+
+
+def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:
+    """Return the files a turn's messages touched, each with the message's place."""
+    return [(place, file) for place, said in enumerate(turn.messages) for file in files_of(said)]
+
+
+def _file_words(place: int, file: TouchedFile) -> tuple[str | None, ...]:
+    lines = (None if line is None else str(line) for line in (file.line_start, file.line_end))
+    return str(place), file.kind, file.path, *lines
 
 
 def _numbers(call: ModelCall) -> tuple[int, int, int, int, int]:

@@ -10,6 +10,7 @@ CREATE OR REPLACE FUNCTION turntree.append_turn(
   p_calls text[],        -- call id, tool, status; three a call
   p_models text[],       -- model, provider, call id; three a model call
   p_tokens int[],        -- input, output, cached input, cache write, reasoning; five a model call
+  p_files text[],        -- message, kind, path, first line, last line; five a file
   p_compaction jsonb,
   p_event_ids bytea[], p_event_kinds text[], p_event_bodies text[],  -- what the run's journal still lacks
   p_epoch int,           -- the run's fence, or null for a turn that was taken elsewhere
@@ -102,6 +103,13 @@ BEGIN
       SELECT p_ws, p_turn, i, p_models[3 * i + 1], p_models[3 * i + 2], p_models[3 * i + 3], p_tokens[5 * i + 1],
           p_tokens[5 * i + 2], p_tokens[5 * i + 3], p_tokens[5 * i + 4], p_tokens[5 * i + 5]
         FROM generate_series(0, cardinality(p_models) / 3 - 1) i;
+  END IF;
+  IF cardinality(p_files) > 0 THEN
+    INSERT INTO turntree.message_files (workspace_id, turn_id, message, sequence, kind, path, line_start, line_end)
+      SELECT p_ws, p_turn, p_files[5 * i + 1]::smallint, i, p_files[5 * i + 2], p_files[5 * i + 3],
+          p_files[5 * i + 4]::int, p_files[5 * i + 5]::int
+        FROM generate_series(0, cardinality(p_files) / 5 - 1) i
+      ON CONFLICT DO NOTHING;
   END IF;
   IF p_compaction IS NOT NULL THEN
     PERFORM turntree.store_compaction(p_ws, p_turn, p_compaction);

@@ -28,6 +28,7 @@ CREATE TEMP TABLE turns ON COMMIT DROP AS SELECT * FROM turntree.turns WITH NO D
 CREATE TEMP TABLE turn_bodies ON COMMIT DROP AS SELECT * FROM turntree.turn_bodies WITH NO DATA;
 CREATE TEMP TABLE tool_calls ON COMMIT DROP AS SELECT * FROM turntree.tool_calls WITH NO DATA;
 CREATE TEMP TABLE model_calls ON COMMIT DROP AS SELECT * FROM turntree.model_calls WITH NO DATA;
+CREATE TEMP TABLE message_files ON COMMIT DROP AS SELECT * FROM turntree.message_files WITH NO DATA;
 CREATE TEMP TABLE compactions ON COMMIT DROP AS SELECT * FROM turntree.compactions WITH NO DATA;
 CREATE TEMP TABLE events ON COMMIT DROP AS
   SELECT workspace_id, stream_id, seq, id, kind, body FROM turntree.events WITH NO DATA;
@@ -38,6 +39,7 @@ INSERT INTO turntree.turns SELECT * FROM pg_temp.turns ORDER BY depth;
 INSERT INTO turntree.turn_bodies SELECT * FROM pg_temp.turn_bodies;
 INSERT INTO turntree.tool_calls SELECT * FROM pg_temp.tool_calls;
 INSERT INTO turntree.model_calls SELECT * FROM pg_temp.model_calls;
+INSERT INTO turntree.message_files SELECT * FROM pg_temp.message_files;
 INSERT INTO turntree.compactions SELECT * FROM pg_temp.compactions;
 INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body) SELECT * FROM pg_temp.events;
 
@@ -57,6 +59,10 @@ COPY tool_calls (workspace_id, turn_id, sequence, call_id, tool, status) FROM ST
 -- name: copy_model_calls
 COPY model_calls (workspace_id, turn_id, sequence, model, provider, call_id, input_tokens, output_tokens,
   cached_input_tokens, cache_write_tokens, reasoning_tokens) FROM STDIN (FORMAT binary);
+
+-- name: copy_files
+COPY message_files (workspace_id, turn_id, message, sequence, kind, path, line_start, line_end)
+  FROM STDIN (FORMAT binary);
 
 -- name: copy_compactions
 COPY compactions (workspace_id, turn_id, summarized_through, first_kept, turns_summarized, kind, trigger,

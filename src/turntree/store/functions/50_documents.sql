@@ -1,0 +1,83 @@
+-- Bodies as documents, for the views in schema ledger. All of it is read-only and runs with the
+-- rights of whoever asks.
+
+-- A line of a body as jsonb. PostgreSQL's text holds no NUL, so the escape of one, unless it is
+-- part of an escaped backslash, is shown as U+FFFD; the stored bytes keep it.
+CREATE OR REPLACE FUNCTION turntree.document(p_line text) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN position('\u0000' IN p_line) = 0 THEN p_line::jsonb
+    ELSE regexp_replace(p_line, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g')::jsonb END
+$$;
+
+-- The header of a turn's body.
+CREATE OR REPLACE FUNCTION turntree.header(p_ws uuid, p_turn uuid) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT turntree.document(header) FROM turntree.turn_bodies
+    WHERE workspace_id = p_ws AND turn_id = p_turn
+$$;
+
+-- Milliseconds since 1970.
+CREATE OR REPLACE FUNCTION turntree.unix_ms(p_at timestamptz) RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT (extract(epoch FROM p_at) * 1000)::bigint
+$$;
+
+-- All words of one kind in a message, in order; null if there are none.
+CREATE OR REPLACE FUNCTION turntree.text_of(p_message jsonb, p_kind text) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT string_agg(p.j ->> 'text', '' ORDER BY p.o)
+    FROM jsonb_array_elements(p_message -> 'parts') WITH ORDINALITY AS p (j, o) WHERE p.j ->> 'kind' = p_kind
+$$;
+
+-- The id of the last message an assistant said in a turn.
+CREATE OR REPLACE FUNCTION turntree.response_message(p_ws uuid, p_turn uuid) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT p_turn || '/' || max(l.o - 1) FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o)
+    WHERE b.workspace_id = p_ws AND b.turn_id = p_turn AND turntree.document(l.line) ->> 'role' = 'assistant'
+$$;
+
+-- A call or its result as the turn's body holds it, with the id of its message.
+CREATE OR REPLACE FUNCTION turntree.call_part(p_ws uuid, p_turn uuid, p_call text, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT p.j || jsonb_build_object('message_id', p_turn || '/' || (l.o - 1))
+    FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
+      jsonb_array_elements(turntree.document(l.line) -> 'parts') AS p (j)
+    WHERE b.workspace_id = p_ws AND b.turn_id = p_turn AND p.j ->> 'call_id' = p_call
+      AND p_kind IN (p.j ->> 'kind', p.j ->> 'of')
+    LIMIT 1
+$$;
+
+-- An object that is a JSON document.
+CREATE OR REPLACE FUNCTION turntree.object_document(p_ws uuid, p_digest text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT turntree.document(convert_from(bytes, 'UTF8')) FROM turntree.objects
+    WHERE workspace_id = p_ws AND digest = decode(substr(p_digest, 8), 'hex')
+$$;
+
+-- The first entry of a kind in a turn's manifest.
+CREATE OR REPLACE FUNCTION turntree.manifest_entry(p_ws uuid, p_turn uuid, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT e.j FROM jsonb_array_elements(
+      turntree.object_document(p_ws, turntree.header(p_ws, p_turn) ->> 'manifest') -> 'entries') WITH ORDINALITY AS e (j, o)
+    WHERE e.j ->> 'kind' = p_kind ORDER BY e.o LIMIT 1
+$$;
+
+-- The names of the tools a turn's manifest offers.
+CREATE OR REPLACE FUNCTION turntree.manifest_tools(p_ws uuid, p_turn uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT jsonb_agg(e.j -> 'name' ORDER BY e.o) FROM jsonb_array_elements(
+      turntree.object_document(p_ws, turntree.header(p_ws, p_turn) ->> 'manifest') -> 'entries') WITH ORDINALITY AS e (j, o)
+    WHERE e.j ->> 'kind' = 'tool'
+$$;
+
+-- What the first fact of a run says: its parent, its model, what started it and where.
+CREATE OR REPLACE FUNCTION turntree.started_by(p_ws uuid, p_run uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT turntree.document(body) -> 'data' FROM turntree.events
+    WHERE workspace_id = p_ws AND stream_id = p_run AND seq = 0 AND kind IN ('run_started', 'turn_recorded')
+$$;
+
+-- The turns of a thread, by segments: it costs what it returns.
+CREATE OR REPLACE FUNCTION turntree.ancestry(p_ws uuid, p_turn uuid) RETURNS TABLE (turn_id uuid, depth int)
+LANGUAGE sql STABLE ROWS 100 AS $$
+  WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
+    SELECT s.id, s.fork_depth, t.depth, s.parent_id FROM turntree.turns t
+      JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
+      WHERE t.workspace_id = p_ws AND t.id = p_turn
+    UNION ALL
+    SELECT s.id, s.fork_depth, c.low, s.parent_id FROM chain c, LATERAL (SELECT * FROM turntree.segments
+      WHERE workspace_id = p_ws AND id = c.parent_id OFFSET 0) s
+  )
+  SELECT t.id, t.depth FROM chain c, LATERAL (SELECT id, depth FROM turntree.turns
+    WHERE workspace_id = p_ws AND segment_id = c.segment_id AND depth > c.low AND depth <= c.high OFFSET 0) t
+$$;

@@ -1,0 +1,37 @@
+-- Which files a message touched, as rows that can be looked up by path; and the schema of views.
+
+CREATE DOMAIN turntree.file_use AS text CHECK (VALUE IN ('read', 'written', 'referenced', 'attached'));
+
+-- A slim projection: the messages' contexts in the bodies are the truth.
+CREATE TABLE turntree.message_files (
+  workspace_id uuid NOT NULL,
+  turn_id uuid NOT NULL,
+  message smallint NOT NULL,
+  sequence smallint NOT NULL,
+  line_start int,
+  line_end int,
+  kind turntree.file_use NOT NULL,
+  path text NOT NULL,
+  PRIMARY KEY (workspace_id, turn_id, message, sequence),
+  UNIQUE NULLS NOT DISTINCT (workspace_id, turn_id, message, kind, path, line_start)
+);
+CREATE INDEX message_files_path ON turntree.message_files (workspace_id, path, turn_id);
+
+CREATE TRIGGER refuse_update BEFORE UPDATE ON turntree.message_files FOR EACH ROW
+  EXECUTE FUNCTION turntree.refuse_change();
+CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.message_files FOR EACH ROW
+  EXECUTE FUNCTION turntree.refuse_change();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.message_files
+  EXECUTE FUNCTION turntree.refuse_change();
+CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.message_files FOR EACH ROW
+  EXECUTE FUNCTION turntree.check_importer();
+ALTER TABLE turntree.message_files ENABLE ROW LEVEL SECURITY;
+ALTER TABLE turntree.message_files FORCE ROW LEVEL SECURITY;
+CREATE POLICY workspace ON turntree.message_files
+  USING (workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid);
+GRANT SELECT, INSERT ON turntree.message_files TO turntree_app, turntree_importer;
+GRANT SELECT ON turntree.message_files TO turntree_reader;
+
+-- Stable names for people who write SQL; the views are made with the functions.
+CREATE SCHEMA ledger;
+GRANT USAGE ON SCHEMA ledger TO turntree_app, turntree_reader;
