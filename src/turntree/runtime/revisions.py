@@ -147,6 +147,9 @@ class Revisions:
                 assert_never(revision.base)
 
     async def _named(self, text: str) -> tuple[TurnId | None, Session | None]:
+        if "-" in text and find_long_id(text) is not None:
+            # No label reads as a whole id, so nobody has to be asked whether this is one.
+            return await self._by_prefix(text), None
         session = await self.sessions.find(text)
         if session is not None:
             return session.head, session
