@@ -1,5 +1,6 @@
 """``config``: the settings file, read and written, and the truth about who wins."""
 
+import shlex
 from typing import Any
 
 import click
@@ -81,11 +82,14 @@ def unset(terminal: Terminal, key: str) -> None:
         terminal,
         f"{key} is no longer in {path}",
         key,
-        f"turntree config set {key} {_mask(key, before)}",
+        # A password is not shown, so this cannot be typed back from the screen.
+        f"turntree config set {key} {shlex.quote(before)}"
+        if _mask(key, before) == before
+        else None,
     )
 
 
-def _tell(terminal: Terminal, sentence: str, key: str, undo: str) -> None:
+def _tell(terminal: Terminal, sentence: str, key: str, undo: str | None) -> None:
     found = find_setting(key)
     terminal.tell(sentence, _document(found), undo=undo)
     if found.source == "environment":

@@ -54,7 +54,7 @@ def switch(terminal: Terminal, session: str) -> None:
     back = f"turntree switch {before}" if before else f"rm {place / 'HEAD'}"
     terminal.tell(
         f"HEAD is {found.label} now, {stand(found)}",
-        {**session_row_document(found), "place": str(place)},
+        {**session_row_document(found, current=found), "place": str(place)},
         undo=back,
     )
     override = os.environ.get("TURNTREE_SESSION")

@@ -109,6 +109,10 @@ class Root(click.Group):
         """Run a command; every error that was raised on purpose becomes an exit code."""
         try:
             code = self._run(args, *others, **{**extra, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            # Nothing was asked for: that is a question, not a mistake.
+            click.echo(error.format_message())
+            code = 0
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "turntree"
             _report(error.format_message(), f"{path} --help")

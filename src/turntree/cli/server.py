@@ -21,6 +21,7 @@ from turntree.domain.ids import Instant
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
 from turntree.store.embedded import EmbeddedServer, ServerState
+from turntree.store.health import examine
 
 _PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@|(?<=password=)\S+", re.IGNORECASE)
 
@@ -57,16 +58,15 @@ def init(terminal: Terminal, session: str) -> None:
 def up(terminal: Terminal) -> None:
     """Start the embedded database server.
 
-    It keeps running until `turntree down`. Every other command starts it too, if need be.
+    It keeps running until `turntree down`. Every other command starts it too, if need be. A
+    database of your own is brought up to date instead.
     """
     settings = load_settings()
     if settings.database_url:
         where = hide_password(settings.database_url)
-        if terminal.as_json:
-            terminal.document({"state": "external", "database": where, "pid": None})
-            return
-        terminal.say(f"nothing to start: the database is {where}")
-        terminal.note("next: turntree status")
+        with_ledger(terminal, _count)  # Whoever opens a ledger brings it up to date.
+        document = {"state": "external", "database": where, "pid": None}
+        terminal.tell(f"ready, nothing to start: the database is {where}", document, undo=None)
         return
     with _spinner(terminal, "starting the server") as report:
         conninfo = anyio.run(embedded_conninfo, settings, report)
@@ -86,12 +86,17 @@ def down(terminal: Terminal) -> None:
     What was written stays; the next command starts it again.
     """
     settings = load_settings()
+    if settings.database_url:
+        where = hide_password(settings.database_url)
+        document = {"stopped": False, "database": where}
+        terminal.tell(f"nothing to stop: the database is {where}", document, undo=None)
+        return
     with _spinner(terminal, "stopping the server"):
         stopped = EmbeddedServer(settings.home).stop()
     terminal.tell(
         "the server has stopped" if stopped else "the server was not running",
         {"stopped": stopped, "home": str(settings.home)},
-        undo="turntree up",
+        undo="turntree up" if stopped else None,
     )
 
 
@@ -114,7 +119,7 @@ def status(terminal: Terminal) -> None:
     """
     settings = load_settings()
     state = None if settings.database_url else EmbeddedServer(settings.home).state()
-    is_up = state is None or state.name == "running"
+    is_up = _is_prepared(settings) if state is None else state.name == "running"
     counts = with_ledger(terminal, _count) if is_up else None
     if terminal.as_json:
         terminal.document(_document(settings, state, counts))
@@ -126,6 +131,12 @@ def status(terminal: Terminal) -> None:
         terminal.note("next: turntree demo, or turntree session create main")
     elif counts.current is None:
         terminal.note("next: turntree switch SESSION     (see turntree session list)")
+
+
+def _is_prepared(settings: Settings) -> bool:
+    """Say whether one's own database holds a ledger; looking must not make one."""
+    health = anyio.run(examine, settings.database_url or "")
+    return not health.missing_migrations
 
 
 async def _count(opened: Opened) -> Counts:

@@ -116,14 +116,21 @@ class Terminal:
             click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
     def tell(
-        self, sentence: str, document: Mapping[str, Any], *, undo: str, then: Iterable[str] = ()
+        self,
+        sentence: str,
+        document: Mapping[str, Any],
+        *,
+        undo: str | None,
+        then: Iterable[str] = (),
     ) -> None:
-        """Print what a change led to, and how to take it back."""
+        """Print what a change led to, and how to take it back unless nothing changed."""
         if self.as_json:
             self.document({**document, "undo": undo})
             return
         self.say(sentence)
-        hints = [f"undo with: {undo}", *then]
+        hints = [*([] if undo is None else [f"undo with: {undo}"]), *then]
+        if not hints:
+            return
         beside = "     ".join(hints)
         self.note(beside if len(beside) <= self.width else "\n".join(hints))
 

@@ -18,7 +18,7 @@ would be called ``turn/2`` and live beside the first.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import orjson
 
@@ -36,6 +36,7 @@ _BREAK = "\n"
 TurnKind = Literal["normal", "compaction"]
 Outcome = Literal["completed", "failed", "canceled", "interrupted"]
 AgentRole = Literal["manager", "worker", "unified"]
+KINDS, OUTCOMES, AGENT_ROLES = get_args(TurnKind), get_args(Outcome), get_args(AgentRole)
 
 # A message always has the member "parts", so no message can pass for a stub.
 _STUB: Final = re.compile(rb'\{"erased":"(sha256:[0-9a-f]{64})"\}')
@@ -87,8 +88,9 @@ class Turn:
 
     @property
     def title(self) -> str:
-        """The first words of the query, or of the reply if there are none."""
-        for message in (*self.query, *self.reply):
+        """The first words somebody asked with, or of whatever was said if nobody asked."""
+        asked = (message for message in self.query if message.role == "user")
+        for message in (*asked, *self.query, *self.reply):
             if words := message.text.split():
                 return " ".join(words)
         return ""
@@ -183,6 +185,15 @@ def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Mes
 
 def _check_form(header: Header) -> None:
     """Times and digests have one spelling: two would be two digests for one turn."""
+    for value, words in (
+        (header.kind, KINDS),
+        (header.outcome, OUTCOMES),
+        (header.agent_role, AGENT_ROLES),
+    ):
+        if value not in words:
+            raise Refused(f"{value!r} is none of {', '.join(words)}")
+    if any("\0" in name for name in (header.model or "", header.provider or "")):
+        raise Refused("the name of a model or a provider holds no zero character")
     for moment in (header.started_at, header.sealed_at):
         if not is_instant(moment):
             raise Refused(f"{moment!r} is not a moment; write it like 2026-11-15T09:30:00.000Z")

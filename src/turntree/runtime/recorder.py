@@ -5,7 +5,7 @@ trip. If somebody else moved the session meanwhile, the turn is built again afte
 while the session is held: messages for a session never fork off each other by accident.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
@@ -40,6 +40,18 @@ class Details(TypedDict, total=False):
     by: Principal
 
 
+def check_arguments(query: object, reply: object, details: Mapping[str, object]) -> None:
+    """Refuse what Python would pass over in silence.
+
+    Raises:
+        TypeError: A detail nobody knows, or bare words where messages belong.
+    """
+    if unknown := sorted(details.keys() - Details.__annotations__.keys()):
+        raise TypeError(f"record() knows no {', '.join(unknown)}")
+    if isinstance(query, str) or isinstance(reply, str):
+        raise TypeError("record() takes messages: user('…') and assistant('…') make them")
+
+
 @dataclass(slots=True)
 class Recorder:
     """Appends turns to one session, one after the other."""
@@ -70,6 +82,7 @@ class Recorder:
             Refused: The exchange cannot be sealed.
             Conflict: The session moved and ``strict`` was asked for.
         """
+        check_arguments(query, reply, details)
         at = self.world.now()
         header = self._header(at, details)
         calls = details.get("calls", ())
@@ -98,7 +111,9 @@ class Recorder:
         placed = Placed(sealed.turn, stored.depth, parent)
         if stored.repeated:
             placed = await self.threads.get_turn(stored.turn)
-        self.head, self.head_digest = placed.turn.id, placed.turn.digest
+        # An answer that was lost moves us on; one from further back leaves us where we stand.
+        if not stored.repeated or placed.parent == self.head:
+            self.head, self.head_digest = placed.turn.id, placed.turn.digest
         return placed
 
     def _header(self, at: Instant, details: Details) -> Header:

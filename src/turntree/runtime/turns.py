@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
+from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.message import Message
 from turntree.domain.principal import Principal
@@ -12,7 +13,7 @@ from turntree.domain.usage import ModelCall, Usage
 from turntree.ports.ledger import Ledger, Marks
 from turntree.ports.threads import Index, Threads
 from turntree.ports.world import World
-from turntree.runtime.recorder import Details, Recorder
+from turntree.runtime.recorder import Details, Recorder, check_arguments
 from turntree.runtime.revisions import Revisions
 from turntree.runtime.sessions import Sessions
 
@@ -49,6 +50,7 @@ class Turns:
         **details: Unpack[Details],
     ) -> Placed:
         """Seal an exchange as a session's next turn; see ``Recorder.record``."""
+        check_arguments(query, reply, details)
         recorder = await self.recorder(session)
         return await recorder.record(query, reply, key=key, **details)
 
@@ -69,7 +71,13 @@ class Turns:
         return await self.threads.list_children((await self.revisions.resolve(revision)).turn)
 
     async def tag(self, revision: str | TurnId, tag: str) -> bool:
-        """Put a word on a turn; returns whether it was new."""
+        """Put a word on a turn; returns whether it was new.
+
+        Raises:
+            Refused: It is not one word.
+        """
+        if not tag or any(sign.isspace() or not sign.isprintable() for sign in tag):
+            raise Refused(f"a tag is one word, and {tag!r} is none")
         turn = (await self.revisions.resolve(revision)).turn
         return await self.marks.set_tag(turn, tag, on=True, by=str(self.by), at=self.world.now())
 

@@ -123,8 +123,10 @@ async def ensure_database(conninfo: str, name: str) -> str:
         connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
         async with connection:
             if not await fetch(connection, "find_database", name=name):
-                # Two processes may both find it missing; the second one's attempt is no error.
-                with contextlib.suppress(psycopg.errors.DuplicateDatabase):
+                # Two processes may both find it missing; the second one's attempt is no error,
+                # whether it comes late (the name is taken) or at the same moment (its row is).
+                taken = psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation
+                with contextlib.suppress(*taken):
                     await connection.execute(
                         sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
                     )
