@@ -135,6 +135,11 @@ async def test_a_thread_has_its_ancestry_and_its_key(ask: Ask, turns: list[TurnI
     assert ask("SELECT turn_id::text FROM ledger.thread(%s) ORDER BY depth", turns[2]) == turns
 
 
+async def test_the_children_of_a_turn_follow_it(ask: Ask, turns: list[TurnId]) -> None:
+    found = "SELECT turn_id::text FROM ledger.children(%s)"
+    assert [ask(found, turn) for turn in turns] == [[turns[1]], [turns[2]], []]
+
+
 async def test_a_zero_character_does_not_stop_a_scan(ask: Ask, turns: list[TurnId]) -> None:
     said = "SELECT content FROM ledger.messages WHERE turn_id = %s AND sequence = 0"
     assert ask(said, turns[0]) == ["why � \\u0000?"]

@@ -2,12 +2,14 @@
 -- Every view runs with the rights and the row-level security of whoever asks. What costs reading a
 -- body is a column of its own, evaluated only when it is asked for.
 
--- Sealed turns, and the runs that have not left theirs yet, under one id.
+-- Sealed turns, and the runs that have not left theirs yet, under one id. The casts are meant: the
+-- planner takes a UNION ALL apart, and leaves out columns nobody asked for, only if both sides have
+-- the very same types, and a domain is not the type it is made of.
 CREATE OR REPLACE VIEW ledger.turns WITH (security_invoker = true) AS
-SELECT t.id, t.parent_id AS parent_turn_id, t.kind AS turn_type,
+SELECT t.id, t.parent_id AS parent_turn_id, t.kind::text AS turn_type,
     CASE t.outcome WHEN 'completed' THEN 'completed' ELSE 'failed' END AS status,
     turntree.unix_ms(t.started_at) AS started_at, turntree.unix_ms(t.sealed_at) AS completed_at,
-    t.model, t.provider, t.agent_role AS role,
+    t.model, t.provider, t.agent_role::text AS role,
     turntree.manifest_entry(t.workspace_id, t.id, 'toolset') ->> 'name' AS toolset_name,
     turntree.manifest_tools(t.workspace_id, t.id) AS tools_available,
     turntree.object_document(t.workspace_id, turntree.manifest_entry(t.workspace_id, t.id, 'permissions') ->> 'object')
@@ -37,7 +39,7 @@ SELECT t.id, t.parent_id AS parent_turn_id, t.kind AS turn_type,
       WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id) AS tool_call_count,
     turntree.started_by(t.workspace_id, t.id) ->> 'source_event' AS source_event_id,
     turntree.started_by(t.workspace_id, t.id) ->> 'workspace_path' AS workspace_path,
-    t.outcome, t.digest, t.depth
+    t.outcome::text AS outcome, t.digest::bytea AS digest, t.depth
   FROM turntree.turns t
 UNION ALL
 SELECT r.id, (turntree.started_by(r.workspace_id, r.id) ->> 'parent')::uuid, 'normal',
@@ -169,6 +171,19 @@ SELECT m.id || '/' || (x.o - 1) AS id, m.id AS message_id, (x.o - 1)::int AS idx
 -- A thread, turn by turn: SELECT … FROM ledger.thread(head) a JOIN ledger.messages m USING (turn_id).
 CREATE OR REPLACE FUNCTION ledger.thread(head uuid) RETURNS TABLE (turn_id uuid, depth int) LANGUAGE sql STABLE ROWS 100 AS $$
   SELECT a.turn_id, a.depth FROM turntree.ancestry(nullif(current_setting('turntree.workspace', true), '')::uuid, head) a
+$$;
+
+-- The turns that follow a turn directly. A turn does not list its children and has no index of its
+-- parent: the first stands at the next place of its segment, each other one opens a segment.
+CREATE OR REPLACE FUNCTION ledger.children(turn uuid) RETURNS TABLE (turn_id uuid) LANGUAGE sql STABLE ROWS 2 AS $$
+  SELECT x.id FROM turntree.turns t, LATERAL (
+      SELECT n.id FROM turntree.turns n
+        WHERE n.workspace_id = t.workspace_id AND n.segment_id = t.segment_id AND n.depth = t.depth + 1
+      UNION ALL
+      SELECT f.id FROM turntree.segments f
+        WHERE f.workspace_id = t.workspace_id AND f.parent_id = t.segment_id AND f.fork_depth = t.depth
+    ) x
+    WHERE t.workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid AND t.id = turn
 $$;
 
 -- One message by its id.

@@ -10,9 +10,8 @@ SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM tu
 -- The turns of a thread between two depths, root first.
 WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
   SELECT s.id, s.fork_depth, least(t.depth, %(high)b::int), s.parent_id
-    FROM turntree.turns t
-    JOIN turntree.segments s ON s.workspace_id = t.workspace_id
-      AND s.id = turntree.segment_at(t.workspace_id, t.segment_id, least(t.depth, %(high)b::int))
+    FROM turntree.turns t, LATERAL (SELECT * FROM turntree.segments WHERE workspace_id = %(workspace)b
+      AND id = turntree.segment_at(t.workspace_id, t.segment_id, least(t.depth, %(high)b::int)) OFFSET 0) s
     WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
   UNION ALL
   SELECT s.id, s.fork_depth, c.low, s.parent_id

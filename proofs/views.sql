@@ -1,0 +1,133 @@
+-- The look-ups people do through the schema ledger, each as they would write it.
+
+-- name: analyze
+ANALYZE;
+
+-- name: take_role
+SET ROLE turntree_reader;
+
+-- name: set_workspace
+SELECT set_config('turntree.workspace', %(workspace)s, false);
+
+-- name: count_alone
+-- What parallel workers touch is not counted in their leader's transaction.
+SET max_parallel_workers_per_gather = 0;
+
+-- name: touched
+-- What this transaction has read of the bodies so far, inside functions too.
+SELECT seq_scan AS scans, seq_tup_read + idx_tup_fetch AS bodies FROM pg_stat_xact_user_tables
+  WHERE relid = 'turntree.turn_bodies'::regclass;
+
+-- name: explain
+EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON)
+
+-- name: messages_of_a_turn
+SELECT m.turn_id, m.sequence, m.role, m.content FROM ledger.messages m
+  WHERE m.turn_id = %(turn)s::uuid ORDER BY m.sequence;
+
+-- name: a_message_by_its_id
+SELECT m.turn_id, m.role, m.content FROM ledger.message(%(message)s) m;
+
+-- name: messages_of_a_session
+SELECT m.turn_id, m.sequence, m.role, m.content
+  FROM ledger.sessions s CROSS JOIN ledger.thread(s.thread_id) a JOIN ledger.messages m USING (turn_id)
+  WHERE s.label = %(session)s ORDER BY a.depth, m.sequence;
+
+-- name: messages_of_a_long_session
+SELECT m.turn_id, m.sequence, m.role, m.content
+  FROM ledger.sessions s CROSS JOIN ledger.thread(s.thread_id) a JOIN ledger.messages m USING (turn_id)
+  WHERE s.label = %(long_session)s ORDER BY a.depth, m.sequence;
+
+-- name: messages_in_a_time_range
+SELECT m.turn_id, m.sequence, m.role, m.content FROM ledger.messages m
+  WHERE m.created_at >= %(from)s AND m.created_at < %(to)s ORDER BY m.created_at, m.id;
+
+-- name: a_role_s_messages_in_a_time_range
+SELECT m.turn_id, m.content FROM ledger.messages m
+  WHERE m.role = 'user' AND m.created_at >= %(from)s AND m.created_at < %(to)s;
+
+-- name: tool_calls_by_name
+SELECT c.turn_id, c.id, c.status, c.params_json, c.result_json FROM ledger.tool_calls c
+  WHERE c.tool_name = %(tool)s;
+
+-- name: tool_calls_of_a_turn
+SELECT c.turn_id, c.id, c.message_id, c.tool_name, c.params_json, c.result_json, c.error
+  FROM ledger.tool_calls c WHERE c.turn_id = %(turn)s::uuid ORDER BY c.sequence;
+
+-- name: tool_calls_of_a_session
+SELECT c.turn_id, c.id, c.tool_name, c.status, c.params_json
+  FROM ledger.sessions s CROSS JOIN ledger.thread(s.thread_id) a JOIN ledger.tool_calls c USING (turn_id)
+  WHERE s.label = %(session)s ORDER BY a.depth, c.sequence;
+
+-- name: the_tool_call_that_spawned_a_session
+SELECT c.turn_id, c.id, c.tool_name, c.params_json
+  FROM ledger.sessions s JOIN ledger.tool_calls c ON c.turn_id = s.parent_turn_id AND c.id = s.spawn_tool_call_id
+  WHERE s.label = %(worker)s;
+
+-- name: sessions_a_turn_spawned
+SELECT c.turn_id, c.id, c.spawned_session_label FROM ledger.tool_calls c
+  WHERE c.turn_id = %(spawner)s::uuid AND c.spawned_session_label IS NOT NULL;
+
+-- name: a_turn_with_every_column
+SELECT t.id AS turn_id, t.* FROM ledger.turns t WHERE t.id = %(turn)s::uuid;
+
+-- name: turns_by_status
+SELECT t.id AS turn_id, t.model, t.response_message_id FROM ledger.turns t WHERE t.status = 'failed';
+
+-- name: turns_by_model
+SELECT t.id AS turn_id, t.status, t.total_tokens FROM ledger.turns t WHERE t.model = %(model)s;
+
+-- name: turns_in_a_time_range
+SELECT t.id AS turn_id, t.status, t.model, t.query_message_ids FROM ledger.turns t
+  WHERE t.started_at >= %(from)s AND t.started_at < %(to)s ORDER BY t.started_at;
+
+-- name: children_of_a_turn
+SELECT t.id AS turn_id, t.status FROM ledger.children(%(fork)s::uuid) c JOIN ledger.turns t ON t.id = c.turn_id;
+
+-- name: thread_of_a_deep_head
+SELECT a.turn_id, a.depth, t.model, t.status
+  FROM ledger.thread(%(deep)s::uuid) a JOIN ledger.turns t ON t.id = a.turn_id ORDER BY a.depth;
+
+-- name: ancestry_of_a_deep_head_in_one_row
+SELECT h.turn_id, h.depth, h.ancestry, h.total_tokens FROM ledger.threads h WHERE h.turn_id = %(deep)s::uuid;
+
+-- name: where_a_session_stood
+SELECT h.thread_id AS turn_id, h.kind, h.by FROM ledger.session_history h
+  WHERE h.session_label = %(busy)s AND h.changed_at <= %(moment)s ORDER BY h.version DESC LIMIT 1;
+
+-- name: sessions_that_ever_held_a_turn
+SELECT s.session_label FROM ledger.sessions_holding(%(fork)s::uuid) s;
+
+-- name: a_session_by_an_alias
+SELECT s.label, s.thread_id AS turn_id FROM ledger.session_aliases a JOIN ledger.sessions s ON s.label = a.session_label
+  WHERE a.alias = %(alias)s;
+
+-- name: sessions_by_label
+SELECT s.label, s.thread_id AS turn_id, s.status, s.updated_at FROM ledger.sessions s
+  WHERE s.label >= %(session)s ORDER BY s.label LIMIT 50;
+
+-- name: compactions_with_summaries
+SELECT c.turn_id, c.summary, c.summarized_through_turn_id FROM ledger.compactions c;
+
+-- name: compactions_of_a_session
+SELECT c.turn_id, c.summary
+  FROM ledger.sessions s CROSS JOIN ledger.thread(s.thread_id) a JOIN ledger.compactions c USING (turn_id)
+  WHERE s.label = %(long_session)s;
+
+-- name: files_by_path
+SELECT f.turn_id, f.message_id, f.kind, f.line_start FROM ledger.message_files f WHERE f.file_path = %(path)s;
+
+-- name: code_of_a_turn
+SELECT b.turn_id, b.language, b.content FROM ledger.message_codeblocks b WHERE b.turn_id = %(turn)s::uuid;
+
+-- name: usage_of_a_session
+SELECT h.turn_id, h.total_tokens FROM ledger.sessions s JOIN ledger.threads h ON h.turn_id = s.thread_id
+  WHERE s.label = %(session)s;
+
+-- name: usage_of_a_session_by_model
+SELECT t.model, count(*), sum(t.total_tokens)
+  FROM ledger.sessions s CROSS JOIN ledger.thread(s.thread_id) a JOIN ledger.turns t ON t.id = a.turn_id
+  WHERE s.label = %(long_session)s GROUP BY 1;
+
+-- name: usage_by_model
+SELECT t.model, count(*), sum(t.input_tokens), sum(t.output_tokens) FROM ledger.turns t GROUP BY 1;
