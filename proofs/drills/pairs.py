@@ -121,15 +121,6 @@ async def _one_in_thread(scene: Scene, outcomes: tuple[object, ...]) -> list[str
     return [] if both and set(thread[3:]) == answers and len(thread) == 4 else [f"{outcomes}"]
 
 
-async def _one_in_either(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
-    """Both were answered with the one turn that stands in one of the two sessions."""
-    sessions = PostgresSessions(scene.database)
-    heads = {(await sessions.get(id)).head for id in (scene.session, scene.twin)}
-    answers = {placed.turn.id for placed in outcomes if isinstance(placed, Placed)}
-    right = _answered(outcomes) and len(answers) == 1 and heads == {scene.turns[2], *answers}
-    return [] if right else [f"the heads are {heads}, {outcomes}"]
-
-
 async def _moved_twice(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """Both moves were logged; the audit has said whether they are lawful."""
     version = (await PostgresSessions(scene.database).get(scene.session)).version
@@ -212,14 +203,6 @@ PAIRS: Sequence[Pair] = (
             lambda db: s.append(db, key=s.mark),
         ),
         _one_in_thread,
-    ),
-    Pair(
-        "append × append under one key in two sessions",
-        lambda s: (
-            lambda db: s.append(db, key=s.mark),
-            lambda db: s.append(db, key=s.mark, to=s.twin),
-        ),
-        _one_in_either,
     ),
     Pair(
         "overtaken append × overtaken append",

@@ -133,7 +133,7 @@ class Walker(Ground):
         )
 
     async def ask_again(self) -> None:
-        """Repeat a key: the answer is the same and nothing happens."""
+        """Repeat a key: the answer is the same, or refused elsewhere, and nothing happens."""
         if not self.answers:
             return
         key = self.chance.choice(list(self.answers))
@@ -141,10 +141,13 @@ class Walker(Ground):
         move = self.model.sessions[id].moves[version - 1]
         if move.kind == "advance":
             other, session = self.session()
-            placed = await self.recorder(other, session).record(
+            asked = self.recorder(other, session).record(
                 [user("again")], [assistant("again")], key=key
             )
-            self.expect("the turn of a repeated key", placed.turn.id, move.after)
+            if other == id:
+                self.expect("the turn of a repeated key", (await asked).turn.id, move.after)
+            else:
+                await self.refuse(Refused, asked)
             return
         if move.kind in ("create", "fork"):
             name = Label(self.word("unused"))

@@ -43,3 +43,31 @@ async def test_a_rewind_goes_to_ancestors_only(tree: Tree) -> None:
     await tree.sessions.rewind("main", first.turn.id)
     with pytest.raises(Refused):
         await tree.sessions.rewind("main", second.turn.id)
+
+
+async def test_a_key_answers_only_the_call_it_was_used_for(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
+    with pytest.raises(Refused):
+        await tree.turns.record("other", [user("one")], [assistant("1")], key="k")
+    with pytest.raises(Refused):
+        await tree.sessions.fork(first.turn.id, "side", key="k")
+    assert (await tree.sessions.get("other")).head is None
+
+
+async def test_a_recorder_that_repeats_an_old_key_stands_where_it_stood(tree: Tree) -> None:
+    recorder = await tree.recorder("main")
+    await recorder.record([user("one")], [assistant("1")], key="a")
+    await recorder.record([user("two")], [assistant("2")], key="b")
+    await recorder.record([user("one")], [assistant("1")], key="a")
+    third = await recorder.record([user("three")], [assistant("3")], strict=True)
+    assert third.depth == 3
+
+
+async def test_a_detail_nobody_knows_is_refused(tree: Tree) -> None:
+    with pytest.raises(TypeError, match="expected_head"):
+        await tree.turns.record(
+            "main",
+            [user("one")],
+            [assistant("1")],
+            expected_head="x",  # type: ignore[call-arg]
+        )

@@ -1,14 +1,24 @@
 -- Sessions: every move is typed, checked, logged and recorded in one transaction.
 
--- What a key led to, if it was asked before.
-CREATE OR REPLACE FUNCTION turntree.find_answer(p_ws uuid, p_key text, OUT session_id uuid, OUT version int, OUT head uuid)
-LANGUAGE sql STABLE AS $$
-  SELECT i.session_id, i.version, h.after_id
+-- What a key led to, if it was asked before; nulls if it was not. A key answers the call it was
+-- first used for: with another session or another kind of move it would hide that nothing was done.
+CREATE OR REPLACE FUNCTION turntree.find_answer(
+  p_ws uuid, p_key text, p_session uuid, p_kinds text[], OUT session_id uuid, OUT version int, OUT head uuid)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+  v_kind text;
+BEGIN
+  SELECT i.session_id, i.version, h.after_id, h.kind INTO session_id, version, head, v_kind
     FROM turntree.inbox i
     JOIN turntree.session_history h ON h.workspace_id = i.workspace_id
       AND h.session_id = i.session_id AND h.version = i.version
-    WHERE i.workspace_id = p_ws AND i.key = p_key
-$$;
+    WHERE i.workspace_id = p_ws AND i.key = p_key;
+  IF v_kind <> ALL (p_kinds) OR session_id <> p_session THEN
+    RAISE EXCEPTION 'the key % was used for something else: % of session %', p_key, v_kind, session_id
+      USING ERRCODE = 'TT003';
+  END IF;
+END $$;
 
 -- The data of the event that tells of a move; p_begins holds what a beginning says besides.
 CREATE OR REPLACE FUNCTION turntree.move_data(
@@ -63,7 +73,7 @@ DECLARE
 BEGIN
   IF p_key IS NOT NULL THEN
     SELECT a.session_id, a.version, a.head INTO session_id, version, head
-      FROM turntree.find_answer(p_ws, p_key) a WHERE a.session_id IS NOT NULL;
+      FROM turntree.find_answer(p_ws, p_key, NULL, ARRAY['create', 'fork']) a WHERE a.session_id IS NOT NULL;
     repeated := FOUND;
     IF repeated THEN RETURN; END IF;
   END IF;
@@ -125,7 +135,7 @@ BEGIN
   END IF;
   IF p_key IS NOT NULL THEN
     SELECT a.session_id, a.version, a.head INTO session_id, version, head
-      FROM turntree.find_answer(p_ws, p_key) a WHERE a.session_id IS NOT NULL;
+      FROM turntree.find_answer(p_ws, p_key, p_session, ARRAY[p_kind]) a WHERE a.session_id IS NOT NULL;
     repeated := FOUND;
     IF repeated THEN RETURN; END IF;
   END IF;

@@ -37,7 +37,7 @@ BEGIN
   END IF;
   IF p_key IS NOT NULL AND EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = p_ws AND i.key = p_key) THEN
     SELECT a.head, a.version, t.depth INTO turn_id, v_again, depth
-      FROM turntree.find_answer(p_ws, p_key) a
+      FROM turntree.find_answer(p_ws, p_key, p_session, ARRAY['advance']) a
       JOIN turntree.turns t ON t.workspace_id = p_ws AND t.id = a.head;
     IF FOUND THEN
       version := v_again; repeated := true;
