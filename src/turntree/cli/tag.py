@@ -1,5 +1,6 @@
 """``tag``: free words on turns."""
 
+import shlex
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,7 @@ def tag(
         f"{short} {verb_done} the tag{'s' if len(words) > 1 else ''} {clean(told)}{suffix}",
         {"turn": placed.turn.id, "digest": placed.turn.digest, "tags": list(words),
          "on": not deletes, "changed": changed},
-        undo=f"turntree tag {'' if deletes else '--delete '}{short} {told}",
+        undo=f"turntree tag {'' if deletes else '--delete '}{short} {shlex.join(words)}",
     )  # fmt: skip
 
 

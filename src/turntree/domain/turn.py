@@ -192,8 +192,6 @@ def _check_form(header: Header) -> None:
     ):
         if value not in words:
             raise Refused(f"{value!r} is none of {', '.join(words)}")
-    if any("\0" in name for name in (header.model or "", header.provider or "")):
-        raise Refused("the name of a model or a provider holds no zero character")
     for moment in (header.started_at, header.sealed_at):
         if not is_instant(moment):
             raise Refused(f"{moment!r} is not a moment; write it like 2026-11-15T09:30:00.000Z")

@@ -74,10 +74,10 @@ class Turns:
         """Put a word on a turn; returns whether it was new.
 
         Raises:
-            Refused: It is not one word.
+            Refused: It says nothing.
         """
-        if not tag or any(sign.isspace() or not sign.isprintable() for sign in tag):
-            raise Refused(f"a tag is one word, and {tag!r} is none")
+        if not tag.strip():
+            raise Refused("a tag says something: turntree tag REV WORD")
         turn = (await self.revisions.resolve(revision)).turn
         return await self.marks.set_tag(turn, tag, on=True, by=str(self.by), at=self.world.now())
 
