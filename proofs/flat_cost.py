@@ -125,29 +125,28 @@ async def take_fork(stage: Stage) -> None:
             id = world.new_id()
             await sessions.create(SessionId(id), Label(id), by=str(BY), at=world.now(), head=head)
 
-        return stage.ours(30, once)
+        return stage.ours(10, once)
 
     def fork_by_name(head: TurnId) -> Measured:
-        return stage.ours(15, lambda: tree.sessions.fork(head, f"fork-{world.new_id()}"))
+        return stage.ours(10, lambda: tree.sessions.fork(head, f"fork-{world.new_id()}"))
 
-    heads = [stage.threads[depth][-1] for depth in DEPTHS]
-    # The bar is on the bare commit alone; through our pool it is told beside it.
-    bare = [stage.ours(60, stage.insert_bare_pooled), stage.theirs(60, stage.insert_bare)]
-    ways = [*map(fork, heads), *map(fork_by_name, heads), *bare]
+    bare = stage.theirs(10, stage.insert_bare)
     before = await stage.sizes()
-    await interleave(2, ways)
-    *costs, floor, alone = await interleave(stage.times(15, 60), ways)
-    after = await stage.sizes()
-    commit = _median_wall(alone)
-    stage.proof.note("bare commit, wall", commit, "us")
-    stage.proof.note("bare commit through the pool, wall", _median_wall(floor), "us")
-    for depth, cost in zip(DEPTHS, costs[: len(DEPTHS)], strict=True):
-        _note_cost(stage.proof, f"fork at depth {depth:,}", cost)
+    # Short turns, and each compared with its neighbour: a commit waits for a disk whose pace
+    # changes within a second.
+    for depth in DEPTHS:
+        head = stage.threads[depth][-1]
+        ways = [fork(head), bare, fork_by_name(head), stage.ours(10, stage.insert_bare_pooled)]
+        await interleave(4, ways)
+        forks, commits, named, pooled = await interleave(stage.times(40, 150), ways)
+        _note_cost(stage.proof, f"fork at depth {depth:,}", forks)
+        stage.proof.note("bare commit, wall", _median_wall(commits), "us")
+        stage.proof.note("bare commit through the pool, wall", _median_wall(pooled), "us")
         figure = f"fork at depth {depth:,} to a bare commit, wall"
-        stage.proof.at_most(figure, _median_wall(cost) / commit, "x", 3)
-    for depth, cost in zip(DEPTHS, costs[len(DEPTHS) :], strict=True):
+        stage.proof.at_most(figure, _median_pair(forks, commits), "x", 3)
         figure = f"tree.sessions.fork at depth {depth:,} to a bare commit, wall"
-        stage.proof.note(figure, _median_wall(cost) / commit, "x")
+        stage.proof.note(figure, _median_pair(named, commits), "x")
+    after = await stage.sizes()
     grown = sum(after[name] - before[name] for name in OWN_TABLES)
     stage.proof.at_most("forks, bytes of turns and bodies", grown, "B", 0)
 
@@ -305,6 +304,13 @@ async def _put_payload(stage: Stage) -> Path:
 def _note_cost(proof: Proof, name: str, costs: Sequence[Cost]) -> None:
     proof.note(f"{name}, CPU of the client", statistics.median(c.client for c in costs), "us")
     proof.note(f"{name}, CPU of the backend", statistics.median(c.backend for c in costs), "us")
+
+
+def _median_pair(costs: Sequence[Cost], floors: Sequence[Cost]) -> float:
+    """Return the median of what a turn took to what the turn beside it took."""
+    return statistics.median(
+        cost.wall / floor.wall for cost, floor in zip(costs, floors, strict=True)
+    )
 
 
 def _median_wall(costs: Sequence[Cost]) -> float:

@@ -21,7 +21,7 @@ EVERY_STOP = frozenset(
     {
         "append_turn",
         "create_session",
-        "fork_session",
+        "begin_session",
         "find_session",
         "hold_session",
         "merge_sessions",

@@ -23,7 +23,7 @@ COMMIT = "commit"
 WRITES = {
     "append_turn",
     "create_session",
-    "fork_session",
+    "begin_session",
     "hold_session",
     "merge_sessions",
     "move_session",
@@ -65,9 +65,14 @@ class HookedConnection(AsyncConnection[Row]):
     @asynccontextmanager
     async def transaction(self, *args: Any, **options: Any) -> AsyncGenerator[Any, None]:
         """Open a transaction whose commit is asked about too."""
-        async with super().transaction(*args, **options) as transaction:
-            yield transaction
-            await self._before_commit()
+        try:
+            async with super().transaction(*args, **options) as transaction:
+                yield transaction
+                await self._before_commit()
+        except BaseException:
+            # A transaction that fails takes itself back, without ``rollback``.
+            self.wrote = False
+            raise
         await self._after_commit()
 
     async def commit(self) -> None:

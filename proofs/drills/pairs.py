@@ -11,7 +11,7 @@ from proofs.drills.gates import EVERY_STOP, Gate, Orders, Ran, Work, Writer
 from proofs.drills.hooks import open_hooked
 from proofs.drills.scene import Scene, make_scene
 from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.errors import Conflict, TurntreeError
+from turntree.domain.errors import Conflict, Refused, TurntreeError
 from turntree.domain.ids import SessionId
 from turntree.domain.thread import Moved, Placed
 from turntree.ports.world import World
@@ -121,6 +121,16 @@ async def _one_in_thread(scene: Scene, outcomes: tuple[object, ...]) -> list[str
     return [] if both and set(thread[3:]) == answers and len(thread) == 4 else [f"{outcomes}"]
 
 
+async def _one_in_either(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
+    """One appended; the other was told that the key means something else."""
+    sessions = PostgresSessions(scene.database)
+    heads = {(await sessions.get(id)).head for id in (scene.session, scene.twin)}
+    added = {placed.turn.id for placed in outcomes if isinstance(placed, Placed)}
+    told = sum(isinstance(outcome, Refused) for outcome in outcomes) == 1
+    right = told and len(added) == 1 and heads == {scene.turns[2], *added}
+    return [] if right else [f"the heads are {heads}, {outcomes}"]
+
+
 async def _moved_twice(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """Both moves were logged; the audit has said whether they are lawful."""
     version = (await PostgresSessions(scene.database).get(scene.session)).version
@@ -205,6 +215,14 @@ PAIRS: Sequence[Pair] = (
         _one_in_thread,
     ),
     Pair(
+        "append × append under one key in two sessions",
+        lambda s: (
+            lambda db: s.append(db, key=s.mark),
+            lambda db: s.append(db, key=s.mark, to=s.twin),
+        ),
+        _one_in_either,
+    ),
+    Pair(
         "overtaken append × overtaken append",
         lambda s: (s.append_overtaken, s.append_overtaken),
         _all_in_thread,
@@ -280,7 +298,7 @@ PAIRS: Sequence[Pair] = (
         lambda s: (s.record_by_name, s.record_by_name),
         _both_recorded,
         # Its many looks at sessions would multiply the orders; those of other pairs are enough.
-        stops=frozenset({"fork_session", "append_turn", "commit"}),
+        stops=frozenset({"begin_session", "append_turn", "commit"}),
     ),
     Pair(
         "merge × append",

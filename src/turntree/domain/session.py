@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from turntree.domain.canonical import Json
+from turntree.domain.event import Event, Recorded, record
 from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
 
 MoveKind = Literal["create", "advance", "fork", "rewind", "replay", "undo"]
@@ -72,6 +74,33 @@ class SessionMove:
     by: str
     before_digest: Digest | None = None
     after_digest: Digest | None = None
+
+
+def begun(
+    session: SessionId,
+    label: Label,
+    head: TurnId | None,
+    *,
+    by: str,
+    at: Instant,
+    origin: Origin | None = None,
+    spawn: Spawn | None = None,
+) -> Recorded:
+    """Return the fact that a session began: at no turn, or as a fork at an existing one."""
+    data: dict[str, Json] = {
+        "label": label,
+        "after": head,
+        "before": None,
+        "by": by,
+        "move": "create" if head is None else "fork",
+        "version": 1,
+    }
+    if origin is not None:
+        data["origin"] = {"tool": origin.tool, "session": origin.session_id}
+    if spawn is not None:
+        data |= {"call_id": spawn.call_id, "mode": spawn.mode}
+        data |= {} if spawn.task is None else {"task": spawn.task}
+    return record(Event(session, 0, "session_created", at, data))
 
 
 def undo_target(moves: "list[SessionMove] | tuple[SessionMove, ...]") -> SessionMove | None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from turntree.domain.canonical import digest_from_raw
+from turntree.domain.canonical import digest_from_raw, digest_raw
 from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
 from turntree.domain.session import (
@@ -16,6 +16,7 @@ from turntree.domain.session import (
     SessionMove,
     SessionStatus,
     Spawn,
+    begun,
 )
 from turntree.domain.thread import Moved
 from turntree.store.database import Database, Row, as_uuid
@@ -42,20 +43,22 @@ class PostgresSessions:
         spawn: Spawn | None = None,
     ) -> Moved:
         """Begin a session, empty or at any turn."""
+        fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
         params: dict[str, Any] = {
             "session": UUID(session),
             "label": label,
             "head": as_uuid(head),
             "by": by,
             "at": at,
-            "key": key,
+            "id": digest_raw(Digest(fact.id)),
+            "body": fact.body,
+            "origin": origin and origin.tool,
+            "origin_session": origin and origin.session_id,
         }
-        if origin is None and spawn is None:
-            row = await self.database.fetch_one("fork_session", **params)
-        else:
-            row = await self.database.fetch_one(
-                "create_session", **params, **_beginning(origin, spawn)
-            )
+        if key is None and spawn is None:
+            await self.database.run("begin_session", **params)
+            return Moved(session, 1, None, head, repeated=False)
+        row = await self.database.fetch_one("create_session", **params, key=key, **_spawn(spawn))
         assert row is not None, "the function returns one row or raises"
         found, version, stands_at, repeated = row
         return Moved(found, version, None, stands_at, repeated)
@@ -177,10 +180,8 @@ class PostgresReflog:
         return None if row is None else _move(row)
 
 
-def _beginning(origin: Origin | None, spawn: Spawn | None) -> dict[str, Any]:
+def _spawn(spawn: Spawn | None) -> dict[str, Any]:
     return {
-        "origin": origin and origin.tool,
-        "origin_session": origin and origin.session_id,
         "parent_session": None if spawn is None else UUID(spawn.parent_session),
         "parent_turn": None if spawn is None else UUID(spawn.parent_turn),
         "call": spawn and spawn.call_id,

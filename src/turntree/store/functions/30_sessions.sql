@@ -20,13 +20,11 @@ BEGIN
   END IF;
 END $$;
 
--- The data of the event that tells of a move; p_begins holds what a beginning says besides.
-CREATE OR REPLACE FUNCTION turntree.move_data(
-  p_kind text, p_before uuid, p_after uuid, p_by text, p_version int, p_begins text)
+-- The data of the event that tells of a move.
+CREATE OR REPLACE FUNCTION turntree.move_data(p_kind text, p_before uuid, p_after uuid, p_by text, p_version int)
 RETURNS text LANGUAGE sql STABLE AS $$
   SELECT '{"after":' || coalesce('"' || p_after || '"', 'null') || ',"before":' || coalesce('"' || p_before || '"', 'null')
-    || ',"by":' || turntree.canonical_text(p_by) || p_begins
-    || ',"move":"' || p_kind || '","version":' || p_version || '}'
+    || ',"by":' || turntree.canonical_text(p_by) || ',"move":"' || p_kind || '","version":' || p_version || '}'
 $$;
 
 -- Notes how deep a session has stood in a segment.
@@ -51,32 +49,21 @@ BEGIN
     PERFORM turntree.log_reach(p_ws, p_session, p_segment, p_depth);
   END IF;
   PERFORM turntree.insert_event(p_ws, p_session, p_event_seq, 'session_moved', p_at,
-    turntree.move_data(p_kind, p_before, p_after, p_by, p_version, ''));
+    turntree.move_data(p_kind, p_before, p_after, p_by, p_version));
   IF p_key IS NOT NULL THEN
     INSERT INTO turntree.inbox (workspace_id, key, session_id, version)
       VALUES (p_ws, p_key, p_session, p_version);
   END IF;
 END $$;
 
--- Begins a session, empty (p_head null) or at any turn (a fork: nothing is copied). A spawned
--- session knows the tool call that began it.
-CREATE OR REPLACE FUNCTION turntree.create_session(
-  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at text, p_key text,
-  p_origin text, p_origin_session text,
-  p_parent_session uuid, p_parent_turn uuid, p_call text, p_mode text, p_task text,
-  OUT session_id uuid, OUT version int, OUT head uuid, OUT repeated boolean)
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-  v_kind constant text := CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END;
-  v_body text;
+-- Begins a session, empty (p_head null) or at any turn (a fork: nothing is copied), with the fact
+-- that says so, (p_id, p_body). A fork is as hot as an append: this function returns nothing, because
+-- whoever calls it knows the answer, and log_move's statements stand here in line.
+CREATE OR REPLACE FUNCTION turntree.begin_session(
+  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
+  p_id bytea, p_body text, p_origin text, p_origin_session text)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF p_key IS NOT NULL THEN
-    SELECT a.session_id, a.version, a.head INTO session_id, version, head
-      FROM turntree.find_answer(p_ws, p_key, NULL, ARRAY['create', 'fork']) a WHERE a.session_id IS NOT NULL;
-    repeated := FOUND;
-    IF repeated THEN RETURN; END IF;
-  END IF;
   IF p_head IS NOT NULL THEN
     INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
       SELECT p_ws, t.segment_id, p_session, t.depth
@@ -87,25 +74,38 @@ BEGIN
   END IF;
   INSERT INTO turntree.sessions (workspace_id, id, head_id, version, event_seq, created_at, updated_at,
       origin, origin_session_id)
-    VALUES (p_ws, p_session, p_head, 1, 1, p_at::timestamptz, p_at::timestamptz, p_origin, p_origin_session);
+    VALUES (p_ws, p_session, p_head, 1, 1, p_at, p_at, p_origin, p_origin_session);
   INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_label, p_session)
     ON CONFLICT (workspace_id, name) DO NOTHING;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the name % is taken', p_label USING ERRCODE = 'TT001', HINT = 'name';
   END IF;
+  INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, after_id, by, changed_at)
+    VALUES (p_ws, p_session, 1, CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END, p_head, p_by, p_at);
+  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
+    VALUES (p_ws, p_session, 0, p_id, 'session_created', p_body);
+END $$;
+
+-- Begins a session that was spawned, or that is begun once however often it is asked for under a key.
+CREATE OR REPLACE FUNCTION turntree.create_session(
+  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
+  p_id bytea, p_body text, p_origin text, p_origin_session text, p_key text,
+  p_parent_session uuid, p_parent_turn uuid, p_call text, p_mode text, p_task text,
+  OUT session_id uuid, OUT version int, OUT head uuid, OUT repeated boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  IF p_key IS NOT NULL THEN
+    SELECT a.session_id, a.version, a.head INTO session_id, version, head
+      FROM turntree.find_answer(p_ws, p_key, NULL, ARRAY['create', 'fork']) a WHERE a.session_id IS NOT NULL;
+    repeated := FOUND;
+    IF repeated THEN RETURN; END IF;
+  END IF;
+  PERFORM turntree.begin_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session);
   IF p_parent_session IS NOT NULL THEN
     INSERT INTO turntree.spawns (workspace_id, session_id, parent_session_id, parent_turn_id, call_id, mode, task)
       VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
   END IF;
-  -- A fork is as hot as an append, so log_move's statements stand here in line.
-  INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, after_id, by, changed_at)
-    VALUES (p_ws, p_session, 1, v_kind, p_head, p_by, p_at::timestamptz);
-  v_body := turntree.event_body(p_session, 0, 'session_created', p_at,
-    turntree.move_data(v_kind, NULL, p_head, p_by, 1,
-      coalesce(',"call_id":' || to_json(p_call)::text, '') || ',"label":' || turntree.canonical_text(p_label)
-      || CASE WHEN p_call IS NULL THEN '' ELSE ',"mode":"' || p_mode || '"' END));
-  INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
-    VALUES (p_ws, p_session, 0, sha256(convert_to(v_body, 'UTF8')), 'session_created', v_body);
   IF p_key IS NOT NULL THEN
     INSERT INTO turntree.inbox (workspace_id, key, session_id, version) VALUES (p_ws, p_key, p_session, 1);
   END IF;

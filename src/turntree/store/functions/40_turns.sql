@@ -137,7 +137,7 @@ BEGIN
         VALUES (p_ws, p_key, p_session, version);
     END IF;
     v_moved := turntree.event_body(p_session, v_seq, 'session_moved', p_at,
-      turntree.move_data('advance', p_parent, p_turn, p_by, version, ''));
+      turntree.move_data('advance', p_parent, p_turn, p_by, version));
   END IF;
   INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
     SELECT p_ws, p_turn, v_first + o - 1, i, k, b

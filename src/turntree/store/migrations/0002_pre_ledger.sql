@@ -120,7 +120,9 @@ CREATE TABLE turntree.objects (
 );
 
 -- A session is a pointer. The row is updated at every move, so it stays narrow, leaves room for
--- updates in place and has no index on anything that changes.
+-- updates in place and has no index on anything that changes. head_id has no foreign key: every
+-- function that sets it looks the turn up, turns are never deleted, and a key would lock the turn's
+-- row at every move, so that a turn thousands fork from would become a queue.
 CREATE TABLE turntree.sessions (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -133,22 +135,22 @@ CREATE TABLE turntree.sessions (
   origin text,
   origin_session_id text,
   PRIMARY KEY (workspace_id, id),
-  FOREIGN KEY (workspace_id, head_id) REFERENCES turntree.turns,
   CHECK ((origin IS NULL) = (origin_session_id IS NULL))
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX sessions_origin ON turntree.sessions (workspace_id, origin, origin_session_id)
   WHERE origin IS NOT NULL;
 
 -- Labels and aliases share one key, so that no alias can hide a label and none can point at
--- another alias. reason is null for the label.
+-- another alias. reason is null for the label. A name is written by the statement that made or
+-- found its session, and no session is ever deleted: a foreign key would only lock that row again,
+-- a tenth of what a fork costs.
 CREATE TABLE turntree.session_names (
   workspace_id uuid NOT NULL,
   name text NOT NULL,
   session_id uuid NOT NULL,
   reason turntree.alias_reason,
   created_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (workspace_id, name),
-  FOREIGN KEY (workspace_id, session_id) REFERENCES turntree.sessions
+  PRIMARY KEY (workspace_id, name)
 );
 CREATE UNIQUE INDEX session_names_label ON turntree.session_names (workspace_id, session_id)
   WHERE reason IS NULL;

@@ -1,15 +1,13 @@
 -- Sessions: pointers and their reflogs.
 
+-- name: begin_session
+SELECT turntree.begin_session(%(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz,
+  %(id)b, %(body)b, %(origin)b, %(origin_session)b);
+
 -- name: create_session
 SELECT session_id::text, version, head::text, repeated FROM turntree.create_session(
-  %(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b, %(key)b, %(origin)b, %(origin_session)b,
-  %(parent_session)b, %(parent_turn)b, %(call)b, %(mode)b, %(task)b);
-
--- name: fork_session
--- What a session needs that neither comes from elsewhere nor was spawned: half the parameters.
-SELECT session_id::text, version, head::text, repeated FROM turntree.create_session(
-  %(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b, %(key)b,
-  NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+  %(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz, %(id)b, %(body)b,
+  %(origin)b, %(origin_session)b, %(key)b, %(parent_session)b, %(parent_turn)b, %(call)b, %(mode)b, %(task)b);
 
 -- name: move_session
 SELECT session_id::text, version, before::text, head::text, repeated FROM turntree.move_session(
