@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import anyio
+import hypothesis
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -20,6 +21,12 @@ from turntree.testing.worlds import ScriptedWorld
 # What a test writes may vanish with the machine; what a proof writes may not.
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 WORKSPACE = "tests"
+
+# How long an example takes says more about who else uses the machine than about the test.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

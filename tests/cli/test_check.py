@@ -13,6 +13,7 @@ import rfc8785
 
 from tests.cli.conftest import Call
 from turntree.boot import Settings, open_tree
+from turntree.domain.message import assistant, user
 
 
 def test_a_whole_thread_is_verified(reader: Call) -> None:
@@ -47,9 +48,40 @@ def test_fsck_exits_with_one_and_names_the_invariant(planted: Call) -> None:
     tamper("Who calls redirect()")
     answer = planted("fsck", "--json")
     assert answer.code == 1
-    assert {"invariant", "sentence", "subject"} == answer.documents[0].keys()
+    assert {"invariant", "sentence", "subject", "severity"} == answer.documents[0].keys()
     assert "I12" in {found["invariant"] for found in answer.documents}
     assert planted("fsck").code == 1
+
+
+def test_fsck_rebuilds_what_follows_from_the_facts(planted: Call) -> None:
+    with psycopg.connect(
+        os.environ["TURNTREE_DATABASE_URL"], options="-c session_replication_role=replica"
+    ) as connection:
+        connection.execute("DELETE FROM turntree.tool_calls")
+    assert "--repair-derived" in planted("fsck").err
+    told = planted("fsck", "--repair-derived", "--dry-run")
+    assert (told.code, "tool_calls" in told.out, "would change" in told.err) == (1, True, True)
+    repaired = planted("fsck", "--repair-derived", "--json")
+    assert repaired.code == 0
+    assert {"table", "subject", "removed", "added"} == repaired.documents[0].keys()
+    again = planted("fsck", "--repair-derived")
+    assert (again.code, again.err) == (0, "0 places rebuilt from the facts\n")
+    assert planted("fsck", "--dry-run").code == 2
+
+
+def test_a_secret_is_a_warning_and_no_fault(planted: Call) -> None:
+    secret = "AKIA" + "IOSFODNN7EXAMPLE"
+
+    async def act() -> None:
+        async with open_tree(Settings.from_environment(os.environ)) as tree:
+            await tree.turns.record("demo/opus", [user(f"use {secret}")], [assistant("no")])
+
+    anyio.run(act)
+    answer = planted("fsck")
+    assert answer.code == 0
+    assert "warning" in answer.out
+    assert "revoke" in answer.err
+    assert planted("fsck", "--json").documents[0]["severity"] == "warning"
 
 
 def test_an_export_proves_itself_without_us(planted: Call) -> None:

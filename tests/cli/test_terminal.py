@@ -28,7 +28,7 @@ def test_a_person_may_refuse_both(reader: Call) -> None:
 
 def test_a_check_shows_how_far_it_is_and_leaves_only_its_verdict(reader: Call) -> None:
     shown = watch("fsck", NO_COLOR="1")
-    assert shown.splitlines()[-1].strip().endswith("no findings (everything was hashed)")
+    assert shown.splitlines()[-1].strip().endswith("no faults (everything was hashed)")
 
 
 def watch(*words: str, **variables: str) -> str:

@@ -2,8 +2,9 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Final
 from uuid import UUID
 
 import click
@@ -13,9 +14,12 @@ from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import clean, digits, table
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import digest_from_raw
-from turntree.domain.checks import Finding, Verified
+from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import Digest, TurnId
 from turntree.ports.checks import Report
+
+REPAIRABLE: Final = frozenset({"I14", "I23", "I27", "I63"})
+"""Rules that a projection may be breaking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,34 +94,71 @@ async def _address(opened: Opened, turn: TurnId) -> Address:
 @verb()
 @click.option("--full/--quick", "full", default=True, show_default=True,
               help="Hash everything, or check structure and heads only.")  # fmt: skip
+@click.option("--repair-derived", "repair", is_flag=True,
+              help="Rebuild projections first; facts are never written.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what --repair-derived would change.")
 @click.pass_context
-def fsck(context: click.Context, terminal: Terminal, full: bool) -> None:
+def fsck(
+    context: click.Context, terminal: Terminal, full: bool, repair: bool, dry_run: bool
+) -> None:
     """Check the whole store against its invariants.
 
-    Changes nothing. Exits with 1 if anything is wrong.
+    Changes nothing, unless it is told to rebuild what follows from the facts: tool calls, files,
+    model calls, compactions, tags and the reach of sessions. Exits with 1 if anything is wrong;
+    what only looks like a secret is a warning.
     """
+    if dry_run and not repair:
+        raise click.UsageError("--dry-run says what --repair-derived would do; give both")
     with _progress(terminal) as report:
-        findings = with_ledger(
-            terminal, lambda opened: opened.tree.checks.fsck(full=full, report=report)
+        changes, findings = with_ledger(
+            terminal, partial(_fsck, full=full, repair=repair, dry_run=dry_run, report=report)
         )
+    faults = [found for found in findings if found.severity == "fault"]
     if terminal.as_json:
-        terminal.documents(
-            {"invariant": f.invariant, "sentence": f.sentence, "subject": f.subject}
-            for f in findings
-        )
-    elif findings:
-        _tell_findings(terminal, findings)
+        terminal.documents(asdict(change) for change in changes)
+        terminal.documents(asdict(found) for found in findings)
     else:
-        how = "everything was hashed" if full else "structure and heads; hash all with --full"
-        terminal.say(f"{terminal.paint('sound', 'good')}   no findings ({how})")
-    context.exit(1 if findings else 0)
+        _tell_changes(terminal, changes, asked=repair, dry_run=dry_run)
+        if findings:
+            _tell_findings(terminal, findings)
+        if not faults:
+            how = "everything was hashed" if full else "structure and heads; hash all with --full"
+            terminal.say(f"{terminal.paint('sound', 'good')}   no faults ({how})")
+    context.exit(1 if faults else 0)
+
+
+async def _fsck(
+    opened: Opened, *, full: bool, repair: bool, dry_run: bool, report: Report
+) -> tuple[list[Change], list[Finding]]:
+    checks = opened.tree.checks
+    changes = await checks.repair_derived(dry_run=dry_run) if repair else []
+    return changes, await checks.fsck(full=full, report=report)
+
+
+def _tell_changes(terminal: Terminal, changes: list[Change], *, asked: bool, dry_run: bool) -> None:
+    if not asked:
+        return
+    rows = [(one.table, clean(one.subject), f"-{one.removed} +{one.added}") for one in changes]
+    if rows:
+        terminal.page(table(rows))
+    count = f"{len(changes)} place{'' if len(changes) == 1 else 's'}"
+    terminal.note(f"{count} would change" if dry_run else f"{count} rebuilt from the facts")
 
 
 def _tell_findings(terminal: Terminal, findings: list[Finding]) -> None:
-    rows = [(f.invariant, clean(f.subject), clean(f.sentence)) for f in findings]
+    rows = [
+        (f.invariant, clean(f.subject), "" if f.severity == "fault" else f.severity,
+         clean(f.sentence))
+        for f in findings
+    ]  # fmt: skip
     terminal.page(table(rows))
     terminal.note(f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")
-    terminal.note("next: stop writing, keep a copy of the database, restore from a backup")
+    if {f.invariant for f in findings if f.severity == "fault"} & REPAIRABLE:
+        terminal.note("projections can be rebuilt: turntree fsck --repair-derived --dry-run")
+    if any(f.severity == "fault" for f in findings):
+        terminal.note("next: stop writing, keep a copy of the database, restore from a backup")
+    else:
+        terminal.note("next: revoke the key, then erase the message that holds it")
 
 
 @contextmanager

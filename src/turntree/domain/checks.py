@@ -1,8 +1,12 @@
 """What checking the ledger can show. What is checked, and how, is not known here."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from turntree.domain.ids import TurnId
+
+Severity = Literal["fault", "warning"]
+"""A fault breaks a rule; a warning is for a person to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +16,19 @@ class Finding:
     invariant: str
     sentence: str
     subject: str
+    severity: Severity = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows of a projection that are not those that follow from the facts."""
+
+    table: str
+    subject: str
+    removed: int
+    """How many rows go."""
+    added: int
+    """How many rows come."""
 
 
 @dataclass(slots=True)

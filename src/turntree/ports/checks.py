@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from turntree.domain.checks import Finding, Verified
+from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import TurnId
 
 Report = Callable[[str, int, int], None]
@@ -11,7 +11,7 @@ Report = Callable[[str, int, int], None]
 
 
 class Checks(Protocol):
-    """Reads everything again and changes nothing."""
+    """Reads everything again. No fact is ever changed, and a projection only if asked for."""
 
     async def verify(self, head: TurnId) -> Verified:
         """Hash the stored bytes of a thread from its root to a head.
@@ -23,4 +23,14 @@ class Checks(Protocol):
 
     async def fsck(self, *, full: bool = True, report: Report = ...) -> list[Finding]:
         """Check the whole workspace against the ledger's invariants."""
+        ...
+
+    async def repair_derived(self, *, dry_run: bool) -> list[Change]:
+        """Rebuild what follows from the facts and return what changed, or would change.
+
+        Facts are never written. Needs the account that owns the database.
+
+        Raises:
+            Refused: The account does not own it.
+        """
         ...

@@ -1,11 +1,14 @@
 """The checks of a workspace, behind one port."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from turntree.domain.checks import Finding, Verified
+import anyio.to_thread
+
+from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import TurnId
 from turntree.ports.checks import Report
-from turntree.store import fsck, verify
+from turntree.store import fsck, repair, verify
 from turntree.store.database import Database
 
 
@@ -24,3 +27,10 @@ class PostgresChecks:
     ) -> list[Finding]:
         """Check the whole workspace against the ledger's invariants."""
         return await fsck.fsck(self.database, full=full, report=report)
+
+    async def repair_derived(self, *, dry_run: bool) -> list[Change]:
+        """Rebuild what follows from the facts, or only say what would change."""
+        database = self.database
+        return await anyio.to_thread.run_sync(
+            partial(repair.repair_derived, database.conninfo, database.workspace, dry_run=dry_run)
+        )

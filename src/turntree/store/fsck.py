@@ -1,111 +1,42 @@
 """Checking a whole workspace against the rules that every write keeps.
 
-The rules keep the numbers they have in ``docs/reference/invariants.md``. Structure and heads are
-checked by joins over whole tables; what was said is checked by reading every body and every
-event once, in pages, and hashing it. Everything sees one moment, so writers may go on meanwhile.
+Structure and heads are checked by joins over whole tables; what was said is checked by reading
+every body and every event once, in ranges, and hashing it. Everything sees one moment, so writers
+may go on meanwhile.
 
 fsck changes nothing and must never learn to: it says what is wrong, and to whom it happened.
 """
 
-import hashlib
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from uuid import UUID
 
-import orjson
+import anyio
+import psycopg
 from psycopg import IsolationLevel
 
-from turntree.domain.canonical import digest_from_raw, digest_raw
-from turntree.domain.checks import Finding
-from turntree.domain.ids import Digest, TurnId
+from turntree.domain.canonical import digest_raw, parse_digest
+from turntree.domain.checks import Finding, Severity
+from turntree.domain.errors import NotCanonical, TurntreeError
 from turntree.ports.checks import Report
 from turntree.store.database import Connection, Database, Row, fetch
-from turntree.store.stored_turn import UNREADABLE, StoredTurn, examine
-from turntree.store.threads import ID_MIN
+from turntree.store.invariants import (
+    OBJECTS,
+    SESSIONS,
+    TREE,
+    WALKS,
+    WARNINGS,
+    Check,
+)
+from turntree.store.passage import WRONG, Passage
+from turntree.store.ranges import FIRST, LAST, Moment, Reading, cut
 
-PAGE_TURNS_MAX = 500
-PAGE_EVENTS_MAX = 2000
 SUBJECTS_PER_CHECK_MAX = 1000
 FINDINGS_MAX = 10_000
 """Where to stop looking: a ledger with this many faults needs its backup, not a longer list."""
 
-INVARIANTS: Final[Mapping[str, str]] = {
-    "I1": "The id of an event and the address of an object are the sha256 of the stored bytes, "
-    "and an event's columns are those of its body.",
-    "I7": "Every turn but a root has a parent that exists.",
-    "I8": "A turn is one deeper than its parent and a root has depth 1, so there is no cycle.",
-    "I9": "A place (segment, depth) is held by one turn, so every turn has one thread.",
-    "I10": "Walking up by parents and reading by segments give the same thread: segments, "
-    "ordinals and jump pointers are as appending makes them.",
-    "I11": "The children of a turn by segments are its children by parents.",
-    "I12": "Every body proves its turn's digest and follows its parent, the columns are those of "
-    "the header, every erased message has its receipt, and the triggers that refuse change are "
-    "in force.",
-    "I13": "No two turns, segments, sessions or events share an id, and no two turns a digest.",
-    "I14": "Tool calls, model calls and compactions as rows are those of the body and of the "
-    "run's events, and no turn is sealed before it started.",
-    "I15": "A body holds as many messages as its header counts.",
-    "I16": "A turn answers a query, and a completed one has a reply; nobody speaks in the "
-    "other's place.",
-    "I17": "Every tool call of a sealed turn has a result, and every result a call.",
-    "I26": "Every session that has a head points at a turn that exists.",
-    "I27": "Every move of a session stands in its reflog and in its stream, without a gap; the "
-    "newest is where the session stands, and its reach and its keys follow from them.",
-    "I28": "Every move is lawful for its kind.",
-    "I29": "A session advances only to a turn whose parent was its head, and once per version.",
-    "I30": "Every session has one label, and every name leads to one session that exists.",
-    "I34": "The events of a stream hold the places 0 to n-1, and a session knows its next one.",
-    "I37": "Every object that a message points to is there.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """A statement that returns the subjects for which a sentence is true."""
-
-    query: str
-    sentence: str
-
-    @property
-    def invariant(self) -> str:
-        return f"I{int(self.query.split('_')[1].removeprefix('i'))}"
-
-
-_TREE: Final = (
-    _Check("fsck_i07", "its parent does not exist"),
-    _Check("fsck_i08", "its depth is not one more than its parent's"),
-    _Check("fsck_i09", "two turns hold this place"),
-    _Check("fsck_i10_place", "it stands outside its segment"),
-    _Check("fsck_i10_walk", "its parent is not the turn above it in its segment"),
-    _Check("fsck_i10_segment", "the segment does not fit below the one it forks from"),
-    _Check("fsck_i10_jump", "the segment's jump pointer is not the one that the rule gives"),
-    _Check("fsck_i11", "it is a child by its parent or by its segment, not by both"),
-    _Check("fsck_i12_bodies", "there is a turn without a body, or a body without a turn"),
-    _Check("fsck_i12_triggers", "facts could be changed here"),
-    _Check("fsck_i13", "two things share this"),
-    _Check("fsck_i14_times", "it was sealed before it started"),
-    _Check("fsck_i14_strays", "there is no such turn"),
-)
-_SESSIONS: Final = (
-    _Check("fsck_i26", "its head does not exist"),
-    _Check("fsck_i27_versions", "its reflog has a gap"),
-    _Check("fsck_i27_head", "it stands elsewhere than its newest move says"),
-    _Check("fsck_i27_chain", "the move begins elsewhere than the one before it ended"),
-    _Check("fsck_i27_events", "the move and the event that tells of it differ, or one is missing"),
-    _Check("fsck_i27_reach", "how deep the session stood here is not what its reflog says"),
-    _Check("fsck_i27_keys", "the key was answered with a move that does not exist"),
-    _Check("fsck_i28_shape", "a move of this kind cannot stand or lead here"),
-    _Check("fsck_i28_undo", "it does not go back to where the move it takes back began"),
-    _Check("fsck_i29_parent", "the session advanced to a turn that does not follow its head"),
-    _Check("fsck_i29_twice", "two moves left from one version"),
-    _Check("fsck_i30_label", "the session has no label, or several"),
-    _Check("fsck_i30_name", "the name leads to no session, or to several"),
-    _Check("fsck_i34_places", "the stream has a gap"),
-    _Check("fsck_i34_next", "the session's next place is not the end of its stream"),
-)
-_WALKS: Final = (_Check("fsck_i28_rewind", "it rewound to a turn that is no ancestor"),)
-_OBJECTS: Final = (_Check("fsck_i01_objects", "its bytes have another digest"),)
+Edge = tuple[str, str, str]
+"""Who says so, from where, to where."""
 
 
 def _say_nothing(_stage: str, _done: int, _total: int) -> None:
@@ -128,119 +59,146 @@ async def fsck(
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
         await connection.set_read_only(True)
         async with connection.transaction():
-            await fetch(connection, "fsck_snapshot")
-            return await _Examination(connection, database.workspace, report).run(full=full)
+            ((snapshot, *_),) = await fetch(connection, "fsck_snapshot")
+            moment = Moment(database.conninfo, database.workspace, snapshot)
+            return await _Examination(connection, moment, report).run(full=full)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Examination:
     """One pass over one moment of one workspace."""
 
     connection: Connection
-    workspace: UUID
+    moment: Moment
     report: Report
+    structure: list[Finding] = field(default_factory=list[Finding])
+    words: list[Finding] = field(default_factory=list[Finding])
+    sources: list[Edge] = field(default_factory=list[Edge])
+    substitutions: list[Edge] = field(default_factory=list[Edge])
+    failures: list[Exception] = field(default_factory=list[Exception])
+    """Raised inside a task group they would come out wrapped in its own."""
 
     async def run(self, *, full: bool) -> list[Finding]:
-        findings = await self._ask("tree", _TREE)
-        is_walkable = not findings
-        findings += await self._ask("sessions", _SESSIONS)
-        if is_walkable:
-            findings += await self._ask("rewinds", _WALKS)
         if not full:
-            return findings
-        ((turns, events),) = await self._fetch("fsck_counts")
-        for passes in (self._read_turns(turns), self._read_events(events)):
-            async for page in passes:
-                findings += page
-                if len(findings) >= FINDINGS_MAX:
-                    return findings
-        return findings + await self._ask("objects", _OBJECTS)
+            await self._look()
+            return self.structure
+        ((turns,),) = await self._fetch("fsck_count")
+        cuts = [UUID(id) for (id,) in await self._fetch("fsck_ranges", size=cut(turns))]
+        ranges = list(zip([FIRST, *cuts], [*cuts, LAST], strict=True))
+        # The joins keep the server busy while reading keeps Python busy.
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._read, ranges, turns)
+            group.start_soon(self._look_at_all)
+        if self.failures:
+            raise self.failures[0]
+        self.words += await self._judge_edges()
+        return self.structure + self.words
 
-    async def _ask(self, stage: str, checks: tuple[_Check, ...]) -> list[Finding]:
+    async def _look_at_all(self) -> None:
+        try:
+            await self._look()
+            self.structure += await self._ask("objects", OBJECTS)
+        except psycopg.Error as error:
+            self.failures.append(error)
+
+    async def _look(self) -> None:
+        """Check what stands in columns."""
+        self.structure += await self._ask("tree", TREE)
+        is_walkable = not self.structure
+        self.structure += await self._ask("sessions", SESSIONS)
+        if is_walkable:
+            self.structure += await self._ask("walks", WALKS)
+
+    async def _ask(self, stage: str, checks: tuple[Check, ...]) -> list[Finding]:
         findings: list[Finding] = []
         self.report(stage, 0, len(checks))
         for done, check in enumerate(checks, start=1):
             rows = await self._fetch(check.query, limit=SUBJECTS_PER_CHECK_MAX)
-            findings += [Finding(check.invariant, check.sentence, subject) for (subject,) in rows]
+            findings += [_finding(check.invariant, check.sentence, subject) for (subject,) in rows]
             self.report(stage, done, len(checks))
         return findings
 
-    async def _read_turns(self, total: int) -> AsyncIterator[list[Finding]]:
+    async def _read(self, ranges: list[tuple[UUID, UUID]], total: int) -> None:
+        done = 0
         self.report("turns", 0, total)
-        after, done = UUID(ID_MIN), 0
-        while rows := await self._fetch("fsck_turns", after=after, limit=PAGE_TURNS_MAX):
-            last = UUID(rows[-1][0])
-            page = {row[0]: _stored(row) for row in rows if row[3] is not None}
-            await self._fill(page, after, last)
-            findings: list[Finding] = []
-            holders: dict[Digest, str] = {}
-            for id, stored in page.items():
-                examined = examine(stored)
-                findings += [Finding(broken, how, id) for broken, how in examined.complaints]
-                holders |= dict.fromkeys(examined.objects, stored.id)
-            yield findings + await self._find_missing(holders)
-            after, done = last, done + len(rows)
+
+        def found(passage: Passage) -> bool:
+            nonlocal done
+            done += passage.turns
             self.report("turns", done, total)
+            self.words += [_finding(*complaint) for complaint in passage.complaints]
+            self.words += [_finding(*WRONG[d.table], d.turn) for d in passage.differences]
+            self.sources += passage.sources
+            self.substitutions += passage.substitutions
+            return len(self.words) < FINDINGS_MAX
 
-    async def _fill(self, page: Mapping[str, StoredTurn], after: UUID, last: UUID) -> None:
-        """Put beside each turn what other tables say of it; strays have a check of their own."""
-        for id, *call in await self._fetch("fsck_tool_calls", after=after, last=last):
-            if id in page:
-                sequence, call_id, tool, status = call
-                page[id].tool_calls.append((sequence, call_id, tool, status))
-        for id, *numbers in await self._fetch("fsck_model_calls", after=after, last=last):
-            if id in page:
-                page[id].model_calls.append(tuple(numbers))
-        for id, *details in await self._fetch("fsck_compactions", after=after, last=last):
-            if id in page:
-                page[id].compaction = tuple(details)
-        for id, body in await self._fetch("fsck_journal", after=after, last=last):
-            if id in page:
-                page[id].journal.append(body)
+        try:
+            await Reading(self.moment, ranges, found).run(total)
+        except TurntreeError as error:
+            self.failures.append(error)
 
-    async def _find_missing(self, holders: Mapping[Digest, str]) -> list[Finding]:
-        if not holders:
-            return []
-        rows = await self._fetch("fsck_missing_objects", digests=[*map(digest_raw, holders)])
-        missing = [digest_from_raw(bytes(raw)) for (raw,) in rows]
-        return [Finding("I37", f"the object {one} is missing", holders[one]) for one in missing]
+    async def _judge_edges(self) -> list[Finding]:
+        """Check the references that lead anywhere in the ledger."""
+        named = [(turn, source) for turn, _, source in self.sources]
+        facts = [(event, end) for event, *ends in self.substitutions for end in ends]
+        return [
+            *_judge_circles("I40", "it is derived from itself", self.sources),
+            *await self._find_missing(
+                "I40", "what it was derived from is missing", "fsck_missing_sources", named
+            ),
+            *_judge_circles(
+                "I39", "the fact replaces itself, or does so in the end", self.substitutions
+            ),
+            *await self._find_missing(
+                "I39", "a fact of the replacement is missing", "fsck_missing_events", facts
+            ),
+        ]
 
-    async def _read_events(self, total: int) -> AsyncIterator[list[Finding]]:
-        self.report("events", 0, total)
-        after, seq, done = UUID(ID_MIN), -1, 0
-        while rows := await self._fetch("fsck_events", after=after, seq=seq, limit=PAGE_EVENTS_MAX):
-            yield [
-                Finding("I1", sentence, f"{row[0]} at {row[1]}")
-                for row in rows
-                if (sentence := _find_fault(row)) is not None
-            ]
-            after, seq, done = UUID(rows[-1][0]), rows[-1][1], done + len(rows)
-            self.report("events", done, total)
+    async def _find_missing(
+        self, invariant: str, sentence: str, query: str, named: list[tuple[str, str]]
+    ) -> list[Finding]:
+        wanted = {digest: _find_raw(digest) for _, digest in named}
+        raws = [raw for raw in wanted.values() if raw is not None]
+        rows = await self._fetch(query, digests=raws) if raws else []
+        missing = {None, *(bytes(raw) for (raw,) in rows)}
+        return [
+            Finding(invariant, f"{sentence}: {digest}", who)
+            for who, digest in named
+            if wanted[digest] in missing
+        ]
 
     async def _fetch(self, query: str, **params: object) -> list[Row]:
-        return await fetch(self.connection, query, workspace=self.workspace, **params)
+        return await fetch(self.connection, query, workspace=self.moment.workspace, **params)
 
 
-def _stored(row: Row) -> StoredTurn:
-    id, digest, parent, body, kind, outcome, role, model, provider, started_at, sealed_at = row
-    return StoredTurn(
-        TurnId(id),
-        digest_from_raw(bytes(digest)),
-        None if parent is None else digest_from_raw(bytes(parent)),
-        body,
-        (kind, outcome, role, model, provider),
-        started_at,
-        sealed_at,
-    )
+def _finding(invariant: str, sentence: str, subject: str) -> Finding:
+    severity: Severity = "warning" if invariant in WARNINGS else "fault"
+    return Finding(invariant, sentence, subject, severity)
 
 
-def _find_fault(row: Row) -> str | None:
-    stream, seq, id, kind, body = row
-    if hashlib.sha256(body.encode()).digest() != bytes(id):
-        return "the event's id is not the digest of its body"
+def _find_raw(digest: str) -> bytes | None:
+    """Return the bytes a digest is stored as, or None if it is none."""
     try:
-        document = orjson.loads(body)
-        said = (document["stream"], document["seq"], document["kind"])
-    except UNREADABLE:
-        return "the event's body cannot be read"
-    return None if said == (stream, seq, kind) else "a column says something else than the event"
+        return digest_raw(parse_digest(digest))
+    except (NotCanonical, TypeError):
+        return None
+
+
+def _judge_circles(invariant: str, sentence: str, edges: list[Edge]) -> Iterator[Finding]:
+    """Yield whoever stands on a way that comes back to where it began."""
+    left: dict[str, int] = {}
+    leading: dict[str, list[str]] = {}
+    for _, start, end in edges:
+        left[start] = left.get(start, 0) + 1
+        leading.setdefault(end, []).append(start)
+    # What leads nowhere is on no circle. Whatever is left after taking that away, again and again,
+    # is on one, or leads into one.
+    ends = [end for end in leading if end not in left]
+    while ends:
+        for start in leading.get(ends.pop(), ()):
+            left[start] -= 1
+            if not left[start]:
+                ends.append(start)
+    for who, start, end in edges:
+        if left.get(start) and left.get(end):
+            yield Finding(invariant, sentence, who)

@@ -1,188 +1,271 @@
-"""A turn as it is stored: whether its bytes prove themselves and its columns say the same.
+"""Turns as they are stored: whether their bytes prove themselves and their columns say the same.
 
-Pure: it is handed rows and returns sentences. It must never know a connection, and it never
-trusts what it reads: whoever changed a body may have written anything into it.
+Pure: it is handed rows and says what is wrong and what follows from them. It must never know a
+connection, and it never trusts what it reads: whoever changed a body may have written anything.
+
+Every body of the ledger passes through here, so documents are read once and looked at as they are,
+without the domain's values; ``domain.turn`` says what they mean.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, field
-from datetime import datetime
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
 
 import orjson
 
-from turntree.domain import turn as turns
-from turntree.domain import usage
-from turntree.domain.ids import Digest, TurnId
-from turntree.domain.message import Erased, Lifted, Media, answers_call, calls_tool
-from turntree.domain.turn import Turn
-from turntree.store.sessions import as_instant
+from turntree.domain import message as messages
+from turntree.domain.canonical import canonical
+from turntree.domain.context import TouchedFile, files_of
+from turntree.domain.errors import NotCanonical
+from turntree.domain.ids import is_instant
+from turntree.domain.message import ROLES, SOURCES
+from turntree.store.key_formats import find_keys
 
-Complaint = tuple[str, str]
-"""The invariant that is broken, and how."""
+Complaint = tuple[str, str, str]
+"""The invariant that is broken, how, and by whom."""
 
-ToolCallRow = tuple[int, str, str, str]
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+Derived = tuple[Any, ...]
+"""A row that follows from a body or from the journal; it begins with the id of its turn."""
+
+UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotCanonical)
 """What reading a document raises that is not what it should be."""
+
+_STUB: Final = re.compile(rb'\{"erased":"sha256:([0-9a-f]{64})"\}')
+_STUB_BEGINS: Final = b'{"erased":"'
+_BETWEEN: Final = '","sha256:'
+_ANSWERED: Final = frozenset({"assistant", "erased"})
+_COMPACTION: Final = (
+    "summarized_through", "first_kept", "turns_summarized", "kind", "trigger",
+    "tokens_before", "tokens_after", "summary_tokens", "duration_ms",
+)  # fmt: skip
+
+
+def examine(rows: Sequence[Sequence[Any]]) -> "TurnsRead":
+    """Return what a page of stored turns shows."""
+    read = TurnsRead()
+    read.read(rows)
+    return read
+
+
+class Said:
+    """What the messages of one turn amount to."""
+
+    __slots__ = ("answers", "files", "gaps", "roles", "uses")
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self.roles: list[str] = []
+        """One a message; ``erased`` for one that was taken out."""
+        self.uses: list[tuple[str, str]] = []
+        """Call id and tool, in the order they were asked for."""
+        self.answers: list[tuple[str, str]] = []
+        """Call id and status, in the order they were answered."""
+        self.files: list[tuple[int, TouchedFile]] = []
+        """The files that messages touched, each with the place of its message."""
+        self.gaps: list[int] = []
+        """The places of the messages that were taken out."""
 
 
 @dataclass(slots=True)
-class StoredTurn:
-    """The rows that speak of one turn, with every place they stand in."""
+class TurnsRead:
+    """What a page of stored turns shows."""
 
-    id: TurnId
-    digest: Digest
-    parent: Digest | None
-    """The digest of the turn that the parent's column names."""
-    body: str
-    columns: tuple[str, str, str, str | None, str | None]
-    """Kind, outcome, role, model and provider."""
-    started_at: datetime
-    sealed_at: datetime
-    tool_calls: list[ToolCallRow] = field(default_factory=list[ToolCallRow])
-    model_calls: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
-    compaction: tuple[Any, ...] | None = None
-    journal: list[str] = field(default_factory=list[str])
-    """Bodies of the events that say what its run used and what was erased, in order."""
+    complaints: list[Complaint] = field(default_factory=list[Complaint])
+    tool_calls: list[Derived] = field(default_factory=list[Derived])
+    compactions: list[Derived] = field(default_factory=list[Derived])
+    files: list[Derived] = field(default_factory=list[Derived])
+    objects: dict[str, str] = field(default_factory=dict[str, str])
+    """The objects that messages and headers point to, with a turn that does."""
+    manifests: list[tuple[str, str, set[str]]] = field(
+        default_factory=list[tuple[str, str, set[str]]]
+    )
+    """A turn, the digest of its manifest and the tools it used."""
+    sources: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    """A turn, its digest and a digest that it says it was derived from."""
+    gaps: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """The turns that messages were taken out of, and which."""
+    unproven: set[str] = field(default_factory=set[str])
+    """The turns from whose bytes nothing may be derived."""
 
+    def read(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Look at turns: id, digest, the parent's digest, header, messages and columns of each."""
+        # A turn without a body has a check of its own.
+        whole = [row for row in rows if row[4] is not None]
+        self.unproven.update(row[0] for row in rows if row[4] is None)
+        for row in whole:
+            self._examine(row)
+        for place in find_keys([row[4] for row in whole]):
+            self._complain("I61", "what looks like a secret key stands in it", whole[place][0])
 
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """What was found in a stored turn."""
+    def _examine(self, row: Sequence[Any]) -> None:
+        id, digest, parent, header, body = row[:5]
+        before = len(self.complaints)
+        try:
+            # A line break never stands inside a canonical document, so one array is read at once.
+            text = b"[" + header + (b"," + body.replace(b"\n", b",") if body else b"") + b"]"
+            documents = orjson.loads(text)
+            head = documents[0]
+            self._prove(id, digest, parent, header, body, head)
+            if orjson.dumps(documents, option=orjson.OPT_SORT_KEYS) != text:
+                self._check_canonical(id, documents, header, body)
+            self._compare_columns(id, head, row[5:])
+            said = self._listen(id, documents)
+            self._derive(id, digest, head, said)
+            self._check_exchange(id, head, said)
+            self._check_calls(id, said)
+        except UNREADABLE:
+            self._complain("I12", "the body cannot be read", id)
+            self.unproven.add(id)
+        if len(self.complaints) > before:
+            self.unproven.update(
+                who for rule, _, who in self.complaints[before:] if rule in ("I12", "I15")
+            )
 
-    complaints: list[Complaint]
-    objects: list[Digest]
-    """What its messages point to, which somebody else has to look for."""
+    def _complain(self, invariant: str, sentence: str, subject: str) -> None:
+        self.complaints.append((invariant, sentence, subject))
 
+    def _prove(
+        self,
+        id: str,
+        digest: bytes,
+        parent: bytes | None,
+        header: bytes,
+        body: bytes,
+        head: Mapping[str, Any],
+    ) -> None:
+        lines = body.split(b"\n") if body else []
+        digests = [sha256(line).hexdigest() for line in lines]
+        for place, line in enumerate(lines):
+            if line.startswith(_STUB_BEGINS) and (stub := _STUB.fullmatch(line)) is not None:
+                digests[place] = stub[1].decode()
+        proof, count = head["messages"], len(lines)
+        listed = f'["sha256:{_BETWEEN.join(digests)}"]' if digests else "[]"
+        said = sha256(listed.encode()).hexdigest()
+        if (
+            sha256(header).digest() != digest
+            or proof["digest"] != f"sha256:{said}"
+            or head.get("parent") != (None if parent is None else f"sha256:{parent.hex()}")
+        ):
+            self._complain(
+                "I12", "the body does not prove the digest, or not after this parent", id
+            )
+        if proof["count"] != count:
+            sentence = f"the header counts {proof['count']} messages, the body holds {count}"
+            self._complain("I15", sentence, id)
 
-def examine(stored: StoredTurn) -> Examined:
-    """Return everything that is wrong with a stored turn; an erased message is not."""
-    complaints: list[Complaint] = []
-    if turns.verify(stored.body, stored.digest, stored.parent) == "broken":
-        complaints.append(("I12", "the body does not prove the digest, or not after this parent"))
-    try:
-        complaints += _compare_count(stored.body)
-        turn = turns.read(stored.body, stored.digest)
-    except UNREADABLE:
-        return Examined([*complaints, ("I12", "the body cannot be read")], [])
-    complaints += _compare_columns(stored, turn)
-    complaints += _compare_projections(stored, turn)
-    complaints += _check_exchange(turn)
-    complaints += _check_calls(turn)
-    return Examined(complaints, list(_list_objects(turn)))
+    def _check_canonical(self, id: str, documents: list[Any], header: bytes, body: bytes) -> None:
+        # Floats and keys that are not ASCII take the long way.
+        head, *said = map(canonical, documents)
+        if (head, b"\n".join(said)) != (header, body):
+            self._complain("I2", "the body is not written canonically", id)
 
-
-def _list_objects(turn: Turn) -> Iterator[Digest]:
-    for said in turn.messages:
-        for part in said.parts:
-            if isinstance(part, Lifted | Media) and part.object is not None:
-                yield part.object
-
-
-def _compare_count(body: str) -> Iterator[Complaint]:
-    head, *lines = body.split("\n")
-    said = orjson.loads(head)["messages"]["count"]
-    if said != len(lines):
-        yield "I15", f"the header counts {said} messages, the body holds {len(lines)}"
-
-
-def _compare_columns(stored: StoredTurn, turn: Turn) -> Iterator[Complaint]:
-    header = turn.header
-    said = (header.kind, header.outcome, header.agent_role, header.model, header.provider)
-    times = (as_instant(stored.started_at), as_instant(stored.sealed_at))
-    if header.id != stored.id:
-        yield "I12", f"the header is that of turn {header.id}"
-    if said != stored.columns or times != (header.started_at, header.sealed_at):
-        yield "I12", "a column says something else than the header"
-
-
-def _compare_projections(stored: StoredTurn, turn: Turn) -> Iterator[Complaint]:
-    if not _are_calls_of(turn, stored.tool_calls):
-        yield "I14", "the tool calls are not those of the body"
-    try:
-        events = [orjson.loads(body) for body in stored.journal]
-        calls = list(_list_model_calls(events, stored.digest))
-        receipts = {event["data"]["sequence"] for event in events if event["kind"] == "erased"}
-    except UNREADABLE:
-        calls, receipts = None, set[int]()
-    if calls != stored.model_calls:
-        yield "I14", "the model calls are not those of the run's events"
-    gaps = {place for place, said in enumerate(turn.messages) if isinstance(said, Erased)}
-    if not gaps <= receipts:
-        yield "I12", "a message was taken out without a receipt"
-    compaction = turn.header.compaction
-    if stored.compaction != (None if compaction is None else astuple(compaction)):
-        yield "I14", "the compaction's row is not what the header says"
-
-
-def _are_calls_of(turn: Turn, rows: Sequence[ToolCallRow]) -> bool:
-    uses = list(_list_uses(turn))
-    answers = dict(_list_answers(turn))
-    if _has_gaps(turn):
-        # What an erased message asked or answered stands in the rows alone.
-        known = {(call_id, tool) for _, call_id, tool, _ in rows}
-        return known.issuperset(uses)
-    return list(rows) == [
-        (place, call_id, tool, answers.get(call_id)) for place, (call_id, tool) in enumerate(uses)
-    ]
-
-
-def _list_model_calls(
-    events: Sequence[dict[str, Any]], digest: Digest
-) -> Iterator[tuple[Any, ...]]:
-    documents: list[dict[str, Any]] = []
-    for event in events:
-        data = event["data"]
-        if event["kind"] == "turn_recorded":
-            if data["turn"] != digest:
-                raise ValueError(data["turn"])
-            documents += data["calls"]
-        elif "call" in data:
-            documents.append(data["call"])
-    for place, call in enumerate(map(usage.from_json, documents)):
-        used = call.usage
-        yield (
-            place, call.model, call.provider, call.call_id,
-            used.input, used.output, used.cached_input, used.cache_write, used.reasoning,
+    def _compare_columns(self, id: str, head: Mapping[str, Any], columns: Sequence[Any]) -> None:
+        started, sealed = head["started_at"], head["sealed_at"]
+        said = (
+            head["kind"], head["outcome"], head["agent_role"], head.get("model"),
+            head.get("provider"), column_of(started), column_of(sealed),
         )  # fmt: skip
+        if head["id"] != id:
+            self._complain("I2", f"the header is that of turn {head['id']}", id)
+        if said != tuple(columns):
+            self._complain("I2", "a column says something else than the header", id)
+        if not (is_instant(started) and is_instant(sealed)):
+            self._complain("I4", "a moment is not written as one", id)
+
+    def _listen(self, id: str, documents: list[Any]) -> Said:
+        said = Said()
+        for place, message in enumerate(documents[1:]):
+            parts = message.get("parts")
+            if parts is None:
+                said.gaps.append(place)
+                said.roles.append("erased")
+                continue
+            role = message["role"]
+            said.roles.append(role)
+            if role not in ROLES or ("source" in message and not _may_have_source(message)):
+                self._complain("I19", "a source or a role stands where it cannot", id)
+            if "at" in message and not is_instant(message["at"]):
+                self._complain("I4", "a moment is not written as one", id)
+            if "context" in message:
+                said.files += [(place, file) for file in files_of(messages.from_json(message))]
+            for part in parts:
+                kind = part["kind"]
+                if kind != "text":
+                    self._hear(id, said, part, part["of"] if kind == "lifted" else kind)
+        return said
+
+    def _hear(self, id: str, said: Said, part: Mapping[str, Any], kind: str) -> None:
+        if kind == "tool_use":
+            said.uses.append((part["call_id"], part["tool"]))
+        elif kind == "tool_result":
+            said.answers.append((part["call_id"], part["status"]))
+        if "object" in part and part["kind"] in ("lifted", "image", "audio", "file"):
+            self.objects[part["object"]] = id
+
+    def _derive(self, id: str, digest: bytes, head: Mapping[str, Any], said: Said) -> None:
+        if said.gaps:
+            self.gaps[id] = said.gaps
+        answers = dict(said.answers)
+        for place, (call, tool) in enumerate(said.uses):
+            self.tool_calls.append((id, place, call, tool, answers.get(call)))
+        for sequence, (place, file) in enumerate(said.files):
+            lines = (file.line_start, file.line_end)
+            self.files.append((id, place, sequence, file.kind, file.path, *lines))
+        compaction = head.get("compaction")
+        if compaction is not None:
+            self.compactions.append((id, *map(compaction.get, _COMPACTION)))
+        if (compaction is not None) != (head["kind"] == "compaction"):
+            sentence = "a compaction has no details, or another turn has"
+            self._complain("I23", sentence, id)
+        if (manifest := head.get("manifest")) is not None:
+            self.objects[manifest] = id
+            self.manifests.append((id, manifest, {tool for _, tool in said.uses}))
+        for source in head.get("derived_from", ()):
+            self.sources.append((id, f"sha256:{digest.hex()}", str(source)))
+
+    def _check_exchange(self, id: str, head: Mapping[str, Any], said: Said) -> None:
+        count = head["messages"]["query"]
+        query, reply = said.roles[:count], said.roles[count:]
+        for sentence in _list_faults(head, query, reply, len(said.roles), count):
+            self._complain("I16", sentence, id)
+
+    def _check_calls(self, id: str, said: Said) -> None:
+        if said.gaps:
+            return
+        asked = [call for call, _ in said.uses]
+        answered = [call for call, _ in said.answers]
+        if asked == answered and len(asked) == len(set(asked)):
+            return
+        if set(asked) - set(answered):
+            self._complain("I17", "a tool call has no result", id)
+        if set(answered) - set(asked):
+            self._complain("I18", "a result names no call of its turn", id)
+        if len(set(answered)) < len(answered) or len(set(asked)) < len(asked):
+            self._complain("I18", "a call was made twice or has two results", id)
 
 
-def _check_exchange(turn: Turn) -> Iterator[Complaint]:
-    if not 0 <= turn.query_count <= len(turn.messages):
-        yield "I16", "the query is longer than the turn"
-    if not turn.query and turn.header.kind == "normal":
-        yield "I16", "it answers nothing"
-    if any(said.role == "assistant" for said in turn.query):
-        yield "I16", "an assistant's message stands in the query"
-    if any(said.role not in ("assistant", "tool", "erased") for said in turn.reply):
-        yield "I16", "the reply holds what was sent in"
-    answered = any(said.role in ("assistant", "erased") for said in turn.reply)
-    if turn.header.outcome == "completed" and not answered:
-        yield "I16", "it is completed without a reply"
+def _list_faults(
+    head: Mapping[str, Any], query: list[str], reply: list[str], messages: int, count: int
+) -> Iterator[str]:
+    if not 0 <= count <= messages:
+        yield "the query is longer than the turn"
+    if not query and head["kind"] == "normal":
+        yield "it answers nothing"
+    if "assistant" in query:
+        yield "an assistant's message stands in the query"
+    if any(role not in ("assistant", "tool", "erased") for role in reply):
+        yield "the reply holds what was sent in"
+    if head["outcome"] == "completed" and not _ANSWERED.intersection(reply):
+        yield "it is completed without a reply"
 
 
-def _check_calls(turn: Turn) -> Iterator[Complaint]:
-    if _has_gaps(turn):
-        return
-    asked = [call_id for call_id, _ in _list_uses(turn)]
-    answered = [call_id for call_id, _ in _list_answers(turn)]
-    if sorted(asked) != sorted(answered):
-        yield "I17", "a tool call has no result, or a result no call"
+def _may_have_source(message: Mapping[str, Any]) -> bool:
+    return message["role"] != "assistant" and message["source"] in SOURCES
 
 
-def _has_gaps(turn: Turn) -> bool:
-    return any(isinstance(said, Erased) for said in turn.reply)
-
-
-def _list_uses(turn: Turn) -> Iterator[tuple[str, str]]:
-    for said in turn.reply:
-        for part in said.parts:
-            if calls_tool(part):
-                yield str(part.call_id), str(part.tool)
-
-
-def _list_answers(turn: Turn) -> Iterator[tuple[str, str]]:
-    for said in turn.messages:
-        for part in said.parts:
-            if answers_call(part):
-                yield str(part.call_id), str(part.status)
+def column_of(moment: str) -> str:
+    """Return a moment as the database writes the column that holds it."""
+    seconds = f"{moment[:10]} {moment[11:23]}".rstrip("0").rstrip(".")
+    return f"{seconds}+00"

@@ -4,9 +4,97 @@
 -- exception is named below.
 
 -- name: fsck_snapshot
--- One moment for all questions: writers go on, and none of their half-seen work is a finding.
--- Compiling these queries would take longer than running them.
-SELECT set_config('jit', 'off', true);
+-- One moment for all questions: writers go on, and none of their half-seen work is a finding. Others
+-- may join it by its name. These are joins of whole tables: compiling them would take longer than
+-- running them, and where statistics are old the planner would go by single rows.
+SELECT pg_export_snapshot(), set_config('jit', 'off', true), set_config('enable_nestloop', 'off', true),
+  set_config('enable_mergejoin', 'off', true), set_config('work_mem', '64MB', true);
+
+-- name: fsck_join
+SET TRANSACTION SNAPSHOT %(snapshot)s;
+
+-- name: fsck_spelling
+-- Moments are compared as text.
+SELECT set_config('datestyle', 'ISO, YMD', true), set_config('timezone', 'UTC', true),
+  set_config('jit', 'off', true);
+
+-- name: fsck_i03
+-- An id holds the stream and the place, so two events of one id are one event.
+SELECT 'event ' || encode(id, 'hex') FROM turntree.events
+  WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i06
+-- References that no other check follows. What is named is there, but as something else.
+WITH found (what, id, asked) AS (
+  SELECT 'tag of ' || target_id, target_id, 'turn' FROM turntree.tags WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'compaction ' || turn_id, r, 'turn' FROM turntree.compactions,
+    unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'spawn of ' || session_id, parent_turn_id, 'turn' FROM turntree.spawns WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'spawn of ' || session_id, r, 'session' FROM turntree.spawns,
+    unnest(ARRAY[session_id, parent_session_id]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'run ' || id, session_id, 'session' FROM turntree.runs WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'payload of ' || run_id, run_id, 'run' FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
+)
+SELECT DISTINCT what FROM found f CROSS JOIN LATERAL (
+    SELECT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = f.id) AS turn,
+      EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = %(workspace)b AND id = f.id) AS session,
+      EXISTS (SELECT FROM turntree.runs WHERE workspace_id = %(workspace)b AND id = f.id) AS run
+  ) x
+  WHERE f.id IS NOT NULL AND (turn OR session OR run)
+    AND NOT CASE asked WHEN 'turn' THEN turn WHEN 'session' THEN session ELSE run END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i65_references
+-- The same references. A row sees nothing outside its workspace, so what it names across the wall is
+-- nothing at all.
+WITH found (what, id) AS (
+  SELECT 'tag of ' || target_id, target_id FROM turntree.tags WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'compaction ' || turn_id, r FROM turntree.compactions,
+    unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'spawn of ' || session_id, r FROM turntree.spawns,
+    unnest(ARRAY[session_id, parent_session_id, parent_turn_id]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'run ' || id, session_id FROM turntree.runs WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'payload of ' || run_id, run_id FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
+)
+SELECT DISTINCT what FROM found f
+  WHERE f.id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = f.id)
+    AND NOT EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = %(workspace)b AND id = f.id)
+    AND NOT EXISTS (SELECT FROM turntree.runs WHERE workspace_id = %(workspace)b AND id = f.id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i65_walls
+-- A table that holds rows of workspaces shows each only to its own. A second policy could only open
+-- the wall, for policies add up.
+SELECT c.relname::text FROM pg_class c
+  WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND EXISTS (SELECT FROM pg_attribute a
+      WHERE a.attrelid = c.oid AND a.attname = 'workspace_id' AND NOT a.attisdropped)
+    AND NOT (c.relrowsecurity AND c.relforcerowsecurity
+      AND (SELECT count(*) = 1 AND bool_and(pg_get_expr(polqual, polrelid)
+            LIKE '%%workspace_id = %%current_setting(''turntree.workspace''%%')
+          FROM pg_policy WHERE polrelid = c.oid AND polpermissive))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i65_keys
+-- A foreign key that leaves the workspace out could lead into another.
+SELECT k.conname::text FROM pg_constraint k
+  WHERE k.connamespace = 'turntree'::regnamespace AND k.contype = 'f' AND NOT EXISTS (
+    SELECT FROM unnest(k.conkey, k.confkey) x (here, there)
+      JOIN pg_attribute h ON h.attrelid = k.conrelid AND h.attnum = x.here AND h.attname = 'workspace_id'
+      JOIN pg_attribute t ON t.attrelid = k.confrelid AND t.attnum = x.there
+        AND t.attname = CASE WHEN k.confrelid = to_regclass('turntree.workspaces') THEN 'id' ELSE 'workspace_id' END)
+  ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i07
 SELECT t.id::text FROM turntree.turns t
@@ -67,25 +155,22 @@ SELECT s.id::text FROM turntree.segments s
   ORDER BY s.id LIMIT %(limit)b;
 
 -- name: fsck_i11
-WITH by_parent AS (
-  SELECT parent_id AS above, id FROM turntree.turns
-    WHERE workspace_id = %(workspace)b AND parent_id IS NOT NULL
-), by_segment AS (
-  SELECT a.id AS above, t.id FROM turntree.turns a
-    JOIN turntree.turns t ON t.workspace_id = a.workspace_id AND t.segment_id = a.segment_id
-      AND t.depth = a.depth + 1
-    WHERE a.workspace_id = %(workspace)b
-  UNION ALL
-  SELECT a.id, s.id FROM turntree.segments s
-    JOIN turntree.turns a ON a.workspace_id = s.workspace_id AND a.segment_id = s.parent_id
-      AND a.depth = s.fork_depth
-    WHERE s.workspace_id = %(workspace)b
-)
-SELECT DISTINCT id::text FROM (
-    (SELECT * FROM by_parent EXCEPT ALL SELECT * FROM by_segment)
+-- Pairs of a turn and its child, once by segments and once by parents.
+SELECT DISTINCT coalesce(t.id, s.id)::text
+  FROM (SELECT id, parent_id FROM turntree.turns
+    WHERE workspace_id = %(workspace)b AND parent_id IS NOT NULL) t
+  FULL JOIN (
+    SELECT a.id AS above, t.id FROM turntree.turns a
+      JOIN turntree.turns t ON t.workspace_id = a.workspace_id AND t.segment_id = a.segment_id
+        AND t.depth = a.depth + 1
+      WHERE a.workspace_id = %(workspace)b
     UNION ALL
-    (SELECT * FROM by_segment EXCEPT ALL SELECT * FROM by_parent)
-  ) x
+    SELECT a.id, s.id FROM turntree.segments s
+      JOIN turntree.turns a ON a.workspace_id = s.workspace_id AND a.segment_id = s.parent_id
+        AND a.depth = s.fork_depth
+      WHERE s.workspace_id = %(workspace)b
+  ) s ON s.id = t.id AND s.above = t.parent_id
+  WHERE t.id IS NULL OR s.id IS NULL
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i12_bodies
@@ -123,9 +208,6 @@ SELECT what FROM (
     UNION ALL
     SELECT 'session ' || id FROM turntree.sessions
       WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
-    UNION ALL
-    SELECT 'event ' || encode(id, 'hex') FROM turntree.events
-      WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -134,14 +216,49 @@ SELECT id::text FROM turntree.turns
   WHERE workspace_id = %(workspace)b AND sealed_at < started_at ORDER BY id LIMIT %(limit)b;
 
 -- name: fsck_i14_strays
-SELECT x.what || x.turn_id FROM (
+SELECT DISTINCT x.what || x.turn_id FROM (
     SELECT 'tool call of ' AS what, turn_id FROM turntree.tool_calls WHERE workspace_id = %(workspace)b
-    UNION
+    UNION ALL
     SELECT 'model call of ', turn_id FROM turntree.model_calls WHERE workspace_id = %(workspace)b
-    UNION
+    UNION ALL
     SELECT 'compaction of ', turn_id FROM turntree.compactions WHERE workspace_id = %(workspace)b
+    UNION ALL
+    SELECT 'file of ', turn_id FROM turntree.message_files WHERE workspace_id = %(workspace)b
   ) x
   WHERE NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = x.turn_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i20
+SELECT DISTINCT turn_id || ' message ' || message FROM turntree.message_files
+  WHERE workspace_id = %(workspace)b
+  GROUP BY turn_id, message, kind, path, line_start HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i23
+SELECT coalesce(t.id, c.turn_id)::text
+  FROM (SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)b AND kind = 'compaction') t
+  FULL JOIN (SELECT turn_id FROM turntree.compactions WHERE workspace_id = %(workspace)b) c ON c.turn_id = t.id
+  GROUP BY t.id, c.turn_id HAVING t.id IS NULL OR c.turn_id IS NULL OR count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i24_path
+-- Walks, as rewinds do: what is summarised lies above, and what is kept begins right after it.
+SELECT c.turn_id::text FROM turntree.compactions c
+  LEFT JOIN turntree.turns k ON k.workspace_id = c.workspace_id AND k.id = coalesce(c.first_kept, c.turn_id)
+  WHERE c.workspace_id = %(workspace)b AND NOT coalesce(
+    turntree.is_ancestor(c.workspace_id, c.summarized_through, c.turn_id) AND c.summarized_through <> c.turn_id
+    AND k.parent_id = c.summarized_through AND turntree.is_ancestor(c.workspace_id, k.id, c.turn_id), false)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i24_count
+-- A first summary covers everything up to its end. A later one may count only what the one before
+-- it left, and other kinds pick.
+SELECT c.turn_id::text FROM turntree.compactions c
+  JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.summarized_through
+  WHERE c.workspace_id = %(workspace)b AND (c.turns_summarized NOT BETWEEN 1 AND t.depth
+    OR c.kind = 'summary' AND c.turns_summarized <> t.depth AND NOT EXISTS (
+      SELECT FROM turntree.compactions o WHERE o.workspace_id = c.workspace_id AND o.turn_id <> c.turn_id
+        AND turntree.is_ancestor(c.workspace_id, o.turn_id, c.turn_id)))
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i26
@@ -187,6 +304,7 @@ SELECT coalesce(h.session_id, e.stream_id) || ' version ' || coalesce(h.version,
     OR position('"data":{"after":' || turntree.canonical_text(h.after_id::text)
       || ',"before":' || turntree.canonical_text(h.before_id::text)
       || ',"by":' || turntree.canonical_text(h.by) IN e.body) = 0
+    OR position('{"at":"' || to_char(h.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') IN e.body) <> 1
     OR position('"move":"' || h.kind || '"' IN e.body) = 0
     OR e.body !~ ('"version":' || h.version || '[,}]')
     OR NOT starts_with(e.body, '{"at":"' || to_char(h.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
@@ -272,6 +390,99 @@ SELECT name FROM (
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i31
+-- The call stands in the turn, and the session's first event tells of it.
+SELECT coalesce(s.session_id, e.stream_id)::text
+  FROM (SELECT * FROM turntree.spawns WHERE workspace_id = %(workspace)b) s
+  FULL JOIN (SELECT stream_id, body FROM turntree.events WHERE workspace_id = %(workspace)b
+      AND kind = 'session_created' AND position(',"call_id":"' IN body) > 0) e ON e.stream_id = s.session_id
+  WHERE s.session_id IS NULL OR e.stream_id IS NULL OR s.session_id = s.parent_session_id
+    OR position('"call_id":' || turntree.canonical_text(s.call_id) || ',' IN e.body) = 0
+    OR position('"mode":"' || s.mode || '"' IN e.body) = 0
+    OR NOT EXISTS (SELECT FROM turntree.tool_calls c WHERE c.workspace_id = s.workspace_id
+      AND c.turn_id = s.parent_turn_id AND c.call_id = s.call_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i31_path
+-- Walks: the parent's session has stood at the turn or below it.
+SELECT s.session_id::text FROM turntree.spawns s
+  WHERE s.workspace_id = %(workspace)b AND NOT EXISTS (
+    SELECT FROM turntree.session_reach r
+      JOIN turntree.turns t ON t.workspace_id = r.workspace_id AND t.segment_id = r.segment_id AND t.depth = r.max_depth
+      WHERE r.workspace_id = s.workspace_id AND r.session_id = s.parent_session_id
+        AND turntree.is_ancestor(s.workspace_id, s.parent_turn_id, t.id))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i32
+SELECT origin || ' ' || origin_session_id FROM turntree.sessions
+  WHERE workspace_id = %(workspace)b AND origin IS NOT NULL
+  GROUP BY origin, origin_session_id HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i35
+SELECT DISTINCT what FROM (
+    SELECT stream_id::text AS what FROM turntree.events
+      WHERE workspace_id = %(workspace)b AND kind = 'run_started' AND seq > 0
+    UNION ALL
+    SELECT r.id::text FROM turntree.runs r
+      LEFT JOIN turntree.events e ON e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.seq = 0
+      WHERE r.workspace_id = %(workspace)b AND e.kind IS DISTINCT FROM 'run_started'
+    UNION ALL
+    SELECT r.id::text FROM turntree.runs r
+      WHERE r.workspace_id = %(workspace)b AND r.status = 'finished' AND NOT EXISTS (
+        SELECT FROM turntree.turns t WHERE t.workspace_id = r.workspace_id AND t.id = r.id)
+    UNION ALL
+    SELECT e.stream_id::text
+      FROM (SELECT stream_id, min(seq) AS seq FROM turntree.events
+        WHERE workspace_id = %(workspace)b AND kind = 'run_finished' GROUP BY stream_id) f
+      JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = f.stream_id AND e.seq > f.seq
+      WHERE e.kind IN ('run_finished', 'model_response', 'tool_result')
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i37_payloads
+-- What an open run said stands beside its events until it is sealed.
+SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
+  FROM (
+    SELECT x.stream_id, x.seq, x.body FROM turntree.events x
+      JOIN turntree.runs r ON r.workspace_id = x.workspace_id AND r.id = x.stream_id AND r.status <> 'finished'
+      WHERE x.workspace_id = %(workspace)b AND position('"message":"sha256:' IN x.body) > 0
+        AND x.kind IN ('run_started', 'history_append', 'model_response', 'tool_result')
+  ) e
+  FULL JOIN (SELECT * FROM turntree.run_payloads WHERE workspace_id = %(workspace)b) p
+    ON p.run_id = e.stream_id AND p.seq = e.seq
+  WHERE e.stream_id IS NULL OR p.run_id IS NULL OR position('"message":"sha256:'
+    || encode(sha256(convert_to(p.payload, 'UTF8')), 'hex') || '"' IN e.body) = 0
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i38
+SELECT DISTINCT what FROM (
+    SELECT e.stream_id::text AS what FROM turntree.events e
+      JOIN turntree.turns t ON t.workspace_id = e.workspace_id AND t.id = e.stream_id
+      WHERE e.workspace_id = %(workspace)b AND e.kind = 'interruption' AND t.outcome NOT IN ('interrupted', 'canceled')
+    UNION ALL
+    SELECT e.stream_id::text
+      FROM (SELECT stream_id, min(seq) AS seq FROM turntree.events
+        WHERE workspace_id = %(workspace)b AND kind = 'interruption' GROUP BY stream_id) i
+      JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = i.stream_id AND e.seq > i.seq
+      WHERE e.kind IN ('model_request', 'model_response', 'tool_call', 'tool_result')
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i59
+-- The newest event that speaks of a session's status; the one that a merge is made into keeps its own.
+SELECT s.id::text FROM turntree.sessions s
+  LEFT JOIN (
+    SELECT DISTINCT ON (stream_id) stream_id, kind, body FROM turntree.events
+      WHERE workspace_id = %(workspace)b AND (kind IN ('session_archived', 'session_restored')
+        OR kind = 'session_merged' AND position(',"into":"' IN body) > 0)
+      ORDER BY stream_id, seq DESC
+  ) e ON e.stream_id = s.id
+  WHERE s.workspace_id = %(workspace)b AND s.status IS DISTINCT FROM CASE coalesce(e.kind, 'session_restored')
+    WHEN 'session_restored' THEN 'active' WHEN 'session_merged' THEN 'archived'
+    ELSE substring(e.body FROM ',"status":"([a-z]+)"\}') END
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i34_places
 SELECT stream_id::text FROM turntree.events WHERE workspace_id = %(workspace)b
   GROUP BY stream_id HAVING min(seq) <> 0 OR max(seq) <> count(*) - 1
@@ -288,19 +499,37 @@ SELECT s.id::text FROM turntree.sessions s
 SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND sha256(bytes) <> digest ORDER BY 1 LIMIT %(limit)b;
 
--- name: fsck_counts
-SELECT (SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b),
-    (SELECT count(*) FROM turntree.events WHERE workspace_id = %(workspace)b);
+-- name: fsck_i61_objects
+-- The formats are those of key_formats.py. A search for their beginnings comes first, for it is quick.
+SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
+  WHERE workspace_id = %(workspace)b AND EXISTS (
+      SELECT FROM unnest(ARRAY['sk-', 'ghp_', 'AKIA', 'xox', 'PRIVATE KEY-----']::bytea[]) m
+        WHERE position(m IN bytes) > 0)
+    AND encode(bytes, 'escape') ~ ('(^|[^A-Za-z0-9_-]|\\[nrt])(sk-(proj-|ant-|svcacct-|or-v1-)?[A-Za-z0-9_-]{32,}'
+      '|ghp_[A-Za-z0-9]{36}|AKIA[0-9A-Z]{16}|xox[bp]-[0-9]{8,}-[A-Za-z0-9-]{16,})([^A-Za-z0-9]|$)'
+      '|-----BEGIN ([A-Z]+ )*PRIVATE KEY-----')
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_ranges
+-- Where to cut the ledger into ranges of about so many turns.
+SELECT id::text FROM (
+    SELECT id, row_number() OVER (ORDER BY id) AS n FROM turntree.turns WHERE workspace_id = %(workspace)b
+  ) x
+  WHERE n %% %(size)b = 0 ORDER BY id;
+
+-- name: fsck_count
+SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
 
 -- name: fsck_turns
--- A page of turns with what stands in their columns and in their bodies.
-SELECT t.id::text, t.digest, p.digest, b.body, t.kind, t.outcome, t.agent_role, t.model, t.provider,
-    t.started_at, t.sealed_at
-  FROM (SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)b AND id > %(after)b
+-- A page of turns with what stands in their bodies and in their columns.
+SELECT t.id::text, t.digest, p.digest, convert_to(b.header, 'UTF8'), convert_to(b.body, 'UTF8'),
+    t.kind, t.outcome, t.agent_role, t.model, t.provider,
+    t.started_at::text, t.sealed_at::text
+  FROM (SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)b AND id > %(after)b AND id <= %(last)b
     ORDER BY id LIMIT %(limit)b) t
   LEFT JOIN LATERAL (SELECT digest FROM turntree.turns
     WHERE workspace_id = %(workspace)b AND id = t.parent_id OFFSET 0) p ON true
-  LEFT JOIN LATERAL (SELECT header || E'\n' || body AS body FROM turntree.turn_bodies
+  LEFT JOIN LATERAL (SELECT header, body FROM turntree.turn_bodies
     WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
   ORDER BY t.id;
 
@@ -320,19 +549,46 @@ SELECT turn_id::text, sequence, model, provider, call_id, input_tokens, output_t
 SELECT turn_id::text, summarized_through::text, first_kept::text, turns_summarized, kind, trigger,
     tokens_before, tokens_after, summary_tokens, duration_ms
   FROM turntree.compactions
-  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b;
+  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
+  ORDER BY turn_id;
 
--- name: fsck_journal
--- What the journal says of a page of turns: what their runs used, and what was erased.
-SELECT stream_id::text, body FROM turntree.events
-  WHERE workspace_id = %(workspace)b AND stream_id > %(after)b AND stream_id <= %(last)b
-    AND kind IN ('turn_recorded', 'model_response', 'erased')
-  ORDER BY stream_id, seq;
+-- name: fsck_files
+SELECT turn_id::text, message, sequence, kind, path, line_start, line_end FROM turntree.message_files
+  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
+  ORDER BY turn_id, sequence;
+
+-- name: fsck_tags
+SELECT target_id::text, tag FROM turntree.tags
+  WHERE workspace_id = %(workspace)b AND target_id > %(after)b AND target_id <= %(last)b
+  ORDER BY target_id, tag COLLATE "C";
+
+-- name: fsck_calls_of
+SELECT turn_id::text, call_id, status FROM turntree.tool_calls
+  WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b) ORDER BY turn_id, sequence;
 
 -- name: fsck_events
-SELECT stream_id::text, seq, id, kind, body FROM turntree.events
-  WHERE workspace_id = %(workspace)b AND (stream_id, seq) > (%(after)b, %(seq)b)
-  ORDER BY stream_id, seq LIMIT %(limit)b;
+-- With the digest of the turn, where an event says what its run used.
+SELECT e.stream_id::text, e.seq, e.id, e.kind, convert_to(e.body, 'UTF8'),
+    CASE WHEN e.kind IN ('turn_recorded', 'model_response') THEN (
+      SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = e.stream_id) END
+  FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND (e.stream_id, e.seq) > (%(after)b, %(seq)b) AND e.stream_id <= %(last)b
+  ORDER BY e.stream_id, e.seq LIMIT %(limit)b;
+
+-- name: fsck_objects
+SELECT digest, bytes FROM turntree.objects
+  WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
+
+-- name: fsck_missing_events
+SELECT d FROM unnest(%(digests)b::bytea[]) d
+  WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.id = d);
+
+-- name: fsck_missing_sources
+-- What something was derived from is a turn, an object or an event.
+SELECT d FROM unnest(%(digests)b::bytea[]) d
+  WHERE NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.digest = d)
+    AND NOT EXISTS (SELECT FROM turntree.objects o WHERE o.workspace_id = %(workspace)b AND o.digest = d)
+    AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.id = d);
 
 -- name: fsck_missing_objects
 SELECT d FROM unnest(%(digests)b::bytea[]) d

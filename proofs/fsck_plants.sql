@@ -1,0 +1,254 @@
+-- Faults that a database lets nobody commit, planted by a superuser whom no trigger and no foreign
+-- key stops. Each statement breaks one rule for some subjects, drawn by a seed, and returns them as
+-- fsck names them. A statement called ..._open takes away the constraint in the way.
+
+-- name: i01
+UPDATE turntree.events e SET id = sha256(e.id) FROM (
+    SELECT stream_id, seq FROM turntree.events WHERE workspace_id = %(workspace)s
+      ORDER BY md5(stream_id::text || seq || %(seed)s) LIMIT %(count)s) p
+  WHERE e.workspace_id = %(workspace)s AND e.stream_id = p.stream_id AND e.seq = p.seq
+  RETURNING e.stream_id || ' at ' || e.seq;
+
+-- name: i02
+UPDATE turntree.turns SET model = 'grander' WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i03
+WITH drawn AS (
+  SELECT stream_id, seq, id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.events WHERE workspace_id = %(workspace)s
+)
+UPDATE turntree.events e SET id = d.id FROM drawn p JOIN drawn d ON d.n = p.n + %(count)s
+  WHERE p.n <= %(count)s AND e.workspace_id = %(workspace)s AND e.stream_id = p.stream_id AND e.seq = p.seq
+  RETURNING 'event ' || encode(e.id, 'hex');
+
+-- name: i06
+WITH drawn AS (
+  SELECT target_id, tag, row_number() OVER (ORDER BY md5(target_id::text || %(seed)s)) AS n
+    FROM turntree.tags WHERE workspace_id = %(workspace)s
+), others AS (
+  SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.sessions WHERE workspace_id = %(workspace)s
+)
+UPDATE turntree.tags t SET target_id = o.id FROM drawn d JOIN others o USING (n)
+  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.target_id = d.target_id AND t.tag = d.tag
+  RETURNING 'tag of ' || t.target_id;
+
+-- name: i07
+UPDATE turntree.turns SET parent_id = gen_random_uuid() WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)s AND depth > 1
+      ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i08
+UPDATE turntree.turns t SET depth = 1000 * n FROM (
+    SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+      FROM turntree.turns WHERE workspace_id = %(workspace)s AND depth > 1) p
+  WHERE n <= %(count)s AND t.workspace_id = %(workspace)s AND t.id = p.id
+  RETURNING t.id::text;
+
+-- name: i09_open
+ALTER TABLE turntree.turns DROP CONSTRAINT turns_workspace_id_segment_id_depth_key;
+
+-- name: i09
+WITH drawn AS (
+  SELECT id, segment_id, depth, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.turns WHERE workspace_id = %(workspace)s AND depth > 1
+)
+UPDATE turntree.turns t SET segment_id = d.segment_id, depth = d.depth FROM drawn p JOIN drawn d ON d.n = p.n + %(count)s
+  WHERE p.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.id = p.id
+  RETURNING t.segment_id || ' at depth ' || t.depth;
+
+-- name: i10
+UPDATE turntree.segments SET ordinal = ordinal + 7 WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.segments WHERE workspace_id = %(workspace)s AND ordinal > 0
+      ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i11
+UPDATE turntree.segments SET fork_depth = fork_depth - 1 WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.segments WHERE workspace_id = %(workspace)s AND ordinal > 0
+      ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i12
+UPDATE turntree.turn_bodies SET body = replace(body, '"role":"user"', '"role":"tool"')
+  WHERE workspace_id = %(workspace)s AND turn_id IN (
+    SELECT turn_id FROM turntree.turn_bodies WHERE workspace_id = %(workspace)s AND position('"role":"user"' IN body) > 0
+      ORDER BY md5(turn_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING turn_id::text;
+
+-- name: i13_open
+ALTER TABLE turntree.turns DROP CONSTRAINT turns_workspace_id_digest_key;
+
+-- name: i13
+WITH drawn AS (
+  SELECT id, digest, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.turns WHERE workspace_id = %(workspace)s
+)
+UPDATE turntree.turns t SET digest = d.digest FROM drawn p JOIN drawn d ON d.n = p.n + %(count)s
+  WHERE p.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.id = p.id
+  RETURNING 'digest ' || encode(t.digest, 'hex');
+
+-- name: i14
+UPDATE turntree.tool_calls SET tool = 'write' WHERE workspace_id = %(workspace)s AND turn_id IN (
+    SELECT turn_id FROM turntree.tool_calls WHERE workspace_id = %(workspace)s
+      ORDER BY md5(turn_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING turn_id::text;
+
+-- name: i20_open
+ALTER TABLE turntree.message_files DROP CONSTRAINT message_files_workspace_id_turn_id_message_kind_path_line_s_key;
+
+-- name: i20
+INSERT INTO turntree.message_files (workspace_id, turn_id, message, sequence, kind, path, line_start, line_end)
+  SELECT t.workspace_id, t.id, 0, s, 'read', 'a.py', 1, 2 FROM (
+      SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)s
+        ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s) t, generate_series(100, 101) s
+  RETURNING turn_id::text;
+
+-- name: i23
+UPDATE turntree.turns SET kind = 'compaction' WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)s AND kind = 'normal'
+      ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i24
+UPDATE turntree.compactions SET turns_summarized = turns_summarized - 1 WHERE workspace_id = %(workspace)s AND turn_id IN (
+    SELECT turn_id FROM turntree.compactions WHERE workspace_id = %(workspace)s
+      ORDER BY md5(turn_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING turn_id::text;
+
+-- name: i26
+UPDATE turntree.sessions SET head_id = gen_random_uuid() WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.sessions WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i27
+UPDATE turntree.sessions SET version = version + 1 WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.sessions WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i28
+UPDATE turntree.session_history h SET kind = 'create' FROM (
+    SELECT session_id, version FROM turntree.session_history WHERE workspace_id = %(workspace)s AND version > 1
+      ORDER BY md5(session_id::text || version || %(seed)s) LIMIT %(count)s) p
+  WHERE h.workspace_id = %(workspace)s AND h.session_id = p.session_id AND h.version = p.version
+  RETURNING h.session_id || ' version ' || h.version;
+
+-- name: i29
+UPDATE turntree.session_history h SET before_id = gen_random_uuid() FROM (
+    SELECT session_id, version FROM turntree.session_history WHERE workspace_id = %(workspace)s AND kind = 'advance'
+      ORDER BY md5(session_id::text || version || %(seed)s) LIMIT %(count)s) p
+  WHERE h.workspace_id = %(workspace)s AND h.session_id = p.session_id AND h.version = p.version
+  RETURNING h.session_id || ' version ' || h.version;
+
+-- name: i30
+UPDATE turntree.session_names SET reason = 'manual' WHERE workspace_id = %(workspace)s AND name IN (
+    SELECT name FROM turntree.session_names WHERE workspace_id = %(workspace)s AND reason IS NULL
+      ORDER BY md5(name || %(seed)s) LIMIT %(count)s)
+  RETURNING session_id::text;
+
+-- name: i31
+UPDATE turntree.spawns SET call_id = 'nobody' WHERE workspace_id = %(workspace)s AND session_id IN (
+    SELECT session_id FROM turntree.spawns WHERE workspace_id = %(workspace)s
+      ORDER BY md5(session_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING session_id::text;
+
+-- name: i32_open
+DROP INDEX turntree.sessions_origin;
+
+-- name: i32
+WITH drawn AS (
+  SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.sessions WHERE workspace_id = %(workspace)s AND origin IS NULL
+), known AS (
+  SELECT origin, origin_session_id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.sessions WHERE workspace_id = %(workspace)s AND origin IS NOT NULL
+)
+UPDATE turntree.sessions s SET origin = k.origin, origin_session_id = k.origin_session_id FROM drawn d JOIN known k USING (n)
+  WHERE d.n <= %(count)s AND s.workspace_id = %(workspace)s AND s.id = d.id
+  RETURNING s.origin || ' ' || s.origin_session_id;
+
+-- name: i34
+DELETE FROM turntree.events WHERE workspace_id = %(workspace)s AND seq = 1 AND stream_id IN (
+    SELECT stream_id FROM turntree.events WHERE workspace_id = %(workspace)s
+      GROUP BY stream_id HAVING count(*) > 2 ORDER BY md5(stream_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING stream_id::text;
+
+-- name: i35
+UPDATE turntree.events e SET kind = 'run_started' WHERE workspace_id = %(workspace)s AND seq = 1 AND stream_id IN (
+    SELECT id FROM turntree.runs WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING stream_id::text;
+
+-- name: i37
+-- What is named by a manifest only is not known to be missing if the manifest is, too.
+DELETE FROM turntree.objects WHERE workspace_id = %(workspace)s AND digest IN (
+    SELECT digest FROM turntree.objects o WHERE workspace_id = %(workspace)s AND EXISTS (
+        SELECT FROM turntree.turn_bodies b WHERE b.workspace_id = o.workspace_id AND position(encode(o.digest, 'hex') IN b.header || b.body) > 0)
+      ORDER BY md5(digest::text || %(seed)s) LIMIT %(count)s)
+  RETURNING encode(digest, 'hex');
+
+-- name: i38
+UPDATE turntree.tool_calls SET status = 'ok' WHERE workspace_id = %(workspace)s AND turn_id IN (
+    SELECT stream_id FROM turntree.events WHERE workspace_id = %(workspace)s AND kind = 'interruption'
+      ORDER BY md5(stream_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING turn_id::text;
+
+-- name: i59
+UPDATE turntree.sessions SET status = 'deleted' WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.sessions WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i63
+INSERT INTO turntree.tags (workspace_id, target_id, tag) SELECT workspace_id, id, 'nobody put me here' FROM (
+    SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s) t
+  RETURNING target_id::text;
+
+-- name: i65
+WITH drawn AS (
+  SELECT target_id, tag, row_number() OVER (ORDER BY md5(target_id::text || %(seed)s)) AS n
+    FROM turntree.tags WHERE workspace_id = %(workspace)s
+), abroad AS (
+  SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.turns WHERE workspace_id <> %(workspace)s
+)
+UPDATE turntree.tags t SET target_id = a.id FROM drawn d JOIN abroad a USING (n)
+  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.target_id = d.target_id AND t.tag = d.tag
+  RETURNING 'tag of ' || t.target_id;
+
+-- name: draw_turns
+SELECT t.id::text, b.header || E'\n' || b.body FROM turntree.turns t
+  JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
+  WHERE t.workspace_id = %(workspace)s AND b.header || E'\n' || b.body LIKE %(like)s
+  ORDER BY md5(t.id::text || %(seed)s) LIMIT %(count)s;
+
+-- name: forge_turn
+WITH body AS (
+  UPDATE turntree.turn_bodies SET header = split_part(%(body)s, E'\n', 1),
+      body = substr(%(body)s, strpos(%(body)s, E'\n') + 1) WHERE workspace_id = %(workspace)s AND turn_id = %(turn)s
+)
+UPDATE turntree.turns SET digest = %(digest)s WHERE workspace_id = %(workspace)s AND id = %(turn)s;
+
+-- name: draw_events
+SELECT stream_id::text, seq, body FROM turntree.events WHERE workspace_id = %(workspace)s AND body LIKE %(like)s
+  ORDER BY md5(stream_id::text || seq || %(seed)s) LIMIT %(count)s;
+
+-- name: forge_event
+UPDATE turntree.events SET body = %(body)s, id = %(id)s
+  WHERE workspace_id = %(workspace)s AND stream_id = %(stream)s AND seq = %(seq)s;
+
+-- name: read_bare_bodies
+SELECT turn_id, header, body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id > %(after)b
+  ORDER BY turn_id LIMIT %(limit)b;
+
+-- name: read_bare_events
+SELECT stream_id, seq, id, kind, body FROM turntree.events WHERE workspace_id = %(workspace)b
+  AND (stream_id, seq) > (%(after)b, 2147483647) AND stream_id <= %(last)b;
+
+-- name: read_bare_tool_calls
+SELECT turn_id, sequence, call_id, tool, status FROM turntree.tool_calls WHERE workspace_id = %(workspace)b
+  AND turn_id > %(after)b AND turn_id <= %(last)b;
+
+-- name: read_bare_model_calls
+SELECT * FROM turntree.model_calls WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b;

@@ -1,0 +1,158 @@
+"""A history with something of every kind that fsck knows, told as often as one likes.
+
+Knows how the product is called. Must never know what is planted into what it tells.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from turntree.domain.canonical import Json, canonical
+from turntree.domain.compaction import Compaction
+from turntree.domain.context import TouchedFile
+from turntree.domain.event import Event, record
+from turntree.domain.ids import Digest, RunId, SessionId, TurnId
+from turntree.domain.manifest import Entry, Manifest
+from turntree.domain.message import (
+    PART_INLINE_MAX_BYTES,
+    Message,
+    ToolResult,
+    ToolUse,
+    assistant,
+    tool,
+    user,
+)
+from turntree.domain.run import Fact
+from turntree.domain.session import Origin, Spawn
+from turntree.domain.turn import Header, seal
+from turntree.domain.usage import ModelCall, Usage, to_json
+from turntree.runtime.tree import Tree
+
+CALLS: Final = [
+    ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),
+    ModelCall("haiku", Usage()),
+]
+USE: Final = ToolUse("use-1", "read", {"path": "a", "share": 0.5})
+USED: Final = [assistant(USE), tool(ToolResult("use-1", "ok", "text")), assistant("2")]
+
+
+async def tell(tree: Tree, copy: int) -> None:
+    """Tell the whole story under names that end in a number."""
+    await _tell_session(tree, f"main-{copy}", copy)
+    await _tell_forks(tree, f"main-{copy}", copy)
+    await _tell_moves(tree, f"main-{copy}", copy)
+    await _tell_open_run(tree, copy)
+    await _tell_interrupted_run(tree, copy)
+    await _tell_replacement(tree, copy)
+
+
+async def _tell_session(tree: Tree, label: str, copy: int) -> None:
+    def said(word: str) -> list[Message]:
+        return [user(f"{word} {copy}")]
+
+    record_next = tree.turns.record
+    first = await record_next(label, said("begin"), [assistant("1")], calls=CALLS, key=f"k{copy}")
+    manifest = await _keep_manifest(tree, copy)
+    files: list[Json] = [TouchedFile("read", "a.py", 1, 9).to_json(), {"path": "no kind"}]
+    looked = [replace(said("look")[0], context={"files": files})]
+    second = await record_next(label, looked, USED, model="opus", manifest=manifest)
+    large = [user(f"{copy} " * PART_INLINE_MAX_BYTES)]
+    third = await record_next(label, large, [assistant("large")])
+    await record_next(
+        label, said("go on"), [assistant("4")], derived_from=(first.turn.digest, third.turn.digest)
+    )
+    summary = Compaction(second.turn.id, third.turn.id, 2, tokens_before=100)
+    await record_next(label, said("sum up"), [assistant("so far")], compaction=summary)
+    await tree.turns.tag(first.turn.id, f"good-{copy}")
+    await tree.turns.tag(second.turn.id, "often")
+    await tree.turns.tag(third.turn.id, "soon-gone")
+    await tree.turns.untag(third.turn.id, "soon-gone")
+    session = await tree.sessions.get(label)
+    spawn = Spawn(session.id, second.turn.id, USE.call_id, task="look around")
+    await tree.sessions.create(f"worker-{copy}", spawn=spawn)
+    await record_next(f"worker-{copy}", said("work"), [assistant("worked")])
+
+
+async def _keep_manifest(tree: Tree, copy: int) -> Digest:
+    spec = await tree.ledger.put_object(canonical({"name": "read", "copy": copy}))
+    manifest = Manifest((Entry("tool", "read", spec),))
+    return await tree.ledger.put_object(canonical(manifest.to_json()))
+
+
+async def _tell_forks(tree: Tree, label: str, copy: int) -> None:
+    at = f"{label}~3"
+    for name in (f"fork-{copy}", f"deep-{copy}", f"deeper-{copy}"):
+        await tree.sessions.fork(at, name)
+        await tree.turns.record(name, [user(f"on {name}")], [assistant("on")])
+        await tree.turns.record(name, [user(f"and on {name}")], [assistant("on")])
+        at = f"{name}~1"
+
+
+async def _tell_moves(tree: Tree, label: str, copy: int) -> None:
+    await tree.sessions.rewind(label, f"{label}~2")
+    await tree.sessions.undo(label)
+    await tree.sessions.replay(label, f"fork-{copy}")
+    await tree.sessions.undo(label)
+    await tree.sessions.alias(label, f"also-{copy}")
+    await tree.sessions.create(f"old-{copy}", origin=Origin("elsewhere", str(copy)))
+    await tree.sessions.set_status(f"old-{copy}", "archived")
+    await tree.turns.record(f"erased-{copy}", [user(f"take {copy} out")], [assistant("done")])
+    await tree.turns.erase(f"erased-{copy}", 0, reason="asked for")
+
+
+async def _tell_open_run(tree: Tree, copy: int) -> None:
+    world, ledger = tree.revisions.world, tree.ledger
+    session = await tree.sessions.create(f"open-{copy}")
+    run = RunId(world.new_id())
+    epoch = await ledger.start(run, session.id, _fact(tree, run, 0, "run_started", user("go")))
+    await ledger.append_fact(_fact(tree, run, 1, "model_request", correlation="r1"), epoch=epoch)
+    reply = _fact(tree, run, 2, "model_response", assistant(USE), correlation="r1")
+    await ledger.append_fact(reply, epoch=epoch)
+
+
+async def _tell_interrupted_run(tree: Tree, copy: int) -> None:
+    world, ledger = tree.revisions.world, tree.ledger
+    session = await tree.sessions.create(f"stopped-{copy}")
+    run = RunId(world.new_id())
+    asked, answered = user(f"stop {copy}"), assistant(USE)
+    epoch = await ledger.start(run, session.id, _fact(tree, run, 0, "run_started", asked))
+    call: dict[str, Json] = {"call": to_json(CALLS[0])}
+    for fact in (
+        _fact(tree, run, 1, "model_request", correlation="r1"),
+        _fact(tree, run, 2, "model_response", answered, call, correlation="r1"),
+        _fact(tree, run, 3, "tool_call", data={"call_id": USE.call_id}),
+        _fact(tree, run, 4, "interruption", data={"reason": "crash"}),
+    ):
+        await ledger.append_fact(fact, epoch=epoch)
+    at = world.now()
+    header = Header(TurnId(run), None, tree.sessions.by, at, at, "interrupted")
+    gone = tool(ToolResult(USE.call_id, "interrupted", "crash"))
+    finished = record(_fact(tree, run, 5, "run_finished").event)
+    await ledger.seal(
+        seal(header, [asked], [answered, gone]), None, session=SessionId(session.id), by="human:a",
+        at=at, calls=CALLS[:1], journal=[finished], epoch=epoch,
+    )  # fmt: skip
+
+
+async def _tell_replacement(tree: Tree, copy: int) -> None:
+    stream = tree.revisions.world.new_id()
+    events = [
+        record(Event(stream, seq, "acme.noted", tree.revisions.world.now(), {"copy": copy}))
+        for seq in range(2)
+    ]
+    data: dict[str, Json] = {"original": events[0].id, "replacement": events[1].id}
+    events.append(record(Event(stream, 2, "substitution", tree.revisions.world.now(), data)))
+    for event in events:
+        await tree.ledger.append(event)
+
+
+def _fact(
+    tree: Tree,
+    run: RunId,
+    seq: int,
+    kind: str,
+    said: Message | None = None,
+    data: dict[str, Json] | None = None,
+    correlation: str | None = None,
+) -> Fact:
+    at = tree.revisions.world.now()
+    return Fact.of(Event(run, seq, kind, at, data or {}, correlation_id=correlation), said)

@@ -1,0 +1,80 @@
+-- What rebuilding projections takes. Only tables whose rows follow from bodies, events and reflogs
+-- are written; no statement here names another.
+
+-- name: repair_begin
+-- Acts as the owner, whom no role keeps from its tables, but inside one workspace. Whoever would
+-- write to the tables waits until this is over.
+SELECT set_config('turntree.workspace', %(workspace)s, true), set_config('datestyle', 'ISO, YMD', true),
+  set_config('timezone', 'UTC', true), set_config('jit', 'off', true);
+
+-- name: repair_open
+ALTER TABLE turntree.tool_calls DISABLE TRIGGER USER;
+ALTER TABLE turntree.model_calls DISABLE TRIGGER USER;
+ALTER TABLE turntree.compactions DISABLE TRIGGER USER;
+ALTER TABLE turntree.message_files DISABLE TRIGGER USER;
+LOCK TABLE turntree.session_reach, turntree.tags IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: repair_close
+-- Keys are checked now, for a trigger cannot be enabled while some are still to be.
+SET CONSTRAINTS ALL IMMEDIATE;
+ALTER TABLE turntree.tool_calls ENABLE TRIGGER USER;
+ALTER TABLE turntree.model_calls ENABLE TRIGGER USER;
+ALTER TABLE turntree.compactions ENABLE TRIGGER USER;
+ALTER TABLE turntree.message_files ENABLE TRIGGER USER;
+
+-- name: repair_drop_tool_calls
+DELETE FROM turntree.tool_calls WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
+
+-- name: repair_drop_model_calls
+DELETE FROM turntree.model_calls WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
+
+-- name: repair_drop_compactions
+DELETE FROM turntree.compactions WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
+
+-- name: repair_drop_message_files
+DELETE FROM turntree.message_files WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
+
+-- name: repair_drop_tags
+DELETE FROM turntree.tags WHERE workspace_id = %(workspace)b AND target_id = %(turn)b;
+
+-- name: repair_add_tool_calls
+INSERT INTO turntree.tool_calls (workspace_id, turn_id, sequence, call_id, tool, status)
+  VALUES (%(workspace)s, %(turn)s, %(c1)s, %(c2)s, %(c3)s, %(c4)s);
+
+-- name: repair_add_model_calls
+INSERT INTO turntree.model_calls (workspace_id, turn_id, sequence, model, provider, call_id, input_tokens,
+    output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens)
+  VALUES (%(workspace)s, %(turn)s, %(c1)s, %(c2)s, %(c3)s, %(c4)s, %(c5)s, %(c6)s, %(c7)s, %(c8)s, %(c9)s);
+
+-- name: repair_add_compactions
+INSERT INTO turntree.compactions (workspace_id, turn_id, summarized_through, first_kept, turns_summarized, kind,
+    trigger, tokens_before, tokens_after, summary_tokens, duration_ms)
+  VALUES (%(workspace)s, %(turn)s, %(c1)s, %(c2)s, %(c3)s, %(c4)s, %(c5)s, %(c6)s, %(c7)s, %(c8)s, %(c9)s);
+
+-- name: repair_add_message_files
+INSERT INTO turntree.message_files (workspace_id, turn_id, message, sequence, kind, path, line_start, line_end)
+  VALUES (%(workspace)s, %(turn)s, %(c1)s, %(c2)s, %(c3)s, %(c4)s, %(c5)s, %(c6)s);
+
+-- name: repair_add_tags
+INSERT INTO turntree.tags (workspace_id, target_id, tag) VALUES (%(workspace)s, %(turn)s, %(c1)s);
+
+-- name: repair_reach
+-- How deep each session stood, by its reflog and by what is noted. Null where one says nothing.
+SELECT coalesce(h.session_id, r.session_id), coalesce(h.segment_id, r.segment_id), r.max_depth, h.depth
+  FROM (
+    SELECT m.session_id, t.segment_id, max(t.depth) AS depth FROM turntree.session_history m
+      JOIN turntree.turns t ON t.workspace_id = m.workspace_id AND t.id = m.after_id
+      WHERE m.workspace_id = %(workspace)b GROUP BY m.session_id, t.segment_id
+  ) h
+  FULL JOIN (SELECT * FROM turntree.session_reach WHERE workspace_id = %(workspace)b) r
+    ON r.session_id = h.session_id AND r.segment_id = h.segment_id
+  WHERE r.max_depth IS DISTINCT FROM h.depth
+  ORDER BY 1, 2;
+
+-- name: repair_drop_reach
+DELETE FROM turntree.session_reach
+  WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND segment_id = %(segment)b;
+
+-- name: repair_add_reach
+INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
+  VALUES (%(workspace)b, %(segment)b, %(session)b, %(depth)b);

@@ -1,0 +1,89 @@
+"""Rebuilding projections from the facts they follow from.
+
+Only rows that can be computed anew are written: tool calls, files and compactions from bodies,
+model calls and tags from the journal, a session's reach from its reflog. Facts are never written,
+and nothing is derived from bytes that do not prove themselves: those come back from a backup only.
+
+Runs as the owner of the tables, in one transaction in which the triggers of four of them rest.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from psycopg import Connection
+
+from turntree.domain.checks import Change
+from turntree.store.database import translated
+from turntree.store.passage import Difference, Reader, Row
+from turntree.store.ranges import FIRST, LAST
+from turntree.store.sql import QUERIES
+
+
+def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Change]:
+    """Rebuild what follows from the facts and return what was changed, or would be.
+
+    Raises:
+        Unreachable: The database does not answer.
+        Refused: The account does not own the tables.
+    """
+    with _owning(conninfo) as connection, connection.transaction():
+        # No role is taken here, so nothing but this setting keeps it inside its workspace.
+        connection.execute(QUERIES["repair_begin"], {"workspace": str(workspace)})
+        if not dry_run:
+            connection.execute(QUERIES["repair_open"])
+        work = _Repair(connection, workspace)
+        changes = [*work.rebuild(dry_run=dry_run), *work.rebuild_reach(dry_run=dry_run)]
+        if not dry_run:
+            connection.execute(QUERIES["repair_close"])
+        return changes
+
+
+@contextmanager
+def _owning(conninfo: str) -> Generator["Connection[Row]", None, None]:
+    try:
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            yield connection
+    except psycopg.Error as error:
+        raise translated(error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Repair:
+    connection: "Connection[Row]"
+    workspace: UUID
+
+    def rebuild(self, *, dry_run: bool) -> Iterator[Change]:
+        """Rebuild what follows from bodies and events."""
+        passage = Reader(self.connection, self.workspace).read(FIRST, LAST)
+        for found in passage.differences:
+            if not dry_run:
+                self._write(found)
+            gone = [row for row in found.stored if row not in found.follow]
+            new = [row for row in found.follow if row not in found.stored]
+            yield Change(found.table, found.turn, len(gone), len(new))
+
+    def rebuild_reach(self, *, dry_run: bool) -> Iterator[Change]:
+        """Rebuild how deep each session ever stood."""
+        scope = {"workspace": self.workspace}
+        for session, segment, noted, depth in self._run("repair_reach", scope):
+            place = {**scope, "session": session, "segment": segment}
+            if not dry_run:
+                self._run("repair_drop_reach", place)
+                if depth is not None:
+                    self._run("repair_add_reach", {**place, "depth": depth})
+            subject = f"{session} in {segment}"
+            yield Change("session_reach", subject, int(noted is not None), int(depth is not None))
+
+    def _write(self, found: Difference) -> None:
+        scope = {"workspace": self.workspace, "turn": UUID(found.turn)}
+        self._run(f"repair_drop_{found.table}", scope)
+        for row in found.follow:
+            columns = {f"c{place}": value for place, value in enumerate(row[1:], start=1)}
+            self._run(f"repair_add_{found.table}", {**scope, **columns})
+
+    def _run(self, query: str, params: Mapping[str, object]) -> list[Row]:
+        cursor = self.connection.execute(QUERIES[query], params)
+        return cursor.fetchall() if cursor.description is not None else []

@@ -1,0 +1,102 @@
+"""Rebuilding what follows from the facts, and reading the ledger by two processes at once."""
+
+from contextlib import closing
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.store.told import plant, planting, told_in
+from turntree.domain.errors import Unreachable
+from turntree.store import ranges
+from turntree.store.database import Database, prepare_database
+from turntree.store.examiner import Examiner
+from turntree.store.fsck import fsck
+from turntree.store.repair import repair_derived
+from turntree.store.stored_turn import examine
+from turntree.testing.worlds import ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def template(server: str, template: str) -> str:
+    """A database in which the story was told, so that every test here begins after it."""
+    return told_in(server, template)
+
+
+DERIVED = {
+    "tool_calls": "DELETE FROM turntree.tool_calls",
+    "model_calls": "UPDATE turntree.model_calls SET output_tokens = 1",
+    "message_files": "UPDATE turntree.message_files SET path = 'b.py'",
+    "compactions": "UPDATE turntree.compactions SET turns_summarized = 9",
+    "tags": "INSERT INTO turntree.tags SELECT workspace_id, id, 'no' FROM turntree.turns",
+    "session_reach": "UPDATE turntree.session_reach SET max_depth = max_depth + 1",
+}
+
+
+@pytest.mark.parametrize("table", DERIVED)
+async def test_a_projection_is_rebuilt_from_the_facts(
+    database: Database, conninfo: str, table: str
+) -> None:
+    plant(conninfo, DERIVED[table])
+    broken = await fsck(database)
+    told = repair_derived(conninfo, database.workspace, dry_run=True)
+    assert {change.table for change in told} == {table}
+    assert await fsck(database) == broken
+    assert repair_derived(conninfo, database.workspace, dry_run=False) == told
+    # Sound means too that no trigger is left off.
+    assert await fsck(database) == []
+    assert repair_derived(conninfo, database.workspace, dry_run=False) == []
+
+
+async def test_nothing_is_rebuilt_from_bytes_that_prove_nothing(
+    database: Database, conninfo: str
+) -> None:
+    plant(conninfo, "UPDATE turntree.turn_bodies SET body = replace(body, 'use-1', 'use-2')")
+    plant(conninfo, "UPDATE turntree.events SET body = replace(body, 'opus', 'grand')")
+    assert repair_derived(conninfo, database.workspace, dry_run=True) == []
+
+
+async def test_another_workspace_is_not_repaired(database: Database, conninfo: str) -> None:
+    plant(conninfo, "DELETE FROM turntree.tool_calls")
+    other = await prepare_database(conninfo, "empty", ScriptedWorld(1).new_id())
+    assert repair_derived(conninfo, UUID(other), dry_run=False) == []
+    assert repair_derived(conninfo, database.workspace, dry_run=True) != []
+
+
+@pytest.mark.parametrize("command", [None, ("/does/not/exist",), ("/bin/false",)])
+async def test_a_second_process_helps_if_it_can(
+    database: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch, command: tuple[str] | None
+) -> None:
+    monkeypatch.setattr(ranges, "SECOND_PROCESS_FROM_TURNS", 0)
+    monkeypatch.setattr(ranges, "RANGE_TURNS_MIN", 1)
+    monkeypatch.setattr(ranges, "RANGES_WANTED", 1000)
+    if command is not None:
+        monkeypatch.setattr(ranges, "Examiner", lambda: Examiner(command))
+    assert await fsck(database) == []
+    plant(conninfo, "UPDATE turntree.tool_calls SET tool = 'write'")
+    with planting(conninfo) as connection:
+        calls = connection.execute("SELECT turn_id::text FROM turntree.tool_calls").fetchall()
+    assert {found.subject for found in await fsck(database)} == {turn for (turn,) in calls}
+
+
+def test_another_process_sees_what_this_one_sees() -> None:
+    rows = [
+        ("id", b"", None, b"no", b"", *"abcdefg"),
+        ("without", b"", None, None, None, *"abcdefg"),
+    ]
+    with closing(Examiner()) as elsewhere:
+        assert elsewhere.examine(rows) == elsewhere.examine(rows) == examine(rows)
+
+
+async def test_a_database_that_went_away_is_said_to_be_unreachable(
+    database: Database, conninfo: str
+) -> None:
+    gone = replace(database, conninfo=make_conninfo(conninfo, dbname="nowhere"))
+    with pytest.raises(Unreachable):
+        await fsck(gone)
+    moment = ranges.Moment(gone.conninfo, gone.workspace, "")
+    with pytest.raises(Unreachable):
+        await ranges.Reading(moment, [(ranges.FIRST, ranges.LAST)], lambda _: True).run(0)
