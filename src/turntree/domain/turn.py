@@ -26,7 +26,7 @@ from turntree.domain import message as messages
 from turntree.domain.canonical import canonical, digest_bytes, parse_digest
 from turntree.domain.compaction import Compaction
 from turntree.domain.errors import Refused
-from turntree.domain.ids import Digest, Instant, TurnId, is_instant
+from turntree.domain.ids import Digest, Instant, TurnId, derived_id, is_instant, unix_ms
 from turntree.domain.message import Erased, Message, ToolResult, answers_call, calls_tool
 from turntree.domain.principal import Principal
 
@@ -113,10 +113,32 @@ def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> 
         NotCanonical: Something in it has no spelling that everybody shares.
     """
     check_exchange(header, query, reply)
-    said = (*query, *reply)
-    lines = [messages.line_of(message) for message in said]
+    return _sealed(header, query, reply, [messages.line_of(said) for said in (*query, *reply)])
+
+
+def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> Sealed:
+    """Return the sealed turn under the id that everybody gives to it; the header's own is ignored.
+
+    The id follows from the time it started and from all that its digest proves: its parent, its
+    messages and how it ended.
+
+    Raises:
+        Refused: As ``seal`` says.
+        NotCanonical: As ``seal`` says.
+    """
+    check_exchange(header, query, reply)
+    lines = [messages.line_of(said) for said in (*query, *reply)]
+    document = _header_to_json(header, len(query), [digest_bytes(line) for line in lines])
+    del document["id"]
+    id = derived_id(unix_ms(header.started_at), digest_bytes(canonical(document)))
+    return _sealed(replace(header, id=TurnId(id)), query, reply, lines)
+
+
+def _sealed(
+    header: Header, query: Sequence[Message], reply: Sequence[Message], lines: list[bytes]
+) -> Sealed:
     head = canonical(_header_to_json(header, len(query), [digest_bytes(line) for line in lines]))
-    turn = Turn(header, len(query), said, digest_bytes(head))
+    turn = Turn(header, len(query), (*query, *reply), digest_bytes(head))
     return Sealed(turn, b"\n".join((head, *lines)).decode())
 
 

@@ -1,0 +1,145 @@
+"""What all importers need to read files they cannot trust.
+
+A line may be cut off, hold half a surrogate pair, a NUL, a number nobody else can read or a
+structure nested beyond reason. Records keep their bytes; what is projected from them goes through
+here and can always be written canonically.
+"""
+
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+import orjson
+import zstandard
+
+from turntree.domain.canonical import INTEGER_MAX, NESTING_MAX, Json
+from turntree.domain.ids import Instant, instant
+from turntree.domain.transcript import Record
+
+LINE_MAX_BYTES: Final = 256 * 1024 * 1024
+"""A longer line is cut into several records: each is kept, none is understood."""
+
+_NESTING_LEFT: Final = NESTING_MAX - 16
+_SECONDS_MAX: Final = 10_000_000_000
+"""A number of seconds below this is one; above, it counts milliseconds."""
+
+
+def read_lines(file: Path, name: str) -> Iterator[Record]:
+    """Yield the lines of a file as records, also the last one if nobody ended it.
+
+    A file that ends in ``.zst`` is unpacked; offsets are those of the plain text.
+    """
+    with file.open("rb") as raw:
+        if file.suffix == ".zst":
+            with zstandard.ZstdDecompressor().stream_reader(raw) as plain:
+                yield from _lines(io.BufferedReader(cast("Any", plain)), name)
+        else:
+            yield from _lines(raw, name)
+
+
+def _lines(stream: IO[bytes], name: str) -> Iterator[Record]:
+    offset = 0
+    while line := stream.readline(LINE_MAX_BYTES):
+        data = line.rstrip(b"\r\n")
+        if data:
+            yield Record(name, offset, data)
+        offset += len(line)
+
+
+def parse(data: bytes) -> dict[str, Any] | None:
+    """Return the object that a record holds, or None if it holds none.
+
+    Its texts can be spelled; what goes into a message as a value still has to pass ``tidy``.
+    """
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        # Half a surrogate pair is a text to Python's own reader, which is slower.
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+        value = tidy(value)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def tidy(value: object, nesting_left: int = _NESTING_LEFT) -> Json:
+    """Return a value as everybody can spell it; what cannot be spelled becomes text."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode() if not value.isascii() else value
+        case bool() | None:
+            return value
+        case int():
+            return value if -INTEGER_MAX <= value <= INTEGER_MAX else str(value)
+        case float():
+            whole = math.isfinite(value) and abs(value) <= INTEGER_MAX
+            return value if whole else str(value)
+        case dict():
+            members = cast("dict[object, object]", value)
+            if not nesting_left:
+                return str(members)[:1000]
+            return {
+                cast("str", tidy(str(name))): tidy(member, nesting_left - 1)
+                for name, member in members.items()
+            }
+        case list() | tuple():
+            entries = cast("Sequence[object]", value)
+            if not nesting_left:
+                return str(entries)[:1000]
+            return [tidy(entry, nesting_left - 1) for entry in entries]
+        case _:
+            return str(value)
+
+
+def text(value: object) -> str:
+    """Return a text that was meant as one, or nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def word(value: object) -> str | None:
+    """Return a name fit for a column, or None: a column holds no NUL and nothing endless."""
+    if not isinstance(value, str) or not value:
+        return None
+    return value.replace("\x00", "\N{REPLACEMENT CHARACTER}")[:1000]
+
+
+def number(value: object) -> int:
+    """Return a count that fits its column, or 0 for what is none."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return min(max(value, 0), 2**31 - 1)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object, or an empty one for what is none."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def entries(value: object) -> list[Any]:
+    """Return a list, or an empty one for what is none."""
+    found: list[Any] = value if isinstance(value, list) else []
+    return found
+
+
+def moment(value: object) -> Instant | None:
+    """Return the moment that a text in ISO 8601, or a number of seconds or ms, stands for."""
+    try:
+        match value:
+            case str():
+                found = datetime.fromisoformat(value)
+                found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+                return instant(int(found.timestamp() * 1000))
+            case bool():
+                return None
+            case int() | float():
+                ms = value * 1000 if abs(value) < _SECONDS_MAX else value
+                return instant(int(ms)) if ms >= 0 else None
+            case _:
+                return None
+    except (ValueError, OverflowError):
+        return None
