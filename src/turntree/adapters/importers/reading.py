@@ -122,8 +122,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 def entries(value: object) -> list[Any]:
     """Return a list, or an empty one for what is none."""
-    found: list[Any] = value if isinstance(value, list) else []
-    return found
+    return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
 
 
 def moment(value: object) -> Instant | None:
