@@ -16,7 +16,8 @@ from turntree.domain.context import TouchedFile
 from turntree.domain.ids import RANDOM_BITS, Digest, Label, SessionId, TurnId, instant, uuid7
 from turntree.domain.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
 from turntree.domain.turn import Header, Outcome, Sealed, seal
-from turntree.store.bulk import Incoming, import_turns
+from turntree.ports.imports import Incoming
+from turntree.store.bulk import import_turns
 from turntree.store.database import Database
 from turntree.store.sessions import PostgresSessions
 

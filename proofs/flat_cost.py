@@ -24,7 +24,8 @@ from turntree.domain.canonical import digest_raw
 from turntree.domain.ids import Label, SessionId, TurnId
 from turntree.domain.journal import recorded
 from turntree.domain.usage import ModelCall
-from turntree.store.bulk import COLUMN_TYPES, Incoming, import_turns
+from turntree.ports.imports import Incoming
+from turntree.store.bulk import COLUMN_TYPES, import_turns
 from turntree.store.database import as_uuid, open_database
 from turntree.store.ledger import turn_params
 from turntree.store.sessions import PostgresSessions

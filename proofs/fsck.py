@@ -25,7 +25,8 @@ from proofs.workload import CALLS, Library, thread
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import Settings, tree_on
 from turntree.domain.journal import recorded
-from turntree.store.bulk import Incoming, import_turns
+from turntree.ports.imports import Incoming
+from turntree.store.bulk import import_turns
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.fsck import fsck
 from turntree.store.invariants import INVARIANTS

@@ -17,8 +17,8 @@ from turntree.domain.message import Message, Text, ToolResult, ToolUse, assistan
 from turntree.domain.principal import Principal
 from turntree.domain.turn import Header, Sealed, seal
 from turntree.domain.usage import ModelCall, Usage
+from turntree.ports.imports import Incoming
 from turntree.runtime.recorder import Recorder
-from turntree.store.bulk import Incoming
 from turntree.store.database import Database
 from turntree.store.ledger import PostgresLedger
 from turntree.store.sessions import PostgresSessions

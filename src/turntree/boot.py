@@ -9,23 +9,29 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import anyio.to_thread
 
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.principal import Principal
+from turntree.ports.importers import Importer
 from turntree.ports.world import World
+from turntree.runtime.imports import Importing
 from turntree.runtime.tree import Tree, assemble
 from turntree.store.checks import PostgresChecks
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
+from turntree.store.imports import PostgresImports
 from turntree.store.ledger import PostgresLedger, PostgresMarks
 from turntree.store.sessions import PostgresReflog, PostgresSessions
 from turntree.store.threads import PostgresIndex, PostgresThreads
 
 DATABASE_NAME = "turntree"
+IMPORTERS = "turntree.importers"
+"""The group of entry points under which importers are installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,19 @@ async def connect(
     workspace = await prepare_database(conninfo, settings.workspace, world.new_id())
     async with open_database(conninfo, workspace) as database:
         yield database
+
+
+def importing_on(database: Database, world: World) -> Importing:
+    """Return what imports transcripts into a database."""
+    return Importing(
+        PostgresImports(database), PostgresSessions(database), PostgresReflog(database), world
+    )
+
+
+def load_importers() -> dict[str, Importer]:
+    """Return every importer that is installed, by the tool whose transcripts it reads."""
+    found = [point.load()() for point in entry_points(group=IMPORTERS)]
+    return {importer.origin: importer for importer in found}
 
 
 def tree_on(database: Database, settings: Settings, world: World) -> Tree:

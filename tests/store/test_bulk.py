@@ -10,8 +10,9 @@ from turntree.domain.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.domain.principal import Principal
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
+from turntree.ports.imports import Imported, Incoming
 from turntree.runtime.tree import Tree
-from turntree.store.bulk import Imported, Incoming, import_turns
+from turntree.store.bulk import import_turns
 from turntree.store.database import Database
 from turntree.testing.worlds import ScriptedWorld
 

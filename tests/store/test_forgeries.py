@@ -21,11 +21,11 @@ from turntree.domain.message import (
     line_of,
     user,
 )
+from turntree.domain.secrets import find_keys
 from turntree.domain.turn import Header
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
 from turntree.store.fsck import fsck
-from turntree.store.key_formats import find_keys
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio

@@ -27,11 +27,12 @@ from turntree.domain.message import (
 )
 from turntree.domain.usage import ModelCall, Usage
 from turntree.domain.usage import to_json as call_to_json
+from turntree.ports.imports import Incoming
 from turntree.runtime.tree import Tree
 from turntree.store import fsck as fscks
 from turntree.store import invariants, passage, ranges
 from turntree.store import verify as verifies
-from turntree.store.bulk import Incoming, import_turns
+from turntree.store.bulk import import_turns
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.fsck import fsck
 from turntree.store.invariants import INVARIANTS
@@ -365,7 +366,7 @@ FAULTS = {
         "ALTER TABLE turntree.workspaces ADD FOREIGN KEY (head)"
         " REFERENCES turntree.spawns (session_id)"
     ),
-    # Beyond the formats of key_formats.
+    # Beyond the formats of domain.secrets.
     "what looks like a secret key stands in it": (
         "I61 INSERT INTO turntree.objects SELECT workspace_id, sha256(b), b FROM ("
         " SELECT workspace_id, convert_to('key: AKI' || 'AIOSFODNN7EXAMPLE', 'UTF8') AS b"

@@ -16,12 +16,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from turntree.boot import Settings, tree_on
-from turntree.domain.canonical import Json
+from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.compaction import Compaction
 from turntree.domain.context import TouchedFile
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.event import Event
-from turntree.domain.ids import RunId, WorkspaceId
+from turntree.domain.ids import RunId, TurnId, WorkspaceId
 from turntree.domain.message import (
     PART_INLINE_MAX_BYTES,
     ToolResult,
@@ -30,22 +30,26 @@ from turntree.domain.message import (
     tool,
     user,
 )
+from turntree.domain.principal import Principal
 from turntree.domain.run import Fact
 from turntree.domain.session import Spawn
+from turntree.domain.transcript import Record
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
+from turntree.ports.imports import Cursor, Incoming, TurnSource
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, open_database, prepare_database
+from turntree.store.imports import PostgresImports
 from turntree.store.sql import QUERIES
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "compactions", "events", "inbox", "message_files", "model_calls", "objects", "segments",
-    "session_history", "spawns", "tool_calls", "turn_bodies", "turns",
+    "compactions", "events", "inbox", "message_files", "model_calls", "objects", "raw_blocks",
+    "segments", "session_history", "spawns", "tool_calls", "turn_bodies", "turn_sources", "turns",
 }  # fmt: skip
-MOVING = {"run_payloads", "runs", "session_names", "session_reach", "sessions", "tags"}
+MOVING = {"imports", "run_payloads", "runs", "session_names", "session_reach", "sessions", "tags"}
 WITHOUT_WORKSPACE = {"shard", "workspaces"}
 TABLES = sorted(FACTS | MOVING)
 
@@ -68,7 +72,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @pytest.fixture
-async def told(tree: Tree, world: ScriptedWorld) -> Tree:
+async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     """A tree that has at least one row in every table."""
     use = [assistant(ToolUse("c", "read", {})), tool(ToolResult("c", "ok", 1)), assistant("1")]
     calls = [ModelCall("m", Usage(1, 2))]
@@ -85,7 +89,20 @@ async def told(tree: Tree, world: ScriptedWorld) -> Tree:
     run = RunId(world.new_id())
     first = Event(run, 0, "run_started", world.now(), {})
     await tree.ledger.start(run, session.id, Fact.of(first, user("go on")))
+    await bring(PostgresImports(database), world)
     return tree
+
+
+async def bring(imports: PostgresImports, world: ScriptedWorld) -> None:
+    """Import a turn."""
+    now = world.now()
+    header = Header(TurnId(world.new_id()), None, Principal("agent", "toy"), now, now)
+    sealed = seal(header, [user("said elsewhere")], [assistant("yes")])
+    blocks = await imports.keep("toy", "one", 0, [Record("one.jsonl", 0, b"{}")])
+    source = TurnSource("toy", "one", "1", 0, 0, 1)
+    await imports.store_turns([Incoming(sealed, None, source=source)])
+    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), tuple(blocks))
+    await imports.mark(cursor, now)
 
 
 @pytest.fixture
@@ -278,7 +295,7 @@ async def test_an_importer_adds_to_its_own_workspace_only(
     rows = some_rows(conninfo)
     for workspace in (elsewhere, None):
         with acting(conninfo, "turntree_importer", workspace) as connection:
-            assert count(connection, "turns") == 3, "COPY needs a role that bypasses the policy"
+            assert count(connection, "turns") == 4, "COPY needs a role that bypasses the policy"
             states = {
                 table: attempt(connection, INSERT_ROW, table, rows[table]) for table in TABLES
             }

@@ -10,6 +10,7 @@ what a command does.
 """
 
 import difflib
+import keyword
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -53,6 +54,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "verify": Entry("Check", "check", "Prove a thread, turn by turn, back to its root."),
     "fsck": Entry("Check", "check", "Check the whole store against its invariants."),
     "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
+    "import": Entry("Carry", "imports", "Bring other tools' transcripts home."),
+    "watch": Entry("Carry", "imports", "Follow other tools' transcripts while they work."),
     "export": Entry("Carry", "export", "Write turns and sessions as one JSON document a line."),
     "demo": Entry("Carry", "demo", "Plant a small tree of sample data to look around in."),
     "init": Entry("Set up", "server", "Make this folder a place with a current session."),
@@ -81,7 +84,9 @@ class Root(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"turntree.cli.{COMMANDS[cmd_name].module}")
-        command: click.Command = getattr(module, cmd_name)
+        # "import" is a word of Python's, so its function has an underscore behind it.
+        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(module, attribute)
         return command
 
     def resolve_command(

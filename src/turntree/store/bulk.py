@@ -9,20 +9,20 @@ checks the workspace instead; where no such role can be had, the batch goes thro
 tables and ordinary inserts, which the policies check.
 """
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from hashlib import sha256
+from typing import Any, cast
 from uuid import UUID
 
 import psycopg
 
 from turntree.domain.canonical import digest_raw
 from turntree.domain.errors import Conflict, NotFound, Refused
-from turntree.domain.event import Recorded
 from turntree.domain.ids import TurnId
-from turntree.domain.turn import Sealed
-from turntree.domain.usage import ModelCall
+from turntree.ports.imports import Imported, Incoming
+from turntree.store.arrays import bytea_array
 from turntree.store.database import Connection, Database, as_uuid, as_uuids, fetch, run
 from turntree.store.ledger import tool_calls, touched_files
 from turntree.store.sql import QUERIES
@@ -43,27 +43,10 @@ COLUMN_TYPES: Mapping[str, str] = {
     "copy_files": "uuid uuid int2 int2 text text int4 int4",
     "copy_compactions": "uuid uuid uuid uuid int4 text text int4 int4 int4 int4",
     "copy_events": "uuid uuid int4 bytea text text",
+    "copy_objects": "uuid bytea bytea",
+    "copy_sources": "uuid uuid int4 int4 int4 text text text",
 }
 """What each COPY sends, in the order the tables must be filled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A turn on its way in: sealed, after a parent that came before it or is known."""
-
-    sealed: Sealed
-    parent: TurnId | None
-    calls: Sequence[ModelCall] = ()
-    journal: Sequence[Recorded] = ()
-
-
-@dataclass(slots=True)
-class Imported:
-    """How far an import has come."""
-
-    added: int = 0
-    known: int = 0
-    body_bytes: int = 0
 
 
 async def import_turns(
@@ -183,7 +166,40 @@ class _Plan:
                 known[turn.id] = digest_raw(turn.digest)
             elif known[turn.id] != digest_raw(turn.digest):
                 raise Refused(f"turn {turn.id} is sealed with another digest")
+        await plan.add_objects(batch)
+        await plan.add_sources(batch)
         return plan
+
+    async def add_objects(self, batch: list[Incoming]) -> None:
+        """Keep what was too large to stand in a message, each once."""
+        held = {sha256(data).digest(): data for item in batch for data in item.objects}
+        if not held:
+            return
+        asked = bytea_array(list(held))
+        for (digest,) in await fetch(
+            self.connection, "bulk_objects", workspace=self.workspace, digests=asked
+        ):
+            del held[bytes(digest)]
+        self.rows["copy_objects"] += [(self.workspace, *pair) for pair in held.items()]
+
+    async def add_sources(self, batch: list[Incoming]) -> None:
+        """Say what each turn was made from; a turn that is known may have come from elsewhere."""
+        told = {
+            (item.sealed.turn.id, item.source.origin, item.source.bundle): item.source
+            for item in batch
+            if item.source is not None
+        }
+        if not told:
+            return
+        ids = as_uuids([id for id, _, _ in told])
+        for place in await fetch(
+            self.connection, "bulk_sources", workspace=self.workspace, turns=ids
+        ):
+            told.pop(cast("tuple[TurnId, str, str]", tuple(place)), None)
+        self.rows["copy_sources"] += [
+            (self.workspace, UUID(id), s.first, s.last, s.projector, s.origin, s.bundle, s.key)
+            for (id, _, _), s in told.items()
+        ]
 
     async def add(self, item: Incoming) -> None:
         """Give a turn its place: the first after a turn extends its segment, others fork."""

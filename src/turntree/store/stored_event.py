@@ -13,7 +13,7 @@ import orjson
 
 from turntree.domain.canonical import canonical
 from turntree.domain.ids import is_instant
-from turntree.store.key_formats import find_keys
+from turntree.domain.secrets import find_keys
 from turntree.store.stored_turn import UNREADABLE, Complaint, Derived
 
 _FOLDED: Final = frozenset({
@@ -144,7 +144,8 @@ class EventsRead:
                 at.tags.pop(data["tag"], None)
             case "erased":
                 self.receipts.add((stream, data["sequence"]))
-            case "substitution":
+            # A turn that was projected again names turns, which are checked as turns.
+            case "substitution" if "original" in data:
                 named = (f"sha256:{id.hex()}", str(data["original"]), str(data["replacement"]))
                 self.substitutions.append(named)
             case _:

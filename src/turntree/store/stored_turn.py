@@ -21,7 +21,7 @@ from turntree.domain.context import TouchedFile, files_of
 from turntree.domain.errors import NotCanonical
 from turntree.domain.ids import is_instant
 from turntree.domain.message import ROLES, SOURCES
-from turntree.store.key_formats import find_keys
+from turntree.domain.secrets import find_keys
 
 Complaint = tuple[str, str, str]
 """The invariant that is broken, how, and by whom."""

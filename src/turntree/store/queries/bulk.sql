@@ -18,6 +18,13 @@ SELECT t.id::text, t.segment_id::text, t.depth, t.digest, EXISTS (SELECT FROM tu
     WHERE n.workspace_id = t.workspace_id AND n.segment_id = t.segment_id AND n.depth = t.depth + 1)
   FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = ANY (%(turns)b::uuid[]);
 
+-- name: bulk_objects
+SELECT digest FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
+
+-- name: bulk_sources
+SELECT turn_id::text, origin, bundle FROM turntree.turn_sources
+  WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[]);
+
 -- name: bulk_segment
 SELECT ordinal, jump_id::text FROM turntree.segments WHERE workspace_id = %(workspace)b AND id = %(segment)b;
 
@@ -32,6 +39,8 @@ CREATE TEMP TABLE message_files ON COMMIT DROP AS SELECT * FROM turntree.message
 CREATE TEMP TABLE compactions ON COMMIT DROP AS SELECT * FROM turntree.compactions WITH NO DATA;
 CREATE TEMP TABLE events ON COMMIT DROP AS
   SELECT workspace_id, stream_id, seq, id, kind, body FROM turntree.events WITH NO DATA;
+CREATE TEMP TABLE objects ON COMMIT DROP AS SELECT * FROM turntree.objects WITH NO DATA;
+CREATE TEMP TABLE turn_sources ON COMMIT DROP AS SELECT * FROM turntree.turn_sources WITH NO DATA;
 
 -- name: unstage_tables
 INSERT INTO turntree.segments SELECT * FROM pg_temp.segments ORDER BY ordinal;
@@ -42,6 +51,8 @@ INSERT INTO turntree.model_calls SELECT * FROM pg_temp.model_calls;
 INSERT INTO turntree.message_files SELECT * FROM pg_temp.message_files;
 INSERT INTO turntree.compactions SELECT * FROM pg_temp.compactions;
 INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body) SELECT * FROM pg_temp.events;
+INSERT INTO turntree.objects SELECT * FROM pg_temp.objects;
+INSERT INTO turntree.turn_sources SELECT * FROM pg_temp.turn_sources;
 
 -- name: copy_segments
 COPY segments (workspace_id, id, parent_id, fork_depth, ordinal, jump_id) FROM STDIN (FORMAT binary);
@@ -70,3 +81,10 @@ COPY compactions (workspace_id, turn_id, summarized_through, first_kept, turns_s
 
 -- name: copy_events
 COPY events (workspace_id, stream_id, seq, id, kind, body) FROM STDIN (FORMAT binary);
+
+-- name: copy_objects
+COPY objects (workspace_id, digest, bytes) FROM STDIN (FORMAT binary);
+
+-- name: copy_sources
+COPY turn_sources (workspace_id, turn_id, record_first, record_last, projector, origin, bundle, key)
+  FROM STDIN (FORMAT binary);

@@ -184,7 +184,7 @@ SELECT coalesce(t.id, b.turn_id)::text
 -- A trigger with a condition would refuse some changes only.
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
-    'session_history', 'spawns', 'events', 'inbox', 'message_files']) f
+    'session_history', 'spawns', 'events', 'inbox', 'message_files', 'raw_blocks', 'turn_sources']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
@@ -500,7 +500,7 @@ SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND sha256(bytes) <> digest ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i61_objects
--- The formats are those of key_formats.py. A search for their beginnings comes first, for it is quick.
+-- The formats are those of domain/secrets.py. A search for their beginnings comes first, for it is quick.
 SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND EXISTS (
       SELECT FROM unnest(ARRAY['sk-', 'ghp_', 'AKIA', 'xox', 'PRIVATE KEY-----']::bytea[]) m

@@ -1,0 +1,192 @@
+"""``import`` and ``watch``: other tools' transcripts, brought home once or as they grow."""
+
+import os
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import anyio
+import click
+
+from turntree.adapters.worlds.system import SystemWorld
+from turntree.boot import importing_on, load_importers
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import NotFound
+from turntree.ports.importers import Bundle, Importer, Places
+from turntree.runtime.imports import Progress
+
+Found = list[tuple[Importer, Bundle]]
+Report = Callable[[Progress], None]
+POLL_SECONDS: Final = 2.0
+_MB: Final = 1e6
+
+
+@verb()
+@click.argument(
+    "paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path, exists=True)
+)
+@click.option(
+    "--from", "origins", metavar="TOOL", multiple=True, help="Only this tool's; repeatable."
+)
+@click.option("--no-redact", is_flag=True, help="Keep secret keys as they stand.")
+@click.option("--reproject", is_flag=True, help="Read kept records again with better readers.")
+@click.option("--dry-run", is_flag=True, help="Say what would be read, and stop.")
+def import_(
+    terminal: Terminal,
+    paths: tuple[Path, ...],
+    origins: tuple[str, ...],
+    no_redact: bool,
+    reproject: bool,
+    dry_run: bool,
+) -> None:
+    """Bring other tools' transcripts home.
+
+    Without a PATH, looks where the tools of this machine keep them. Importing again reads only
+    what has changed, and a session that somebody has moved since stays where it is. Secret keys
+    are taken out before anything is stored.
+    """
+    importers = _chosen(origins)
+    found = [] if reproject else _find(importers, paths)
+    if dry_run or not (found or reproject):
+        _tell_found(terminal, importers, found)
+        return
+    with _bar(terminal) as report:
+
+        async def act(opened: Opened) -> Progress:
+            importing = importing_on(opened.database, SystemWorld())
+            importing.redacting, importing.report = not no_redact, report
+            if reproject:
+                return await importing.reproject(importers)
+            return await importing.run(found)
+
+        done = with_ledger(terminal, act)
+    _tell_done(terminal, done)
+
+
+@verb()
+@click.option(
+    "--from", "origins", metavar="TOOL", multiple=True, help="Only this tool's; repeatable."
+)
+@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Stop after so long.")
+def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -> None:
+    """Follow other tools' transcripts while they work.
+
+    Every turn is imported when it is complete. Ends with Ctrl-C.
+    """
+    importers = _chosen(origins)
+    ends = None if seconds is None else time.monotonic() + seconds
+    terminal.note(f"following {', '.join(importers)}; Ctrl-C stops")
+
+    async def act(opened: Opened) -> None:
+        while ends is None or time.monotonic() < ends:
+            importing = importing_on(opened.database, SystemWorld())
+            importing.hold_open = True
+            done = await importing.run(_find(importers, ()))
+            if done.turns_added:
+                terminal.say(
+                    f"{done.turns_added} turns from {done.bundles_read} changed transcripts"
+                )
+            await anyio.sleep(POLL_SECONDS)
+
+    try:
+        with_ledger(terminal, act)
+    except KeyboardInterrupt:
+        terminal.note("stopped; nothing is lost: turntree import goes on from here")
+
+
+def _chosen(origins: Sequence[str]) -> dict[str, Importer]:
+    importers = load_importers()
+    for origin in origins:
+        if origin not in importers:
+            known = ", ".join(sorted(importers))
+            raise NotFound(f"no importer reads {origin!r}; there are {known}")
+    return {name: one for name, one in sorted(importers.items()) if not origins or name in origins}
+
+
+def _find(importers: Mapping[str, Importer], paths: Sequence[Path]) -> Found:
+    if not paths:
+        places = Places(Path.home(), os.environ)
+        return [(one, bundle) for one in importers.values() for bundle in one.discover(places)]
+    found: Found = []
+    for path in paths:
+        here = [(one, bundle) for one in importers.values() for bundle in one.open(path)]
+        if not here:
+            raise NotFound(f"no importer knows what {path} is; there are {', '.join(importers)}")
+        found += here
+    return found
+
+
+def _tell_found(terminal: Terminal, importers: Mapping[str, Importer], found: Found) -> None:
+    counts = {
+        name: [bundle.size for one, bundle in found if one.origin == name] for name in importers
+    }
+    if terminal.as_json:
+        terminal.document(
+            {name: {"transcripts": len(s), "bytes": sum(s)} for name, s in counts.items()}
+        )
+        return
+    for name, sizes in counts.items():
+        terminal.say(f"{name:<14} {len(sizes):>6} transcripts  {sum(sizes) / _MB:>9.1f} MB")
+    if not found:
+        terminal.note("nothing to import: no tool has left transcripts in its usual place here")
+        terminal.note("next: turntree import PATH    for an export or a copied folder")
+        terminal.note("      turntree demo           for sample data")
+
+
+def _tell_done(terminal: Terminal, done: Progress) -> None:
+    if terminal.as_json:
+        terminal.document(asdict(done))
+        return
+    terminal.say(
+        f"{done.turns_added} turns added, {done.turns_known} known; "
+        f"{done.sessions_begun} sessions begun, {done.sessions_moved} moved on"
+    )
+    terminal.say(
+        f"{done.bundles_read} transcripts read, {done.bundles_unchanged} unchanged; "
+        f"{done.records} records kept"
+    )
+    for count, sentence in (
+        (done.secrets, "secret keys taken out before anything was stored"),
+        (done.repaired, "tool calls that never got a result were given one that says so"),
+        (done.orphans, "records stand apart: their tool keeps them, and shows them nowhere"),
+        (done.broken, "records could not be read; they are kept as they are"),
+        (done.sessions_kept, "sessions were left where somebody has moved them"),
+    ):
+        if count:
+            terminal.note(f"{count} {sentence}")
+    if done.unknown:
+        kinds = ", ".join(f"{kind} ({times})" for kind, times in sorted(done.unknown.items()))
+        terminal.note(f"kept without being understood: {kinds}")
+    for bundle, reason in done.failed.items():
+        terminal.note(f"{bundle}: its records are kept, its turns are not: {reason}")
+    terminal.note("next: turntree session list")
+    terminal.note("      turntree log --graph --all")
+
+
+@contextmanager
+def _bar(terminal: Terminal) -> Generator[Report]:
+    """Show how far an import is, if a person watches."""
+    if not terminal.is_live:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("importing"), BarColumn(), TextColumn("{task.fields[done]}"),
+        TransferSpeedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None, done="")
+
+        def report(done: Progress) -> None:
+            told = f"{done.bundles_read + done.bundles_unchanged}/{done.bundles} transcripts, "
+            told += f"{done.turns_added + done.turns_known} turns"
+            bars.update(task, total=done.bytes, completed=done.bytes_read, done=told)
+
+        yield report

@@ -1,0 +1,219 @@
+"""Importing: what a transcript tells of arrives once, and people win over importers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from turntree.adapters.importers.reading import mapping, moment, parse, read_lines, text
+from turntree.domain.ids import Instant
+from turntree.domain.message import ToolUse, assistant, user
+from turntree.domain.transcript import DraftSession, DraftTurn, Key, Projection, Record
+from turntree.ports.importers import Bundle, Places, stamp_of
+from turntree.runtime.imports import Importing, Progress
+from turntree.runtime.tree import Tree
+from turntree.store.database import Database
+from turntree.store.fsck import fsck
+from turntree.store.imports import PostgresImports
+from turntree.store.sessions import PostgresReflog, PostgresSessions
+from turntree.testing.importer_contract import check_importer
+from turntree.testing.worlds import ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-ant-" + "a1B2" * 12
+EPOCH = Instant("2026-01-01T00:00:00.000Z")
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Reads lines of ``{id, parent, ask, answer, at}``, a file a session."""
+
+    version: int = 1
+    origin: str = "toy"
+
+    def discover(self, places: Places) -> Iterator[Bundle]:
+        """Find them."""
+        yield from self.open(places.home)
+
+    def open(self, path: Path) -> Iterator[Bundle]:
+        """Find them in a folder."""
+        for file in sorted(path.glob("*.jsonl")):
+            stamp, size = stamp_of([file])
+            yield Bundle(self.origin, file.stem, (file,), stamp, size)
+
+    def read(self, bundle: Bundle) -> Iterator[Record]:
+        """Read lines."""
+        for file in bundle.files:
+            yield from read_lines(file, file.name)
+
+    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+        """Take a line for a turn."""
+        turns: dict[str, DraftTurn] = {}
+        unknown: dict[str, int] = {}
+        broken = 0
+        for place, record in enumerate(records):
+            said = parse(record.data)
+            if said is None:
+                broken += 1
+            elif not isinstance(said.get("ask"), str) or text(said.get("id")) in turns:
+                unknown["other"] = unknown.get("other", 0) + 1
+            else:
+                turns[said["id"]] = self._turn(place, mapping(said), turns)
+        head = Key(next(reversed(turns))) if turns else None
+        session = DraftSession(bundle.id, f"toy/{bundle.id}", head, title="sample")
+        return Projection(list(turns.values()), [session], unknown, broken=broken)
+
+    def _turn(self, place: int, said: object, turns: dict[str, DraftTurn]) -> DraftTurn:
+        told = mapping(said)
+        parent = text(told.get("parent"))
+        answer = text(told.get("answer"))
+        reply = assistant(answer + ("!" if self.version > 1 else ""))
+        if told.get("tool"):
+            reply = assistant(answer, ToolUse("c1", "look", {}))
+        at = moment(told.get("at")) or EPOCH
+        return DraftTurn(
+            Key(text(told.get("id"))),
+            Key(parent) if parent in turns else None,
+            (user(text(told.get("ask"))),),
+            (reply,) if answer else (),
+            at,
+            at,
+            outcome="completed" if answer else "interrupted",
+            open=not answer,
+            records=(place,),
+        )
+
+
+LINES = (
+    '{"id":"1","ask":"how?","answer":"so","at":"2026-02-03T04:05:06Z"}',
+    '{"id":"2","parent":"1","ask":"why?","answer":"because","at":1770091600,"tool":1}',
+    '{"id":"3","parent":"1","ask":"my key is ' + KEY + '","answer":"noted","at":1770091700}',
+    '{"type":"mystery"}',
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with one transcript; sample data."""
+    (tmp_path / "one.jsonl").write_text("\n".join(LINES) + "\n")
+    return tmp_path
+
+
+async def bring(
+    database: Database, folder: Path, toy: Toy | None = None, *, hold_open: bool = False
+) -> Progress:
+    """Import a folder."""
+    importer = toy or Toy()
+    importing = Importing(
+        PostgresImports(database),
+        PostgresSessions(database),
+        PostgresReflog(database),
+        ScriptedWorld(99),
+        hold_open=hold_open,
+    )
+    return await importing.run([(importer, bundle) for bundle in importer.open(folder)])
+
+
+def test_the_toy_keeps_the_contract(folder: Path) -> None:
+    assert len(check_importer(Toy(), folder)) == 3
+
+
+async def test_a_transcript_becomes_turns_and_a_session(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    done = await bring(database, folder)
+    assert (done.turns_added, done.sessions_begun, done.unknown) == (3, 1, {"other": 1})
+    assert done.repaired == 1, "the call that was never answered"
+    session = await tree.sessions.get("toy/one")
+    assert session.origin is not None
+    assert (session.depth, session.origin.tool) == (2, "toy")
+    assert await fsck(database) == []
+
+
+async def test_importing_twice_changes_nothing(database: Database, folder: Path) -> None:
+    await bring(database, folder)
+    again = await bring(database, folder)
+    assert (again.bundles_unchanged, again.bundles_read, again.turns_added) == (1, 0, 0)
+    (folder / "one.jsonl").touch()
+    touched = await bring(database, folder)
+    assert (touched.bundles_read, touched.turns_added, touched.turns_known) == (1, 0, 3)
+    (cursor,) = await PostgresImports(database).list_cursors()
+    assert len(cursor.blocks) == 1, "nothing is kept twice"
+
+
+async def test_a_copied_prefix_is_one_ancestry(database: Database, folder: Path) -> None:
+    (folder / "two.jsonl").write_text(
+        LINES[0] + '\n{"id":"x","parent":"1","ask":"else?","answer":"yes","at":1770091900}\n'
+    )
+    done = await bring(database, folder)
+    assert (done.turns_added, done.turns_known) == (4, 1)
+
+
+async def test_what_grew_is_added_and_the_session_goes_on(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    await bring(database, folder)
+    with (folder / "one.jsonl").open("a") as file:
+        file.write('{"id":"4","parent":"3","ask":"and?","answer":"more","at":1770091800}\n')
+    done = await bring(database, folder)
+    assert (done.turns_added, done.sessions_moved) == (1, 1)
+    assert (await tree.sessions.get("toy/one")).depth == 3
+    (cursor,) = await PostgresImports(database).list_cursors()
+    records = await PostgresImports(database).read_records(cursor.blocks)
+    assert len(cursor.blocks) == 2, "only the new line was kept anew"
+    assert b'"and?"' in records[-1].data
+    assert len(records) == 5
+
+
+async def test_people_win_over_importers(database: Database, tree: Tree, folder: Path) -> None:
+    await bring(database, folder)
+    moved = await tree.sessions.rewind("toy/one", "toy/one~1")
+    with (folder / "one.jsonl").open("a") as file:
+        file.write('{"id":"4","parent":"3","ask":"and?","answer":"more","at":1770091800}\n')
+    done = await bring(database, folder)
+    assert (done.turns_added, done.sessions_moved, done.sessions_kept) == (1, 0, 1)
+    assert (await tree.sessions.get("toy/one")).head == moved.head
+
+
+async def test_a_secret_is_taken_out_before_anything_is_stored(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    done = await bring(database, folder)
+    assert done.secrets == 1
+    (cursor,) = await PostgresImports(database).list_cursors()
+    records = await PostgresImports(database).read_records(cursor.blocks)
+    placed = await tree.turns.get("toy/one")
+    for kept in (placed.turn.messages[0].text.encode(), b"\n".join(r.data for r in records)):
+        assert KEY.encode() not in kept
+        assert b"[redacted:" in kept
+
+
+async def test_a_turn_that_is_still_being_taken_can_wait(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    with (folder / "one.jsonl").open("a") as file:
+        file.write('{"id":"4","parent":"3","ask":"and?","at":1770091800}\n')
+    held = await bring(database, folder, hold_open=True)
+    assert (held.turns_added, (await tree.sessions.get("toy/one")).depth) == (3, 2)
+
+
+async def test_better_readers_seal_new_turns_beside_the_old(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    await bring(database, folder)
+    before = (await tree.sessions.get("toy/one")).head
+    importing = Importing(
+        PostgresImports(database),
+        PostgresSessions(database),
+        PostgresReflog(database),
+        ScriptedWorld(98),
+    )
+    done = await importing.reproject({"toy": Toy(version=2)})
+    assert (done.turns_added, done.sessions_moved) == (3, 1)
+    after = await tree.turns.get("toy/one")
+    assert after.turn.id != before
+    assert after.turn.reply[-1].text == "noted!"
+    assert await fsck(database) == []
+    again = await importing.reproject({"toy": Toy(version=2)})
+    assert again.bundles_unchanged == 1
