@@ -33,7 +33,7 @@ class Corpus:
         texts = _texts()
         size = 0
         for number in range(sessions):
-            folder = home / ".claude" / "projects" / f"-work-project-{number % 40}"
+            folder = home / ".claude" / "projects" / f"-srv-project-{number % 40}"
             folder.mkdir(parents=True, exist_ok=True)
             session = _uuid(draw)
             lines = self._session(draw, texts, session, number, turns)
@@ -54,7 +54,7 @@ class Corpus:
                 yield orjson.dumps(
                     {
                         "parentUuid": parent, "isSidechain": False, "userType": "external",
-                        "cwd": f"/work/project-{number % 40}", "sessionId": session,
+                        "cwd": f"/srv/project-{number % 40}", "sessionId": session,
                         "version": "2.1.325", "gitBranch": "main", **record,
                         "uuid": id, "timestamp": instant(at),
                     }
@@ -69,7 +69,7 @@ class Corpus:
         yield {"type": "user", "message": {"role": "user", "content": asked}}
         use = {
             "type": "tool_use", "id": call, "name": "Read",
-            "input": {"file_path": f"/work/src/module_{draw.randrange(500)}.py"},
+            "input": {"file_path": f"/srv/src/module_{draw.randrange(500)}.py"},
         }  # fmt: skip
         yield _said(message, {"type": "text", "text": _slice(draw, texts, share // 8)}, "tool_use")
         yield _said(message, use, "tool_use")

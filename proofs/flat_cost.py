@@ -246,8 +246,8 @@ async def _copy_bare(stage: Stage, turns: Sequence[Incoming]) -> None:
                 await copy.write_row((
                     workspace, UUID(h.id), as_uuid(item.parent), first, depth,
                     digest_raw(item.sealed.turn.digest), datetime.fromisoformat(h.started_at),
-                    datetime.fromisoformat(h.sealed_at), h.kind, h.outcome, h.agent_role, h.model,
-                    h.provider,
+                    datetime.fromisoformat(h.sealed_at), h.kind, h.outcome, h.agent_role,
+                    str(h.by), h.model, h.provider,
                 ))  # fmt: skip
         async with connection.cursor().copy(STATEMENTS["copy_bare_bodies"]) as copy:
             copy.set_types(COLUMN_TYPES["copy_bodies"].split())

@@ -25,7 +25,7 @@ TRUNCATE public.bare_turns, public.bare_bodies;
 
 -- name: copy_bare_turns
 COPY public.bare_turns (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
-  kind, outcome, agent_role, model, provider) FROM STDIN (FORMAT binary);
+  kind, outcome, agent_role, by, model, provider) FROM STDIN (FORMAT binary);
 
 -- name: copy_bare_bodies
 COPY public.bare_bodies (workspace_id, turn_id, header, body) FROM STDIN (FORMAT binary);
@@ -43,7 +43,7 @@ INSERT INTO public.payload VALUES (%b, %b, %b, %b, %b::text[], %b::text[], %b::i
 -- name: pgbench
 -- Run by pgbench, which reads a colon before a word as the name of one of its variables.
 SELECT turntree.append_turn(s.workspace_id, g.id, s.head_id, t.digest, sha256(uuid_send(g.id)),
-    p.started_at, p.sealed_at, 'normal', 'completed', 'unified', 'claude-x', 'anthropic', p.header, p.body,
+    p.started_at, p.sealed_at, 'normal', 'completed', 'unified', 'human proof', 'claude-x', 'anthropic', p.header, p.body,
     p.calls, p.models, p.tokens, '{}', NULL,
     ARRAY[sha256(uuid_send(g.id) || '1')], ARRAY['turn_recorded'], ARRAY[p.journal],
     NULL, s.id, 'human proof', p.sealed_at, g.id::text)

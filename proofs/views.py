@@ -22,17 +22,28 @@ from proofs.crowd import Crowd
 from proofs.figures import Proof
 from proofs.workload import BY, Library, begin, record
 from turntree.adapters.worlds.system import SystemWorld
+from turntree.domain import event as events
+from turntree.domain.canonical import Json
+from turntree.domain.event import Event
 from turntree.domain.ids import Label, SessionId, unix_ms
 from turntree.domain.session import Spawn
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
+from turntree.store.ledger import PostgresLedger
 from turntree.store.sessions import PostgresSessions
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("views.sql"))
 SETTINGS = ("analyze", "take_role", "set_workspace", "count_alone", "touched", "explain")
 LOOK_UPS = tuple(name for name in STATEMENTS if name not in SETTINGS)
+EDGE_LOOK_UPS = frozenset(LOOK_UPS[LOOK_UPS.index("edges_from_a_turn") :])
 MOVES = 200
+RESOURCES = 400
+HOLDINGS = 4
+"""How often each resource is attached and detached."""
+POLICIES = 20
 READS_MAX = 5
 """A column that shows what a body holds reads it: a turn has five of them, a tool call four."""
+EDGES_MAX_MS = 100
+"""Most of it is planning: an edge may come from any of a dozen places."""
 
 Params = Mapping[str, object]
 Reader = psycopg.AsyncConnection[dict[str, Any]]
@@ -87,6 +98,9 @@ async def _look_up(proof: Proof, reader: Reader, params: Params) -> None:
     proof.at_most("look-ups that find nothing", empty, "look-ups", 0)
     proof.at_most("look-ups that scan all bodies", scanning, "look-ups", 0)
     proof.at_most("reads of a body for each turn in a result", dearest, "x", READS_MAX)
+    walked = [times[name] for name in wanted if name in EDGE_LOOK_UPS]
+    if walked:
+        proof.at_most("slowest look-up along edges", max(walked), "ms", EDGES_MAX_MS)
 
 
 async def _time(reader: Reader, name: str, params: Params, times: int) -> float:
@@ -154,6 +168,7 @@ async def _fill(database: Database, turns: int, seed: int) -> Params:
     id, now = SessionId(world.new_id()), world.now()
     await sessions.create(id, Label("worker"), by=str(BY), at=now, spawn=spawn)
     await sessions.name(found.id, Label("entity:ana"), by=str(BY), at=now, as_label=False)
+    held, stream = await _hold_things(database)
     return {
         "turn": plain.turns[0].id,
         "message": f"{plain.turns[0].id}/0",
@@ -172,7 +187,34 @@ async def _fill(database: Database, turns: int, seed: int) -> Params:
         "tool": crowd.TOOL_RARE,
         "model": crowd.MODEL_RARE,
         "path": crowd.PATH_RARE,
+        "call": f"{spawner}/call/call_0",
+        "worker_id": id,
+        "agent": str(BY),
+        "resource": "resource-7",
+        "event": f"{stream}/event/0",
+        "held": held,
     }
+
+
+async def _hold_things(database: Database) -> tuple[int, str]:
+    """Record who held what; return a moment at which all was held, and a stream."""
+    ledger, world = PostgresLedger(database), SystemWorld()
+    streams = [world.new_id() for _ in range(RESOURCES)]
+    attached = ("resource_attached", {"mount": "/data", "mode": "ro"})
+    told = [*[attached, ("resource_detached", {})] * HOLDINGS, attached]
+    for number, stream in enumerate(streams):
+        named: dict[str, Json] = {
+            "resource_ref": f"resource-{number}",
+            "agent_id": f"agent:{number}" if number % HOLDINGS else str(BY),
+        }
+        for seq, (kind, data) in enumerate(told):
+            fact = Event(stream, seq, kind, world.now(), {**named, **data})
+            await ledger.append(events.record(fact))
+        if number < POLICIES:
+            chosen: dict[str, Json] = {"policy_ref": f"policy-{number}.py"}
+            fact = Event(stream, len(told), "policy_activated", world.now(), chosen)
+            await ledger.append(events.record(fact))
+    return unix_ms(world.now()), streams[0]
 
 
 async def _keep_busy(database: Database, seed: int) -> int:

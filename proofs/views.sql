@@ -131,3 +131,56 @@ SELECT t.model, count(*), sum(t.total_tokens)
 
 -- name: usage_by_model
 SELECT t.model, count(*), sum(t.input_tokens), sum(t.output_tokens) FROM ledger.turns t GROUP BY 1;
+
+-- name: edges_from_a_turn
+SELECT %(turn)s::uuid AS turn_id, e.kind, e.to_kind, e.to_id, e.attributes FROM ledger.edges_from(%(turn)s) e;
+
+-- name: edges_to_a_turn
+SELECT %(turn)s::uuid AS turn_id, e.kind, e.from_kind, e.from_id, e.attributes FROM ledger.edges_to(%(turn)s) e;
+
+-- name: edges_to_a_turn_that_was_forked
+SELECT %(fork)s::uuid AS turn_id, e.kind, e.from_kind, e.from_id FROM ledger.edges_to(%(fork)s) e;
+
+-- name: edges_to_a_message
+SELECT %(turn)s::uuid AS turn_id, e.kind, e.from_kind, e.from_id FROM ledger.edges_to(%(message)s) e;
+
+-- name: edges_of_a_tool_call
+SELECT %(turn)s::uuid AS turn_id, e.kind, e.from_id, e.to_id FROM ledger.edges_from(%(call)s) e
+UNION ALL SELECT %(turn)s::uuid, e.kind, e.from_id, e.to_id FROM ledger.edges_to(%(call)s) e;
+
+-- name: edges_of_a_session
+SELECT e.kind, e.to_kind, e.to_id, e.attributes FROM ledger.edges_from(%(worker_id)s) e;
+
+-- name: edges_from_an_agent
+SELECT e.to_stream AS turn_id, e.kind FROM ledger.edges_from(%(agent)s) e LIMIT 50;
+
+-- name: edges_to_an_agent
+SELECT e.kind, e.from_id, e.attributes FROM ledger.edges_to(%(agent)s) e;
+
+-- name: edges_from_a_resource
+SELECT e.kind, e.to_id, e.valid_from, e.valid_to FROM ledger.edges_from(%(resource)s) e;
+
+-- name: edges_to_a_resource
+SELECT e.kind, e.from_id, e.attributes, e.valid_from, e.valid_to FROM ledger.edges_to(%(resource)s) e;
+
+-- name: edges_of_an_event
+SELECT e.kind, e.to_kind, e.to_id FROM ledger.edges_from(%(event)s) e;
+
+-- name: lineage_of_a_deep_turn
+SELECT l.to_id::uuid AS turn_id, l.step, l.how FROM ledger.lineage(%(deep)s, 20) l;
+
+-- name: calls_of_a_turn_with_their_results
+SELECT %(turn)s::uuid AS turn_id, c.call_id, c.tool, c.status, c.message_id, c.spawned_session_id
+  FROM ledger.calls(%(turn)s::uuid) c;
+
+-- name: history_of_a_session
+SELECT h.seq, h.kind, h.data FROM ledger.history(%(worker_id)s::uuid) h;
+
+-- name: policies_over_time
+SELECT p.what, p.policy, p.valid_from, p.valid_to FROM ledger.policies() p;
+
+-- name: what_an_agent_held_at_a_moment
+SELECT h.kind, h.holder_id, h.resource FROM ledger.held_at(%(held)s, %(agent)s) h;
+
+-- name: ancestry_of_a_subagent
+SELECT a.turn_id, a.step, a.kind, a.parent_session_id FROM ledger.ancestry(%(worker_id)s::uuid) a;

@@ -22,6 +22,7 @@ from turntree.runtime.imports import Importing
 from turntree.runtime.tree import Tree, assemble
 from turntree.store.checks import PostgresChecks
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
+from turntree.store.edges import PostgresEdges
 from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
 from turntree.store.imports import PostgresImports
@@ -117,6 +118,7 @@ def tree_on(database: Database, settings: Settings, world: World) -> Tree:
         index=PostgresIndex(database),
         feed=PostgresFeed(database),
         checks=PostgresChecks(database),
+        edges=PostgresEdges(database),
         world=world,
         by=Principal("human", settings.user),
         current=settings.session,

@@ -235,6 +235,10 @@ async def test_a_subagent_knows_the_call_that_began_it(tree: Tree) -> None:
     spawn = turntree.Spawn(main.id, parent.turn.id, "call_1", "fork", "look it up")
     child = await tree.sessions.fork(parent.turn.id, "main/helper", spawn=spawn)
     assert child.spawn == spawn
+    (began,) = await tree.ledger.facts(child.id)
+    assert (began.event.data["call_id"], began.event.data["task"]) == ("call_1", "look it up")
+    # A stranger dumps the event again and gets its bytes, whichever members it has.
+    assert (await tree.edges.list_history(child.id))[0].data == began.event.data
     assert (await tree.sessions.get("main")).spawn is None
     fresh = await tree.sessions.create("main/other", spawn=replace(spawn, mode="fresh", task=None))
     assert fresh.spawn == replace(spawn, mode="fresh", task=None)

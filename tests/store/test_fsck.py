@@ -247,6 +247,9 @@ FAULTS = {
     "the compaction's row is not what the header says": (
         "I14 UPDATE turntree.compactions SET tokens_before = 99"
     ),
+    "what it says of two things is not what stands beside it": (
+        "I14 UPDATE turntree.event_links SET to_id = 'elsewhere' WHERE seq >= 0"
+    ),
     # Sessions.
     "its head does not exist": (
         "I26 UPDATE turntree.sessions SET head_id = gen_random_uuid() WHERE id = {last}"

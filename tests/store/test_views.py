@@ -5,6 +5,7 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from turntree.domain.canonical import Json
 from turntree.domain.compaction import Compaction
@@ -100,6 +101,10 @@ class Ask:
         """Return the rows, or the values if a row has one."""
         rows = self._connection.execute(query, params).fetchall()
         return [row[0] if len(row) == 1 else row for row in rows]
+
+    def run(self, statement: sql.SQL | sql.Composed) -> list[Any]:
+        """Return the rows of a statement that was put together safely."""
+        return self._connection.execute(statement).fetchall()
 
 
 @pytest.mark.parametrize("table", COLUMNS)

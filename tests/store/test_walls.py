@@ -20,7 +20,7 @@ from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.compaction import Compaction
 from turntree.domain.context import TouchedFile
 from turntree.domain.errors import NotFound, Refused
-from turntree.domain.event import Event
+from turntree.domain.event import Event, record
 from turntree.domain.ids import RunId, TurnId, WorkspaceId
 from turntree.domain.message import (
     PART_INLINE_MAX_BYTES,
@@ -46,8 +46,9 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "compactions", "events", "inbox", "message_files", "model_calls", "objects", "raw_blocks",
-    "segments", "session_history", "spawns", "tool_calls", "turn_bodies", "turn_sources", "turns",
+    "compactions", "event_links", "events", "inbox", "message_files", "model_calls", "objects",
+    "raw_blocks", "segments", "session_history", "spawns", "tool_calls", "turn_bodies",
+    "turn_sources", "turns",
 }  # fmt: skip
 MOVING = {"imports", "run_payloads", "runs", "session_names", "session_reach", "sessions", "tags"}
 WITHOUT_WORKSPACE = {"shard", "workspaces"}
@@ -90,6 +91,8 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     first = Event(run, 0, "run_started", world.now(), {})
     await tree.ledger.start(run, session.id, Fact.of(first, user("go on")))
     await bring(PostgresImports(database), world)
+    updated = Event(world.new_id(), 0, "mcp.resource_updated", world.now(), {"uri": "file:///a"})
+    await tree.ledger.append(record(updated))
     return tree
 
 
@@ -212,8 +215,9 @@ async def test_a_turn_has_no_parent_in_another_workspace(
             "WITH s AS (INSERT INTO turntree.segments (workspace_id, id, fork_depth, ordinal)"
             " VALUES (%(ws)s, %(id)s, 0, 0))"
             "INSERT INTO turntree.turns (workspace_id, id, parent_id, segment_id, started_at,"
-            " sealed_at, depth, digest, kind, outcome, agent_role) VALUES (%(ws)s, %(id)s,"
-            " %(parent)s, %(id)s, now(), now(), 2, sha256('x'), 'normal', 'completed', 'unified')",
+            " sealed_at, depth, digest, kind, outcome, agent_role, by) VALUES (%(ws)s, %(id)s,"
+            " %(parent)s, %(id)s, now(), now(), 2, sha256('x'), 'normal', 'completed', 'unified',"
+            " 'human:eve')",
             {"ws": elsewhere, "id": ScriptedWorld(5).new_id(), "parent": parent.turn.id},
         )
     assert caught.value.sqlstate == NO_PARENT

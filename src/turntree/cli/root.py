@@ -44,6 +44,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "show": Entry("Read", "show", "Show a turn: who, what was said, which tools, what follows."),
     "diff": Entry("Read", "compare", "Compare what was said in two turns or two threads."),
     "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
+    "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
     "reflog": Entry("Read", "move", "List where a session has stood, newest first."),
     "fork": Entry("Move", "move", "Begin a session at any turn; nothing is copied."),
     "switch": Entry("Move", "move", "Make a session the current one, here."),

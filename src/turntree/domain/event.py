@@ -15,6 +15,7 @@ from typing import Any, Literal
 from turntree.domain.canonical import Json, canonical, digest_bytes
 from turntree.domain.errors import Refused
 from turntree.domain.ids import EventId, Instant
+from turntree.domain.ref import list_refs
 
 RECIPE = "event/1"
 
@@ -108,9 +109,13 @@ def record(event: Event) -> Recorded:
     """Return the event with its id and canonical bytes.
 
     Raises:
-        Refused: The kind is unknown, or the interval of validity is empty.
+        Refused: The kind is unknown, the interval of validity is empty, or something that should
+            refer to a thing does not.
     """
     group_of(event.kind)
+    if event.kind in KINDS:
+        # A kind of somebody else's names its members as it likes.
+        list_refs(event.data)
     if event.valid_from and event.valid_to and event.valid_from >= event.valid_to:
         raise Refused(f"valid from {event.valid_from} until {event.valid_to}, which is never")
     body = canonical(to_json(event))

@@ -7,10 +7,12 @@ from turntree.domain.ids import TurnId
 from turntree.domain.principal import Principal
 from turntree.ports import sessions as session_ports
 from turntree.ports.checks import Checks
+from turntree.ports.edges import Edges
 from turntree.ports.feed import Feed
 from turntree.ports.ledger import Ledger, Marks
 from turntree.ports.threads import Index, Threads
 from turntree.ports.world import World
+from turntree.runtime.causes import Causes
 from turntree.runtime.recorder import Recorder
 from turntree.runtime.revisions import Found, Revisions
 from turntree.runtime.sessions import Sessions
@@ -28,6 +30,8 @@ class Tree:
     turns: Turns
     threads: ThreadReader
     checks: Checks
+    edges: Edges
+    causes: Causes
 
     async def resolve(self, revision: str) -> Found:
         """Return the turn a revision names; see the revision grammar.
@@ -60,6 +64,7 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     index: Index,
     feed: Feed,
     checks: Checks,
+    edges: Edges,
     world: World,
     by: Principal,
     current: str | None = None,
@@ -69,4 +74,5 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     names = Sessions(sessions, reflog, revisions, world, by)
     turns = Turns(ledger, marks, threads, index, revisions, names, world, by)
     reader = ThreadReader(threads, index, revisions)
-    return Tree(ledger, feed, revisions, names, turns, reader, checks)
+    causes = Causes(edges, threads, sessions)
+    return Tree(ledger, feed, revisions, names, turns, reader, checks, edges, causes)

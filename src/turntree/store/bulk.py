@@ -24,10 +24,11 @@ from turntree.domain.ids import TurnId
 from turntree.ports.imports import Imported, Incoming
 from turntree.store.arrays import bytea_array
 from turntree.store.database import Connection, Database, as_uuid, as_uuids, fetch, run
-from turntree.store.ledger import tool_calls, touched_files
+from turntree.store.ledger import actor_of, tool_calls, touched_files
 from turntree.store.sql import QUERIES
 
 BATCH_TURNS = 2000
+TURN_RECORDED = "turn_recorded"
 BATCH_BYTES_MAX = 32 * 1024 * 1024
 TRIES_MAX = 5
 """How often a batch is planned again because somebody appended at the same place meanwhile."""
@@ -35,7 +36,7 @@ TRIES_MAX = 5
 COLUMN_TYPES: Mapping[str, str] = {
     "copy_segments": "uuid uuid uuid int4 int4 uuid",
     "copy_turns": (
-        "uuid uuid uuid uuid int4 bytea timestamptz timestamptz text text text text text"
+        "uuid uuid uuid uuid int4 bytea timestamptz timestamptz text text text text text text"
     ),
     "copy_bodies": "uuid uuid text text",
     "copy_tool_calls": "uuid uuid int2 text text text",
@@ -114,6 +115,7 @@ async def _import_batch(
                 await plan.copy(connection)
                 if not direct:
                     await connection.execute(QUERIES["unstage_tables"])
+                await plan.link(connection)
         except psycopg.errors.UniqueViolation as error:
             if attempt == TRIES_MAX:
                 raise Conflict("somebody keeps appending where this import appends") from error
@@ -141,6 +143,8 @@ class _Plan:
     workspace: UUID
     places: dict[str, _Place] = field(default_factory=dict[str, _Place])
     jumps: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    derived: set[UUID] = field(default_factory=set[UUID])
+    """Turns whose headers name what they came from."""
     rows: dict[str, list[tuple[Any, ...]]] = field(
         default_factory=lambda: {query: [] for query in COLUMN_TYPES}
     )
@@ -227,8 +231,11 @@ class _Plan:
         self.rows["copy_turns"].append((
             self.workspace, id, as_uuid(item.parent), UUID(segment), depth, digest,
             datetime.fromisoformat(header.started_at), datetime.fromisoformat(header.sealed_at),
-            header.kind, header.outcome, header.agent_role, header.model, header.provider,
+            header.kind, header.outcome, header.agent_role, actor_of(header), header.model,
+            header.provider,
         ))  # fmt: skip
+        if header.retry_of is not None or header.derived_from:
+            self.derived.add(id)
         header_line, _, said = item.sealed.body.partition("\n")
         self.rows["copy_bodies"].append((self.workspace, id, header_line, said))
         self._add_projections(id, item)
@@ -294,3 +301,10 @@ class _Plan:
                 copy.set_types(COLUMN_TYPES[query].split())
                 for row in rows:
                     await copy.write_row(row)
+
+    async def link(self, connection: Connection) -> None:
+        """Note what events and headers say of other things; most say nothing."""
+        streams = {row[1] for row in self.rows["copy_events"] if row[4] != TURN_RECORDED}
+        streams |= self.derived
+        if streams:
+            await fetch(connection, "bulk_links", workspace=self.workspace, streams=[*streams])

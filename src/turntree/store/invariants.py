@@ -24,8 +24,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I12": "Every body proves its turn's digest and follows its parent, every erased message has "
     "its receipt, and the triggers that refuse change are in force.",
     "I13": "No two turns, segments or sessions share an id, and no two turns a digest.",
-    "I14": "Tool calls, files, model calls and compactions as rows are those of the body and of "
-    "the run's events, and no turn is sealed before it started.",
+    "I14": "Tool calls, files, model calls, compactions and links as rows are those of the body "
+    "and of the events, and no turn is sealed before it started.",
     "I15": "A body holds as many messages as its header counts.",
     "I16": "A turn answers a query, and a completed one has a reply; nobody speaks in the "
     "other's place.",
@@ -133,5 +133,6 @@ WALKS: Final = (
 
 OBJECTS: Final = (
     Check("fsck_i01_objects", "its bytes have another digest"),
+    Check("fsck_i14_links", "what it says of two things is not what stands beside it"),
     Check("fsck_i61_objects", "what looks like a secret key stands in it"),
 )

@@ -26,7 +26,7 @@ from turntree.domain.message import (
 )
 from turntree.domain.run import Fact
 from turntree.domain.thread import Stored
-from turntree.domain.turn import Sealed, Turn
+from turntree.domain.turn import Header, Sealed, Turn
 from turntree.domain.usage import ModelCall
 from turntree.ports.ledger import Build
 from turntree.store.arrays import bytea_array, int_array, text_array
@@ -34,6 +34,7 @@ from turntree.store.database import Database, Row, as_uuid, fetch
 
 EVENTS_PAGE_MAX = 10_000
 TOKENS_MAX = 2**31 - 1
+ACTOR_CHARS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,7 @@ def turn_params(
         "kind": header.kind,
         "outcome": header.outcome,
         "agent_role": header.agent_role,
+        "actor": actor_of(header),
         "model": header.model,
         "provider": header.provider,
         "header": line,
@@ -237,6 +239,16 @@ def _journal_params(journal: Sequence[Recorded]) -> dict[str, Any]:
         "event_kinds": text_array([fact.event.kind for fact in journal]),
         "event_bodies": text_array([fact.body for fact in journal]),
     }
+
+
+def actor_of(header: Header) -> str:
+    """Return who acted, as a column and an index can hold it."""
+    return actor_column(header.by.kind, header.by.id)
+
+
+def actor_column(kind: str, id: str) -> str:
+    """Return a principal as a column holds it: without NUL, and not too long for an index."""
+    return f"{kind}:{id}".replace("\0", "\ufffd")[:ACTOR_CHARS_MAX]
 
 
 def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:

@@ -146,8 +146,8 @@ class EventsRead:
                 self.receipts.add((stream, data["sequence"]))
             # A turn that was projected again names turns, which are checked as turns.
             case "substitution" if "original" in data:
-                named = (f"sha256:{id.hex()}", str(data["original"]), str(data["replacement"]))
-                self.substitutions.append(named)
+                ends = (_named(data["original"]), _named(data["replacement"]))
+                self.substitutions.append((f"sha256:{id.hex()}", *ends))
             case _:
                 self._fold_run(at, document, data, seq)
 
@@ -177,3 +177,12 @@ def _call_row(turn: str, place: int, document: Mapping[str, Any]) -> Derived:
         turn, place, document["model"], document.get("provider"), document.get("call_id"),
         *[used(name, 0) for name in _NUMBERS],
     )  # fmt: skip
+
+
+def _named(reference: Any) -> str:
+    """Return the digest a fact is named by: alone, or in a document that refers to it."""
+    match reference:
+        case {"event_id": digest}:
+            return str(digest)
+        case _:
+            return str(reference)

@@ -22,6 +22,7 @@ from turntree.domain.errors import NotCanonical
 from turntree.domain.ids import is_instant
 from turntree.domain.message import ROLES, SOURCES
 from turntree.domain.secrets import find_keys
+from turntree.store.ledger import actor_column
 
 Complaint = tuple[str, str, str]
 """The invariant that is broken, how, and by whom."""
@@ -164,7 +165,8 @@ class TurnsRead:
     def _compare_columns(self, id: str, head: Mapping[str, Any], columns: Sequence[Any]) -> None:
         started, sealed = head["started_at"], head["sealed_at"]
         said = (
-            head["kind"], head["outcome"], head["agent_role"], head.get("model"),
+            head["kind"], head["outcome"], head["agent_role"],
+            actor_column(head["by"]["kind"], head["by"]["id"]), head.get("model"),
             head.get("provider"), column_of(started), column_of(sealed),
         )  # fmt: skip
         if head["id"] != id:

@@ -62,6 +62,9 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'another fact took place % of %', p_seq, p_stream USING ERRCODE = 'TT001';
   END IF;
+  IF turntree.may_link(p_kind, p_body) THEN
+    PERFORM turntree.note_links(p_ws, p_stream, p_seq);
+  END IF;
   IF p_payload IS NOT NULL THEN
     INSERT INTO turntree.run_payloads (workspace_id, run_id, seq, payload)
       VALUES (p_ws, p_stream, p_seq, p_payload);

@@ -5,7 +5,7 @@
 -- head is compared: whoever lost the acknowledgement may simply repeat the call.
 CREATE OR REPLACE FUNCTION turntree.append_turn(
   p_ws uuid, p_turn uuid, p_parent uuid, p_parent_digest bytea, p_digest bytea,
-  p_started text, p_sealed text, p_kind text, p_outcome text, p_role text, p_model text, p_provider text,
+  p_started text, p_sealed text, p_kind text, p_outcome text, p_role text, p_actor text, p_model text, p_provider text,
   p_header text, p_body text,
   p_calls text[],        -- call id, tool, status; three a call
   p_models text[],       -- model, provider, call id; three a model call
@@ -73,9 +73,9 @@ BEGIN
   END IF;
   -- Whoever is first after a turn extends its segment; everybody later forks.
   INSERT INTO turntree.turns AS t (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
-      kind, outcome, agent_role, model, provider)
+      kind, outcome, agent_role, by, model, provider)
     VALUES (p_ws, p_turn, p_parent, v_segment, depth, p_digest, p_started::timestamptz, p_sealed::timestamptz,
-      p_kind, p_outcome, p_role, p_model, p_provider)
+      p_kind, p_outcome, p_role, p_actor, p_model, p_provider)
     ON CONFLICT (workspace_id, segment_id, depth) DO NOTHING;
   IF NOT FOUND THEN
     -- The place is taken: by a sibling, or by this very turn if its session was moved back.
@@ -87,9 +87,9 @@ BEGIN
     PERFORM turntree.open_segment(p_ws, p_turn, v_segment, depth - 1);
     v_segment := p_turn;
     INSERT INTO turntree.turns (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
-        kind, outcome, agent_role, model, provider)
+        kind, outcome, agent_role, by, model, provider)
       VALUES (p_ws, p_turn, p_parent, v_segment, depth, p_digest, p_started::timestamptz, p_sealed::timestamptz,
-        p_kind, p_outcome, p_role, p_model, p_provider);
+        p_kind, p_outcome, p_role, p_actor, p_model, p_provider);
   END IF;
   INSERT INTO turntree.turn_bodies (workspace_id, turn_id, header, body) VALUES (p_ws, p_turn, p_header, p_body);
   IF cardinality(p_calls) > 0 THEN
@@ -144,6 +144,10 @@ BEGIN
       FROM unnest(p_event_ids, p_event_kinds, p_event_bodies) WITH ORDINALITY AS x (i, k, b, o)
     UNION ALL SELECT p_ws, p_session, v_seq, sha256(convert_to(v_moved, 'UTF8')), 'session_moved', v_moved
       WHERE p_session IS NOT NULL;
+  -- A run of ours may end with facts about other things, and a header may name what it came from.
+  IF p_epoch IS NOT NULL OR position('"derived_from":[' IN p_header) > 0 OR position('"retry_of":"' IN p_header) > 0 THEN
+    PERFORM turntree.note_links(p_ws, p_turn, v_first);
+  END IF;
   turn_id := p_turn;
   repeated := false;
 END $$;

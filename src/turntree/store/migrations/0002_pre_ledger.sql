@@ -45,6 +45,7 @@ CREATE TABLE turntree.turns (
   kind turntree.turn_kind NOT NULL,
   outcome turntree.outcome NOT NULL,
   agent_role turntree.agent_role NOT NULL,
+  by text NOT NULL,
   model text,
   provider text,
   PRIMARY KEY (workspace_id, id),
@@ -55,6 +56,8 @@ CREATE TABLE turntree.turns (
   CHECK ((parent_id IS NULL) = (depth = 1)),
   CHECK (sealed_at >= started_at)
 );
+-- Few act and they act often, so an entry shares its key with many others and takes a few bytes.
+CREATE INDEX turns_by ON turntree.turns (workspace_id, by);
 
 -- The canonical bytes, the truth about a turn: the header, then a line a message. The header is
 -- full of digests, which no compressor shortens; kept out of the compressed text it can be read

@@ -54,12 +54,15 @@ INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body) SELEC
 INSERT INTO turntree.objects SELECT * FROM pg_temp.objects;
 INSERT INTO turntree.turn_sources SELECT * FROM pg_temp.turn_sources;
 
+-- name: bulk_links
+SELECT turntree.note_links(%(workspace)b, s, 0) FROM unnest(%(streams)b::uuid[]) AS s;
+
 -- name: copy_segments
 COPY segments (workspace_id, id, parent_id, fork_depth, ordinal, jump_id) FROM STDIN (FORMAT binary);
 
 -- name: copy_turns
 COPY turns (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at, kind, outcome,
-  agent_role, model, provider) FROM STDIN (FORMAT binary);
+  agent_role, by, model, provider) FROM STDIN (FORMAT binary);
 
 -- name: copy_bodies
 COPY turn_bodies (workspace_id, turn_id, header, body) FROM STDIN (FORMAT binary);

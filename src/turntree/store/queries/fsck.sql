@@ -184,7 +184,7 @@ SELECT coalesce(t.id, b.turn_id)::text
 -- A trigger with a condition would refuse some changes only.
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
-    'session_history', 'spawns', 'events', 'inbox', 'message_files', 'raw_blocks', 'turn_sources']) f
+    'session_history', 'spawns', 'events', 'event_links', 'inbox', 'message_files', 'raw_blocks', 'turn_sources']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
@@ -499,6 +499,22 @@ SELECT s.id::text FROM turntree.sessions s
 SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND sha256(bytes) <> digest ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i14_links
+-- What an event says of two things stands beside it, and nothing else does. Links at place -1 are a header's: what
+-- they lead to may have come later, so they are not compared.
+WITH said AS (
+  SELECT e.stream_id, e.seq, l.kind, l.from_kind, l.from_id, l.to_kind, l.to_id, l.holder, l.valid_from, l.valid_to
+    FROM turntree.events e,
+      LATERAL turntree.readable_links(e.workspace_id, e.stream_id, e.seq, e.kind, e.body) l
+    WHERE e.workspace_id = %(workspace)b AND turntree.may_link(e.kind, e.body)
+), noted AS (
+  SELECT stream_id, seq, kind, from_kind, from_id, to_kind, to_id, holder, valid_from, valid_to FROM turntree.event_links
+    WHERE workspace_id = %(workspace)b AND seq >= 0
+)
+SELECT DISTINCT x.stream_id || ' at ' || x.seq
+  FROM ((SELECT * FROM said EXCEPT SELECT * FROM noted) UNION ALL (SELECT * FROM noted EXCEPT SELECT * FROM said)) x
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i61_objects
 -- The formats are those of domain/secrets.py. A search for their beginnings comes first, for it is quick.
 SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
@@ -523,7 +539,7 @@ SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
 -- name: fsck_turns
 -- A page of turns with what stands in their bodies and in their columns.
 SELECT t.id::text, t.digest, p.digest, convert_to(b.header, 'UTF8'), convert_to(b.body, 'UTF8'),
-    t.kind, t.outcome, t.agent_role, t.model, t.provider,
+    t.kind, t.outcome, t.agent_role, t.by, t.model, t.provider,
     t.started_at::text, t.sealed_at::text
   FROM (SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)b AND id > %(after)b AND id <= %(last)b
     ORDER BY id LIMIT %(limit)b) t

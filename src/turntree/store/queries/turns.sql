@@ -3,7 +3,8 @@
 -- name: append_turn
 SELECT turn_id::text, depth, version, repeated FROM turntree.append_turn(
   %(workspace)b, %(turn)b, %(parent)b, %(parent_digest)b, %(digest)b,
-  %(started_at)b, %(sealed_at)b, %(kind)b, %(outcome)b, %(agent_role)b, %(model)b, %(provider)b, %(header)b, %(body)b,
+  %(started_at)b, %(sealed_at)b, %(kind)b, %(outcome)b, %(agent_role)b, %(actor)b, %(model)b,
+  %(provider)b, %(header)b, %(body)b,
   %(calls)b::text[], %(models)b::text[], %(tokens)b::int[], %(files)b::text[], %(compaction)b,
   %(event_ids)b::bytea[], %(event_kinds)b::text[], %(event_bodies)b::text[],
   %(epoch)b, %(session)b, %(by)b, %(at)b, %(key)b);

@@ -1,0 +1,33 @@
+-- The ledger as a graph, by the functions that anybody may call. See functions/75_edges.sql.
+
+-- name: edges_from
+SELECT kind, from_kind, from_id, to_kind, to_id, attributes, recorded_at, valid_from, valid_to
+  FROM ledger.edges_from(%(node)b) ORDER BY kind, to_id, attributes ->> 'how';
+
+-- name: edges_to
+SELECT kind, from_kind, from_id, to_kind, to_id, attributes, recorded_at, valid_from, valid_to
+  FROM ledger.edges_to(%(node)b) ORDER BY kind, from_id;
+
+-- name: edge_history
+SELECT seq, id, kind, at, correlation_id, data FROM ledger.history(%(run)b);
+
+-- name: edge_lineage
+SELECT step, from_kind, from_id, to_kind, to_id, how FROM ledger.lineage(%(node)b, %(depth_max)b::int);
+
+-- name: edge_calls
+SELECT call_id, tool, status, message_id, call_event, result_event, correlation_id, spawned_session_id::text
+  FROM ledger.calls(%(run)b);
+
+-- name: edge_held
+SELECT kind, holder_kind, holder_id, resource, attributes, valid_from, valid_to, recorded_at
+  FROM ledger.held_at(%(at)b::bigint, %(holder)b::text);
+
+-- name: edge_policies
+SELECT what, policy, agent_id, event, valid_from, valid_to, recorded_at, notes FROM ledger.policies(%(agent)b::text);
+
+-- name: edge_ancestry
+SELECT step, kind, session_id::text, parent_session_id::text, turn_id::text, call_id, mode, at, by
+  FROM ledger.ancestry(%(session)b, %(depth_max)b::int);
+
+-- name: edge_recording
+SELECT session_id::text, session_label, version, by, at FROM ledger.recorded_in(%(turn)b);
