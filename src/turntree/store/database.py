@@ -27,6 +27,8 @@ Connection = AsyncConnection[Row]
 POSTGRES_MAJOR_MIN = 15
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT_S = 10.0
+RECONNECT_TIMEOUT_S = 3.0
+"""After so long the pool stops waiting twice as long each time; the next call begins afresh."""
 
 _ERRORS: Mapping[str, type[TurntreeError]] = {
     "TT001": Conflict,
@@ -105,6 +107,7 @@ async def open_database(
         max_size=connections_max,
         open=False,
         timeout=CONNECT_TIMEOUT_S,
+        reconnect_timeout=RECONNECT_TIMEOUT_S,
         configure=configure,
         connection_class=AsyncConnection[Row],
         kwargs={"autocommit": True},
