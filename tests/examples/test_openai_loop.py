@@ -11,7 +11,7 @@ from turntree.boot import Settings, connect, open_tree, tree_on
 from turntree.domain.message import ToolResult, ToolUse
 from turntree.domain.usage import Usage
 from turntree.store.verify import verify_thread
-from turntree.testing.scripted_chat import ScriptedChatServer, calls, says
+from turntree.testing.scripted_model import Call, Reply, ScriptedModel
 from turntree.wire import openai_chat
 
 pytestmark = pytest.mark.anyio
@@ -21,28 +21,14 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 WORKSPACE = "examples"
 
 SCRIPT = [
-    calls(
-        ("call-1", "weather", '{"city":"Oslo"}'),
-        ("call-2", "weather", '{"city":"Bergen"}'),
-        usage={
-            "prompt_tokens": 90,
-            "completion_tokens": 30,
-            "total_tokens": 120,
-            "completion_tokens_details": {"reasoning_tokens": 12},
-        },
+    Reply(
+        calls=(Call("weather", {"city": "Oslo"}, "call-1"), Call("weather", {"city": "Bergen"})),
+        usage=Usage(input=90, output=30, reasoning=12),
     ),
-    calls(("call-3", "calculate", '{"expression":"7 - 4"}')),
-    says(
-        "Bergen is 3 degrees warmer.",
-        usage={
-            "prompt_tokens": 150,
-            "completion_tokens": 8,
-            "total_tokens": 158,
-            "prompt_tokens_details": {"cached_tokens": 64},
-        },
-    ),
-    calls(("call-4", "weather", "{city: Oslo}")),
-    says("You are welcome."),
+    Reply(calls=(Call("calculate", {"expression": "7 - 4"}, "call-3"),)),
+    Reply("Bergen is 3 degrees warmer.", usage=Usage(input=86, output=8, cached_input=64)),
+    Reply(calls=(Call("weather", "{city: Oslo}", "call-4"),)),
+    Reply("You are welcome."),
 ]
 QUESTIONS = ["How much warmer is Bergen than Oslo?", "Thanks!"]
 
@@ -56,9 +42,9 @@ def settings(conninfo: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     return Settings(tmp_path, database_url=conninfo, workspace=WORKSPACE)
 
 
-async def run_example(monkeypatch: pytest.MonkeyPatch) -> ScriptedChatServer:
-    with ScriptedChatServer(SCRIPT) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", model.url)
+async def run_example(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    with ScriptedModel(SCRIPT) as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         await record_openai_loop.chat(QUESTIONS)
     return model
 
@@ -89,7 +75,7 @@ async def test_each_exchange_becomes_a_turn_with_its_tool_calls(
     parts = [part for m in first.reply for part in m.parts]
     assert ToolUse("call-3", "calculate", {"expression": "7 - 4"}) in parts
     assert ToolResult("call-1", "ok", "rain, 4 degrees") in parts
-    assert first.header.model == "scripted-1"
+    assert first.header.model == record_openai_loop.MODEL
     assert ToolUse("call-4", "weather", "{city: Oslo}") in second.reply[0].parts
     assert second.header.parent == first.digest
 
@@ -130,8 +116,8 @@ async def test_the_loop_works_without_us_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "scripted")
-    with ScriptedChatServer(SCRIPT) as model:
-        monkeypatch.setenv("OPENAI_BASE_URL", model.url)
+    with ScriptedModel(SCRIPT) as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         await openai_loop.chat(QUESTIONS)
     assert capsys.readouterr().out == "Bergen is 3 degrees warmer.\nYou are welcome.\n"
 

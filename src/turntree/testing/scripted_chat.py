@@ -1,38 +1,43 @@
-"""A chat-completions server that answers from a script, for tests of loops that are not ours.
+"""OpenAI's chat completions, as the scripted model speaks them, and completions for tests.
 
-Knows HTTP, through the standard library, and the JSON of chat completions. Must never know a
-ledger: whoever tests with it looks at both sides.
+Knows the JSON and the chunks of ``/v1/chat/completions``. Must never know a script's rules, a
+socket or a ledger.
 """
 
-import json
-import threading
-from collections.abc import Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-MODEL = "scripted-1"
+from turntree.testing.dialect import (
+    Dialect,
+    Document,
+    Event,
+    Sent,
+    arguments_text,
+    chunks,
+    documents,
+    member,
+    texts,
+)
+from turntree.testing.script import MODEL, Asked, Said, said_by_user
+from turntree.testing.scripted_responses import CREATED_AT, failure
 
 
-def says(text: str, **more: Any) -> dict[str, Any]:
+def says(text: str, **more: Any) -> Document:
     """Return the completion in which a model says something; ``more`` goes on top."""
     return completion({"role": "assistant", "content": text}, "stop", **more)
 
 
-def calls(*uses: tuple[str, str, str], **more: Any) -> dict[str, Any]:
+def calls(*uses: tuple[str, str, str], **more: Any) -> Document:
     """Return the completion in which a model asks for tools: (call id, tool, arguments)."""
-    asked = [
-        {"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}
-        for id, tool, arguments in uses
-    ]
-    message = {"role": "assistant", "content": None, "tool_calls": asked}
+    message = {"role": "assistant", "content": None, "tool_calls": [_call(*use) for use in uses]}
     return completion(message, "tool_calls", **more)
 
 
-def completion(message: Mapping[str, Any], finish_reason: str, **more: Any) -> dict[str, Any]:
+def completion(message: Mapping[str, Any], finish_reason: str, **more: Any) -> Document:
     """Return a completion with one choice."""
     return {
         "object": "chat.completion",
-        "created": 1_790_000_000,
+        "created": CREATED_AT,
         "model": MODEL,
         "choices": [{"index": 0, "message": dict(message), "finish_reason": finish_reason}],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
@@ -40,66 +45,98 @@ def completion(message: Mapping[str, Any], finish_reason: str, **more: Any) -> d
     }
 
 
-class ScriptedChatServer:
-    """Answers each request for a completion with the next one of its script, on 127.0.0.1.
-
-    A completion without an id is given one. When the script has ended, a request is refused
-    with a message that says so.
-    """
-
-    def __init__(self, script: Sequence[Mapping[str, Any]]) -> None:
-        """Take the script; nothing listens before the ``with`` statement begins."""
-        self.requests: list[dict[str, Any]] = []
-        """What was asked, in order."""
-        self._script = list(script)
-        self._lock = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        """What a client is given as its base URL."""
-        host, port = self._http.server_address[:2]
-        return f"http://{host!s}:{port}/v1"
-
-    def __enter__(self) -> Self:
-        """Listen on a free port, in a thread of its own."""
-        handler = type("Handler", (_Handler,), {"script": self})
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop listening; open connections end with their clients."""
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
-    def answer(self, path: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return the status and the document for one request."""
-        if path != "/v1/chat/completions":
-            return 404, {"error": {"message": f"nothing is scripted for {path}"}}
-        with self._lock:
-            number = len(self.requests)
-            self.requests.append(request)
-        if number >= len(self._script):
-            # Not a 5xx: a client would try again and wait in between.
-            return 400, {"error": {"message": f"the script ended after {number} completions"}}
-        return 200, {"id": f"chatcmpl-{number}", **self._script[number]}
+def asked(_: str, body: Document) -> Asked:
+    """Return what a request asks for."""
+    messages = documents(body.get("messages"))
+    functions = [tool.get("function") for tool in documents(body.get("tools"))]
+    return Asked(
+        model=body.get("model", MODEL),
+        system="\n".join(
+            text
+            for message in messages
+            if message.get("role") in {"system", "developer"}
+            for text in texts(message.get("content"))
+        ),
+        said=tuple(one for message in messages for one in _said(message)),
+        tools=tuple(str(member(function, "name")) for function in functions),
+        streams=bool(body.get("stream")),
+    )
 
 
-class _Handler(BaseHTTPRequestHandler):
-    script: ClassVar[ScriptedChatServer]
-    protocol_version = "HTTP/1.1"
+def answer(sent: Sent) -> Document:
+    """Return the completion that holds a whole reply."""
+    message: Document = {"role": "assistant", "content": sent.reply.text or None}
+    if sent.reply.reasoning:
+        message["reasoning_content"] = sent.reply.reasoning
+    if sent.reply.calls:
+        message["tool_calls"] = _tool_calls(sent)
+    identity = {"id": sent.id("chatcmpl-"), "model": sent.model}
+    return completion(message, _finish_reason(sent), **identity, usage=_usage(sent))
 
-    def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        status, document = self.script.answer(self.path, json.loads(self.rfile.read(length)))
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: a test's output is its own."""
+def events(sent: Sent) -> Iterator[Event]:
+    """Yield the chunks that a reply is streamed in; the last one carries the usage."""
+    yield None, _chunk(sent, {"role": "assistant", "content": ""})
+    for piece in chunks(sent.reply.reasoning):
+        yield None, _chunk(sent, {"reasoning_content": piece})
+    for piece in chunks(sent.reply.text):
+        yield None, _chunk(sent, {"content": piece})
+    for index, call in enumerate(_tool_calls(sent)):
+        opened = {**call, "function": {**call["function"], "arguments": ""}}
+        yield None, _chunk(sent, {"tool_calls": [{"index": index, **opened}]})
+        for piece in chunks(call["function"]["arguments"]):
+            added = {"index": index, "function": {"arguments": piece}}
+            yield None, _chunk(sent, {"tool_calls": [added]})
+    yield None, _chunk(sent, {}, _finish_reason(sent))
+    yield None, {**_chunk(sent, {}), "choices": [], "usage": _usage(sent)}
+    yield None, "[DONE]"
+
+
+def _said(message: Document) -> Iterator[Said]:
+    content = texts(message.get("content"))
+    match message.get("role"):
+        case "assistant":
+            yield Said("model", "\n".join(content))
+        case "tool":
+            yield Said("tool", "\n".join(content), str(message.get("tool_call_id")))
+        case "user":
+            yield said_by_user(content)
+        case _:
+            pass
+
+
+def _call(id: str, tool: str, arguments: str) -> Document:
+    return {"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}
+
+
+def _tool_calls(sent: Sent) -> list[Document]:
+    asked = sent.calls(DIALECT.call_prefix)
+    return [_call(id, call.tool, arguments_text(call)) for id, call in asked]
+
+
+def _chunk(sent: Sent, delta: Document, finish_reason: str | None = None) -> Document:
+    return {
+        "id": sent.id("chatcmpl-"),
+        "object": "chat.completion.chunk",
+        "created": CREATED_AT,
+        "model": sent.model,
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
+    }
+
+
+def _finish_reason(sent: Sent) -> str:
+    return "tool_calls" if sent.reply.calls else "stop"
+
+
+def _usage(sent: Sent) -> Document:
+    usage = sent.reply.usage
+    return {
+        "prompt_tokens": usage.context,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_input},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+
+
+DIALECT = Dialect("openai-chat", "call_", asked, answer, events, failure)
