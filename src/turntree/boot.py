@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.principal import Principal
+from turntree.ports.exporters import Exporter
 from turntree.ports.importers import Importer
 from turntree.ports.world import World
 from turntree.runtime.imports import Importing
@@ -31,6 +32,7 @@ from turntree.store.sessions import PostgresReflog, PostgresSessions
 from turntree.store.threads import PostgresIndex, PostgresThreads
 
 DATABASE_NAME = "turntree"
+EXPORTERS = "turntree.exporters"
 IMPORTERS = "turntree.importers"
 """The group of entry points under which importers are installed."""
 
@@ -105,6 +107,12 @@ def load_importers() -> dict[str, Importer]:
     """Return every importer that is installed, by the tool whose transcripts it reads."""
     found = [point.load()() for point in entry_points(group=IMPORTERS)]
     return {importer.origin: importer for importer in found}
+
+
+def load_exporters() -> dict[str, Exporter]:
+    """Return every exporter that is installed, by the tool that continues what it writes."""
+    found = [point.load()() for point in entry_points(group=EXPORTERS)]
+    return {exporter.tool: exporter for exporter in found}
 
 
 def tree_on(database: Database, settings: Settings, world: World) -> Tree:

@@ -1,26 +1,39 @@
-"""``export``: the ledger as text that proves itself."""
+"""``export``: the ledger as text: to prove, to read, or to send to a model."""
 
+import json
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import IO, Final
+from typing import IO, Any, Final
 from uuid import UUID
 
 import click
 
+from turntree.adapters.exporters.anthropic import to_anthropic
+from turntree.adapters.exporters.html import to_html
 from turntree.adapters.exporters.jsonl import session_line, turn_line
+from turntree.adapters.exporters.markdown import to_markdown
+from turntree.adapters.exporters.openai import to_chat
 from turntree.cli.legend import list_sessions
 from turntree.cli.names import REVISION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.verb import Terminal, verb
+from turntree.cli.whole_thread import read_whole
 from turntree.domain.canonical import digest_from_raw
 from turntree.domain.errors import Refused
+from turntree.domain.handover import Said
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
 from turntree.domain.turn import read
 
+READ: Final = {"md": to_markdown, "html": to_html}
+TOLD: Final[Mapping[str, Callable[[Sequence[Said]], Any]]] = {
+    "openai": to_chat,
+    "anthropic": to_anthropic,
+}
+FORMS: Final = ("jsonl", *READ, *TOLD)
 PAGE_TURNS_MAX: Final = 500
 BEGINNING: Final = UUID(int=0)
 
@@ -28,33 +41,46 @@ BEGINNING: Final = UUID(int=0)
 @verb()
 @click.argument("revision", metavar="[REV]", required=False, type=REVISION)
 @click.option("--all", "-a", "everything", is_flag=True, help="Every turn and every session.")
-@click.option("--as", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True,
+@click.option("--as", "form", type=click.Choice(FORMS), default="jsonl", show_default=True,
               help="The format.")  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", default="-", help="Write to a file, not to stdout.")
 def export(
     terminal: Terminal, revision: str | None, everything: bool, form: str, output: str
 ) -> None:
-    """Write turns and sessions as one JSON document a line.
+    """Write a thread, or everything, as text.
 
-    Turns come root first, then the sessions whose heads are among them. Each turn carries the
-    header its digest was taken from, so an export can be proven without Turntree.
+    jsonl: turns root first, then the sessions whose heads are among them, one JSON document a
+    line; each turn carries the header its digest was taken from, so that it can be proven
+    without Turntree. md and html: the thread for people to read. openai and anthropic: what a
+    model would be told of it, as the messages of a request.
     """
-    del form
     if everything == (revision is not None):
         raise click.UsageError("say what to export: a REV, or --all")
+    if everything and form != "jsonl":
+        raise click.UsageError(f"only jsonl can hold everything; name a REV for {form}")
     if output == "-":
-        turns, sessions = _write(terminal, sys.stdout, revision)
+        note = _write(terminal, sys.stdout, revision, form)
     else:
         try:
             with click.open_file(output, "w", encoding="utf-8", atomic=True) as file:
-                turns, sessions = _write(terminal, file, revision)
+                note = _write(terminal, file, revision, form)
         except OSError as error:
             raise Refused(f"{output} cannot be written: {error.strerror}") from error
-    terminal.note(f"{turns} turns and {sessions} sessions written")
+    terminal.note(note)
 
 
-def _write(terminal: Terminal, file: IO[str], revision: str | None) -> tuple[int, int]:
-    return with_ledger(terminal, partial(_export, file=file, revision=revision))
+def _write(terminal: Terminal, file: IO[str], revision: str | None, form: str) -> str:
+    if revision is None or form == "jsonl":
+        turns, sessions = with_ledger(terminal, partial(_export, file=file, revision=revision))
+        return f"{turns} turns and {sessions} sessions written"
+    visible = form in TOLD
+    thread = with_ledger(terminal, partial(read_whole, revision=revision, visible=visible))
+    if form in TOLD:
+        text = json.dumps(TOLD[form](thread.told()), ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = READ[form](thread.turns, thread.objects)
+    click.echo(text, file=file, nl=False)
+    return f"{len(thread.turns)} turns written"
 
 
 async def _export(opened: Opened, *, file: IO[str], revision: str | None) -> tuple[int, int]:

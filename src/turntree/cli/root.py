@@ -57,7 +57,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
     "import": Entry("Carry", "imports", "Bring other tools' transcripts home."),
     "watch": Entry("Carry", "imports", "Follow other tools' transcripts while they work."),
-    "export": Entry("Carry", "export", "Write turns and sessions as one JSON document a line."),
+    "checkout": Entry("Carry", "checkout", "Write a session that another tool can continue."),
+    "resume": Entry(
+        "Carry", "checkout", "Write a session that another tool can continue, and start the tool."
+    ),
+    "export": Entry("Carry", "export", "Write a thread, or everything, as text."),
     "demo": Entry("Carry", "demo", "Plant a small tree of sample data to look around in."),
     "init": Entry("Set up", "server", "Make this folder a place with a current session."),
     "up": Entry("Set up", "server", "Start the embedded database server."),

@@ -1,0 +1,200 @@
+"""The claim: any turn can be continued in another vendor's own tool, tool calls intact.
+
+A thread is recorded whose turns were taken by Claude Code and by Codex in turn, with parallel
+calls, a failed one, an answer too large for its message, and one id used twice. It is checked
+out as a session of each tool, and the real tool continues it against a scripted model on loopback.
+The model's log shows what was sent: every earlier call with its arguments and its result. The
+same is done after a compaction, when the summary and the kept turns are sent and no others.
+
+``--quick`` runs Claude Code and Codex; without it opencode and Gemini CLI run too, and are skipped,
+with a reason, where they cannot be installed.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import turntree
+from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
+from proofs.agents.run import SCENES
+from proofs.agents.stage import AgentFailed, Stage
+from proofs.checkout_sent import Sent, sent_in
+from proofs.figures import Proof, run, temporary_server
+from turntree.boot import Settings
+from turntree.domain.compaction import Compaction
+from turntree.domain.message import Reasoning, ToolResult, ToolUse, assistant, tool, user
+from turntree.testing.scripted_model import MODEL, Reply, Rule, ScriptedModel
+
+PROMPT = "Go on from here."
+LARGE = "one line of many\n" * 540 + "the last line"
+"""Too large for its message, which holds 8 KB, and short enough for Codex, which cuts at 10."""
+COMMAND = "from turntree.cli.main import main; main()"
+CALLS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("Bash", {"command": "cat notes.txt"}, "remember the milk"),
+    ("Read", {"file_path": "large.txt"}, LARGE),
+    ("exec_command", {"cmd": "make test"}, "1 failed"),
+    ("exec_command", {"cmd": "make fix"}, "fixed"),
+)
+KEPT = 2
+"""How many of the calls stand in turns that the compaction kept."""
+SUMMARY = "Notes and a large file were read."
+Go = Callable[[Stage, Mapping[str, Any]], None]
+
+
+async def prove(proof: Proof) -> None:
+    """Record the threads, then have every tool continue them."""
+    with (
+        temporary_server() as (conninfo, _),
+        tempfile.TemporaryDirectory(prefix="turntree-checkout-") as folder,
+    ):
+        await record(Settings(Path(folder), conninfo, workspace="checkout", user="ana"))
+        for program in PROGRAMS:
+            if proof.wants(program.name) and (program.required or not proof.quick):
+                place = Path(folder) / program.name
+                await asyncio.to_thread(continue_with, proof, program, place, conninfo)
+
+
+async def record(settings: Settings) -> None:
+    """Record a thread that two vendors' tools took part in, and the same one compacted."""
+    notes, large, test, fix = (
+        (ToolUse(id, name, args), ToolResult(id, "error" if id == "call_test" else "ok", output))
+        for id, (name, args, output) in zip(
+            ("toolu_notes", "toolu_large", "call_test", "toolu_notes"), CALLS, strict=True
+        )
+    )
+    async with turntree.open(settings) as tree:
+        await tree.turns.record(
+            "long",
+            [user("What do the files say?")],
+            [
+                assistant(Reasoning("Both.", "c2lnbmVk"), "Let me look.", notes[0], large[0]),
+                tool(notes[1], large[1]),
+                assistant("Milk, and many lines."),
+            ],
+            model="claude-sonnet-4-5",
+            provider="anthropic",
+        )  # fmt: skip
+        kept = await tree.turns.record(
+            "long",
+            [user("Now make the tests pass.")],
+            [
+                assistant(test[0]), tool(test[1]), assistant(fix[0]), tool(fix[1]),
+                assistant("They pass."),
+            ],
+            model="gpt-5.2",
+            provider="openai",
+        )  # fmt: skip
+        await tree.sessions.fork("long", "short")
+        assert kept.parent is not None, "it is the second turn"
+        await tree.turns.record(
+            "short",
+            [user("Compact this.")],
+            [assistant(SUMMARY)],
+            compaction=Compaction(kept.parent, first_kept=kept.turn.id, turns_summarized=1),
+        )
+
+
+def continue_with(proof: Proof, program: Program, folder: Path, conninfo: str) -> None:
+    """Check both threads out as a tool's sessions, continue them, and show what was sent."""
+    began, name = time.monotonic(), program.name
+    try:
+        whole, short = (sent_by(program, folder / rev, conninfo, rev) for rev in ("long", "short"))
+    except (NotInstalled, AgentFailed) as error:
+        say(f"{name}: {error}")
+        if program.required:
+            proof.at_least(f"{name}: earlier calls sent", 0, "calls", len(CALLS))
+        else:
+            proof.note(f"{name}: skipped", 1, "tools")
+        return
+    proof.at_least(f"{name}: earlier calls sent", len(whole.calls), "calls", len(CALLS))
+    proof.at_least(
+        f"{name}: calls sent with their arguments and results", right(whole), "calls", len(CALLS)
+    )
+    proof.at_least(f"{name}: calls of kept turns sent", len(short.calls), "calls", KEPT)
+    proof.at_most(f"{name}: calls of summarised turns sent", gone(short), "calls", 0)
+    proof.at_least(f"{name}: summaries sent", short.text.count(SUMMARY), "summaries", 1)
+    proof.note(f"{name}: two checkouts and continuations", time.monotonic() - began, "s")
+
+
+def sent_by(program: Program, folder: Path, conninfo: str, revision: str) -> Sent:
+    """Return what a tool sends to the model when it continues a session that was checked out.
+
+    Raises:
+        NotInstalled, AgentFailed: It could not be done.
+    """
+    scene = SCENES[program.name]
+    with ScriptedModel(rules=[Rule((Reply("Gladly."),))]) as model:
+        stage = Stage(program.ensure(), folder, model, scene.settings(model.url))
+        stage.set_up()
+        scene.prepare(stage)
+        try:
+            made = check_out(stage, conninfo, revision, TOOLS[program.name])
+            GO[program.name](stage, made)
+        finally:
+            stage.end_all()
+        asked = [one for one in model.exchanges if one.dialect and PROMPT in json.dumps(one.body)]
+    if not asked:
+        raise AgentFailed(f"{program.name} never asked the model")
+    return max(map(sent_in, asked), key=lambda sent: len(sent.calls))
+
+
+def check_out(stage: Stage, conninfo: str, revision: str, name: str) -> dict[str, Any]:
+    """Run ``turntree checkout`` in the tool's folder, with the tool's own environment."""
+    settings = {
+        "TURNTREE_DATABASE_URL": conninfo,
+        "TURNTREE_WORKSPACE": "checkout",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    words = [sys.executable, "-c", COMMAND, "checkout", revision, "--as", name, "--json"]
+    done = subprocess.run(
+        words, cwd=stage.work, env={**stage.environment(), **settings},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise AgentFailed(f"checkout ended with {done.returncode}: {done.stderr}")
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def right(sent: Sent) -> int:
+    """Return how many of the calls were sent with what they were given and what they answered."""
+    return sum(call in sent.pairs() for call in CALLS)
+
+
+def gone(sent: Sent) -> int:
+    """Return how many calls were sent that only the summary should tell of."""
+    return sum(tool in ("Bash", "Read") for tool, _ in sent.calls.values())
+
+
+def _claude(stage: Stage, made: Mapping[str, Any]) -> None:
+    stage.run("-p", PROMPT, "--resume", made["session"], "--output-format", "json")
+
+
+def _codex(stage: Stage, made: Mapping[str, Any]) -> None:
+    stage.run("exec", "resume", "--json", "--skip-git-repo-check", made["session"], PROMPT)
+
+
+def _opencode(stage: Stage, made: Mapping[str, Any]) -> None:
+    stage.run("import", made["files"][0])
+    stage.run("run", "--session", made["session"], "-m", f"scripted/{MODEL}", PROMPT)
+
+
+def _gemini(stage: Stage, made: Mapping[str, Any]) -> None:
+    words = ("-m", "gemini-2.5-flash", "-o", "json")
+    stage.run("-p", PROMPT, *words, "--session-file", made["files"][0])
+
+
+TOOLS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode", "gemini": "gemini"}
+GO: Mapping[str, Go] = {
+    "claude": _claude, "codex": _codex, "opencode": _opencode, "gemini": _gemini,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    run(prove, "any turn can be continued in another tool")
