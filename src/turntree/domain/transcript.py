@@ -9,15 +9,16 @@ prefix that a tool copied into another file becomes one ancestry.
 Nothing here knows a file, a tool or a database.
 """
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NewType
 
-from turntree.domain.canonical import Json
+from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.compaction import Compaction, CompactionKind, CompactionTrigger
 from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, Instant, TurnId
-from turntree.domain.message import Message, Part, lift
+from turntree.domain.message import PART_INLINE_MAX_BYTES, Media, Message, Part, lift
 from turntree.domain.principal import Principal
 from turntree.domain.session import SpawnMode
 from turntree.domain.turn import (
@@ -227,9 +228,24 @@ def _compaction(draft: DraftTurn, known: Mapping[Key, _Known]) -> Compaction | N
 def _lifted(said: Message, objects: list[bytes]) -> Message:
     parts: list[Part] = []
     for part in said.parts:
-        stands, data = lift(part)
+        stands, data = _unpacked(part) if isinstance(part, Media) else lift(part)
         if data is not None:
             objects.append(data)
         parts.append(stands)
     changed = any(a is not b for a, b in zip(parts, said.parts, strict=True))
     return replace(said, parts=tuple(parts)) if changed else said
+
+
+def _unpacked(part: Media) -> tuple[Media, bytes | None]:
+    """Return a picture or a file by its digest, with its bytes, if its address holds them.
+
+    Transcripts carry pictures inside; a body that did would be read whole for every look at it.
+    """
+    head, _, data = (part.url or "").partition(";base64,")
+    if not head.startswith("data:") or len(data) <= PART_INLINE_MAX_BYTES:
+        return part, None
+    try:
+        raw = b64decode(data, validate=True)
+    except ValueError:
+        return part, None
+    return replace(part, url=None, object=digest_bytes(raw)), raw

@@ -22,7 +22,6 @@ from turntree.domain.canonical import digest_raw
 from turntree.domain.errors import Conflict, NotFound, Refused
 from turntree.domain.ids import TurnId
 from turntree.ports.imports import Imported, Incoming
-from turntree.store.arrays import bytea_array
 from turntree.store.database import Connection, Database, as_uuid, as_uuids, fetch, run
 from turntree.store.ledger import actor_of, tool_calls, touched_files
 from turntree.store.sql import QUERIES
@@ -179,9 +178,9 @@ class _Plan:
         held = {sha256(data).digest(): data for item in batch for data in item.objects}
         if not held:
             return
-        asked = bytea_array(list(held))
+        # The importer's connection is its own and does not know our arrays.
         for (digest,) in await fetch(
-            self.connection, "bulk_objects", workspace=self.workspace, digests=asked
+            self.connection, "bulk_objects", workspace=self.workspace, digests=list(held)
         ):
             del held[bytes(digest)]
         self.rows["copy_objects"] += [(self.workspace, *pair) for pair in held.items()]

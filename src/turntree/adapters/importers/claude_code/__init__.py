@@ -1,0 +1,1 @@
+"""Claude Code's transcripts, read as turns."""
