@@ -2,10 +2,11 @@
 
 Real Claude Code, Codex, opencode and Gemini CLI run here, each in a home of its own, against a
 scripted model on loopback: prompts, parallel tools, a resume, forks, a subagent, a compaction.
-So it is known, to the tool call and to the token, what their histories have to hold.
+So it is known, to the tool call and to the token, what their histories have to hold. Then each
+history is imported, and the tree has to equal what was done.
 
-``--only run`` runs the agents and no more; ``--only run-codex`` runs one. ``--keep FOLDER`` leaves
-the homes there. Claude Code and Codex have to run; the other two are skipped, with a reason,
+``--only run`` runs the agents and no more; ``--only import-codex`` takes one. ``--keep FOLDER``
+leaves the homes there. Claude Code and Codex have to run; the other two are skipped, with a reason,
 where they cannot be installed.
 """
 
@@ -16,19 +17,24 @@ import tempfile
 from pathlib import Path
 
 from proofs.agents.deeds import Deeds
+from proofs.agents.imported import bring, compare
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
 from proofs.agents.run import run_agent
 from proofs.agents.stage import AgentFailed
-from proofs.figures import Proof
+from proofs.figures import Proof, temporary_server
 
 
 async def prove(proof: Proof, folder: Path) -> None:
     """Run every agent that was asked for, one after another, and show what each did."""
     for program in PROGRAMS:
-        if proof.wants(f"run-{program.name}") and (program.required or not proof.quick):
+        wanted = proof.wants(f"run-{program.name}") or proof.wants(f"import-{program.name}")
+        if wanted and (program.required or not proof.quick):
             deeds = await asyncio.to_thread(run, proof, program, folder / program.name)
             if deeds is not None:
                 show(proof, deeds)
+                if proof.only is None or "run" not in proof.only:
+                    with temporary_server() as (server, _):
+                        compare(proof, deeds, await bring(server, deeds))
 
 
 def run(proof: Proof, program: Program, folder: Path) -> Deeds | None:
