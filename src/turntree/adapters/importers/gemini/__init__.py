@@ -1,0 +1,1 @@
+"""Gemini CLI's chats, read as turns."""

@@ -1,0 +1,1 @@
+"""opencode's sessions, read as turns."""
