@@ -23,6 +23,9 @@ from turntree.domain.transcript import Record
 LINE_MAX_BYTES: Final = 256 * 1024 * 1024
 """A longer line is cut into several records: each is kept, none is understood."""
 
+TOO_DEEP: Final = "nested beyond reason"
+"""What stands for the inside of such a value; spelling it out would exhaust the stack again."""
+
 _NESTING_LEFT: Final = NESTING_MAX - 16
 _SECONDS_MAX: Final = 10_000_000_000
 """A number of seconds below this is one; above, it counts milliseconds."""
@@ -82,7 +85,7 @@ def tidy(value: object, nesting_left: int = _NESTING_LEFT) -> Json:
         case dict():
             members = cast("dict[object, object]", value)
             if not nesting_left:
-                return str(members)[:1000]
+                return TOO_DEEP
             return {
                 cast("str", tidy(str(name))): tidy(member, nesting_left - 1)
                 for name, member in members.items()
@@ -90,7 +93,7 @@ def tidy(value: object, nesting_left: int = _NESTING_LEFT) -> Json:
         case list() | tuple():
             entries = cast("Sequence[object]", value)
             if not nesting_left:
-                return str(entries)[:1000]
+                return TOO_DEEP
             return [tidy(entry, nesting_left - 1) for entry in entries]
         case _:
             return str(value)
@@ -132,7 +135,8 @@ def moment(value: object) -> Instant | None:
             case str():
                 found = datetime.fromisoformat(value)
                 found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-                return instant(int(found.timestamp() * 1000))
+                ms = found.timestamp() * 1000
+                return instant(int(ms)) if ms >= 0 else None
             case bool():
                 return None
             case int() | float():

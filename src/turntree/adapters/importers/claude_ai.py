@@ -1,0 +1,237 @@
+"""Claude.ai's export: a list of messages for each conversation, a tree where parents are named.
+
+A bundle is one conversation. Where it stands is known to ``export_files``, how a tree becomes
+turns to ``message_tree``.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from turntree.adapters.importers.export_files import ExportReader
+from turntree.adapters.importers.message_tree import NEVER, MessageTree, Node
+from turntree.adapters.importers.reading import (
+    entries,
+    mapping,
+    moment,
+    parse,
+    text,
+    tidy,
+    word,
+)
+from turntree.domain.canonical import Json
+from turntree.domain.context import TouchedFile
+from turntree.domain.ids import Instant
+from turntree.domain.message import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolResult,
+    ToolStatus,
+    ToolUse,
+)
+from turntree.domain.transcript import DraftSession, Projection, Record
+from turntree.ports.importers import Bundle, Places
+
+ORIGIN: Final = "claude-ai"
+PROVIDER: Final = "anthropic"
+_ID_SHOWN: Final = 8
+_DETAILS: Final[Mapping[str, str]] = {
+    "created_at": "created", "updated_at": "updated", "summary": "summary", "project": "project",
+    "is_starred": "starred", "settings": "settings", "model": "model",
+}  # fmt: skip
+
+
+class ClaudeAi:
+    """Reads the export that Claude.ai makes of a person's conversations."""
+
+    origin: Final = ORIGIN
+    version: Final = 1
+
+    def __init__(self) -> None:
+        """Read exports; the file that was read last stays open until another is."""
+        self._exports = ExportReader(ORIGIN, _identify, b'"chat_messages"')
+
+    def discover(self, places: Places) -> Iterator[Bundle]:
+        """Yield nothing: an export lies wherever somebody put it."""
+        del places
+        return iter(())
+
+    def open(self, path: Path) -> Iterable[Bundle]:
+        """Yield the conversations of a zip, a folder or a list of them."""
+        return self._exports.open(path)
+
+    def read(self, bundle: Bundle) -> Iterator[Record]:
+        """Yield a conversation as it stands in the list.
+
+        Raises:
+            OSError: The export is gone or has changed.
+        """
+        yield self._exports.read(bundle)
+
+    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+        """Return the turns of a conversation, those of all its branches."""
+        del bundle
+        found: tuple[int, Mapping[str, Any]] | None = None
+        broken = strange = 0
+        for place, record in enumerate(records):
+            if (document := parse(record.data)) is None:
+                broken += 1
+            elif _identify(document) is None:
+                strange += 1
+            else:
+                found = place, document
+        unknown = {"no conversation": strange} if strange else {}
+        if found is None:
+            return Projection([], [], unknown, broken=broken)
+        tree, counted = _tree(found[1], found[0])
+        sessions = _sessions(found[1], tree)
+        return Projection(tree.turns, sessions, unknown | counted, broken=broken)
+
+
+def _identify(document: Mapping[str, Any]) -> str | None:
+    if not isinstance(document.get("chat_messages"), list):
+        return None
+    return word(document.get("uuid"))
+
+
+def _tree(document: Mapping[str, Any], place: int) -> tuple[MessageTree, dict[str, int]]:
+    said = [mapping(message) for message in entries(document.get("chat_messages"))]
+    # Older exports name no parents: there a message follows the one before it.
+    linked = any(message.get("parent_message_uuid") for message in said)
+    nodes: dict[str, Node] = {}
+    counted: dict[str, int] = {}
+    before: str | None = None
+    for number, message in enumerate(said):
+        id = word(message.get("uuid")) or f"message-{number}"
+        above = word(message.get("parent_message_uuid")) if linked else before
+        nodes[id] = _node(id, None if above == id else above, message, place, counted)
+        before = id
+    current = word(document.get("current_leaf_message_uuid")) or before
+    start = moment(document.get("created_at")) or NEVER
+    return MessageTree(nodes, start, current, PROVIDER), counted
+
+
+def _node(
+    id: str, parent: str | None, message: Mapping[str, Any], place: int, counted: dict[str, int]
+) -> Node:
+    at = moment(message.get("created_at"))
+    if (sender := text(message.get("sender"))) not in ("human", "assistant"):
+        counted[f"sender {sender[:40]}"] = counted.get(f"sender {sender[:40]}", 0) + 1
+        return Node(id, parent)
+    asks = sender == "human"
+    messages = (_asked(message, at),) if asks else _answered(id, message, at)
+    until = None if asks else _until(message)
+    return Node(id, parent, asks, messages, at=at, until=until, places=(place,))
+
+
+def _asked(message: Mapping[str, Any], at: Instant | None) -> Message:
+    parts: list[Part] = []
+    files: list[str] = []
+    if words := _words(message):
+        parts.append(Text(words))
+    for attached in map(mapping, entries(message.get("attachments"))):
+        name = word(attached.get("file_name")) or "attachment"
+        files.append(name)
+        parts.append(Opaque({"kind": "claude-ai/attachment", "value": tidy(attached)}))
+    for file in map(mapping, entries(message.get("files"))):
+        if called := word(file.get("file_name")) or word(file.get("file_uuid")):
+            files.append(called)
+            parts.append(Media("file", "application/*", name=called))
+    touched = [TouchedFile("attached", name).to_json() for name in dict.fromkeys(files)]
+    return Message("user", tuple(parts), "human", at, {"files": touched} if touched else None)
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    blocks = (mapping(block) for block in entries(message.get("content")))
+    said = [text(block.get("text")) for block in blocks if block.get("type") == "text"]
+    return "\n\n".join(words for words in said if words) or text(message.get("text"))
+
+
+def _answered(id: str, message: Mapping[str, Any], at: Instant | None) -> tuple[Message, ...]:
+    """Return what the model said; the result of a tool stands in a message of its own."""
+    told: list[Message] = []
+    parts: list[Part] = []
+    waiting: list[ToolUse] = []
+    taken: set[str] = set()
+    for block in map(mapping, entries(message.get("content"))):
+        if block.get("type") != "tool_result":
+            parts += _block(block, waiting, taken, f"call_{id}_{len(taken)}")
+            continue
+        result, extra = _result(block, waiting, f"call_{id}_{len(taken)}")
+        taken.add(result.call_id)
+        parts += extra
+        if parts:
+            told.append(Message("assistant", tuple(parts), at=at))
+        told.append(Message("tool", (result,), at=at))
+        parts = []
+    if not told and not parts and (words := text(message.get("text"))):
+        parts = [Text(words)]
+    if parts:
+        told.append(Message("assistant", tuple(parts), at=at))
+    return tuple(told)
+
+
+def _block(
+    block: Mapping[str, Any], waiting: list[ToolUse], taken: set[str], free: str
+) -> list[Part]:
+    match block.get("type"):
+        case "text":
+            parts: list[Part] = [Text(words)] if (words := text(block.get("text"))) else []
+            if block.get("citations"):
+                cited = tidy(block["citations"])
+                parts.append(Opaque({"kind": "claude-ai/citations", "value": cited}))
+            return parts
+        case "thinking":
+            return [Reasoning(text(block.get("thinking")), text(block.get("signature")) or None)]
+        case "tool_use":
+            id = word(block.get("id"))
+            call_id = free if id is None or id in taken else id
+            taken.add(call_id)
+            use = ToolUse(call_id, word(block.get("name")) or "tool", tidy(block.get("input")))
+            waiting.append(use)
+            return [use]
+        case kind:
+            name = (word(kind) or "block")[:80]
+            return [Opaque({"kind": f"claude-ai/{name}", "value": tidy(block)})]
+
+
+def _result(
+    block: Mapping[str, Any], waiting: list[ToolUse], free: str
+) -> tuple[ToolResult, list[Part]]:
+    """Return a result and, where no call waits for it, the call it must have answered."""
+    named = [use for use in waiting if use.call_id == block.get("tool_use_id")]
+    alike = [use for use in waiting if use.tool == block.get("name")]
+    use = next(iter((*named, *alike, *waiting)), None)
+    extra: list[Part] = []
+    if use is None:
+        use = ToolUse(free, word(block.get("name")) or "tool", {})
+        extra = [use]
+    else:
+        waiting.remove(use)
+    status: ToolStatus = "error" if block.get("is_error") is True else "ok"
+    return ToolResult(use.call_id, status, tidy(block.get("content"))), extra
+
+
+def _until(message: Mapping[str, Any]) -> Instant | None:
+    told = [mapping(block).get("stop_timestamp") for block in entries(message.get("content"))]
+    times = [at for value in (*told, message.get("updated_at")) if (at := moment(value))]
+    return max(times, default=None)
+
+
+def _sessions(document: Mapping[str, Any], tree: MessageTree) -> list[DraftSession]:
+    if tree.head is None:
+        return []
+    id = _identify(document) or ""
+    shown = re.sub(r"[^A-Za-z0-9_-]", "", id)[:_ID_SHOWN] or "unnamed"
+    details: dict[str, Json] = {
+        ours: tidy(document[theirs])
+        for theirs, ours in _DETAILS.items()
+        if document.get(theirs) not in (None, "", [], {}, False)
+    }
+    title = word(document.get("name"))
+    return [DraftSession(id, f"claude-ai/{shown}", tree.head, title, details=details)]

@@ -1,0 +1,1 @@
+"""Plain files of messages, read as turns."""
