@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from turntree.domain.compaction import Compaction
     from turntree.domain.errors import (
         Ambiguous,
+        BadQuery,
         BadRevision,
         Conflict,
         NotCanonical,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         user,
     )
     from turntree.domain.principal import Principal
+    from turntree.domain.search import Hit, SearchResult
     from turntree.domain.session import Origin, Session, SessionMove, Spawn
     from turntree.domain.thread import Comparison, Placed
     from turntree.domain.turn import Turn
@@ -48,7 +50,7 @@ _HOMES = {
     "boot": ("Settings",),
     "domain.compaction": ("Compaction",),
     "domain.errors": (
-        "Ambiguous", "BadRevision", "Conflict", "NotCanonical", "NotFound", "Refused",
+        "Ambiguous", "BadQuery", "BadRevision", "Conflict", "NotCanonical", "NotFound", "Refused",
         "TurntreeError", "Unreachable",
     ),
     "domain.ids": ("Digest", "Instant", "Label", "SessionId", "TurnId"),
@@ -57,6 +59,7 @@ _HOMES = {
         "assistant", "tool", "user",
     ),
     "domain.principal": ("Principal",),
+    "domain.search": ("Hit", "SearchResult"),
     "domain.session": ("Origin", "Session", "SessionMove", "Spawn"),
     "domain.thread": ("Comparison", "Placed"),
     "domain.turn": ("Turn",),
@@ -67,11 +70,13 @@ _HOMES = {
 
 __all__ = [
     "Ambiguous",
+    "BadQuery",
     "BadRevision",
     "Compaction",
     "Comparison",
     "Conflict",
     "Digest",
+    "Hit",
     "Instant",
     "Label",
     "Message",
@@ -85,6 +90,7 @@ __all__ = [
     "Reasoning",
     "Recorder",
     "Refused",
+    "SearchResult",
     "Session",
     "SessionId",
     "SessionMove",

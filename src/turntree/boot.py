@@ -14,8 +14,10 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from turntree.adapters.embedders.minilm import find_minilm
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.principal import Principal
+from turntree.ports.embedder import Embedder
 from turntree.ports.exporters import Exporter
 from turntree.ports.importers import Importer
 from turntree.ports.world import World
@@ -28,6 +30,8 @@ from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
 from turntree.store.imports import PostgresImports
 from turntree.store.ledger import PostgresLedger, PostgresMarks
+from turntree.store.search import PostgresSearch
+from turntree.store.search_writer import PostgresSearchWriter
 from turntree.store.sessions import PostgresReflog, PostgresSessions
 from turntree.store.threads import PostgresIndex, PostgresThreads
 
@@ -115,8 +119,10 @@ def load_exporters() -> dict[str, Exporter]:
     return {exporter.tool: exporter for exporter in found}
 
 
-def tree_on(database: Database, settings: Settings, world: World) -> Tree:
-    """Return the tree that lives in a database."""
+def tree_on(
+    database: Database, settings: Settings, world: World, *, embedder: Embedder | None = None
+) -> Tree:
+    """Return the tree that lives in a database; the embedder is the one installed, if any."""
     return assemble(
         ledger=PostgresLedger(database),
         marks=PostgresMarks(database),
@@ -127,9 +133,12 @@ def tree_on(database: Database, settings: Settings, world: World) -> Tree:
         feed=PostgresFeed(database),
         checks=PostgresChecks(database),
         edges=PostgresEdges(database),
+        search_reader=PostgresSearch(database),
+        search_writer=PostgresSearchWriter(database),
         world=world,
         by=Principal("human", settings.user),
         current=settings.session,
+        embedder=embedder or find_minilm(),
     )
 
 

@@ -26,8 +26,8 @@ def ordinary(server: str) -> Generator[str, None, None]:
         owner.execute(f"CREATE ROLE {name} LOGIN CREATEROLE")
         # Whoever set the cluster up lets the newcomer into the roles that exist already.
         owner.execute(
-            "GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser "
-            f"TO {name} WITH ADMIN OPTION"
+            "GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser, "
+            f"turntree_searcher TO {name} WITH ADMIN OPTION"
         )
         owner.execute("ALTER ROLE turntree_importer NOBYPASSRLS")
         owner.execute(f"CREATE DATABASE {name} OWNER {name}")
@@ -45,6 +45,7 @@ async def test_an_ordinary_owner_can_do_everything(
         tree = tree_on(database, settings, world)
         await tree.turns.record("main", [user("one")], [assistant("1")])
         await tree.sessions.fork("main", "side")
+        assert len((await tree.search("one", semantic=False)).hits) == 1
         await tree.turns.erase("main", 0, reason="asked for")
         grown = grow(world, TREE)
         assert (await import_turns(database, grown)).added == len(TREE)

@@ -135,6 +135,7 @@ async def test_several_databases_of_a_cluster_may_begin_at_once(place: Path) -> 
         ("turntree_eraser", False),
         ("turntree_importer", True),
         ("turntree_reader", False),
+        ("turntree_searcher", False),
     ]
 
 
@@ -254,6 +255,7 @@ async def test_everything_works_on_the_oldest_postgresql(
         other = await tree.turns.record("fork", [user("other")], [assistant("3")])
         await tree.sessions.rewind("main", one.turn.id)
         await tree.sessions.undo("main")
+        assert [hit.placed for hit in (await tree.search("two")).hits] == [two]
         await tree.turns.erase("fork", 0, reason="asked")
         comparison = await tree.threads.compare("main", "fork")
         assert (comparison.base, comparison.left) == (one, (two,))

@@ -21,7 +21,14 @@ import click
 
 import turntree
 from turntree.cli.verb import Terminal
-from turntree.domain.errors import BadRevision, Conflict, NotFound, TurntreeError, Unreachable
+from turntree.domain.errors import (
+    BadQuery,
+    BadRevision,
+    Conflict,
+    NotFound,
+    TurntreeError,
+    Unreachable,
+)
 
 DENIED_STATE: Final = "42501"
 INTERRUPTED_CODE: Final = 130
@@ -42,6 +49,8 @@ class Entry(NamedTuple):
 COMMANDS: Final[Mapping[str, Entry]] = {
     "log": Entry("Read", "log", "List turns, or draw their tree."),
     "show": Entry("Read", "show", "Show a turn: who, what was said, which tools, what follows."),
+    "search": Entry("Read", "search", "Find turns by what was said in them."),
+    "blame": Entry("Read", "search", "Say which turns read or wrote a file, newest first."),
     "diff": Entry("Read", "compare", "Compare what was said in two turns or two threads."),
     "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
     "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
@@ -67,6 +76,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "up": Entry("Set up", "server", "Start the embedded database server."),
     "down": Entry("Set up", "server", "Stop the embedded database server."),
     "status": Entry("Set up", "server", "Show the server, the workspace and the current session."),
+    "index": Entry("Set up", "search", "Bring the search indexes up to date."),
     "config": Entry("Set up", "config", "Read and write the settings, and say where each is from."),
     "completion": Entry(
         "Set up", "completion", "Print the script that completes words in a shell."
@@ -151,7 +161,7 @@ def exit_code(error: TurntreeError) -> int:
     match error:
         case NotFound():
             return 3
-        case BadRevision():
+        case BadRevision() | BadQuery():
             return 2
         case Unreachable() | ServerError():
             return 5

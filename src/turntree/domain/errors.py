@@ -6,6 +6,7 @@
   x Conflict          somebody else moved first; read again and retry
   x Refused           the change would break a rule of the ledger
   x BadRevision       the text is not a revision
+  x BadQuery          the text is not a search
   x NotCanonical      the value cannot be hashed the same way everywhere
   x Unreachable       the database cannot be reached
 
@@ -35,6 +36,10 @@ class Refused(TurntreeError):
 
 class BadRevision(TurntreeError, ValueError):
     """The text is not a revision."""
+
+
+class BadQuery(TurntreeError, ValueError):
+    """The text is not a search."""
 
 
 class NotCanonical(TurntreeError, ValueError):

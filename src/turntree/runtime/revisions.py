@@ -2,11 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from turntree.domain.errors import Ambiguous, BadRevision, NotFound
 from turntree.domain.ids import SHORT_ID_LENGTH, Digest, Instant, TurnId, find_long_id
+from turntree.domain.moments import EXAMPLES, find_moment
 from turntree.domain.revision import (
     Ancestor,
     AtMove,
@@ -33,16 +33,6 @@ CANDIDATES_SHOWN_MAX = 5
 _HEX = re.compile(r"[0-9a-f]{4,64}")
 _CROCKFORD = re.compile(r"[0-9a-hjkmnp-tv-z]{4,26}")
 _UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
-_AGO = re.compile(r"(\d+)[ .]*(second|minute|hour|day|week|month|year)s?(?:[ .]*ago)?")
-_LENGTHS = {
-    "second": timedelta(seconds=1),
-    "minute": timedelta(minutes=1),
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(weeks=1),
-    "month": timedelta(days=30),
-    "year": timedelta(days=365),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,22 +231,7 @@ def parse_time(words: str, now: Instant) -> Instant:
     Raises:
         BadRevision: They mean none.
     """
-    text = words.strip().lower().replace("_", " ")
-    try:
-        moment = _find_relative(text, datetime.fromisoformat(now))
-        moment = (moment or datetime.fromisoformat(words.strip())).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise BadRevision(
-            f"{words!r} is not a time; say `yesterday`, `2 hours ago` or `2026-11-15 09:30`"
-        ) from error
-    return Instant(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
-
-
-def _find_relative(text: str, present: datetime) -> datetime | None:
-    if text in ("now", "today"):
-        return present
-    if text == "yesterday":
-        return present - timedelta(days=1)
-    if ago := _AGO.fullmatch(text):
-        return present - int(ago[1]) * _LENGTHS[ago[2]]
-    return None
+    moment = find_moment(words, now)
+    if moment is None:
+        raise BadRevision(f"{words!r} is not a time; say {EXAMPLES}")
+    return moment

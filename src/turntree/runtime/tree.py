@@ -8,13 +8,16 @@ from turntree.domain.principal import Principal
 from turntree.ports import sessions as session_ports
 from turntree.ports.checks import Checks
 from turntree.ports.edges import Edges
+from turntree.ports.embedder import Embedder
 from turntree.ports.feed import Feed
 from turntree.ports.ledger import Ledger, Marks
+from turntree.ports.search import SearchReader, SearchWriter
 from turntree.ports.threads import Index, Threads
 from turntree.ports.world import World
 from turntree.runtime.causes import Causes
 from turntree.runtime.recorder import Recorder
 from turntree.runtime.revisions import Found, Revisions
+from turntree.runtime.search import Search
 from turntree.runtime.sessions import Sessions
 from turntree.runtime.turns import ThreadReader, Turns
 
@@ -32,6 +35,7 @@ class Tree:
     checks: Checks
     edges: Edges
     causes: Causes
+    search: Search
 
     async def resolve(self, revision: str) -> Found:
         """Return the turn a revision names; see the revision grammar.
@@ -65,9 +69,12 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     feed: Feed,
     checks: Checks,
     edges: Edges,
+    search_reader: SearchReader,
+    search_writer: SearchWriter,
     world: World,
     by: Principal,
     current: str | None = None,
+    embedder: Embedder | None = None,
 ) -> Tree:
     """Return the tree that stands on these neighbours."""
     revisions = Revisions(sessions, reflog, threads, index, world, current)
@@ -75,4 +82,5 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     turns = Turns(ledger, marks, threads, index, revisions, names, world, by)
     reader = ThreadReader(threads, index, revisions)
     causes = Causes(edges, threads, sessions)
-    return Tree(ledger, feed, revisions, names, turns, reader, checks, edges, causes)
+    search = Search(search_reader, search_writer, world, embedder)
+    return Tree(ledger, feed, revisions, names, turns, reader, checks, edges, causes, search)

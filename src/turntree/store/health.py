@@ -12,7 +12,13 @@ from psycopg import AsyncConnection
 from turntree.store.database import CONNECT_TIMEOUT_S, Row, check_address, fetch, translated
 from turntree.store.migrate import list_migrations
 
-ROLES: Final = ("turntree_app", "turntree_eraser", "turntree_importer", "turntree_reader")
+ROLES: Final = (
+    "turntree_app",
+    "turntree_eraser",
+    "turntree_importer",
+    "turntree_reader",
+    "turntree_searcher",
+)
 
 
 @dataclass(frozen=True, slots=True)

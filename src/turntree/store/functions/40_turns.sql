@@ -243,6 +243,8 @@ BEGIN
   v_lines[p_sequence + 1] := '{"erased":"sha256:' || encode(sha256(convert_to(v_line, 'UTF8')), 'hex') || '"}';
   UPDATE turntree.turn_bodies SET body = array_to_string(v_lines, E'\n')
     WHERE workspace_id = p_ws AND turn_id = p_turn;
+  -- What search kept of the turn goes at once; the receipt below brings the rest of it back.
+  PERFORM turntree.forget_turn(p_turn);
   -- What was too large for the message goes with it, unless another message still holds it.
   DELETE FROM turntree.objects o USING regexp_matches(v_line, '"object":"sha256:([0-9a-f]{64})"', 'g') AS m
     WHERE o.workspace_id = p_ws AND o.digest = decode(m[1], 'hex') AND NOT EXISTS (

@@ -75,7 +75,7 @@ SELECT DISTINCT what FROM found f
 
 -- name: fsck_i65_walls
 -- A table that holds rows of workspaces shows each only to its own. A second policy could only open
--- the wall, for policies add up.
+-- the wall, for policies add up; the searcher's stands on what search keeps and on nothing else.
 SELECT c.relname::text FROM pg_class c
   WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
     AND EXISTS (SELECT FROM pg_attribute a
@@ -83,7 +83,8 @@ SELECT c.relname::text FROM pg_class c
     AND NOT (c.relrowsecurity AND c.relforcerowsecurity
       AND (SELECT count(*) = 1 AND bool_and(pg_get_expr(polqual, polrelid)
             LIKE '%%workspace_id = %%current_setting(''turntree.workspace''%%')
-          FROM pg_policy WHERE polrelid = c.oid AND polpermissive))
+          FROM pg_policy WHERE polrelid = c.oid AND polpermissive AND NOT (c.relname IN ('search_documents', 'search_embeddings')
+            AND polroles = ARRAY(SELECT oid FROM pg_roles WHERE rolname = 'turntree_searcher'))))
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i65_keys

@@ -1,0 +1,90 @@
+"""What a search returns, and what fills an index. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from turntree.domain.context import FileUse
+from turntree.domain.feed import Position
+from turntree.domain.ids import Digest, SessionId, TurnId
+from turntree.domain.search_document import Where
+from turntree.domain.search_query import Query
+from turntree.domain.search_rank import Snippet
+from turntree.domain.thread import Placed
+
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A session whose thread ever held a turn."""
+
+    id: SessionId
+    label: str
+    is_head: bool
+    """Whether it stands at that turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A turn that was found, and why."""
+
+    placed: Placed
+    matched: Mapping[str, tuple[Where, ...]]
+    """Each word or phrase that was found, and in which kinds of text."""
+    means_the_same: bool
+    """Whether it was found by what it means."""
+    snippet: Snippet | None
+    holders: tuple[Holder, ...]
+    """Where it can be continued as it stands; sessions that stand at it come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search found, best first."""
+
+    query: Query
+    hits: tuple[Hit, ...]
+    by_meaning: bool
+    """Whether meanings were compared, and not words alone."""
+    is_behind: bool = False
+    """Whether some turns were not in the index yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A turn with the beginnings of what is too large to stand in it."""
+
+    placed: Placed
+    lifted: Mapping[Digest, bytes] = field(default_factory=dict[Digest, bytes])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Turns that an index lacks, and how far it has come once it has them."""
+
+    turns: tuple[Readable, ...]
+    seen_from: int
+    """The oldest transaction that was still running when they were read."""
+    position: Position | None
+    """Where to go on in the feed; None while older turns are still being gone through."""
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """How far filling an index has come."""
+
+    turns: int = 0
+    is_behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileTouch:
+    """One use of a file by a message of a turn."""
+
+    turn: TurnId
+    message: int
+    use: FileUse
+    path: str
+    line_start: int | None
+    line_end: int | None

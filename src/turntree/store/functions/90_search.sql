@@ -1,0 +1,177 @@
+-- Finding turns by their words and by what they mean.
+--
+-- The functions that say SECURITY DEFINER belong to turntree_searcher, for which the tables of search
+-- have no wall (0008_pre_search.sql says why). Each takes the workspace from the setting that every
+-- policy asks, and names it in every statement: unset, it is null, and a null equals nothing.
+
+-- Those of some turns, or of all of them, that pass the filters; newest first.
+CREATE OR REPLACE FUNCTION turntree.search_filter(
+  p_turns uuid[], p_sessions text[], p_origins text[], p_models text[], p_files text[],
+  p_after timestamptz, p_before timestamptz, p_limit int)
+RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+BEGIN
+  RETURN QUERY
+  -- How deep the sessions asked for ever stood, and with them everything above.
+  WITH RECURSIVE asked AS (
+    SELECT DISTINCT s.id FROM turntree.sessions s
+      JOIN turntree.session_names n ON n.workspace_id = v_ws AND n.session_id = s.id
+      WHERE s.workspace_id = v_ws AND (p_sessions IS NULL OR n.name LIKE ANY (p_sessions))
+        AND (p_origins IS NULL OR lower(s.origin) LIKE ANY (p_origins))
+        AND (p_sessions IS NOT NULL OR p_origins IS NOT NULL)
+  ), chain (segment_id, high) AS (
+    SELECT r.segment_id, r.max_depth FROM asked a
+      JOIN turntree.session_reach r ON r.workspace_id = v_ws AND r.session_id = a.id
+    UNION
+    SELECT s.parent_id, s.fork_depth FROM chain c, LATERAL (SELECT parent_id, fork_depth FROM turntree.segments
+      WHERE workspace_id = v_ws AND id = c.segment_id AND parent_id IS NOT NULL OFFSET 0) s
+  ), held AS MATERIALIZED (
+    SELECT segment_id, max(high) AS high FROM chain GROUP BY segment_id
+  )
+  SELECT t.id FROM turntree.turns t
+    WHERE t.workspace_id = v_ws AND (p_turns IS NULL OR t.id = ANY (p_turns))
+      AND (p_after IS NULL OR t.started_at >= p_after) AND (p_before IS NULL OR t.started_at < p_before)
+      AND (p_models IS NULL OR lower(t.model) LIKE ANY (p_models))
+      AND (p_sessions IS NULL AND p_origins IS NULL OR EXISTS (SELECT FROM held h
+        WHERE h.segment_id = t.segment_id AND h.high >= t.depth))
+      AND (p_files IS NULL OR NOT EXISTS (SELECT FROM unnest(p_files) p WHERE NOT EXISTS (
+        SELECT FROM turntree.message_files f WHERE f.workspace_id = v_ws AND f.turn_id = t.id
+          AND (f.path LIKE p OR f.path LIKE '%/' || p))))
+    ORDER BY t.id DESC LIMIT p_limit;
+END $$;
+
+-- Turns by their words, best first. p_ladder holds queries from the strictest, every word, to the
+-- loosest, a few of them; the first that finds enough is ranked. A word counts the more, the fewer
+-- candidates have it.
+CREATE OR REPLACE FUNCTION turntree.search_words(
+  p_ladder tsquery[], p_terms tsquery[], p_terms_min int, p_filtered boolean,
+  p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
+  p_candidates int, p_limit int)
+RETURNS TABLE (turn_id uuid, score float8) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_query tsquery;
+  v_found int;
+  v_hits uuid[];
+BEGIN
+  FOREACH v_query IN ARRAY p_ladder LOOP
+    -- What the filters leave is not known yet, so they get everything that may pass.
+    CONTINUE WHEN p_filtered;
+    SELECT count(*) INTO v_found FROM (SELECT FROM turntree.search_documents d
+      WHERE d.workspace_id = v_ws AND d.words @@ v_query LIMIT p_limit) x;
+    EXIT WHEN v_found >= p_limit;
+  END LOOP;
+  IF p_filtered THEN
+    v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.words @@ v_query);
+    v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
+      v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_candidates) f);
+  END IF;
+  RETURN QUERY
+  -- OFFSET 0: the order by id would otherwise tempt the planner to read the key backwards and try
+  -- every document instead of asking the index of words.
+  WITH newest AS MATERIALIZED (
+    SELECT h.turn_id, h.words FROM (SELECT d.turn_id, d.words FROM turntree.search_documents d
+        WHERE d.workspace_id = v_ws AND d.words @@ v_query AND (v_hits IS NULL OR d.turn_id = ANY (v_hits)) OFFSET 0) h
+      ORDER BY h.turn_id DESC LIMIT p_candidates
+  ), held AS MATERIALIZED (
+    SELECT w.turn_id, x.place FROM newest w, unnest(p_terms) WITH ORDINALITY AS x (term, place) WHERE w.words @@ x.term
+  ), weight AS (
+    SELECT h.place, ln(1 + (SELECT count(*) FROM newest)::float8 / count(*)) AS rarity FROM held h GROUP BY h.place
+  )
+  SELECT h.turn_id, sum(w.rarity) FROM held h JOIN weight w USING (place)
+    GROUP BY h.turn_id HAVING count(*) >= p_terms_min
+    ORDER BY 2 DESC, 1 DESC LIMIT p_limit;
+END $$;
+
+-- Turns by names alone, newest first: nothing was said that could be ranked.
+CREATE OR REPLACE FUNCTION turntree.search_names(
+  p_facets tsquery, p_sessions text[], p_origins text[], p_models text[], p_files text[],
+  p_after timestamptz, p_before timestamptz, p_limit int)
+RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_hits uuid[];
+BEGIN
+  IF p_facets IS NOT NULL THEN
+    v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.words @@ p_facets);
+  END IF;
+  RETURN QUERY SELECT f.turn_id FROM turntree.search_filter(
+    v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_limit) f;
+END $$;
+
+-- Turns by what they mean, nearest first. Where the filters leave few, each is compared; where they
+-- leave many, or there are none, the index proposes some, by the signs of the numbers alone, and
+-- goes on until enough of them pass.
+CREATE OR REPLACE FUNCTION turntree.search_meaning(
+  p_embedder text, p_vector real[], p_facets tsquery, p_filtered boolean,
+  p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
+  p_exact_max int, p_proposed int, p_limit int)
+RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_few uuid[];
+BEGIN
+  IF p_filtered OR p_facets IS NOT NULL THEN
+    v_few := ARRAY(SELECT f.turn_id FROM turntree.search_names(
+      p_facets, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_exact_max) f);
+    IF cardinality(v_few) < p_exact_max THEN
+      RETURN QUERY SELECT e.turn_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
+        WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.turn_id = ANY (v_few)
+        ORDER BY 2 DESC LIMIT p_limit;
+      RETURN;
+    END IF;
+  END IF;
+  PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true);
+  -- The number of dimensions has to stand in the text: that is how the index of that length is known.
+  RETURN QUERY EXECUTE format(
+    'WITH proposed AS MATERIALIZED (SELECT e.turn_id, e.vector FROM turntree.search_embeddings e
+       WHERE e.workspace_id = $1 AND e.embedder = $2 AND vector_dims(e.vector) = %1$s
+         AND ($5::uuid[] IS NULL OR e.turn_id = ANY ($5))
+       ORDER BY binary_quantize(e.vector)::bit(%1$s) <~> binary_quantize($3::halfvec(%1$s))::bit(%1$s) LIMIT $4)
+     SELECT p.turn_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC LIMIT $6',
+    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit;
+END $$;
+
+-- Takes a turn out of every index, in the transaction that erases a message of it.
+CREATE OR REPLACE FUNCTION turntree.forget_turn(p_turn uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp AS $$
+DECLARE
+  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+BEGIN
+  -- Whoever fills the indexes holds this too, and looks for receipts before it writes: words that
+  -- were read before an erasure are never written after it.
+  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:index:' || v_ws, 0));
+  DELETE FROM turntree.search_documents WHERE workspace_id = v_ws AND turn_id = p_turn;
+  IF to_regclass('turntree.search_embeddings') IS NOT NULL THEN
+    DELETE FROM turntree.search_embeddings WHERE workspace_id = v_ws AND turn_id = p_turn;
+  END IF;
+END $$;
+
+-- The functions that lend the searcher's rights are the searcher's, and only ours may call them.
+DO $$
+DECLARE
+  v_function regprocedure;
+  v_vectors text := coalesce((SELECT quote_ident(n.nspname) FROM pg_extension e
+    JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'), 'pg_catalog');
+BEGIN
+  GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
+  FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
+      AND proname IN ('search_words', 'search_names', 'search_meaning', 'forget_turn') LOOP
+    EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE
+      WHEN v_function::text LIKE '%forget_turn%' THEN 'turntree_eraser' ELSE 'turntree_app, turntree_reader' END);
+    IF v_function::text LIKE '%search_meaning%' THEN
+      -- Whoever installed the vectors chose their schema.
+      EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, turntree, %s, pg_temp', v_function, v_vectors);
+    END IF;
+  END LOOP;
+  REVOKE CREATE ON SCHEMA turntree FROM turntree_searcher;
+END $$;

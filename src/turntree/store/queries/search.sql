@@ -1,0 +1,151 @@
+-- Finding turns, and filling what finds them.
+
+-- name: search_words
+SELECT turn_id::text FROM turntree.search_words(
+  %(ladder)b::text[]::tsquery[], %(terms)b::text[]::tsquery[], %(terms_min)b::int, %(filtered)b::boolean,
+  %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(candidates)b::int, %(limit)b::int);
+
+-- name: search_names
+SELECT turn_id::text FROM turntree.search_names(%(facets)b::text::tsquery,
+  %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(limit)b::int);
+
+-- name: search_meaning
+SELECT turn_id::text, likeness FROM turntree.search_meaning(
+  %(embedder)b::text, %(vector)b::text::real[], %(facets)b::text::tsquery, %(filtered)b::boolean,
+  %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(exact_max)b::int, %(proposed)b::int, %(limit)b::int);
+
+-- name: search_bodies
+SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text, t.id::text
+  FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS x (id, place),
+    LATERAL (SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id OFFSET 0) t,
+    LATERAL (SELECT header, body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id = x.id OFFSET 0) b
+  ORDER BY x.place;
+
+-- name: search_lifted
+-- The beginnings of large parts; the rest is not even read from disk.
+SELECT digest, substring(bytes FOR %(bytes)b::int) FROM turntree.objects
+  WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
+
+-- name: search_holders
+-- Those that stand at the turn first, then those that were used last.
+SELECT x.id::text, h.session_id::text, h.session_label, h.is_head
+  FROM unnest(%(turns)b::uuid[]) AS x (id), LATERAL (
+    SELECT s.session_id, s.session_label, c.head_id = x.id AS is_head, c.status, c.updated_at
+      FROM ledger.sessions_holding(x.id) s
+      JOIN turntree.sessions c ON c.workspace_id = %(workspace)b AND c.id = s.session_id
+      WHERE c.status <> 'deleted'
+      ORDER BY is_head DESC, c.status, c.updated_at DESC, s.session_label LIMIT %(limit)b::int) h
+  ORDER BY x.id, h.is_head DESC, h.status, h.updated_at DESC, h.session_label;
+
+-- name: list_touches
+SELECT f.turn_id::text, f.message, f.kind, f.path, f.line_start, f.line_end FROM turntree.message_files f
+  WHERE f.workspace_id = %(workspace)b AND (f.path LIKE %(path)b::text OR f.path LIKE '%%/' || %(path)b::text)
+  ORDER BY f.turn_id DESC, f.message, f.sequence LIMIT %(limit)b::int;
+
+-- name: search_progress
+SELECT epoch, xid::text::bigint, n FROM turntree.search_progress
+  WHERE workspace_id = %(workspace)b AND index_name = %(index)b::text;
+
+-- name: search_horizon
+-- Everything that any earlier snapshot could still miss has this number or a later one.
+SELECT s.epoch, pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM turntree.shard s;
+
+-- name: search_missing_documents
+-- Turns without a document of this recipe, newest first: people look for those first.
+SELECT t.id FROM turntree.turns t
+  WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.search_documents d
+    WHERE d.workspace_id = t.workspace_id AND d.turn_id = t.id AND d.recipe = %(recipe)b::smallint)
+  ORDER BY t.id DESC LIMIT %(limit)b::int;
+
+-- name: search_missing_meanings
+SELECT t.id FROM turntree.turns t
+  WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
+    WHERE d.workspace_id = t.workspace_id AND d.turn_id = t.id AND d.embedder = %(embedder)b::text)
+  ORDER BY t.id DESC LIMIT %(limit)b::int;
+
+-- name: search_feed
+-- The turns that events after a position are about: a turn's own, or the one a session moved to, for
+-- a turn that was taken elsewhere may leave no other trace in the journal. Unlike the feed's readers this one looks past
+-- the oldest transaction still running, for what it sees it may index at once; settled says
+-- whether it may also leave it behind.
+SELECT e.epoch, e.xid::text::bigint, e.n, t.id,
+    e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot())
+  FROM (SELECT epoch, xid, n, stream_id, kind, body FROM turntree.events
+    WHERE workspace_id = %(workspace)b AND (epoch, xid, n) > (%(epoch)b::int, %(xid)b::text::xid8, %(n)b::bigint)
+    ORDER BY epoch, xid, n LIMIT %(limit)b::int) e
+  LEFT JOIN LATERAL (SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)b
+      AND id = CASE WHEN e.kind IN ('session_created', 'session_moved')
+        THEN (turntree.document(e.body) #>> '{data,after}')::uuid ELSE e.stream_id END OFFSET 0) t ON true
+  ORDER BY e.epoch, e.xid, e.n;
+
+-- name: search_lacking_documents
+-- Which of some turns have no document, and whether something above one of them has none either.
+SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_documents d
+      WHERE d.workspace_id = %(workspace)b AND d.turn_id = p.id AND d.recipe = %(recipe)b::smallint)
+  FROM unnest(%(turns)b::uuid[]) AS x (id)
+  LEFT JOIN LATERAL (SELECT parent_id AS id FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id
+    AND parent_id <> ALL (%(turns)b::uuid[]) OFFSET 0) p ON true
+  WHERE NOT EXISTS (SELECT FROM turntree.search_documents d
+    WHERE d.workspace_id = %(workspace)b AND d.turn_id = x.id AND d.recipe = %(recipe)b::smallint);
+
+-- name: search_lacking_meanings
+SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
+      WHERE d.workspace_id = %(workspace)b AND d.turn_id = p.id AND d.embedder = %(embedder)b::text)
+  FROM unnest(%(turns)b::uuid[]) AS x (id)
+  LEFT JOIN LATERAL (SELECT parent_id AS id FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id
+    AND parent_id <> ALL (%(turns)b::uuid[]) OFFSET 0) p ON true
+  WHERE NOT EXISTS (SELECT FROM turntree.search_embeddings d
+    WHERE d.workspace_id = %(workspace)b AND d.turn_id = x.id AND d.embedder = %(embedder)b::text);
+
+-- name: search_hold
+-- One writer at a time, and none while a message is being erased.
+SELECT pg_advisory_xact_lock(hashtextextended('turntree:index:' || %(workspace)b::text, 0));
+
+-- name: search_stage
+CREATE TEMP TABLE search_staging (turn_id uuid, words text[], vector real[]) ON COMMIT DROP;
+
+-- name: search_copy
+COPY search_staging (turn_id, words, vector) FROM STDIN (FORMAT binary);
+
+-- name: search_unstage_documents
+-- Whose message was erased since it was read is left out: the receipt in the feed brings it back.
+INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, words)
+  SELECT %(workspace)b, s.turn_id, %(recipe)b::smallint, array_to_tsvector(s.words) FROM search_staging s
+    WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
+      AND e.kind = 'erased' AND e.xid >= %(seen_from)b::text::xid8)
+    ORDER BY s.turn_id -- Keys that come in order fill their pages.
+  ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, words = excluded.words;
+
+-- name: search_unstage_meanings
+INSERT INTO turntree.search_embeddings AS d (workspace_id, turn_id, embedder, vector)
+  SELECT %(workspace)b, s.turn_id, %(embedder)b::text, s.vector FROM search_staging s
+    WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
+      AND e.kind = 'erased' AND e.xid >= %(seen_from)b::text::xid8)
+  ON CONFLICT (workspace_id, turn_id, embedder) DO UPDATE SET vector = excluded.vector;
+
+-- name: search_note
+INSERT INTO turntree.search_progress AS p (workspace_id, index_name, epoch, xid, n)
+  VALUES (%(workspace)b, %(index)b::text, %(epoch)b::int, %(xid)b::text::xid8, %(n)b::bigint)
+  ON CONFLICT (workspace_id, index_name) DO UPDATE SET epoch = excluded.epoch, xid = excluded.xid, n = excluded.n
+    WHERE (p.epoch, p.xid, p.n) < (excluded.epoch, excluded.xid, excluded.n);
+
+-- name: search_prepare_meanings
+SELECT turntree.prepare_meanings();
+
+-- name: search_holds_meanings
+SELECT to_regclass('turntree.search_embeddings') IS NOT NULL;
+
+-- name: search_has_meanings
+SELECT EXISTS (SELECT FROM turntree.search_embeddings WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text);
+
+-- name: search_clear_progress
+DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND index_name = %(index)b::text;
+
+-- name: search_clear_documents
+DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b;
+
+-- name: search_clear_meanings
+DELETE FROM turntree.search_embeddings WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text;

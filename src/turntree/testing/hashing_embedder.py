@@ -1,0 +1,54 @@
+"""An embedder that is quick, small and always says the same: for tests of what uses one.
+
+A text's vector is the sum of a direction for each of its lexemes, so texts that share words lie
+near. It understands nothing; a few synonyms can be told to it.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from turntree.domain.search import Vector
+from turntree.domain.words import lexemes_of
+from turntree.ports.embedder import TextKind
+
+DIMS_DEFAULT: Final = 384
+_SIGNS_A_DIGEST: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class HashingEmbedder:
+    """Directions drawn from the digests of words. See ``ports.embedder``."""
+
+    dims: int = DIMS_DEFAULT
+    synonyms: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Lexemes that mean another lexeme."""
+
+    @property
+    def id(self) -> str:
+        """What tells its vectors from those of all others."""
+        return f"hashing-{self.dims}"
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
+        """Return the vector of each text."""
+        del kind
+        return [self._embed(text) for text in texts]
+
+    def _embed(self, text: str) -> Vector:
+        sums = [0] * self.dims
+        # The empty word keeps a text without any from having no direction at all.
+        for lexeme in lexemes_of(text) if any(lexemes_of(text)) else ("",):
+            for place, sign in enumerate(self._signs(self.synonyms.get(lexeme, lexeme))):
+                sums[place] += sign
+        length = math.sqrt(sum(number * number for number in sums)) or 1.0
+        return tuple(number / length for number in sums)
+
+    def _signs(self, lexeme: str) -> list[int]:
+        signs: list[int] = []
+        for block in range(math.ceil(self.dims / _SIGNS_A_DIGEST)):
+            digest = hashlib.sha256(f"{block}:{lexeme}".encode()).digest()
+            bits = int.from_bytes(digest, "big")
+            signs += [1 if bits >> place & 1 else -1 for place in range(_SIGNS_A_DIGEST)]
+        return signs[: self.dims]
