@@ -31,7 +31,8 @@ class Imported:
     spawns: int
     forks: int
     tool_calls: Counter[str]
-    usage: dict[str | None, Usage]
+    usage: list[tuple[str | None, Usage]]
+    """What each model call used, with its provider's id where the history holds it."""
     faults: int
     added_again: int
 
@@ -57,7 +58,7 @@ async def bring(server: str, deeds: Deeds) -> Imported:
         spawns,
         forks,
         Counter(tool for _, tool in calls),
-        {id: Usage(*numbers) for id, *numbers in used},
+        [(id, Usage(*numbers)) for id, *numbers in used],
         len(faults),
         again.turns_added,
     )
@@ -82,14 +83,19 @@ def compare(proof: Proof, deeds: Deeds, found: Imported) -> None:
     ):
         proof.note(f"{name}, {told} that were imported", is_there, told)
         proof.at_most(f"{name}, {told} that differ", abs(is_there - done), told, 0)
-    # A summary's own call is in no history; every other one is, and is counted once.
+    # A summary's own call may be in no history; every other one is, and is counted once.
     sent = {call.id: call.usage for call in deeds.model_calls}
-    wrong = [id for id, usage in found.usage.items() if id in sent and usage != sent[id]]
-    strange = [id for id in found.usage if id not in sent]
+    wrong = [id for id, usage in found.usage if id in sent and usage != sent[id]]
+    nameless = sum(id not in sent for id, _ in found.usage)
     missing = len(deeds.model_calls) - len(found.usage)
+    total = sum((usage for _, usage in found.usage), Usage())
+    summaries = deeds.count("compaction")
     proof.at_most(f"{name}, model calls with another usage", len(wrong), "calls", 0)
-    proof.note(f"{name}, model calls under another id", len(strange), "calls")
-    proof.at_most(f"{name}, model calls missing", missing, "calls", deeds.count("compaction"))
+    proof.note(f"{name}, model calls without their provider's id", nameless, "calls")
+    proof.at_most(f"{name}, model calls missing", missing, "calls", summaries)
     proof.at_most(f"{name}, model calls counted twice", max(-missing, 0), "calls", 0)
+    if not missing:
+        differ = abs(total.total - deeds.usage.total)
+        proof.at_most(f"{name}, tokens that differ", differ, "tokens", 0)
     proof.at_most(f"{name}, turns added by importing again", found.added_again, "turns", 0)
     proof.at_most(f"{name}, faults that fsck finds", found.faults, "faults", 0)

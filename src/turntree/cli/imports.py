@@ -59,9 +59,10 @@ def import_(
         async def act(opened: Opened) -> Progress:
             importing = importing_on(opened.database, SystemWorld())
             importing.redacting, importing.report = not no_redact, report
-            if reproject:
-                return await importing.reproject(importers)
-            return await importing.run(found)
+            done = await (importing.reproject(importers) if reproject else importing.run(found))
+            if done.turns_added:
+                await opened.tree.search.fill()
+            return done
 
         done = with_ledger(terminal, act)
     _tell_done(terminal, done)
@@ -163,8 +164,8 @@ def _tell_done(terminal: Terminal, done: Progress) -> None:
         terminal.note(f"kept without being understood: {kinds}")
     for bundle, reason in done.failed.items():
         terminal.note(f"{bundle}: its records are kept, its turns are not: {reason}")
-    terminal.note("next: turntree session list")
-    terminal.note("      turntree log --graph --all")
+    terminal.note("next: turntree search WORDS      any half-sentence you remember")
+    terminal.note("      turntree session list")
 
 
 @contextmanager
