@@ -2,6 +2,7 @@
 
 import pytest
 
+from turntree.cli.line import short_label
 from turntree.cli.render import Span, age, cells, clean, clean_block, cut, duration, lay, tokens
 from turntree.cli.server import hide_password
 from turntree.cli.verb import Terminal
@@ -67,3 +68,17 @@ def test_passwords_are_hidden() -> None:
     assert hide_password("postgresql://u:pw@h/d") == "postgresql://u:***@h/d"
     assert hide_password("host=h password=pw user=u") == "host=h password=*** user=u"
     assert hide_password("postgresql://u@h:5432/d") == "postgresql://u@h:5432/d"
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("demo/main", "demo/main"),
+        ("claude-code/-home-me-some-long-project/09adc03a", "claude-code/…/09adc03a"),
+        ("codex/2026/11/15/a-thread-of-its-own/sub", "codex/…/sub"),
+        ("x" * 40, "x" * 40),
+        (f"a/{'b' * 40}", f"a/{'b' * 40}"),
+    ],
+)
+def test_a_long_label_leaves_room_for_the_title(label: str, shown: str) -> None:
+    assert short_label(label, "…") == shown

@@ -29,6 +29,7 @@ from turntree.domain.usage import Usage
 GAP: Final = 2
 LEFT_MIN: Final = 40
 LINE_MAX: Final = 140
+LABEL_MAX: Final = 28
 WHO_MAX: Final = 12
 MODEL_MAX: Final = 20
 TOKENS_WIDTH: Final = 5
@@ -72,7 +73,7 @@ def draw_line(
     """Return the line of a turn; without a gutter it begins with the digest."""
     turn = placed.turn
     spans = [*_gutter_spans(gutter, turn), *digest_spans(turn.digest, legend.unique[turn.digest])]
-    spans += [Span(" "), *label_spans(placed, legend)]
+    spans += [Span(" "), *label_spans(placed, legend, terminal.spell("…"))]
     spans.append(Span(title(turn), _title_paint(turn)))
     left = lay(spans, columns.left, terminal)
     used = tokens(legend.used.get(turn.id, Usage()).total)
@@ -95,7 +96,7 @@ def draw_note(gutter: str, text: str, terminal: Terminal) -> str:
     return terminal.paint(terminal.spell(line), "dim")
 
 
-def label_spans(placed: Placed, legend: Legend) -> list[Span]:
+def label_spans(placed: Placed, legend: Legend, ellipsis: str) -> list[Span]:
     """Return the labels of the sessions that stand at a turn, and its tags, in brackets."""
     turn = placed.turn.id
     current = legend.current
@@ -105,14 +106,27 @@ def label_spans(placed: Placed, legend: Legend) -> list[Span]:
     ]
     spans: list[Span] = []
     if current is not None and is_current:
-        spans += [Span("HEAD -> ", "head"), Span(clean(current.label), "label")]
+        shown = short_label(clean(current.label), ellipsis)
+        spans += [Span("HEAD -> ", "head"), Span(shown, "label")]
     for name in names:
         spans += [Span(", ")] if spans else []
-        spans.append(Span(clean(name), "label"))
+        spans.append(Span(short_label(clean(name), ellipsis), "label"))
     for tag in legend.tags.get(turn, []):
         spans += [Span(", ")] if spans else []
         spans.append(Span(f"#{clean(tag)}", "warn"))
     return [Span("("), *spans, Span(") ")] if spans else []
+
+
+def short_label(label: str, ellipsis: str) -> str:
+    """Return a label whose middle pieces make room for the title, if it is long.
+
+    An imported session's label names its tool, the folder it worked in and its own id there; the
+    first and the last tell most.
+    """
+    first, *middle, last = label.split("/") if "/" in label else ("", label)
+    if cells(label) <= LABEL_MAX or not middle:
+        return label
+    return f"{first}/{ellipsis}/{last}"
 
 
 def _gutter_spans(gutter: str, turn: Turn) -> list[Span]:
