@@ -45,6 +45,7 @@ prove name *args:
 drill *args:
     {{python}} -m pytest -q -m slow "$@"
     {{python}} -m proofs.durability --drill
+    {{python}} -m proofs.growth --million
 
 # Every Python block of every Markdown file, run.
 docs *args:

@@ -56,6 +56,8 @@ class Proof:
     quick: bool
     seed: int
     only: str | None = None
+    flags: frozenset[str] = frozenset()
+    """What else was asked for, by the names that the proof gave to ``run``."""
     figures: list[Figure] = field(default_factory=list[Figure])
 
     def wants(self, name: str) -> bool:
@@ -79,14 +81,22 @@ class Proof:
         print(json.dumps(asdict(figure)), flush=True)
 
 
-def run(prove: Callable[[Proof], Awaitable[None]], about: str) -> NoReturn:
-    """Run a proof from the command line and end with its verdict."""
+def run(
+    prove: Callable[[Proof], Awaitable[None]], about: str, flags: Mapping[str, str] | None = None
+) -> NoReturn:
+    """Run a proof from the command line and end with its verdict.
+
+    ``flags`` are options of this proof alone, each with its help.
+    """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="end within 60 s")
     parser.add_argument("--seed", type=int, default=7, help="of the workload")
     parser.add_argument("--only", help="the parts whose name contains this word")
+    for flag, told in (flags or {}).items():
+        parser.add_argument(f"--{flag}", action="store_true", help=told)
     asked = parser.parse_args()
-    proof = Proof(asked.quick, asked.seed, asked.only)
+    wanted = frozenset(flag for flag in flags or {} if getattr(asked, flag))
+    proof = Proof(asked.quick, asked.seed, asked.only, wanted)
     asyncio.run(_awaited(prove(proof)))
     sys.exit(0 if all(figure.ok for figure in proof.figures) else 1)
 

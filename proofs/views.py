@@ -60,6 +60,8 @@ class Seen:
     """How often all bodies were scanned, in the plan or inside a function."""
     bodies: int
     buffers: int
+    plan: str
+    """The ways into tables that the plan takes."""
 
 
 async def prove(proof: Proof) -> None:
@@ -90,7 +92,7 @@ async def _look_up(proof: Proof, reader: Reader, params: Params) -> None:
         proof.note(told, times[name], "ms")
         proof.note(f"{told}, result", found.rows, "rows")
         proof.note(f"{told}, bodies read", found.bodies, "bodies")
-        proof.note(f"{told}, pages touched", found.buffers, "pages")
+        proof.note(f"{told}, pages touched by: {found.plan}", found.buffers, "pages")
     empty = sum(found.rows == 0 for found in seen.values())
     scanning = sum(found.scans > 0 for found in seen.values())
     dearest = max(found.bodies / max(found.turns, 1) for found in seen.values())
@@ -133,7 +135,14 @@ async def _watch(reader: Reader, name: str, params: Params) -> Seen:
         planned + after["scans"] - before["scans"],
         after["bodies"] - before["bodies"],
         top["Shared Hit Blocks"] + top["Shared Read Blocks"],
+        ", ".join(dict.fromkeys(way for node in _nodes(top) if (way := _way(node)))),
     )
+
+
+def _way(node: Mapping[str, Any]) -> str | None:
+    """Return how a node of a plan comes to rows, or None for one that works on others' rows."""
+    into = node.get("Index Name") or node.get("Relation Name") or node.get("Function Name")
+    return None if into is None else f"{node['Node Type']} {into}"
 
 
 async def _touched(reader: Reader) -> dict[str, int]:

@@ -112,6 +112,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
     if name == "open":
         return import_module("turntree.boot").open_tree

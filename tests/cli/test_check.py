@@ -41,15 +41,22 @@ def test_a_changed_byte_is_broken(planted: Call) -> None:
 
 def test_fsck_finds_nothing_in_a_sound_store(reader: Call) -> None:
     assert reader("fsck").out.startswith("sound")
-    assert (reader("fsck", "--quick", "--json").code, reader("fsck", "--json").out) == (0, "")
+    answer = reader("fsck", "--quick", "--json")
+    assert (answer.code, reader("fsck", "--json").document["full"]) == (0, True)
+    assert answer.document == {
+        "kind": "summary", "sound": True, "full": False, "faults": 0, "findings": 0, "changes": 0,
+        "dry_run": False,
+    }  # fmt: skip
 
 
 def test_fsck_exits_with_one_and_names_the_invariant(planted: Call) -> None:
     tamper("Who calls redirect()")
     answer = planted("fsck", "--json")
     assert answer.code == 1
-    assert {"invariant", "sentence", "subject", "severity"} == answer.documents[0].keys()
-    assert "I12" in {found["invariant"] for found in answer.documents}
+    *findings, summary = answer.documents
+    assert {"kind", "invariant", "sentence", "subject", "severity"} == findings[0].keys()
+    assert "I12" in {found["invariant"] for found in findings}
+    assert (summary["sound"], summary["findings"]) == (False, len(findings))
     assert planted("fsck").code == 1
 
 
@@ -63,7 +70,7 @@ def test_fsck_rebuilds_what_follows_from_the_facts(planted: Call) -> None:
     assert (told.code, "tool_calls" in told.out, "would change" in told.err) == (1, True, True)
     repaired = planted("fsck", "--repair-derived", "--json")
     assert repaired.code == 0
-    assert {"table", "subject", "removed", "added"} == repaired.documents[0].keys()
+    assert {"kind", "table", "subject", "removed", "added"} == repaired.documents[0].keys()
     again = planted("fsck", "--repair-derived")
     assert (again.code, again.err) == (0, "0 places rebuilt from the facts\n")
     assert planted("fsck", "--dry-run").code == 2

@@ -13,7 +13,12 @@ def test_init_twice_is_init_once(bare: Call) -> None:
     assert (first["created"], second["created"]) == (True, False)
     assert Path(".turntree/HEAD").read_text() == "main\n"
     assert Path(".turntree/.gitignore").read_text() == "*\n"
-    assert "turntree demo" in bare("init").err
+    assert "turntree log" in bare("init").err
+
+
+def test_a_place_that_cannot_be_named_is_not_made(bare: Call) -> None:
+    assert bare("init", "--session", "bad~").code == 2
+    assert not Path(".turntree").exists()
 
 
 def test_the_nearest_folder_wins(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import Digest, TurnId
 from turntree.ports.checks import Report
 
-REPAIRABLE: Final = frozenset({"I14", "I23", "I27", "I63"})
+REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I63"})
 """Rules that a projection may be breaking."""
 
 
@@ -115,12 +115,17 @@ def fsck(
         )
     faults = [found for found in findings if found.severity == "fault"]
     if terminal.as_json:
-        terminal.documents(asdict(change) for change in changes)
-        terminal.documents(asdict(found) for found in findings)
+        terminal.documents({"kind": "change", **asdict(change)} for change in changes)
+        terminal.documents({"kind": "finding", **asdict(found)} for found in findings)
+        summary = {
+            "kind": "summary", "sound": not faults, "full": full, "faults": len(faults),
+            "findings": len(findings), "changes": len(changes), "dry_run": dry_run,
+        }  # fmt: skip
+        terminal.documents([summary])
     else:
         _tell_changes(terminal, changes, asked=repair, dry_run=dry_run)
         if findings:
-            _tell_findings(terminal, findings)
+            _tell_findings(terminal, findings, repaired=repair and not dry_run)
         if not faults:
             how = "everything was hashed" if full else "structure and heads; hash all with --full"
             terminal.say(f"{terminal.paint('sound', 'good')}   no faults ({how})")
@@ -145,7 +150,7 @@ def _tell_changes(terminal: Terminal, changes: list[Change], *, asked: bool, dry
     terminal.note(f"{count} would change" if dry_run else f"{count} rebuilt from the facts")
 
 
-def _tell_findings(terminal: Terminal, findings: list[Finding]) -> None:
+def _tell_findings(terminal: Terminal, findings: list[Finding], *, repaired: bool) -> None:
     rows = [
         (f.invariant, clean(f.subject), "" if f.severity == "fault" else f.severity,
          clean(f.sentence))
@@ -153,9 +158,10 @@ def _tell_findings(terminal: Terminal, findings: list[Finding]) -> None:
     ]  # fmt: skip
     terminal.page(table(rows))
     terminal.note(f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")
-    if {f.invariant for f in findings if f.severity == "fault"} & REPAIRABLE:
-        terminal.note("projections can be rebuilt: turntree fsck --repair-derived --dry-run")
-    if any(f.severity == "fault" for f in findings):
+    broken = {found.invariant for found in findings if found.severity == "fault"}
+    if broken & REPAIRABLE and not repaired:
+        terminal.note("next: turntree fsck --repair-derived   rebuild what follows from the facts")
+    elif broken:
         terminal.note("next: stop writing, keep a copy of the database, restore from a backup")
     else:
         terminal.note("next: revoke the key, then erase the message that holds it")

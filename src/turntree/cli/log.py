@@ -291,3 +291,4 @@ def _greet(terminal: Terminal, legend: Legend, *, filtered: bool) -> None:
         terminal.note("there are no turns here yet.")
         terminal.note("next: turntree demo                  a small tree to look around in")
         terminal.note("      turntree session create main   an empty session of your own")
+        terminal.note("      turntree session list --all    what is archived")

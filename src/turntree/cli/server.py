@@ -34,24 +34,26 @@ def init(terminal: Terminal, session: str) -> None:
 
     Creates .turntree/HEAD. In a folder that has one already nothing changes.
     """
-    here = Path.cwd()
+    here, label = Path.cwd(), check_label(session)
     is_new = not (here / FOLDER / "HEAD").is_file()
     if is_new:
         # Made first, so that a place further up is not the one that is written.
         (here / FOLDER).mkdir(exist_ok=True)
         (here / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
-        write_head(here, check_label(session))
+        write_head(here, label)
     head = read_head(here)
     if terminal.as_json:
         terminal.document({"place": str(here / FOLDER), "session": head, "created": is_new})
         return
     made = "is a place now" if is_new else "is a place already"
     terminal.say(f"{here} {made}; HEAD is {head}")
+    if not is_new:
+        terminal.note("next: turntree log")
+        return
     terminal.note("next: turntree up                    start the database (any command does)")
     terminal.note(f"      turntree session create {head}   begin an empty session")
     terminal.note("      turntree demo                  or plant sample data to look around in")
-    if is_new:
-        terminal.note(f"undo with: rm -r {here / FOLDER}")
+    terminal.note(f"undo with: rm -r {here / FOLDER}")
 
 
 @verb()

@@ -28,13 +28,18 @@ def _act(terminal: Terminal, act: Callable[[Opened], Awaitable[Session]]) -> Ses
 def list_(terminal: Terminal, everything: bool) -> None:
     """List sessions; the current one has a star."""
 
-    async def act(opened: Opened) -> tuple[tuple[Session, ...], Session | None, Opened]:
+    async def act(opened: Opened) -> tuple[tuple[Session, ...], int, Session | None, Opened]:
         found = await list_sessions(opened, with_archived=everything)
-        return found, await opened.find_current(), opened
+        archived = 0 if found else len(await list_sessions(opened, with_archived=True))
+        return found, archived, await opened.find_current(), opened
 
-    found, current, opened = with_ledger(terminal, act)
+    found, archived, current, opened = with_ledger(terminal, act)
     if terminal.as_json:
         terminal.documents(session_row_document(one, current=current) for one in found)
+    elif not found and archived:
+        terminal.note(f"all sessions are archived: there are {archived} of them.")
+        terminal.note("next: turntree session list --all")
+        terminal.note("      turntree session restore LABEL")
     elif not found:
         terminal.note("there are no sessions yet.")
         terminal.note("next: turntree session create main")

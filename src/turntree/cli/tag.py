@@ -34,20 +34,23 @@ def tag(
     short, told = digits(placed.turn.digest), " ".join(words)
     verb_done = "no longer has" if deletes else "has"
     suffix = "" if changed else "   (as before)"
+    off = "" if deletes else "--delete "
+    undo = f"turntree tag {off}{short} {shlex.join(changed)}" if changed else None
     terminal.tell(
         f"{short} {verb_done} the tag{'s' if len(words) > 1 else ''} {clean(told)}{suffix}",
         {"turn": placed.turn.id, "digest": placed.turn.digest, "tags": list(words),
-         "on": not deletes, "changed": changed},
-        undo=f"turntree tag {'' if deletes else '--delete '}{short} {shlex.join(words)}",
+         "on": not deletes, "changed": bool(changed)},
+        undo=undo,
     )  # fmt: skip
 
 
 async def _change(
     opened: Opened, *, revision: str, words: tuple[str, ...], on: bool
-) -> tuple[Placed, bool]:
+) -> tuple[Placed, list[str]]:
+    """Return the turn and the words that changed; the others were on or off already."""
     placed = await opened.tree.turns.get(revision)
     change = opened.tree.turns.tag if on else opened.tree.turns.untag
-    return placed, any([await change(placed.turn.id, word) for word in words])
+    return placed, [word for word in words if await change(placed.turn.id, word)]
 
 
 def _list(terminal: Terminal, revision: str | None) -> None:

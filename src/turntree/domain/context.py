@@ -1,10 +1,10 @@
-"""What stood beside the words: files that were touched, lints that were visible, code in replies.
+"""What stood beside the words: files that were touched, and lints that were visible.
 
-Importers and file tools write files and lints into a message's ``context``; code blocks are read
-from what an assistant said, so nobody can forget to record them.
+Importers and file tools write them into a message's ``context``. Code blocks stand in no context:
+the view ``ledger.message_codeblocks`` reads them from what an assistant said, so that nobody can
+forget to record them.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
@@ -14,7 +14,6 @@ from turntree.domain.message import Erased, Message
 
 FileUse = Literal["read", "written", "referenced", "attached"]
 FILE_USES = get_args(FileUse)
-_FENCE = re.compile(r"(?:^|\n)```([^\n`]*)\n(.*?)\n```(?=\n|$)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +36,6 @@ class TouchedFile:
         return {name: value for name, value in document.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class CodeBlock:
-    """A fenced block of a reply; "```python src/a.py" names the file it is meant for."""
-
-    language: str | None
-    path: str | None
-    content: str
-
-
 def files_of(message: Message | Erased) -> Iterator[TouchedFile]:
     """Yield the files a message touched, each once, in the order they were recorded."""
     if isinstance(message, Erased) or message.context is None:
@@ -56,15 +46,6 @@ def files_of(message: Message | Erased) -> Iterator[TouchedFile]:
         if file is not None and (key := (file.kind, file.path, file.line_start)) not in seen:
             seen.add(key)
             yield file
-
-
-def code_blocks_of(message: Message | Erased) -> Iterator[CodeBlock]:
-    """Yield the fenced blocks of what an assistant said."""
-    if message.role != "assistant":
-        return
-    for fence in _FENCE.finditer(message.text):
-        language, _, path = fence[1].strip().partition(" ")
-        yield CodeBlock(language or None, path.strip() or None, fence[2])
 
 
 def _documents(value: object) -> list[Mapping[str, object]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from turntree.domain.ids import Label, SessionId, TurnId
+from turntree.domain.ids import Label, TurnId
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,3 @@ class ToSession:
 
 
 Target = ToTurn | ToSession
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """What a target resolved to: the head to extend and the session to advance, if any."""
-
-    head: TurnId | None
-    session: SessionId | None

@@ -106,6 +106,8 @@ class Revisions:
         """
         if name == "HEAD":
             if self.current is None:
+                if not await self.sessions.list_page(limit=1):
+                    raise NotFound("there is no session yet: begin with `turntree demo`")
                 raise NotFound("HEAD is not set: choose a session with `turntree switch SESSION`")
             name = self.current
         session = await self.sessions.find(name)

@@ -40,9 +40,6 @@ SELECT id FROM turntree.workspaces WHERE name = %(name)s;
 -- name: create_workspace
 INSERT INTO turntree.workspaces (id, name) VALUES (%(id)s, %(name)s) ON CONFLICT (name) DO NOTHING;
 
--- name: list_workspaces
-SELECT id::text, name FROM turntree.workspaces ORDER BY name;
-
 -- name: take_role
 SELECT set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false);
 
