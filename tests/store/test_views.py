@@ -7,11 +7,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from turntree.domain.canonical import Json
+from turntree.domain.canonical import Json, canonical
 from turntree.domain.compaction import Compaction
 from turntree.domain.context import TouchedFile
 from turntree.domain.event import Event
 from turntree.domain.ids import RunId, TurnId
+from turntree.domain.manifest import Entry, Manifest
 from turntree.domain.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
 from turntree.domain.run import Fact
 from turntree.domain.session import Spawn
@@ -214,6 +215,35 @@ async def test_files_lints_and_code_are_found(ask: Ask, turns: list[TurnId]) -> 
     assert ask(
         "SELECT idx, language, file_path, content FROM ledger.message_codeblocks ORDER BY idx"
     ) == [(0, "python", "src/a.py", "print(1)"), (1, None, None, "x")]
+
+
+async def test_a_tool_that_was_not_offered_is_told_by_the_manifest(ask: Ask, tree: Tree) -> None:
+    put = tree.ledger.put_object
+    rules = await put(canonical({"deny": ["exec"]}))
+    prompt = await put(b"be kind")
+    offered = Manifest(
+        (
+            Entry("prompt", "base", prompt),
+            Entry("persona", "atlas", prompt),
+            Entry("toolset", "reading", prompt),
+            Entry("tool", "fs.read", prompt),
+            Entry("permissions", "strict", rules),
+        )
+    )
+    manifest = await put(canonical(offered.to_json()))
+    reply = [assistant(ToolUse("c9", "exec", {})), tool(ToolResult("c9", "ok", ""))]
+    placed = await tree.turns.record(
+        "audit", [user("look")], [*reply, assistant("done")], manifest=manifest
+    )
+    assert ask(
+        "SELECT id::text, toolset_name, tools_available, permissions_granted, permissions_used"
+        " FROM ledger.turns WHERE NOT permissions_used <@ tools_available"
+    ) == [(placed.turn.id, "reading", ["fs.read"], {"deny": ["exec"]}, ["exec"])]
+    assert ask(
+        "SELECT persona_id, system_prompt_hash FROM ledger.threads WHERE turn_id = %s",
+        placed.turn.id,
+    ) == [("atlas", prompt)]
+    assert ask("SELECT persona_id FROM ledger.sessions WHERE label = 'audit'") == ["atlas"]
 
 
 async def test_another_workspace_sees_nothing(ask: Ask) -> None:

@@ -16,9 +16,11 @@ PREAMBLE = """\
 
 This page is generated: `python -m turntree.cli.reference > docs/reference/cli.md`.
 
-Data goes to stdout and messages to stderr. Every command takes `--json`: one document, or one a
-line for a list. Colours appear on a terminal only, and never if `NO_COLOR` is set. `log` and `show`
-use a pager on a terminal: `TURNTREE_PAGER`, `PAGER`, or `less -FRX`.
+Data goes to stdout and messages to stderr. With `--json` a command prints one document, or one a
+line for a list. There are two exceptions: `config` alone takes no options, so ask `config list
+--json`; and `export` writes what `--as` says, which is JSON unless it is `md` or `html`. Colours
+appear on a terminal only, and never if `NO_COLOR` is set. `log` and `show` use a pager on a
+terminal: `TURNTREE_PAGER`, `PAGER`, or `less -FRX`.
 
 | exit code | meaning |
 |---|---|
@@ -28,6 +30,7 @@ use a pager on a terminal: `TURNTREE_PAGER`, `PAGER`, or `less -FRX`.
 | 3 | not found, or ambiguous |
 | 4 | denied |
 | 5 | the database cannot be reached |
+| 130 | stopped by the user |
 
 A `REV` is a session (`main`), the beginning of a turn's digest (`e9177`), an ancestor (`main~3`), a
 place in a session's past (`main@{2}`, `main@{yesterday}`), words that were said (`:/redirect`), a
