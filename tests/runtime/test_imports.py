@@ -1,7 +1,7 @@
 """Importing: what a transcript tells of arrives once, and people win over importers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from turntree.adapters.importers.reading import mapping, moment, parse, read_lines, text
 from turntree.domain.ids import Instant
 from turntree.domain.message import ToolUse, assistant, user
-from turntree.domain.transcript import DraftSession, DraftTurn, Key, Projection, Record
+from turntree.domain.transcript import DraftSession, DraftSpawn, DraftTurn, Key, Projection, Record
 from turntree.ports.importers import Bundle, Places, stamp_of
 from turntree.runtime.imports import Importing, Progress
 from turntree.runtime.tree import Tree
@@ -57,12 +57,17 @@ class Toy:
             if said is None:
                 broken += 1
             elif not isinstance(said.get("ask"), str) or text(said.get("id")) in turns:
-                unknown["other"] = unknown.get("other", 0) + 1
+                unknown["other\x00"] = unknown.get("other\x00", 0) + 1
             else:
                 turns[said["id"]] = self._turn(place, mapping(said), turns)
         head = Key(next(reversed(turns))) if turns else None
-        session = DraftSession(bundle.id, f"toy/{bundle.id}", head, title="sample")
-        return Projection(list(turns.values()), [session], unknown, broken=broken)
+        sessions = [DraftSession(bundle.id, f"toy/{bundle.id}", head, title="sample\x00")]
+        for turn in turns.values():
+            if any(isinstance(part, ToolUse) for said in turn.reply for part in said.parts):
+                spawn = DraftSpawn(bundle.id, turn.key, "c1")
+                id = f"{bundle.id}-{turn.key}"
+                sessions.append(DraftSession(id, f"toy/{id}", turn.key, spawn=spawn))
+        return Projection(list(turns.values()), sessions, unknown, broken=broken)
 
     def _turn(self, place: int, said: object, turns: dict[str, DraftTurn]) -> DraftTurn:
         told = mapping(said)
@@ -85,6 +90,23 @@ class Toy:
         )
 
 
+class Unkeyed(Toy):
+    """Names one turn so that no column holds the name."""
+
+    def _turn(self, place: int, said: object, turns: dict[str, DraftTurn]) -> DraftTurn:
+        draft = super()._turn(place, said, turns)
+        long = len(draft.key) > 9
+        return replace(draft, key=Key("\x00")) if long else draft
+
+
+class Forgetful(Toy):
+    """Finds a file that is gone when it is read."""
+
+    def read(self, bundle: Bundle) -> Iterator[Record]:
+        """Read what is not there."""
+        yield from super().read(replace(bundle, files=(bundle.files[0].with_name("gone"),)))
+
+
 LINES = (
     '{"id":"1","ask":"how?","answer":"so","at":"2026-02-03T04:05:06Z"}',
     '{"id":"2","parent":"1","ask":"why?","answer":"because","at":1770091600,"tool":1}',
@@ -101,7 +123,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def bring(
-    database: Database, folder: Path, toy: Toy | None = None, *, hold_open: bool = False
+    database: Database,
+    folder: Path,
+    toy: Toy | None = None,
+    *,
+    hold_open: bool = False,
+    seed: int = 99,
 ) -> Progress:
     """Import a folder."""
     importer = toy or Toy()
@@ -109,7 +136,7 @@ async def bring(
         PostgresImports(database),
         PostgresSessions(database),
         PostgresReflog(database),
-        ScriptedWorld(99),
+        ScriptedWorld(seed),
         hold_open=hold_open,
     )
     return await importing.run([(importer, bundle) for bundle in importer.open(folder)])
@@ -123,7 +150,7 @@ async def test_a_transcript_becomes_turns_and_a_session(
     database: Database, tree: Tree, folder: Path
 ) -> None:
     done = await bring(database, folder)
-    assert (done.turns_added, done.sessions_begun, done.unknown) == (3, 1, {"other": 1})
+    assert (done.turns_added, done.sessions_begun, done.unknown) == (3, 2, {"other\x00": 1})
     assert done.repaired == 1, "the call that was never answered"
     session = await tree.sessions.get("toy/one")
     assert session.origin is not None
@@ -164,6 +191,19 @@ async def test_what_grew_is_added_and_the_session_goes_on(
     assert len(cursor.blocks) == 2, "only the new line was kept anew"
     assert b'"and?"' in records[-1].data
     assert len(records) == 5
+
+
+async def test_a_record_that_stands_elsewhere_now_is_kept_where_it_stands(
+    database: Database, folder: Path
+) -> None:
+    await bring(database, folder)
+    file = folder / "one.jsonl"
+    file.write_text("\n" + file.read_text())
+    await bring(database, folder)
+    (cursor,) = await PostgresImports(database).list_cursors()
+    records = await PostgresImports(database).read_records(cursor.blocks)
+    (bundle,) = Toy().open(folder)
+    assert [found.offset for found in records] == [found.offset for found in Toy().read(bundle)]
 
 
 async def test_people_win_over_importers(database: Database, tree: Tree, folder: Path) -> None:
@@ -210,10 +250,60 @@ async def test_better_readers_seal_new_turns_beside_the_old(
         ScriptedWorld(98),
     )
     done = await importing.reproject({"toy": Toy(version=2)})
-    assert (done.turns_added, done.sessions_moved) == (3, 1)
+    assert (done.turns_added, done.sessions_moved) == (3, 2)
     after = await tree.turns.get("toy/one")
     assert after.turn.id != before
     assert after.turn.reply[-1].text == "noted!"
     assert await fsck(database) == []
     again = await importing.reproject({"toy": Toy(version=2)})
     assert again.bundles_unchanged == 1
+
+
+async def test_a_session_stood_where_it_began_another_once(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    await bring(database, folder)
+    child = await tree.sessions.get("toy/one-2")
+    parent = await tree.sessions.get("toy/one")
+    assert child.spawn is not None
+    assert (child.spawn.parent_session, child.spawn.call_id) == (parent.id, "c1")
+    assert child.spawn.parent_turn == child.head != parent.head, "its tool has left that way"
+    assert await fsck(database) == []
+
+
+async def test_who_was_moved_away_by_a_person_is_not_moved_to_begin_another(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    lines = (folder / "one.jsonl").read_text().replace('"tool":1', '"tool":0')
+    (folder / "one.jsonl").write_text(lines)
+    await bring(database, folder)
+    moved = await tree.sessions.rewind("toy/one", "toy/one~1")
+    with (folder / "one.jsonl").open("a") as file:
+        file.write('{"id":"4","parent":"3","ask":"and?","answer":"more","at":1770091800,"tool":1}')
+    await bring(database, folder, seed=97)
+    assert (await tree.sessions.get("toy/one")).head == moved.head
+    assert (await tree.sessions.get("toy/one-4")).spawn is None
+    assert await fsck(database) == []
+
+
+async def test_one_bad_transcript_fails_alone(database: Database, tree: Tree, folder: Path) -> None:
+    (folder / "bad.jsonl").write_text('{"id":"' + "k" * 99 + '","ask":"?","answer":"!"}\n')
+    (folder / "two.jsonl").write_text(LINES[0])
+    done = await bring(database, folder, Unkeyed())
+    assert list(done.failed) == ["toy/bad"]
+    assert (done.turns_added, done.turns_known, done.bundles_read) == (3, 1, 3)
+    cursors = {cursor.bundle: cursor for cursor in await PostgresImports(database).list_cursors()}
+    assert "error" in cursors["bad"].report
+    assert len(await PostgresImports(database).read_records(cursors["bad"].blocks)) == 1
+    again = await bring(database, folder, Unkeyed())
+    assert again.bundles_unchanged == 3
+    assert await fsck(database) == []
+
+
+async def test_a_transcript_that_is_gone_is_told_and_tried_again(
+    database: Database, folder: Path
+) -> None:
+    done = await bring(database, folder, Forgetful())
+    assert list(done.failed) == ["toy/one"]
+    done = await bring(database, folder)
+    assert (done.failed, done.turns_added) == ({}, 3)

@@ -79,11 +79,12 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
     Every turn is imported when it is complete. Ends with Ctrl-C.
     """
     importers = _chosen(origins)
-    ends = None if seconds is None else time.monotonic() + seconds
     terminal.note(f"following {', '.join(importers)}; Ctrl-C stops")
 
     async def act(opened: Opened) -> None:
-        while ends is None or time.monotonic() < ends:
+        # Opening a database takes its time; whoever looks for a moment has looked once.
+        ends = None if seconds is None else time.monotonic() + seconds
+        while True:
             importing = importing_on(opened.database, SystemWorld())
             importing.hold_open = True
             done = await importing.run(_find(importers, ()))
@@ -91,7 +92,10 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
                 terminal.say(
                     f"{done.turns_added} turns from {done.bundles_read} changed transcripts"
                 )
-            await anyio.sleep(POLL_SECONDS)
+            left = POLL_SECONDS if ends is None else min(ends - time.monotonic(), POLL_SECONDS)
+            if left <= 0:
+                return
+            await anyio.sleep(left)
 
     try:
         with_ledger(terminal, act)
@@ -163,7 +167,7 @@ def _tell_done(terminal: Terminal, done: Progress) -> None:
         kinds = ", ".join(f"{kind} ({times})" for kind, times in sorted(done.unknown.items()))
         terminal.note(f"kept without being understood: {kinds}")
     for bundle, reason in done.failed.items():
-        terminal.note(f"{bundle}: its records are kept, its turns are not: {reason}")
+        terminal.note(f"{bundle}: not imported whole; what was read of it is kept: {reason}")
     terminal.note("next: turntree search WORDS      any half-sentence you remember")
     terminal.note("      turntree session list")
 

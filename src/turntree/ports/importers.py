@@ -61,6 +61,9 @@ class Importer(Protocol):
         """Yield every record as it stands, also those nobody understands or can parse.
 
         A record is a line without its line break, a row, or a member of an export.
+
+        Raises:
+            OSError: It cannot be read now, or not to its end.
         """
         ...
 

@@ -103,6 +103,10 @@ class Imports(Protocol):
         """Return the session that came from a session of the source."""
         ...
 
+    async def has_held(self, session: SessionId, turn: TurnId) -> bool:
+        """Say whether a session's thread ever held a turn."""
+        ...
+
     async def list_sources(self, origin: str, bundle: str) -> dict[str, TurnId]:
         """Return the newest turn made for each key of a bundle."""
         ...

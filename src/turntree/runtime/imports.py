@@ -16,7 +16,7 @@ from typing import Any
 import anyio.to_thread
 
 from turntree.domain.canonical import digest_from_raw
-from turntree.domain.errors import Conflict, NotCanonical, Refused
+from turntree.domain.errors import Conflict, NotCanonical, NotFound, Refused
 from turntree.domain.event import Event, Recorded, record
 from turntree.domain.ids import Digest, Label, SessionId, TurnId
 from turntree.domain.journal import recorded
@@ -25,6 +25,7 @@ from turntree.domain.secrets import RULES_VERSION, redact
 from turntree.domain.session import Origin, Spawn
 from turntree.domain.transcript import (
     DraftSession,
+    DraftSpawn,
     Key,
     Projection,
     Record,
@@ -63,7 +64,7 @@ class Progress:
     broken: int = 0
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     failed: dict[str, str] = field(default_factory=dict[str, str])
-    """Bundles whose records were kept and could not be projected, and why."""
+    """Bundles that could not be read, or not be projected and stored whole, and why."""
 
 
 @dataclass(slots=True)
@@ -111,7 +112,12 @@ class Importing:
                 self.progress.bundles_unchanged += 1
                 self.progress.bytes_read += bundle.size
                 continue
-            records = await anyio.to_thread.run_sync(self._read, importer, bundle)
+            try:
+                records = await anyio.to_thread.run_sync(self._read, importer, bundle)
+            except OSError as error:
+                # Nothing is known of it and its cursor stays: the next import tries again.
+                self.progress.failed[f"{bundle.origin}/{bundle.id}"] = str(error)
+                continue
             batch.append(await self._take(importer, bundle, records, cursor))
             size += batch[-1].cursor.raw_bytes
             if size >= BATCH_BYTES:
@@ -182,6 +188,8 @@ class Importing:
         for place, found in enumerate(records):
             if cursor is not None and place == cursor.records:
                 new = place if digest_from_raw(hashed.digest()) == cursor.prefix else 0
+            # Where it stood belongs to it, and so does where it ended.
+            hashed.update(b"%s\n%d\n%d\n" % (found.file.encode(), found.offset, len(found.data)))
             hashed.update(found.data)
         if cursor is not None and len(records) == cursor.records:
             new = len(records) if digest_from_raw(hashed.digest()) == cursor.prefix else 0
@@ -219,20 +227,45 @@ class Importing:
     async def _store(self, batch: Sequence[_Read]) -> None:
         if not batch:
             return
-        stored = await self.imports.store_turns(_incoming(batch))
-        self.progress.turns_added += stored.added
-        self.progress.turns_known += stored.known
+        try:
+            await self._store_turns(batch)
+        except (Conflict, NotFound, Refused) as error:
+            # One of them fails, and nobody else shall fail with it.
+            if len(batch) > 1:
+                for read in batch:
+                    await self._store([read])
+                return
+            batch[0].projection, batch[0].turns = Projection((), ()), []
+            self._fail(batch[0], error)
         for read in batch:
-            heads = read.heads
             told: dict[str, Any] = {}
-            for session in _parents_first(read.projection.sessions):
-                head = None if session.head is None else heads.get(session.head)
-                await self._place(read.bundle, session, head, heads)
-                told[session.id] = {"head": head, "title": session.title, **session.details}
+            try:
+                told = await self._place_all(read)
+            except (Conflict, NotFound, Refused) as error:
+                self._fail(read, error)
             report = _report(read)
             at = self.world.now()
             await self.imports.mark(replace(read.cursor, heads=told, report=report), at)
         self.report(self.progress)
+
+    async def _store_turns(self, batch: Sequence[_Read]) -> None:
+        stored = await self.imports.store_turns(_incoming(batch))
+        self.progress.turns_added += stored.added
+        self.progress.turns_known += stored.known
+
+    def _fail(self, read: _Read, error: Exception) -> None:
+        """Say that a bundle's turns or sessions are not all there; its records are kept."""
+        read.error = str(error)
+        self.progress.failed[f"{read.bundle.origin}/{read.bundle.id}"] = read.error
+
+    async def _place_all(self, read: _Read) -> dict[str, Any]:
+        heads = read.heads
+        told: dict[str, Any] = {}
+        for session in _parents_first(read.projection.sessions):
+            head = None if session.head is None else heads.get(session.head)
+            await self._place(read.bundle, session, head, heads)
+            told[session.id] = {"head": head, "title": session.title, **session.details}
+        return told
 
     async def _place(
         self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
@@ -245,8 +278,7 @@ class Importing:
         session = await self.sessions.get(known)
         if head is None or session.head == head:
             return
-        (newest,) = await self.reflog.list_moves(known, limit=1)
-        if newest.by != BY:
+        if not await self._is_ours(known):
             self.progress.sessions_kept += 1
             return
         await self.sessions.move(known, "replay", head, by=BY, at=self.world.now())
@@ -255,12 +287,7 @@ class Importing:
     async def _begin(
         self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
     ) -> None:
-        spawn = None
-        if draft.spawn is not None:
-            parent = await self.imports.find_session(bundle.origin, draft.spawn.parent_session)
-            turn = heads.get(draft.spawn.parent_turn)
-            if parent is not None and turn is not None:
-                spawn = Spawn(parent, turn, draft.spawn.call_id, draft.spawn.mode, draft.spawn.task)
+        spawn = None if draft.spawn is None else await self._spawn(bundle, draft.spawn, heads)
         for attempt in range(1, NAMES_TRIED_MAX + 1):
             label = draft.label if attempt == 1 else f"{draft.label}-{attempt}"
             try:
@@ -279,6 +306,28 @@ class Importing:
             else:
                 self.progress.sessions_begun += 1
                 return
+
+    async def _spawn(
+        self, bundle: Bundle, draft: DraftSpawn, heads: Mapping[Key, TurnId]
+    ) -> Spawn | None:
+        """Return who began a session, if that session was ever at the turn that did."""
+        parent = await self.imports.find_session(bundle.origin, draft.parent_session)
+        turn = heads.get(draft.parent_turn)
+        if parent is None or turn is None:
+            return None
+        if not await self.imports.has_held(parent, turn):
+            if not await self._is_ours(parent):
+                return None
+            # It began somebody on a way that its tool has left since: it stood there once.
+            stands = (await self.sessions.get(parent)).head
+            for head in (turn, stands or turn):
+                await self.sessions.move(parent, "replay", head, by=BY, at=self.world.now())
+        return Spawn(parent, turn, draft.call_id, draft.mode, draft.task)
+
+    async def _is_ours(self, session: SessionId) -> bool:
+        """Say whether nobody but an import has moved a session last."""
+        (newest,) = await self.reflog.list_moves(session, limit=1)
+        return newest.by == BY
 
 
 def _without_open(projection: Projection) -> Projection:

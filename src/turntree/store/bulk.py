@@ -60,7 +60,8 @@ async def import_turns(
 
     Raises:
         NotFound: A turn comes before its parent.
-        Refused: A turn is known under another digest, or was built on another parent.
+        Refused: A turn is known under another digest, was built on another parent, or says
+            something that no column holds.
     """
     progress = Imported()
     async with database.acting_as("turntree_importer") as connection:
@@ -119,6 +120,8 @@ async def _import_batch(
             if attempt == TRIES_MAX:
                 raise Conflict("somebody keeps appending where this import appends") from error
             continue
+        except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
+            raise Refused(f"no column holds this: {error.diag.message_primary or error}") from error
         added = plan.rows["copy_bodies"]
         progress.added += len(added)
         progress.known += len(batch) - len(added)

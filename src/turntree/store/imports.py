@@ -1,6 +1,6 @@
 """Imported transcripts on PostgreSQL. See ``ports.imports``."""
 
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,7 +15,7 @@ from turntree.ports.imports import Cursor, Imported, Incoming
 from turntree.store import raw
 from turntree.store.arrays import bytea_array
 from turntree.store.bulk import import_turns
-from turntree.store.database import Database, Row
+from turntree.store.database import Database, Row, as_uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,12 @@ class PostgresImports:
         row = await self.database.fetch_one("find_session_by_origin", origin=origin, id=id)
         return None if row is None else SessionId(row[0])
 
+    async def has_held(self, session: SessionId, turn: TurnId) -> bool:
+        """Say whether a session's thread ever held a turn."""
+        return None is not await self.database.fetch_one(
+            "find_reach", session=as_uuid(session), turn=as_uuid(turn)
+        )
+
     async def list_sources(self, origin: str, bundle: str) -> dict[str, TurnId]:
         """Return the newest turn made for each key of a bundle."""
         rows = await self.database.fetch("list_turn_sources", origin=origin, bundle=bundle)
@@ -84,10 +90,24 @@ class PostgresImports:
             raw_bytes=cursor.raw_bytes,
             prefix=digest_raw(cursor.prefix),
             blocks=bytea_array([digest_raw(block) for block in cursor.blocks]),
-            heads=Jsonb(dict(cursor.heads)),
-            report=Jsonb(dict(cursor.report)),
+            heads=Jsonb(_spelled(cursor.heads)),
+            report=Jsonb(_spelled(cursor.report)),
             at=at,
         )
+
+
+def _spelled(value: object) -> object:
+    """Return a document as ``jsonb`` can hold it: without a NUL."""
+    match value:
+        case str():
+            return value.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+        case Mapping():
+            members = cast("Mapping[str, object]", value)
+            return {_spelled(name): _spelled(member) for name, member in members.items()}
+        case list() | tuple():
+            return [_spelled(entry) for entry in cast("Sequence[object]", value)]
+        case _:
+            return value
 
 
 def _cursor(row: Row) -> Cursor:

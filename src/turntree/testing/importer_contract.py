@@ -33,6 +33,18 @@ def check_importer(importer: Importer, path: Path) -> list[SealedDraft]:
     return turns
 
 
+def check_sessions(projection: Projection) -> None:
+    """Check that sessions come once and stand at turns that the projection has."""
+    keys = {turn.key for turn in projection.turns}
+    ids = [session.id for session in projection.sessions]
+    assert len(set(ids)) == len(ids), "a session comes once"
+    for session in projection.sessions:
+        assert session.head is None or session.head in keys, "a head is a turn of the projection"
+        assert session.label, "a session has a label"
+        if (spawn := session.spawn) is not None:
+            assert spawn.parent_turn in keys, "a spawning turn is one of the projection"
+
+
 def _check_projection(
     importer: Importer, bundle: Bundle, records: Sequence[Record]
 ) -> list[SealedDraft]:
@@ -44,22 +56,11 @@ def _check_projection(
     sealed = list(seal_drafts(projection, by))
     again = list(seal_drafts(projection, by))
     assert [turn.sealed.turn.id for turn in sealed] == [turn.sealed.turn.id for turn in again]
-    _check_sessions(projection)
+    check_sessions(projection)
     for turn in projection.turns:
         assert all(0 <= place < len(records) for place in turn.records), "places of records"
         assert all(said.nonce is None for said in (*turn.query, *turn.reply)), "no nonce"
     return sealed
-
-
-def _check_sessions(projection: Projection) -> None:
-    keys = {turn.key for turn in projection.turns}
-    ids = [session.id for session in projection.sessions]
-    assert len(set(ids)) == len(ids), "a session comes once"
-    for session in projection.sessions:
-        assert session.head is None or session.head in keys, "a head is a turn of the projection"
-        assert session.label, "a session has a label"
-        if (spawn := session.spawn) is not None:
-            assert spawn.parent_turn in keys, "a spawning turn is one of the projection"
 
 
 def _check_hostile(importer: Importer, bundle: Bundle, records: Sequence[Record]) -> None:
@@ -81,4 +82,4 @@ def _check_hostile(importer: Importer, bundle: Bundle, records: Sequence[Record]
     ):
         projection = importer.project(bundle, told)
         list(seal_drafts(projection, by))
-        _check_sessions(projection)
+        check_sessions(projection)

@@ -2,14 +2,14 @@
 
 import json
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from tests.adapters.importers.mangle import mangled
+from proofs.transcripts.chatgpt import START, conversation, node, root, write
+from proofs.transcripts.mangle import mangled
 from turntree.adapters.importers import export_files
 from turntree.adapters.importers.chatgpt.importer import ChatGpt
 from turntree.adapters.importers.export_files import elements
@@ -26,41 +26,6 @@ from turntree.domain.message import (
 from turntree.domain.principal import Principal
 from turntree.domain.transcript import Projection, Record, seal_drafts
 from turntree.testing.importer_contract import check_importer
-
-START = 1_780_000_000.25
-
-
-def node(id: str, parent: str | None, role: str, content: object, **more: Any) -> dict[str, Any]:
-    """Return a node; a content that is no document is the words of a text."""
-    told = content if isinstance(content, dict) else {"content_type": "text", "parts": [content]}
-    author = {"role": role, "name": more.pop("name", None), "metadata": {}}
-    message = {
-        "id": id, "author": author, "create_time": more.pop("at", None), "update_time": None,
-        "content": told, "status": "finished_successfully", "end_turn": None, "weight": 1.0,
-        "metadata": {}, "recipient": "all", "channel": None, **more,
-    }  # fmt: skip
-    return {"id": id, "message": message, "parent": parent, "children": []}
-
-
-def root(id: str = "root") -> dict[str, Any]:
-    return {"id": id, "message": None, "parent": None, "children": []}
-
-
-def conversation(*nodes: dict[str, Any], id: str = "c1", **more: Any) -> dict[str, Any]:
-    mapping = {told["id"]: told for told in nodes}
-    for told in nodes:
-        if told["parent"] in mapping:
-            mapping[told["parent"]]["children"].append(told["id"])
-    return {
-        "id": id, "conversation_id": id, "title": "A title", "create_time": START,
-        "update_time": START, "mapping": mapping, "current_node": nodes[-1]["id"], **more,
-    }  # fmt: skip
-
-
-def write(folder: Path, conversations: Iterable[Any], name: str = "conversations.json") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(orjson.dumps(list(conversations)))
-    return folder / name
 
 
 def told(path: Path, id: str = "c1") -> Projection:

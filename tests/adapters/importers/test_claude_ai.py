@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from tests.adapters.importers.mangle import mangled
+from proofs.transcripts.claude_ai import ROOT, message, write
+from proofs.transcripts.mangle import mangled
 from turntree.adapters.importers.chatgpt.importer import ChatGpt
 from turntree.adapters.importers.claude_ai import ClaudeAi
 from turntree.domain.context import TouchedFile, files_of
@@ -14,26 +13,6 @@ from turntree.domain.message import Media, Opaque, Reasoning, Text, ToolResult, 
 from turntree.domain.principal import Principal
 from turntree.domain.transcript import Projection, Record, seal_drafts
 from turntree.testing.importer_contract import check_importer
-
-ROOT = "00000000-0000-4000-8000-000000000000"
-
-
-def message(id: str, sender: str, *content: Any, parent: str | None = None, **more: Any) -> Any:
-    blocks = [{"type": "text", "text": one} if isinstance(one, str) else one for one in content]
-    told = {
-        "uuid": id, "sender": sender, "text": "", "content": blocks, "attachments": [],
-        "files": [], "created_at": "2026-06-01T10:00:00.000000Z",
-    }  # fmt: skip
-    return {**told, **({"parent_message_uuid": parent} if parent else {}), **more}
-
-
-def write(folder: Path, *messages: Any, **more: Any) -> Path:
-    conversation = {"uuid": "c1", "name": "A name", "created_at": "2026-06-01T09:00:00Z",
-                    "updated_at": "2026-06-01T11:00:00Z", "account": {"uuid": "acc"},
-                    "chat_messages": list(messages), **more}  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "conversations.json").write_bytes(orjson.dumps([conversation]))
-    return folder / "conversations.json"
 
 
 def told(path: Path) -> Projection:

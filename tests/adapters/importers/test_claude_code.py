@@ -5,13 +5,13 @@ Every record here is synthetic: it has the fields of the tool's own, and words o
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from proofs.transcripts.claude_code import SLUG, USED, A, B, Tape, call, save, write
 from turntree.adapters.importers.claude_code.importer import ClaudeCode
 from turntree.adapters.importers.claude_code.sessions import deletion_due
 from turntree.domain.canonical import digest_bytes
@@ -30,95 +30,6 @@ from turntree.store.imports import PostgresImports
 from turntree.store.sessions import PostgresReflog, PostgresSessions
 from turntree.testing.importer_contract import check_importer
 from turntree.testing.worlds import ScriptedWorld
-
-A = "aaaaaaaa-0000-4000-8000-000000000001"
-B = "bbbbbbbb-0000-4000-8000-000000000002"
-SLUG = "-home-ada-engine"
-USED = {
-    "input_tokens": 3,
-    "output_tokens": 5,
-    "cache_read_input_tokens": 7,
-    "cache_creation_input_tokens": 11,
-    "output_tokens_details": {"thinking_tokens": 2},
-}
-
-
-class Tape:
-    """Writes down a session as the tool does: each record follows the one before."""
-
-    def __init__(self, session: str = A, **envelope: Any) -> None:
-        self.records: list[dict[str, Any]] = []
-        self.session = session
-        self.last: str | None = None
-        self._envelope = {"isSidechain": False, "cwd": "/home/ada/engine", "version": "2.1.325",
-                          "gitBranch": "main", "entrypoint": "cli", **envelope}  # fmt: skip
-
-    def add(self, kind: str, uuid: str, **members: Any) -> str:
-        parent = members.pop("after", self.last)
-        self.records.append({
-            "parentUuid": parent, "type": kind, "uuid": uuid, "sessionId": self.session,
-            "timestamp": f"2026-11-15T09:00:{len(self.records):02d}.398Z",
-            **self._envelope, **members,
-        })  # fmt: skip
-        self.last = uuid
-        return uuid
-
-    def prompt(self, uuid: str, words: Any, **members: Any) -> str:
-        return self.add("user", uuid, message={"role": "user", "content": words}, **members)
-
-    def answer(self, uuid: str, id: str, *blocks: Any, **members: Any) -> str:
-        content = [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks]
-        asks = any(block["type"] == "tool_use" for block in content)
-        message = {
-            "id": id, "role": "assistant", "model": "claude-opus-5-5", "content": content,
-            "stop_reason": "tool_use" if asks else "end_turn", "usage": USED,
-            **members.pop("message", {}),
-        }  # fmt: skip
-        return self.add("assistant", uuid, message=message, **members)
-
-    def result(self, uuid: str, call: str, content: Any = "done", **members: Any) -> str:
-        block = {"type": "tool_result", "tool_use_id": call, "content": content}
-        block |= members.pop("block", {})
-        return self.prompt(uuid, [block], **members)
-
-    def exchange(self, name: str, words: str = "", **members: Any) -> str:
-        self.prompt(f"{name}?", words or name, **members)
-        return self.answer(f"{name}!", f"msg_{name}", f"{name} is done")
-
-    def note(self, kind: str, **members: Any) -> None:
-        self.records.append({"type": kind, "sessionId": self.session, **members})
-
-    def copy(self, session: str) -> "Tape":
-        """Return what ``--fork-session`` writes: the same uuids under other names."""
-        other = Tape(session)
-        other.records = [
-            {**record, "sessionId": session, **({"promptId": "p2"} if "promptId" in record else {})}
-            for record in self.records
-        ]
-        other.last = self.last
-        return other
-
-
-def call(id: str, name: str = "Bash", **args: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": id, "name": name, "input": args}
-
-
-def save(root: Path, tape: Tape, *, agent: str = "", meta: Mapping[str, Any] | None = None) -> Path:
-    project = root / "projects" / SLUG
-    file = project / f"{tape.session}.jsonl"
-    if agent:
-        file = project / tape.session / "subagents" / f"agent-{agent}.jsonl"
-    return write(file, tape.records, meta)
-
-
-def write(
-    file: Path, records: Sequence[Mapping[str, Any]], meta: Mapping[str, Any] | None = None
-) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    if meta is not None:
-        file.with_suffix(".meta.json").write_text(json.dumps(meta), encoding="utf-8")
-    return file
 
 
 def project(root: Path, session: str = A) -> Projection:

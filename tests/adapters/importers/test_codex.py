@@ -2,114 +2,21 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
+from proofs.transcripts.codex import BEGINNING, CHILD, OTHER, THREAD, Rollout
 from turntree.adapters.importers.codex.importer import Codex
 from turntree.domain.context import TouchedFile, files_of
-from turntree.domain.ids import instant, uuid7
+from turntree.domain.ids import instant
 from turntree.domain.message import Media, Message, Opaque, Reasoning, Text, ToolResult, ToolUse
 from turntree.domain.principal import Principal
 from turntree.domain.transcript import DraftTurn, Projection, seal_drafts
 from turntree.domain.usage import Usage, total_of
 from turntree.ports.importers import Places
 from turntree.testing.importer_contract import check_importer
-
-BEGINNING = 1_794_719_676_000
-THREAD = uuid7(BEGINNING, 1)
-OTHER = uuid7(BEGINNING + 60_000, 2)
-CHILD = uuid7(BEGINNING + 70_000, 3)
-
-
-@dataclass
-class Rollout:
-    """Writes a rollout line by line, each a second after the one before."""
-
-    thread: str = THREAD
-    id: str | None = None
-    meta: dict[str, Any] = field(default_factory=dict[str, Any])
-    clock: int = BEGINNING
-    lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    ordinal: int = 0
-    turn: str | None = None
-
-    def __post_init__(self) -> None:
-        told = {
-            "id": self.thread, "session_id": self.thread, "timestamp": instant(self.clock),
-            "cwd": "/home/ann/shop", "originator": "codex_cli_rs", "cli_version": "0.166.0",
-            "source": "cli", "model_provider": "openai", "base_instructions": {"text": "Be good."},
-            "git": {"branch": "main", "commit_hash": "abc"}, "history_mode": "paginated",
-        }  # fmt: skip
-        self.add("session_meta", told | self.meta)
-
-    @property
-    def size(self) -> int:
-        return len(self.text())
-
-    def add(self, kind: str, payload: dict[str, Any]) -> None:
-        self.clock += 1000
-        line = {"timestamp": instant(self.clock), "ordinal": self.ordinal}
-        self.lines.append({**line, "type": kind, "payload": payload})
-        self.ordinal += 1
-
-    def event(self, kind: str, **payload: Any) -> None:
-        self.add("event_msg", {"type": kind, **payload})
-
-    def item(self, kind: str, **payload: Any) -> None:
-        told = {} if self.turn is None else {
-            "internal_chat_message_metadata_passthrough": {"turn_id": self.turn}
-        }  # fmt: skip
-        self.add("response_item", {"type": kind, **told, **payload})
-
-    def done(self, kind: str, **item: Any) -> None:
-        self.event(
-            "item_completed", item={"type": kind, **item}, turn_id=self.turn,
-            started_at_ms=self.clock, completed_at_ms=self.clock + 250,
-        )  # fmt: skip
-
-    def start(self, model: str = "gpt-6") -> None:
-        self.turn = uuid7(self.clock + 1000, self.ordinal)
-        self.event("task_started", turn_id=self.turn)
-        self.add("turn_context", {"turn_id": self.turn, "model": model, "approval_policy": "never"})
-
-    def ask(self, words: str) -> None:
-        self.item("message", role="user", content=[{"type": "input_text", "text": words}])
-
-    def answer(self, words: str, **more: Any) -> None:
-        content = [{"type": "output_text", "text": words}]
-        self.item("message", role="assistant", content=content, **more)
-
-    def call(self, id: str, name: str = "shell", **args: Any) -> None:
-        self.item("function_call", name=name, arguments=json.dumps(args), call_id=id)
-
-    def result(self, id: str, output: object) -> None:
-        self.item("function_call_output", call_id=id, output=output)
-
-    def complete(self, **more: Any) -> None:
-        self.event("task_complete", turn_id=self.turn, **more)
-        self.turn = None
-
-    def exchange(self, question: str, answer: str) -> None:
-        self.start()
-        self.ask(question)
-        self.answer(answer)
-        self.complete()
-
-    def text(self) -> bytes:
-        return b"".join(json.dumps(line).encode() + b"\n" for line in self.lines)
-
-    def write(self, home: Path, folder: str = "sessions/2026/11/15", packed: bool = False) -> Path:  # noqa: FBT001, FBT002
-        name = f"rollout-{self.lines[0]['timestamp'][:19].replace(':', '-')}-{self.thread}"
-        name += f"_{self.id}" if self.id else ""
-        path = home / folder / f"{name}.jsonl{'.zst' if packed else ''}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        data = self.text()
-        path.write_bytes(zstandard.ZstdCompressor().compress(data) if packed else data)
-        return path
 
 
 @pytest.fixture
@@ -802,3 +709,16 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("hello")
     assert list(Codex().open(tmp_path)) == []
     assert list(Codex().open(tmp_path / "a.jsonl")) == []
+
+
+def test_a_call_after_somebody_spoke_belongs_to_what_they_began(home: Path) -> None:
+    told = Rollout()
+    told.start()
+    told.ask("Look.")
+    told.answer("I looked.")
+    told.ask("And there?")
+    told.item("web_search_call", status="completed", action={"type": "search", "query": "q"})
+    told.complete()
+    first, second = project_one(told, home).turns
+    assert (words(first), words(second)[0]) == (("Look.", "I looked."), "And there?")
+    assert len(only(second, ToolUse)) == len(only(second, ToolResult)) == 1

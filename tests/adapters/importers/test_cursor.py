@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,18 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.adapters.importers.mangle import mangled
+from proofs.transcripts.cursor import (
+    HEADERS,
+    START,
+    called,
+    conversation,
+    line,
+    said,
+    transcript,
+    user,
+    write,
+)
+from proofs.transcripts.mangle import mangled
 from turntree.adapters.importers.cursor.importer import Cursor
 from turntree.domain.context import TouchedFile, files_of
 from turntree.domain.message import (
@@ -26,65 +36,6 @@ from turntree.domain.principal import Principal
 from turntree.domain.transcript import Projection, Record, seal_drafts
 from turntree.ports.importers import Places
 from turntree.testing.importer_contract import check_importer
-
-SCHEMA = """
-CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
-CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
-"""
-HEADERS = """
-CREATE TABLE composerHeaders (composerId TEXT PRIMARY KEY, workspaceId TEXT, createdAt INTEGER,
-  lastUpdatedAt INTEGER, isArchived INTEGER, isSubagent INTEGER, recency INTEGER,
-  checkpointAt INTEGER, value TEXT, subagentTypeName TEXT);
-"""
-START = 1_780_000_000_000
-
-
-def write(folder: Path, rows: Mapping[str, Any], *, items: Mapping[str, Any] | None = None) -> Path:
-    """Write a database as the editor does; a document becomes JSON, anything else stays."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "state.vscdb"
-    fresh = not file.exists()
-    with closing(sqlite3.connect(file)) as connection, connection:
-        if fresh:
-            connection.executescript(SCHEMA)
-        for table, told in (("cursorDiskKV", rows), ("ItemTable", items or {})):
-            for key, value in told.items():
-                data = orjson.dumps(value).decode() if isinstance(value, dict) else value
-                statement = f"INSERT INTO {table} (key, value) VALUES (?, ?)"  # noqa: S608
-                connection.execute(statement, (key, data))
-    return file
-
-
-def conversation(id: str, *bubbles: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return the rows of the third generation: headers, and a row for each bubble."""
-    told = [
-        {**bubble, "bubbleId": bubble.get("bubbleId", f"b{n}")} for n, bubble in enumerate(bubbles)
-    ]
-    headers = [{"bubbleId": bubble["bubbleId"], "type": bubble.get("type")} for bubble in told]
-    document = {
-        "_v": 17,
-        "composerId": id,
-        "createdAt": START,
-        "fullConversationHeadersOnly": headers,
-        **more,
-    }
-    return {
-        f"composerData:{id}": document,
-        **{f"bubbleId:{id}:{bubble['bubbleId']}": bubble for bubble in told},
-    }
-
-
-def user(text: str, **more: Any) -> dict[str, Any]:
-    return {"_v": 3, "type": 1, "text": text, **more}
-
-
-def said(text: str = "", **more: Any) -> dict[str, Any]:
-    return {"_v": 3, "type": 2, "text": text, **more}
-
-
-def called(name: str, call_id: str = "call-a", **more: Any) -> dict[str, Any]:
-    tool = {"name": name, "toolCallId": call_id, "status": "completed", "tool": 5, **more}
-    return said(toolFormerData=tool)
 
 
 def told(path: Path, id: str = "c1") -> Projection:
@@ -595,17 +546,6 @@ def test_more_subagents_than_one_statement_is_given_keys_are_all_read(tmp_path: 
     assert len(told(file).sessions) == 451
 
 
-def transcript(file: Path, *lines: dict[str, Any]) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    return file
-
-
-def line(role: str, *content: Any) -> dict[str, Any]:
-    blocks = [{"type": "text", "text": one} if isinstance(one, str) else one for one in content]
-    return {"role": role, "message": {"content": blocks}}
-
-
 def test_transcripts_of_the_command_line_are_read(tmp_path: Path) -> None:
     use = {"type": "tool_use", "name": "Read", "input": {"path": "a.py"}}
     task = {"type": "tool_use", "name": "Task", "input": {}}
@@ -699,3 +639,15 @@ def test_the_contract_holds(tmp_path: Path) -> None:
 
 def stamps(file: Path) -> dict[str, str]:
     return {bundle.id: bundle.stamp for bundle in Cursor().open(file)}
+
+
+def test_a_database_whose_schema_is_damaged_holds_nothing(tmp_path: Path) -> None:
+    file = write(tmp_path, conversation("c1", user("q"), said("a")))
+    importer = Cursor()
+    (bundle,) = importer.open(file)
+    file.write_bytes(file.read_bytes().replace(b"TABLE ItemTable (", b"TABLE \xf5temTabl\xf5 ("))
+    assert list(importer.open(file)) == []
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREATE \xf5\xf5BLE"))
+    assert list(importer.open(file)) == []
+    with pytest.raises(OSError, match="cannot be read"):
+        list(importer.read(bundle))

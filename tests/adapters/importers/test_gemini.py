@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from proofs.transcripts.gemini import CONTEXT, META, SESSION, Chat, call
 from turntree.adapters.importers.gemini.importer import Gemini
 from turntree.domain.context import files_of
 from turntree.domain.ids import instant
@@ -16,60 +16,6 @@ from turntree.domain.transcript import DraftTurn, Projection, seal_drafts
 from turntree.domain.usage import Usage
 from turntree.ports.importers import Places
 from turntree.testing.importer_contract import check_importer
-
-BEGINNING = 1_794_719_676_000
-SESSION = "b4048970-2c29-48b5-8b5c-32516ea07851"
-CONTEXT = "<session_context>\nThis is a chat.\n</session_context>"
-META = {"sessionId": SESSION, "projectHash": "04", "startTime": instant(BEGINNING), "kind": "main"}
-
-
-class Chat:
-    """Writes a chat line by line, each message a second after the one before."""
-
-    def __init__(self) -> None:
-        self.lines: list[dict[str, Any]] = [{**META, "lastUpdated": instant(BEGINNING)}]
-        self.clock = BEGINNING
-        self.restore([self.said("ctx", CONTEXT)])
-
-    def said(self, id: str, words: object, kind: str = "user", **more: Any) -> dict[str, Any]:
-        self.clock += 1000
-        content = [{"text": words}] if kind == "user" and isinstance(words, str) else words
-        return {
-            "id": id,
-            "timestamp": instant(self.clock),
-            "type": kind,
-            "content": content,
-            **more,
-        }
-
-    def ask(self, id: str, words: object, **more: Any) -> None:
-        self.lines.append(self.said(id, words, **more))
-
-    def answer(self, id: str, words: object, **more: Any) -> None:
-        told = self.said(id, words, "gemini", model="gemini-2.5-flash", **more)
-        self.lines.append(told)
-        self.lines.append({"$set": {"lastUpdated": told["timestamp"]}})
-
-    def again(self, **more: Any) -> None:
-        """Write the last message anew, with more in it."""
-        last = next(line for line in reversed(self.lines) if "id" in line)
-        self.lines.append({**last, **more})
-
-    def exchange(self, name: str) -> None:
-        self.ask(f"u{name}", f"Q{name}")
-        self.answer(f"g{name}", f"A{name}")
-
-    def restore(self, messages: list[dict[str, Any]]) -> None:
-        self.lines.append({"$set": {"messages": messages, "lastUpdated": instant(self.clock)}})
-
-    def rewind(self, id: str) -> None:
-        self.lines.append({"$rewindTo": id})
-
-    def write(self, home: Path, name: str = "session-2026-11-15T05-31-b4048970.jsonl") -> Path:
-        path = home / "tmp" / "shop" / "chats" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
-        return path
 
 
 @pytest.fixture
@@ -104,14 +50,6 @@ def ids(projection: Projection) -> list[str]:
 def words(turn: DraftTurn) -> tuple[str, str]:
     asked, came = ("".join(m.text for m in said) for said in (turn.query, turn.reply))
     return asked, came
-
-
-def call(id: str, name: str = "run_shell_command", **more: Any) -> dict[str, Any]:
-    response = {"functionResponse": {"id": id, "name": name, "response": {"output": "fine"}}}
-    return {
-        "id": id, "name": name, "args": {"command": "ls"}, "result": [response],
-        "status": "success", "timestamp": instant(BEGINNING + 9_000), **more,
-    }  # fmt: skip
 
 
 def test_a_message_that_comes_again_replaces_the_first(home: Path, chat: Chat) -> None:

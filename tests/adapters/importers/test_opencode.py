@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from proofs.transcripts.opencode import BEGINNING, Talk, tool, write_files, write_rows
 from turntree.adapters.importers.opencode.importer import Opencode
 from turntree.domain.context import TouchedFile, files_of
 from turntree.domain.message import Media, Reasoning, Text, ToolResult, ToolUse
@@ -17,102 +17,6 @@ from turntree.domain.transcript import DraftTurn, Projection, seal_drafts
 from turntree.domain.usage import Usage
 from turntree.ports.importers import Bundle, Places
 from turntree.testing.importer_contract import check_importer
-
-BEGINNING = 1_794_720_621_000
-SCHEMA = """
-CREATE TABLE session (id text PRIMARY KEY, parent_id text, slug text, directory text, title text,
-  version text, revert text, model text, time_created integer, time_updated integer);
-CREATE TABLE message (id text PRIMARY KEY, session_id text, time_created integer,
-  time_updated integer, data text);
-CREATE TABLE part (id text PRIMARY KEY, message_id text, session_id text, time_created integer,
-  time_updated integer, data text);
-"""
-
-
-class Talk:
-    """A session, message by message; ids carry a prefix, so that a copy can have others."""
-
-    def __init__(self, id: str = "ses_1", *, prefix: str = "", **told: Any) -> None:
-        self.id, self.prefix = id, prefix
-        self.told = {"directory": "/shop", "title": "A talk", "version": "1.18.33", **told}
-        self.messages: list[tuple[str, dict[str, Any]]] = []
-        self.parts: list[tuple[str, str, dict[str, Any]]] = []
-        self.clock = BEGINNING
-
-    def say(self, told: dict[str, Any], parts: list[dict[str, Any]]) -> str:
-        self.clock += 1000
-        id = f"msg_{self.prefix}{len(self.messages):05}"
-        self.messages.append((id, {"time": {"created": self.clock}, **told}))
-        for part in parts:
-            self.parts.append((f"prt_{self.prefix}{len(self.parts):05}", id, part))
-        return id
-
-    def ask(self, *parts: str | dict[str, Any], **more: Any) -> str:
-        found = [{"type": "text", "text": p} if isinstance(p, str) else p for p in parts]
-        model = {"providerID": "anthropic", "modelID": "opus"}
-        return self.say({"role": "user", "agent": "build", "model": model, **more}, found)
-
-    def answer(self, *parts: str | dict[str, Any], **more: Any) -> str:
-        asked = next(id for id, told in reversed(self.messages) if told["role"] == "user")
-        found = [{"type": "text", "text": p} if isinstance(p, str) else p for p in parts]
-        told = {
-            "role": "assistant", "parentID": asked, "modelID": "opus", "providerID": "anthropic",
-            "finish": "stop", "time": {"created": self.clock, "completed": self.clock + 500},
-        }  # fmt: skip
-        return self.say({**told, **more}, [{"type": "step-start"}, *found])
-
-    def exchange(self, name: str) -> tuple[str, str]:
-        return self.ask(f"Q{name}"), self.answer(f"A{name}")
-
-
-def tool(id: str, name: str = "bash", *, input: Any = None, **state: Any) -> dict[str, Any]:
-    times = {"start": BEGINNING, "end": BEGINNING + 40}
-    told = {"status": "completed", "input": input or {"command": "ls"}, "output": "fine",
-            "metadata": {"exit": 0}, "time": times}  # fmt: skip
-    return {"type": "tool", "callID": id, "tool": name, "state": told | state}
-
-
-def write_rows(folder: Path, *talks: Talk) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "opencode.db"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(SCHEMA)
-        for talk in talks:
-            told = {"parent_id": None, "slug": None, "revert": None, "model": None} | talk.told
-            connection.execute(
-                "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (talk.id, told["parent_id"], told["slug"], told["directory"], told["title"],
-                 told["version"], told["revert"], told["model"], BEGINNING, talk.clock),
-            )  # fmt: skip
-            connection.executemany(
-                "INSERT INTO message VALUES (?, ?, ?, 0, ?)",
-                [(id, talk.id, told["time"]["created"], json.dumps(told))
-                 for id, told in talk.messages],
-            )  # fmt: skip
-            connection.executemany(
-                "INSERT INTO part VALUES (?, ?, ?, 0, 0, ?)",
-                [(id, message, talk.id, json.dumps(told)) for id, message, told in talk.parts],
-            )
-    return path
-
-
-def write_files(folder: Path, *talks: Talk) -> Path:
-    storage = folder / "storage"
-    for talk in talks:
-        told = {"parentID": talk.told.get("parent_id"), **talk.told, "id": talk.id}
-        put(storage / "session" / "project" / f"{talk.id}.json", told)
-        for id, message in talk.messages:
-            told = {**message, "id": id, "sessionID": talk.id}
-            put(storage / "message" / talk.id / f"{id}.json", told)
-        for id, within, part in talk.parts:
-            told = {**part, "id": id, "messageID": within, "sessionID": talk.id}
-            put(storage / "part" / within / f"{id}.json", told)
-    return storage
-
-
-def put(path: Path, told: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told))
 
 
 @pytest.fixture

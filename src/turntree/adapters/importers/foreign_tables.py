@@ -45,14 +45,14 @@ def reading(path: Path) -> Generator[sqlite3.Connection]:
     A file whose log of changes cannot be opened, as on a read-only disk, is read without it.
 
     Raises:
-        sqlite3.Error: It cannot be read.
+        OSError: It cannot be read, or not to its end.
     """
     try:
-        connection = _connect(path, "mode=ro")
-    except sqlite3.OperationalError:
-        connection = _connect(path, "mode=ro&immutable=1")
-    with closing(connection):
-        yield connection
+        with closing(_opened(path)) as connection:
+            yield connection
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Python cannot even spell an error that quotes damaged bytes.
+        raise OSError(f"{path} cannot be read: {error}") from error
 
 
 def value_of(value: object) -> bytes | None:
@@ -68,6 +68,13 @@ def after(prefix: str) -> tuple[str, str]:
     """Return the two keys between which all keys with a prefix that ends in a colon stand."""
     assert prefix.endswith(":"), "the sign after a colon is a semicolon"
     return prefix, prefix[:-1] + ";"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        return _connect(path, "mode=ro")
+    except sqlite3.OperationalError:
+        return _connect(path, "mode=ro&immutable=1")
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:

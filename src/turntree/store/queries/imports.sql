@@ -17,6 +17,11 @@ SELECT packed FROM turntree.raw_blocks WHERE workspace_id = %(workspace)b AND di
 SELECT id::text FROM turntree.sessions
   WHERE workspace_id = %(workspace)b AND origin = %(origin)b AND origin_session_id = %(id)b;
 
+-- name: find_reach
+SELECT r.session_id::text FROM turntree.turns t JOIN turntree.session_reach r ON r.workspace_id = t.workspace_id
+    AND r.segment_id = t.segment_id AND r.max_depth >= t.depth
+  WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b AND r.session_id = %(session)b;
+
 -- name: list_turn_sources
 -- In the order of projectors, so that of several turns the newest one stands last.
 SELECT key, turn_id::text FROM turntree.turn_sources

@@ -220,6 +220,8 @@ class Walker:
             self._tale.orphans.append(line.place)
         else:
             self._reply(line, [call.use])
+            # Somebody who spoke meanwhile has begun another turn, and the call belongs to that.
+            turn = self._turn or turn
             turn.uses[call.use.call_id] = call.use
             if call.answer is not None:
                 status, output = call.answer

@@ -5,7 +5,6 @@ on each system; what the databases hold is known to ``storage``, what a conversa
 ``turns``, what transcripts are to ``transcripts``.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -73,8 +72,7 @@ class Cursor:
         """Yield the rows or lines of a conversation and of its subagents.
 
         Raises:
-            sqlite3.Error: A database cannot be read.
-            OSError: A transcript cannot be read.
+            OSError: A database or a transcript cannot be read.
         """
         return lines_of(bundle) if bundle.files[0].suffix == SUFFIX else rows_of(bundle)
 
@@ -101,7 +99,7 @@ def _workspaces(folder: Path) -> list[Workspace]:
 def _find_workspace(folder: Path) -> Workspace | None:
     try:
         return find_workspace(folder)
-    except sqlite3.Error:
+    except OSError:
         return None
 
 
@@ -126,5 +124,5 @@ def _bundles(database: Path, workspaces: Sequence[Workspace]) -> list[Bundle]:
         return []
     try:
         return list(bundles_of(database, workspaces))
-    except sqlite3.Error:
+    except OSError:
         return []

@@ -57,7 +57,7 @@ def bundles_of(database: Path, workspaces: Sequence[Workspace]) -> Iterator[Bund
     """Yield the conversations of a database; a subagent's belongs to the one that began it.
 
     Raises:
-        sqlite3.Error: It cannot be read.
+        OSError: It cannot be read.
     """
     homes = {id: place for place in reversed(workspaces) for id in place.composers}
     with reading(database) as connection:
@@ -112,7 +112,7 @@ def rows_of(bundle: Bundle) -> Iterator[Record]:
     """Yield every row that belongs to a conversation or to its subagents.
 
     Raises:
-        sqlite3.Error: A database cannot be read.
+        OSError: A database cannot be read.
     """
     for file in bundle.files:
         name = _name(file)

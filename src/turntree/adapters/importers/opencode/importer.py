@@ -66,7 +66,7 @@ class Opencode:
         """Yield each row or file; a row is told as JSON, with its number as its offset.
 
         Raises:
-            sqlite3.Error: The database cannot be read.
+            OSError: The database cannot be read.
         """
         yield from read_bundle(bundle)
 

@@ -5,7 +5,6 @@ columns and names of files, and nothing of what is said in them.
 """
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +53,7 @@ def bundles_in_database(path: Path) -> list[Bundle]:
     """Return the sessions in a database; none if opencode did not write it."""
     try:
         rows = _session_rows(path) if is_database(path) else []
-    except sqlite3.Error:
+    except OSError:
         return []
     families = _families({row[0]: row[1] for row in rows})
     by_id = {row[0]: row for row in rows}
@@ -107,7 +106,7 @@ def read_bundle(bundle: Bundle) -> Iterator[Record]:
     """Yield the rows or files of a session and of those that descend from it.
 
     Raises:
-        sqlite3.Error: The database cannot be read.
+        OSError: The database cannot be read.
     """
     first = bundle.files[0]
     if first.suffix == ".db":
