@@ -200,6 +200,28 @@ UPDATE turntree.sessions SET status = 'deleted' WHERE workspace_id = %(workspace
     SELECT id FROM turntree.sessions WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
   RETURNING id::text;
 
+-- name: i62
+-- Words and vectors of no turn, and among vectors of turns some that are shorter than the others.
+WITH drawn AS (
+  SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.turns WHERE workspace_id = %(workspace)s
+), words AS (
+  INSERT INTO turntree.search_documents (workspace_id, turn_id, recipe, words)
+    SELECT %(workspace)s, gen_random_uuid(), 1, ''::tsvector FROM generate_series(1, %(count)s)
+    RETURNING turn_id
+), meanings AS (
+  INSERT INTO turntree.search_embeddings (workspace_id, turn_id, embedder, vector)
+    SELECT %(workspace)s, gen_random_uuid(), 'planted', array_fill(1::real, ARRAY[3]) FROM generate_series(1, %(count)s)
+    UNION ALL
+    SELECT %(workspace)s, id, 'planted', array_fill(1::real, ARRAY[CASE WHEN n <= %(count)s THEN 2 ELSE 3 END])
+      FROM drawn WHERE n <= 3 * %(count)s
+    RETURNING turn_id
+)
+SELECT 'words of ' || turn_id FROM words
+UNION ALL
+SELECT 'meaning of ' || turn_id || ' by planted' FROM meanings
+  WHERE turn_id NOT IN (SELECT id FROM drawn WHERE n > %(count)s);
+
 -- name: i63
 INSERT INTO turntree.tags (workspace_id, target_id, tag) SELECT workspace_id, id, 'nobody put me here' FROM (
     SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s) t

@@ -121,7 +121,7 @@ def test_the_doctor_finds_a_sound_database_sound(reader: Call) -> None:
     answer = reader("doctor", "--json")
     assert answer.code == 0
     assert {one["name"]: one["verdict"] for one in answer.documents} == dict.fromkeys(
-        ("server", "migrations", "roles", "walls", "size"), "ok"
+        ("server", "migrations", "roles", "walls", "search", "size"), "ok"
     )
 
 
@@ -131,6 +131,16 @@ def test_the_doctor_sees_a_wall_that_is_down(planted: Call) -> None:
     answer = planted("doctor")
     assert answer.code == 1
     assert "not walled: turns" in answer.out
+
+
+def test_the_doctor_sees_a_function_that_lends_other_rights(planted: Call) -> None:
+    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as connection:
+        connection.execute("ALTER FUNCTION turntree.search_words OWNER TO CURRENT_USER")
+    answer = planted("doctor")
+    assert answer.code == 1
+    assert "not turntree_searcher's: search_words" in answer.out
+    assert planted("status").code == 0
+    assert planted("doctor").code == 0
 
 
 def test_the_doctor_starts_nothing(

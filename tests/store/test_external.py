@@ -13,13 +13,14 @@ from turntree.boot import Settings, connect, open_tree, tree_on
 from turntree.domain.errors import Unreachable
 from turntree.domain.message import assistant, user
 from turntree.store.bulk import import_turns
+from turntree.store.embedded import EmbeddedServer
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def ordinary(server: str) -> Generator[str, None, None]:
+@pytest.fixture(params=["WITH ADMIN OPTION", ""], ids=["may let others in", "was let in"])
+def ordinary(server: str, request: pytest.FixtureRequest) -> Generator[str, None, None]:
     """A database whose owner is no superuser, as on a managed server."""
     name = f"plain_{os.urandom(4).hex()}"
     with psycopg.connect(server, autocommit=True) as owner:
@@ -27,7 +28,7 @@ def ordinary(server: str) -> Generator[str, None, None]:
         # Whoever set the cluster up lets the newcomer into the roles that exist already.
         owner.execute(
             "GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser, "
-            f"turntree_searcher TO {name} WITH ADMIN OPTION"
+            f"turntree_searcher TO {name} {request.param}"
         )
         owner.execute("ALTER ROLE turntree_importer NOBYPASSRLS")
         owner.execute(f"CREATE DATABASE {name} OWNER {name}")
@@ -50,6 +51,29 @@ async def test_an_ordinary_owner_can_do_everything(
         grown = grow(world, TREE)
         assert (await import_turns(database, grown)).added == len(TREE)
         await check(tree, grown)
+
+
+async def test_an_ordinary_owner_may_be_the_first_of_a_cluster(
+    place: Path, world: ScriptedWorld
+) -> None:
+    # Since PostgreSQL 16 whoever makes a role is its member, but may not yet act as it.
+    embedded = EmbeddedServer(place / "managed", {"fsync": "off"})
+    server = embedded.ensure_running()
+    try:
+        with psycopg.connect(server, autocommit=True) as owner:
+            owner.execute("CREATE ROLE plain LOGIN CREATEROLE")
+            owner.execute("CREATE DATABASE first OWNER plain")
+            owner.execute("CREATE DATABASE second OWNER plain")
+        for name in ("first", "second"):
+            url = make_conninfo(server, user="plain", dbname=name)
+            settings = Settings(place, database_url=url, user="ana")
+            async with connect(settings, world) as database:
+                tree = tree_on(database, settings, world)
+                await tree.turns.record("main", [user("one")], [assistant("1")])
+                assert len((await tree.search("one", semantic=False)).hits) == 1
+                await tree.turns.erase("main", 0, reason="asked for")
+    finally:
+        embedded.stop(mode="immediate")
 
 
 async def test_a_database_that_does_not_answer_is_unreachable(place: Path) -> None:

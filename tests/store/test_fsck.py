@@ -36,6 +36,7 @@ from turntree.store.bulk import import_turns
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.fsck import fsck
 from turntree.store.invariants import INVARIANTS
+from turntree.store.repair import repair_derived
 from turntree.store.verify import verify_thread
 from turntree.testing.worlds import ScriptedWorld
 
@@ -354,6 +355,14 @@ FAULTS = {
     "its status is not the one that its events tell of": (
         "I59 UPDATE turntree.sessions SET status = 'active' WHERE status = 'archived'"
     ),
+    "search keeps the words of a turn that does not exist": (
+        "I62 INSERT INTO turntree.search_documents"
+        " SELECT workspace_id, gen_random_uuid(), 1, '' FROM turntree.turns LIMIT 1"
+    ),
+    "the vector is of no turn, or not as long as its embedder's others": (
+        "I62 INSERT INTO turntree.search_embeddings SELECT workspace_id, id, 'toy', array_fill("
+        "1::real, ARRAY[CASE WHEN id = {leaf} THEN 2 ELSE 3 END]) FROM turntree.turns"
+    ),
     "its tags are not those that its events tell of": (
         "I63 DELETE FROM turntree.tags WHERE tag = 'often'"
     ),
@@ -362,6 +371,9 @@ FAULTS = {
     ),
     "the table does not keep workspaces apart": (
         "I65 CREATE POLICY all_of_it ON turntree.turns USING (true)"
+    ),
+    "the function lends the rights of another than the searcher": (
+        "I65 ALTER FUNCTION turntree.forget_turn OWNER TO CURRENT_USER"
     ),
     "the foreign key could lead into another workspace": (
         "I65 ALTER TABLE turntree.workspaces ADD head uuid;"
@@ -404,6 +416,37 @@ def test_the_reference_lists_every_invariant() -> None:
     row = re.compile(r"^\| (I\d+) \| (.*?) \| .* \| .* \|$", re.MULTILINE)
     rows = row.findall(page.read_text(encoding="utf-8"))
     assert dict(rows) == INVARIANTS
+
+
+async def test_the_vectors_that_search_cannot_use_are_named_and_no_others(
+    database: Database, tree: Tree, conninfo: str
+) -> None:
+    stray = ScriptedWorld(8).new_id()
+    with planting(conninfo) as connection:
+        connection.execute(
+            "INSERT INTO turntree.search_embeddings SELECT workspace_id, id, 'toy',"
+            " array_fill(1::real, ARRAY[3]) FROM turntree.turns"
+            " UNION ALL SELECT workspace_id, id, 'other', array_fill(1::real, ARRAY[4])"
+            " FROM turntree.turns"
+            " UNION ALL SELECT id, %s::uuid, 'toy', array_fill(1::real, ARRAY[3])"
+            " FROM turntree.workspaces",
+            (stray,),
+        )
+        leaf = (await tree.turns.get("last")).turn.id
+        connection.execute(
+            "UPDATE turntree.search_embeddings SET vector = array_fill(1::real, ARRAY[4])"
+            " WHERE embedder = 'toy' AND turn_id = %s",
+            (leaf,),
+        )
+    found = await fsck(database, full=False)
+    assert {one.invariant for one in found} == {"I62"}
+    assert {one.subject for one in found} == {f"meaning of {id} by toy" for id in (leaf, stray)}
+
+
+async def test_a_database_without_vectors_is_sound(database: Database, conninfo: str) -> None:
+    plant(conninfo, "DROP TABLE turntree.search_embeddings")
+    assert await fsck(database, full=False) == []
+    assert repair_derived(conninfo, database.workspace, dry_run=False) == []
 
 
 async def test_a_quick_look_does_not_hash(database: Database, conninfo: str) -> None:

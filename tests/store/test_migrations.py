@@ -1,6 +1,7 @@
 """Bringing a database up to date: from anywhere, once, by anybody, to one and the same schema."""
 
 import os
+import subprocess
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,17 +13,21 @@ import pytest
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
+from tests.conftest import WORKSPACE
 from turntree.boot import Settings, tree_on
 from turntree.domain.errors import Refused
 from turntree.domain.feed import BEGINNING
+from turntree.domain.ids import WorkspaceId
 from turntree.domain.message import assistant, user
 from turntree.runtime.tree import Tree
 from turntree.store import database as databases
+from turntree.store import health
 from turntree.store import migrate as migrates
 from turntree.store.account import current_account
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer
 from turntree.store.fsck import fsck
+from turntree.store.installation import find_installation
 from turntree.store.migrate import begin_epoch_if_moved, list_migrations, migrate
 from turntree.store.sql import load_files
 from turntree.testing.worlds import ScriptedWorld
@@ -198,6 +203,34 @@ async def test_opening_a_restored_database_begins_its_epoch(conninfo: str) -> No
     await prepare_database(conninfo, "tests", "")
     with psycopg.connect(conninfo) as connection:
         assert connection.execute("SELECT epoch FROM turntree.shard").fetchone() == (2,)
+
+
+async def test_functions_that_a_restore_gave_away_come_home(
+    conninfo: str, server: str, empty: str, database: Database, tree: Tree, place: Path
+) -> None:
+    await tree.turns.record("main", [user("a remembered word")], [assistant("1")])
+    await tree.search.fill()
+    restore_without_owners(conninfo, empty, place / "given-away.dump")
+    strayed = ("forget_turn", "search_meaning", "search_names", "search_words")
+    assert (await health.examine(empty)).strayed_functions == strayed
+    workspace = WorkspaceId(str(database.workspace))
+    async with open_database(empty, workspace) as restored:
+        named = [found.subject.split("(")[0] for found in await fsck(restored)]
+        assert named == [f"turntree.{name}" for name in strayed]
+        assert await prepare_database(empty, WORKSPACE, "") == workspace
+        assert (await health.examine(empty)).strayed_functions == ()
+        assert await fsck(restored) == []
+        there = tree_on(restored, Settings(place, user="ana"), ScriptedWorld(3))
+        assert len((await there.search("remembered", semantic=False)).hits) == 1
+    assert describe(empty) == describe(conninfo)
+    assert await climb(empty) == []
+
+
+def restore_without_owners(source: str, target: str, dump: Path) -> None:
+    program = find_installation().program
+    subprocess.run([program("pg_dump"), "-Fc", "-f", dump, source], check=True)
+    words = ["--no-owner", "--exit-on-error", "-d", target]
+    subprocess.run([program("pg_restore"), *words, dump], check=True)
 
 
 def move_to_another_cluster(conninfo: str) -> None:

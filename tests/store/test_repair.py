@@ -9,12 +9,14 @@ from psycopg.conninfo import make_conninfo
 
 from tests.store.told import plant, planting, told_in
 from turntree.domain.errors import Unreachable
+from turntree.runtime.tree import Tree
 from turntree.store import ranges
 from turntree.store.database import Database, prepare_database
 from turntree.store.examiner import Examiner
 from turntree.store.fsck import fsck
 from turntree.store.repair import repair_derived
 from turntree.store.stored_turn import examine
+from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +34,10 @@ DERIVED = {
     "message_files": "UPDATE turntree.message_files SET path = 'b.py'",
     "compactions": "UPDATE turntree.compactions SET turns_summarized = 9",
     "tags": "INSERT INTO turntree.tags SELECT workspace_id, id, 'no' FROM turntree.turns",
+    "search_documents": "INSERT INTO turntree.search_documents"
+    " SELECT workspace_id, gen_random_uuid(), 1, '' FROM turntree.turns",
+    "search_embeddings": "INSERT INTO turntree.search_embeddings SELECT workspace_id, id, 'toy',"
+    " array_fill(1::real, ARRAY[CASE WHEN depth = 5 THEN 2 ELSE 3 END]) FROM turntree.turns",
     "session_reach": "UPDATE turntree.session_reach SET max_depth = max_depth + 1",
 }
 
@@ -49,6 +55,26 @@ async def test_a_projection_is_rebuilt_from_the_facts(
     # Sound means too that no trigger is left off.
     assert await fsck(database) == []
     assert repair_derived(conninfo, database.workspace, dry_run=False) == []
+
+
+async def test_a_vector_that_was_taken_out_is_made_again(
+    database: Database, conninfo: str, tree: Tree
+) -> None:
+    search = replace(tree.search, embedder=HashingEmbedder())
+    await search.fill_meanings()
+    count = b"SELECT count(*) FROM turntree.search_embeddings"
+    with planting(conninfo) as connection:
+        before = connection.execute(count).fetchone()
+        connection.execute(
+            "UPDATE turntree.search_embeddings SET vector = array_fill(1::real, ARRAY[3])"
+            " WHERE turn_id = (SELECT turn_id FROM turntree.search_embeddings LIMIT 1)"
+        )
+        (change,) = repair_derived(conninfo, database.workspace, dry_run=False)
+        assert (change.table, change.removed, change.added) == ("search_embeddings", 1, 0)
+        assert connection.execute(count).fetchone() != before
+        await search.fill_meanings()
+        assert connection.execute(count).fetchone() == before
+    assert await fsck(database) == []
 
 
 async def test_nothing_is_rebuilt_from_bytes_that_prove_nothing(

@@ -18,7 +18,7 @@ from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import Digest, TurnId
 from turntree.ports.checks import Report
 
-REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I63"})
+REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I62", "I63"})
 """Rules that a projection may be breaking."""
 
 
@@ -104,8 +104,8 @@ def fsck(
     """Check the whole store against its invariants.
 
     Changes nothing, unless it is told to rebuild what follows from the facts: tool calls, files,
-    model calls, compactions, tags and the reach of sessions. Exits with 1 if anything is wrong;
-    what only looks like a secret is a warning.
+    model calls, compactions, tags, the reach of sessions and what search keeps. Exits with 1 if
+    anything is wrong; what only looks like a secret is a warning.
     """
     if dry_run and not repair:
         raise click.UsageError("--dry-run says what --repair-derived would do; give both")

@@ -148,6 +148,9 @@ def _database(conninfo: str, *, is_embedded: bool) -> Iterator[Examined]:
     yield _complaint("roles", health.missing_roles, "all there", "missing", "turntree status")
     walls = "row-level security is on for every table"
     yield _complaint("walls", health.unwalled_tables, walls, "not walled:", "turntree fsck")
+    lent = "its functions belong to turntree_searcher"
+    strayed = "not turntree_searcher's:"
+    yield _complaint("search", health.strayed_functions, lent, strayed, "turntree status")
     yield Examined("size", "ok", f"the database takes {health.size_bytes / 1024**2:.0f} MB")
 
 

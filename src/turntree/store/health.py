@@ -31,6 +31,8 @@ class Health:
     missing_roles: tuple[str, ...]
     unwalled_tables: tuple[str, ...]
     """Tables whose rows other workspaces could see."""
+    strayed_functions: tuple[str, ...]
+    """Functions that lend the rights of somebody else than the searcher."""
     size_bytes: int
 
 
@@ -58,6 +60,7 @@ async def _examine(connection: AsyncConnection[Row]) -> Health:
     done = {name for (name,) in applied}
     roles = {name for (name,) in await fetch(connection, "list_roles")}
     unwalled = await fetch(connection, "list_unwalled_tables")
+    strayed = await fetch(connection, "list_strayed_functions")
     ((size,),) = await fetch(connection, "database_size")
     return Health(
         version=version,
@@ -65,5 +68,6 @@ async def _examine(connection: AsyncConnection[Row]) -> Health:
         missing_migrations=tuple(m.name for m in list_migrations() if m.name not in done),
         missing_roles=tuple(role for role in ROLES if role not in roles),
         unwalled_tables=tuple(name for (name,) in unwalled),
+        strayed_functions=tuple(name for (name,) in strayed),
         size_bytes=size,
     )

@@ -56,6 +56,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I40": "What a turn was derived from is there, and nothing is derived from itself.",
     "I59": "A session's status is the one that its events tell of.",
     "I61": "Nothing that looks like a secret key is stored.",
+    "I62": "Whatever search keeps is of a turn that exists, and the vectors of one embedder have "
+    "one length.",
     "I63": "A turn's tags are those that its events tell of.",
     "I65": "Nothing refers to another workspace, and every table keeps workspaces apart.",
 }
@@ -119,8 +121,11 @@ SESSIONS: Final = (
     Check("fsck_i37_payloads", "what the open run said here is missing, or something else"),
     Check("fsck_i38", "the run went on after it was interrupted, or did not end so"),
     Check("fsck_i59", "its status is not the one that its events tell of"),
+    Check("fsck_i62_documents", "search keeps the words of a turn that does not exist"),
+    Check("fsck_i62_meanings", "the vector is of no turn, or not as long as its embedder's others"),
     Check("fsck_i65_references", "it refers to something that is not in its workspace"),
     Check("fsck_i65_walls", "the table does not keep workspaces apart"),
+    Check("fsck_i65_functions", "the function lends the rights of another than the searcher"),
     Check("fsck_i65_keys", "the foreign key could lead into another workspace"),
 )
 WALKS: Final = (

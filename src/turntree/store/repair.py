@@ -1,8 +1,9 @@
 """Rebuilding projections from the facts they follow from.
 
 Only rows that can be computed anew are written: tool calls, files and compactions from bodies,
-model calls and tags from the journal, a session's reach from its reflog. Facts are never written,
-and nothing is derived from bytes that do not prove themselves: those come back from a backup only.
+model calls and tags from the journal, a session's reach from its reflog. What search cannot use is
+taken out of its tables, which indexing fills again. Facts are never written, and nothing is derived
+from bytes that do not prove themselves: those come back from a backup only.
 
 Runs as the owner of the tables, in one transaction in which the triggers of four of them rest.
 """
@@ -35,7 +36,11 @@ def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Cha
         if not dry_run:
             connection.execute(QUERIES["repair_open"])
         work = _Repair(connection, workspace)
-        changes = [*work.rebuild(dry_run=dry_run), *work.rebuild_reach(dry_run=dry_run)]
+        changes = [
+            *work.rebuild(dry_run=dry_run),
+            *work.rebuild_reach(dry_run=dry_run),
+            *work.empty_search(dry_run=dry_run),
+        ]
         if not dry_run:
             connection.execute(QUERIES["repair_close"])
         return changes
@@ -76,6 +81,18 @@ class _Repair:
                     self._run("repair_add_reach", {**place, "depth": depth})
             subject = f"{session} in {segment}"
             yield Change("session_reach", subject, int(noted is not None), int(depth is not None))
+
+    def empty_search(self, *, dry_run: bool) -> Iterator[Change]:
+        """Take out of search what is of no turn, and vectors that cannot be compared."""
+        scope = {"workspace": self.workspace}
+        for (turn,) in self._run("repair_stray_documents", scope):
+            if not dry_run:
+                self._run("repair_drop_document", {**scope, "turn": turn})
+            yield Change("search_documents", str(turn), 1, 0)
+        for turn, embedder in self._run("repair_useless_meanings", scope):
+            if not dry_run:
+                self._run("repair_drop_meaning", {**scope, "turn": turn, "embedder": embedder})
+            yield Change("search_embeddings", f"{turn} by {embedder}", 1, 0)
 
     def _write(self, found: Difference) -> None:
         scope = {"workspace": self.workspace, "turn": UUID(found.turn)}

@@ -139,6 +139,29 @@ BEGIN
     cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit;
 END $$;
 
+-- Vectors that nothing can ask for: of no turn, or of another length than most of their embedder's.
+-- A function, because where pgvector cannot be had there is no table to name. The numbers are counted
+-- as an array, for whoever installed the vectors chose the schema of what counts them.
+CREATE OR REPLACE FUNCTION turntree.useless_meanings(p_workspace uuid)
+RETURNS TABLE (turn_id uuid, embedder text) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+  IF to_regclass('turntree.search_embeddings') IS NULL THEN
+    RETURN;
+  END IF;
+  RETURN QUERY
+  WITH held AS MATERIALIZED (
+    SELECT e.turn_id, e.embedder, cardinality(e.vector::real[]) AS dims FROM turntree.search_embeddings e
+      WHERE e.workspace_id = p_workspace
+  ), usual AS (
+    SELECT h.embedder, mode() WITHIN GROUP (ORDER BY h.dims) AS dims FROM held h GROUP BY h.embedder
+  )
+  SELECT h.turn_id, h.embedder FROM held h JOIN usual u ON u.embedder = h.embedder
+    WHERE h.dims <> u.dims OR NOT EXISTS (
+      SELECT FROM turntree.turns t WHERE t.workspace_id = p_workspace AND t.id = h.turn_id)
+    ORDER BY 1, 2;
+END $$;
+
 -- Takes a turn out of every index, in the transaction that erases a message of it.
 CREATE OR REPLACE FUNCTION turntree.forget_turn(p_turn uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$

@@ -7,6 +7,8 @@
 DO $$
 DECLARE
   v_role text;
+  -- Since 16 one may be a member of a role, or its maker, and still not be let in.
+  v_way_in text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
   FOREACH v_role IN ARRAY ARRAY['turntree_app', 'turntree_reader', 'turntree_importer', 'turntree_eraser'] LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = v_role) THEN
@@ -14,14 +16,19 @@ BEGIN
     END IF;
   END LOOP;
   -- Only a superuser may hand out BYPASSRLS; where none is at hand, imports go through staging
-  -- tables instead, a little slower. Anybody else must be let into the roles to act as them.
+  -- tables instead, a little slower. Anybody else must be let into the roles to act as them; whoever
+  -- was let in already may lack the right to let anybody in, and has no need of it.
   IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
     -- Only once: two databases that alter one role at the same moment do not wait but fail.
     IF NOT (SELECT rolbypassrls FROM pg_roles WHERE rolname = 'turntree_importer') THEN
       ALTER ROLE turntree_importer BYPASSRLS;
     END IF;
   ELSE
-    GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser TO CURRENT_USER;
+    FOREACH v_role IN ARRAY ARRAY['turntree_app', 'turntree_reader', 'turntree_importer', 'turntree_eraser'] LOOP
+      IF NOT pg_has_role(current_user, v_role, v_way_in) THEN
+        EXECUTE format('GRANT %I TO CURRENT_USER', v_role);
+      END IF;
+    END LOOP;
   END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
   NULL; -- Another database of the same cluster is being set up at this moment.

@@ -8,12 +8,16 @@
 -- through; they take the workspace from the same setting as every policy and compare it themselves.
 -- Nobody logs in as it, and it bypasses nothing.
 DO $$
+DECLARE
+  v_way_in text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'turntree_searcher') THEN
     CREATE ROLE turntree_searcher NOLOGIN NOSUPERUSER NOBYPASSRLS;
   END IF;
-  -- Whoever sets this up gives functions to it, and has to be let into it for that.
-  IF NOT pg_has_role(current_user, 'turntree_searcher', 'MEMBER') THEN
+  -- Whoever sets this up gives functions to it, and goes on replacing them: that takes being let
+  -- into it, and having its rights without asking.
+  IF NOT (pg_has_role(current_user, 'turntree_searcher', v_way_in)
+      AND pg_has_role(current_user, 'turntree_searcher', 'USAGE')) THEN
     GRANT turntree_searcher TO CURRENT_USER;
   END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN

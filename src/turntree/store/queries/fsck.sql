@@ -87,6 +87,14 @@ SELECT c.relname::text FROM pg_class c
             AND polroles = ARRAY(SELECT oid FROM pg_roles WHERE rolname = 'turntree_searcher'))))
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i65_functions
+-- A function that lends its owner's rights lends the searcher's, whom no policy but that of search
+-- lets through.
+SELECT p.oid::regprocedure::text FROM pg_proc p
+  WHERE p.pronamespace = 'turntree'::regnamespace AND p.prosecdef
+    AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.proowner AND r.rolname = 'turntree_searcher')
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i65_keys
 -- A foreign key that leaves the workspace out could lead into another.
 SELECT k.conname::text FROM pg_constraint k
@@ -482,6 +490,16 @@ SELECT s.id::text FROM turntree.sessions s
   WHERE s.workspace_id = %(workspace)b AND s.status IS DISTINCT FROM CASE coalesce(e.kind, 'session_restored')
     WHEN 'session_restored' THEN 'active' WHEN 'session_merged' THEN 'archived'
     ELSE substring(e.body FROM ',"status":"([a-z]+)"\}') END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i62_documents
+SELECT 'words of ' || d.turn_id FROM turntree.search_documents d
+  WHERE d.workspace_id = %(workspace)b AND NOT EXISTS (
+    SELECT FROM turntree.turns t WHERE t.workspace_id = d.workspace_id AND t.id = d.turn_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i62_meanings
+SELECT 'meaning of ' || turn_id || ' by ' || embedder FROM turntree.useless_meanings(%(workspace)b)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i34_places

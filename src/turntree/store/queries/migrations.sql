@@ -22,6 +22,14 @@ INSERT INTO public.turntree_migrations (name) VALUES (%(name)s);
 -- The functions in force are those of one release; whoever goes back to another needs its own again.
 DELETE FROM public.turntree_migrations WHERE name LIKE 'functions %';
 
+-- name: list_strayed_functions
+-- Functions that lend the rights of somebody else than the searcher: a database that was restored
+-- without its owners gives them to whoever restored it.
+SELECT p.proname::text FROM pg_proc p
+  WHERE p.pronamespace = to_regnamespace('turntree') AND p.prosecdef
+    AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.proowner AND r.rolname = 'turntree_searcher')
+  ORDER BY 1;
+
 -- name: begin_epoch
 -- Transaction numbers start again in another cluster: positions of the old life come before.
 UPDATE turntree.shard SET epoch = epoch + 1, system_identifier = c.system_identifier

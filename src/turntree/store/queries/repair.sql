@@ -1,5 +1,5 @@
 -- What rebuilding projections takes. Only tables whose rows follow from bodies, events and reflogs
--- are written; no statement here names another.
+-- are written, or emptied of what search cannot use; no statement here names another.
 
 -- name: repair_begin
 -- Acts as the owner, whom no role keeps from its tables, but inside one workspace. Whoever would
@@ -70,6 +70,26 @@ SELECT coalesce(h.session_id, r.session_id), coalesce(h.segment_id, r.segment_id
     ON r.session_id = h.session_id AND r.segment_id = h.segment_id
   WHERE r.max_depth IS DISTINCT FROM h.depth
   ORDER BY 1, 2;
+
+-- name: repair_stray_documents
+SELECT d.turn_id FROM turntree.search_documents d
+  WHERE d.workspace_id = %(workspace)b AND NOT EXISTS (
+    SELECT FROM turntree.turns t WHERE t.workspace_id = d.workspace_id AND t.id = d.turn_id)
+  ORDER BY 1;
+
+-- name: repair_drop_document
+DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
+
+-- name: repair_useless_meanings
+SELECT turn_id, embedder FROM turntree.useless_meanings(%(workspace)b);
+
+-- name: repair_drop_meaning
+-- Without its progress the embedder's index goes through all turns again, and fills what is missing.
+WITH progress AS (
+  DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND index_name = %(embedder)b::text
+)
+DELETE FROM turntree.search_embeddings
+  WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b AND embedder = %(embedder)b::text;
 
 -- name: repair_drop_reach
 DELETE FROM turntree.session_reach
