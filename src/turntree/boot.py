@@ -15,11 +15,14 @@ from pathlib import Path
 import anyio.to_thread
 
 from turntree.adapters.embedders.minilm import find_minilm
+from turntree.adapters.prices.genai import find_genai_prices
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.principal import Principal
 from turntree.ports.embedder import Embedder
 from turntree.ports.exporters import Exporter
 from turntree.ports.importers import Importer
+from turntree.ports.prices import Prices
+from turntree.ports.stats import Stats
 from turntree.ports.world import World
 from turntree.runtime.imports import Importing
 from turntree.runtime.tree import Tree, assemble
@@ -33,6 +36,7 @@ from turntree.store.ledger import PostgresLedger, PostgresMarks
 from turntree.store.search import PostgresSearch
 from turntree.store.search_writer import PostgresSearchWriter
 from turntree.store.sessions import PostgresReflog, PostgresSessions
+from turntree.store.stats import PostgresStats
 from turntree.store.threads import PostgresIndex, PostgresThreads
 
 DATABASE_NAME = "turntree"
@@ -105,6 +109,16 @@ def importing_on(database: Database, world: World) -> Importing:
     return Importing(
         PostgresImports(database), PostgresSessions(database), PostgresReflog(database), world
     )
+
+
+def stats_on(database: Database) -> Stats:
+    """Return what counts in a database."""
+    return PostgresStats(database)
+
+
+def find_prices() -> Prices | None:
+    """Return the list of prices that is installed, if any."""
+    return find_genai_prices()
 
 
 def load_importers() -> dict[str, Importer]:

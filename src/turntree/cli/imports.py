@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -50,11 +50,11 @@ def import_(
     are taken out before anything is stored.
     """
     importers = _chosen(origins)
-    found = [] if reproject else _find(importers, paths)
+    found = [] if reproject else find_transcripts(importers, paths)
     if dry_run or not (found or reproject):
         _tell_found(terminal, importers, found)
         return
-    with _bar(terminal) as report:
+    with progress_bar(terminal) as report:
 
         async def act(opened: Opened) -> Progress:
             importing = importing_on(opened.database, SystemWorld())
@@ -87,7 +87,7 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
         while True:
             importing = importing_on(opened.database, SystemWorld())
             importing.hold_open = True
-            done = await importing.run(_find(importers, ()))
+            done = await importing.run(find_transcripts(importers))
             if done.turns_added:
                 terminal.say(
                     f"{done.turns_added} turns from {done.bundles_read} changed transcripts"
@@ -112,9 +112,14 @@ def _chosen(origins: Sequence[str]) -> dict[str, Importer]:
     return {name: one for name, one in sorted(importers.items()) if not origins or name in origins}
 
 
-def _find(importers: Mapping[str, Importer], paths: Sequence[Path]) -> Found:
+def find_transcripts(importers: Mapping[str, Importer], paths: Sequence[Path] = ()) -> Found:
+    """Return what lies at the paths, or without any in the usual places of this machine.
+
+    Raises:
+        NotFound: Nobody knows what lies at a path.
+    """
     if not paths:
-        places = Places(Path.home(), os.environ)
+        places = places_here()
         return [(one, bundle) for one in importers.values() for bundle in one.discover(places)]
     found: Found = []
     for path in paths:
@@ -125,21 +130,56 @@ def _find(importers: Mapping[str, Importer], paths: Sequence[Path]) -> Found:
     return found
 
 
+def places_here() -> Places:
+    """Return where tools leave things on this machine."""
+    return Places(Path.home(), os.environ)
+
+
 def _tell_found(terminal: Terminal, importers: Mapping[str, Importer], found: Found) -> None:
-    counts = {
-        name: [bundle.size for one, bundle in found if one.origin == name] for name in importers
-    }
     if terminal.as_json:
-        terminal.document(
-            {name: {"transcripts": len(s), "bytes": sum(s)} for name, s in counts.items()}
-        )
+        counts = count_found(found)
+        nothing = {"transcripts": 0, "bytes": 0}
+        terminal.document({name: counts.get(name, nothing) for name in importers})
         return
-    for name, sizes in counts.items():
-        terminal.say(f"{name:<14} {len(sizes):>6} transcripts  {sum(sizes) / _MB:>9.1f} MB")
+    draw_found(terminal, importers, found)
     if not found:
         terminal.note("nothing to import: no tool has left transcripts in its usual place here")
         terminal.note("next: turntree import PATH    for an export or a copied folder")
         terminal.note("      turntree demo           for sample data")
+
+
+def count_found(found: Found) -> dict[str, dict[str, int]]:
+    """Return how many transcripts of each tool there are, and their bytes."""
+    by_origin: dict[str, Found] = {}
+    for one, bundle in found:
+        by_origin.setdefault(one.origin, []).append((one, bundle))
+    return {
+        origin: {"transcripts": len(here), "bytes": source_bytes(here)}
+        for origin, here in by_origin.items()
+    }
+
+
+def source_bytes(found: Found) -> int:
+    """Return the bytes of transcripts on the disk; a file that several share counts once."""
+    files: dict[Path, int] = {}
+    rows = 0
+    for _, bundle in found:
+        sizes = {file: file.stat().st_size for file in bundle.files if file.is_file()}
+        if sum(sizes.values()) == bundle.size:
+            files |= sizes
+        else:
+            # A part of a database, whose other parts are not its own.
+            rows += bundle.size
+    return rows + sum(files.values())
+
+
+def draw_found(terminal: Terminal, names: Iterable[str], found: Found) -> None:
+    """Print a line a tool."""
+    counts = count_found(found)
+    for name in names:
+        of = counts.get(name, {"transcripts": 0, "bytes": 0})
+        size = of["bytes"] / _MB
+        terminal.say(f"{name:<14} {of['transcripts']:>6} transcripts  {size:>9.1f} MB")
 
 
 def _tell_done(terminal: Terminal, done: Progress) -> None:
@@ -154,6 +194,13 @@ def _tell_done(terminal: Terminal, done: Progress) -> None:
         f"{done.bundles_read} transcripts read, {done.bundles_unchanged} unchanged; "
         f"{done.records} records kept"
     )
+    note_remarks(terminal, done)
+    terminal.note("next: turntree search WORDS      any half-sentence you remember")
+    terminal.note("      turntree session list")
+
+
+def note_remarks(terminal: Terminal, done: Progress) -> None:
+    """Tell what somebody should know of an import besides that it is done."""
     for count, sentence in (
         (done.secrets, "secret keys taken out before anything was stored"),
         (done.repaired, "tool calls that never got a result were given one that says so"),
@@ -168,12 +215,10 @@ def _tell_done(terminal: Terminal, done: Progress) -> None:
         terminal.note(f"kept without being understood: {kinds}")
     for bundle, reason in done.failed.items():
         terminal.note(f"{bundle}: not imported whole; what was read of it is kept: {reason}")
-    terminal.note("next: turntree search WORDS      any half-sentence you remember")
-    terminal.note("      turntree session list")
 
 
 @contextmanager
-def _bar(terminal: Terminal) -> Generator[Report]:
+def progress_bar(terminal: Terminal) -> Generator[Report]:
     """Show how far an import is, if a person watches."""
     if not terminal.is_live:
         yield lambda _: None

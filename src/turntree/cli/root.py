@@ -55,6 +55,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
     "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
     "reflog": Entry("Read", "move", "List where a session has stood, newest first."),
+    "stats": Entry("Read", "stats", "Show tokens and cost over time, each model call once."),
     "fork": Entry("Move", "move", "Begin a session at any turn; nothing is copied."),
     "switch": Entry("Move", "move", "Make a session the current one, here."),
     "rewind": Entry("Move", "move", "Move a session back to an earlier turn; nothing is deleted."),
@@ -73,7 +74,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "export": Entry("Carry", "export", "Write a thread, or everything, as text."),
     "demo": Entry("Carry", "demo", "Plant a small tree of sample data to look around in."),
     "init": Entry("Set up", "server", "Make this folder a place with a current session."),
-    "up": Entry("Set up", "server", "Start the embedded database server."),
+    "up": Entry(
+        "Set up", "first_run", "Start the database and bring home what your agents have kept."
+    ),
     "down": Entry("Set up", "server", "Stop the embedded database server."),
     "status": Entry("Set up", "server", "Show the server, the workspace and the current session."),
     "index": Entry("Set up", "search", "Bring the search indexes up to date."),

@@ -1,4 +1,4 @@
-"""``init``, ``up``, ``down`` and ``status``: the place one works in and the server behind it."""
+"""``init``, ``down`` and ``status``: the place one works in and the server behind it."""
 
 import re
 from collections.abc import Callable, Generator, Iterator
@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import click
 
-from turntree.boot import Settings, embedded_conninfo
+from turntree.boot import Settings
 from turntree.cli.names import SESSION
 from turntree.cli.opening import SESSION_DEFAULT, Opened, load_settings, with_ledger
 from turntree.cli.place import FOLDER, read_head, write_head
@@ -50,35 +50,10 @@ def init(terminal: Terminal, session: str) -> None:
     if not is_new:
         terminal.note("next: turntree log")
         return
-    terminal.note("next: turntree up                    start the database (any command does)")
+    terminal.note("next: turntree up                    bring home what your agents have kept")
     terminal.note(f"      turntree session create {head}   begin an empty session")
     terminal.note("      turntree demo                  or plant sample data to look around in")
     terminal.note(f"undo with: rm -r {here / FOLDER}")
-
-
-@verb()
-def up(terminal: Terminal) -> None:
-    """Start the embedded database server.
-
-    It keeps running until `turntree down`. Every other command starts it too, if need be. A
-    database of your own is brought up to date instead.
-    """
-    settings = load_settings()
-    if settings.database_url:
-        where = hide_password(settings.database_url)
-        with_ledger(terminal, _count)  # Whoever opens a ledger brings it up to date.
-        document = {"state": "external", "database": where, "pid": None}
-        terminal.tell(f"ready, nothing to start: the database is {where}", document, undo=None)
-        return
-    with _spinner(terminal, "starting the server") as report:
-        conninfo = anyio.run(embedded_conninfo, settings, report)
-    state = EmbeddedServer(settings.home).state()
-    terminal.tell(
-        f"PostgreSQL {state.version} runs as process {state.pid}: {conninfo}",
-        {"state": state.name, "database": conninfo, "pid": state.pid, "home": str(settings.home)},
-        undo="turntree down",
-        then=("next: turntree status",),
-    )
 
 
 @verb()
@@ -93,7 +68,7 @@ def down(terminal: Terminal) -> None:
         document = {"stopped": False, "database": where}
         terminal.tell(f"nothing to stop: the database is {where}", document, undo=None)
         return
-    with _spinner(terminal, "stopping the server"):
+    with spinner(terminal, "stopping the server"):
         stopped = EmbeddedServer(settings.home).stop()
     terminal.tell(
         "the server has stopped" if stopped else "the server was not running",
@@ -130,7 +105,7 @@ def status(terminal: Terminal) -> None:
     if counts is None:
         terminal.note("next: turntree up")
     elif counts.sessions == 0:
-        terminal.note("next: turntree demo, or turntree session create main")
+        terminal.note("next: turntree up, turntree demo, or turntree session create main")
     elif counts.current is None:
         terminal.note("next: turntree switch SESSION     (see turntree session list)")
 
@@ -201,7 +176,7 @@ def hide_password(conninfo: str) -> str:
 
 
 @contextmanager
-def _spinner(terminal: Terminal, doing: str) -> Generator[Callable[[str], None]]:
+def spinner(terminal: Terminal, doing: str) -> Generator[Callable[[str], None]]:
     """Show that something is going on: a spinner for a person, a line a step for others."""
     if not terminal.is_live:
         yield terminal.note

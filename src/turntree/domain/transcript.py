@@ -126,6 +126,11 @@ class Projection:
     """The places of records that belong to no turn although their like do."""
     broken: int = 0
     """How many records could not be read at all, such as a last line that was cut off."""
+    usage_told: int | None = None
+    """Tokens that one gets who adds up what every record tells of calls that its turns count.
+
+    None if nobody has looked, or if its records are read in other bundles too.
+    """
 
 
 @dataclass(frozen=True, slots=True)

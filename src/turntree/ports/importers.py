@@ -8,7 +8,7 @@ never talks to a network and never decides what is stored.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from turntree.domain.transcript import Projection, Record
 
@@ -72,6 +72,15 @@ class Importer(Protocol):
 
         A record that cannot be parsed is counted, never raised.
         """
+        ...
+
+
+@runtime_checkable
+class AtHome(Protocol):
+    """An importer whose tool has usual places, and which can say where it looks."""
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the folders that ``discover`` looks into, whether they exist or not."""
         ...
 
 

@@ -126,6 +126,18 @@ class Importing:
         await self._store(batch)
         return self.progress
 
+    async def list_pending(
+        self, found: Sequence[tuple[Importer, Bundle]]
+    ) -> list[tuple[Importer, Bundle]]:
+        """Return what ``run`` would read: whatever has changed since it was last read."""
+        known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
+        return [
+            (importer, bundle)
+            for importer, bundle in found
+            if (cursor := known.get((bundle.origin, bundle.id))) is None
+            or not self._is_current(cursor, importer, bundle)
+        ]
+
     async def reproject(self, importers: Mapping[str, Importer]) -> Progress:
         """Project kept records again wherever an importer has learned to read them better.
 
@@ -348,6 +360,7 @@ def _without_open(projection: Projection) -> Projection:
         projection,
         turns=turns,
         sessions=[one for one in sessions if one.spawn is None or one.spawn.parent_turn in kept],
+        usage_told=None,  # It tells of calls that no turn counts yet.
     )
 
 
@@ -393,6 +406,7 @@ def _report(read: _Read) -> dict[str, Any]:
         "orphans": len(read.projection.orphans),
         "broken": read.projection.broken,
         "repaired": sum(turn.repaired for turn in read.turns),
+        "tokens": read.projection.usage_told,
         "error": read.error,
     }
     return {name: value for name, value in report.items() if value}

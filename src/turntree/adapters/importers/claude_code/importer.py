@@ -34,10 +34,15 @@ class ClaudeCode:
 
     def discover(self, places: Places) -> Iterator[Bundle]:
         """Yield the sessions of this machine: ``projects/*/*.jsonl`` of the tool's folder."""
+        for projects in self.usual_places(places):
+            for project in _folders(projects):
+                yield from _bundles(project)
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the folder of projects."""
         configured = places.environ.get("CLAUDE_CONFIG_DIR")
         root = Path(configured) if configured else places.home / ".claude"
-        for project in _folders(root / "projects"):
-            yield from _bundles(project)
+        return [root / "projects"]
 
     def open(self, path: Path) -> Iterator[Bundle]:
         """Yield the sessions of a file, of a project's folder, or of a folder of projects."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from turntree.adapters.importers.claude_code.chain import MAIN, Chain, Stem, arrange
+from turntree.adapters.importers.claude_code.messages import usage_of
 from turntree.adapters.importers.claude_code.records import (
     ABOUT,
     CHAINED,
@@ -32,6 +33,7 @@ from turntree.domain.ids import Instant
 from turntree.domain.transcript import (
     DraftSession,
     DraftSpawn,
+    DraftTurn,
     Key,
     Projection,
     Record,
@@ -65,6 +67,8 @@ class Reading:
         self._strays: list[int] = []
         self._broken = 0
         self._met: set[str] = set()
+        self._tokens: Counter[str] = Counter()
+        """What all lines of each answer tell together; every line tells it again."""
         self._copies: dict[str, str] = {}
         """The records that others were copied from, under names of their own."""
         for place, record in enumerate(records):
@@ -83,7 +87,15 @@ class Reading:
             unknown=dict(sorted(self._unknown.items())),
             orphans=sorted(orphans),
             broken=self._broken,
+            usage_told=self._told(turns),
         )
+
+    def _told(self, turns: Sequence[DraftTurn]) -> int:
+        calls = [call for turn in turns for call in turn.calls]
+        answers = {call.call_id for call in calls if call.call_id is not None}
+        # An answer without a name has one line, and nobody can tell it twice.
+        alone = sum(call.usage.total for call in calls if call.call_id is None)
+        return alone + sum(self._tokens[answer] for answer in answers)
 
     def _take(self, place: int, record: Record) -> None:
         data = parse(record.data)
@@ -110,7 +122,11 @@ class Reading:
         line = line_of(place, file, data)
         if line is None:
             self._strays.append(place)
-        elif line.uuid not in self._met:
+            return
+        if line.kind == "answer":
+            usage = usage_of(mapping(line.message.get("usage")))
+            self._tokens[word(line.answer_id) or ""] += usage.total
+        if line.uuid not in self._met:
             # A resumed or copied session may hold a record twice; it was said once.
             self._met.add(line.uuid)
             self._lines.append(line)

@@ -51,8 +51,13 @@ class Codex:
 
     def discover(self, places: Places) -> Iterator[Bundle]:
         """Yield a bundle for each thread; only names and first lines are read."""
+        for home in self.usual_places(places):
+            yield from list_bundles(_rollouts(home))
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the tool's folder."""
         told = places.environ.get("CODEX_HOME")
-        yield from list_bundles(_rollouts(Path(told) if told else places.home / ".codex"))
+        return [Path(told) if told else places.home / ".codex"]
 
     def open(self, path: Path) -> Iterable[Bundle]:
         """Yield the threads in a file or folder, with what they share with others beside it."""

@@ -42,18 +42,23 @@ class Cursor:
 
     def discover(self, places: Places) -> Iterator[Bundle]:
         """Yield every conversation of the editor, then those that only a transcript tells of."""
+        *editors, transcripts = self.usual_places(places)
+        told: set[str] = set()
+        for editor in editors:
+            for bundle in self.open(editor):
+                told.add(bundle.id)
+                yield bundle
+        for bundle in transcripts_below(transcripts):
+            if bundle.id not in told:
+                yield bundle
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the editor's folder on every system, and that of transcripts last."""
         config = places.environ.get("XDG_CONFIG_HOME") or places.home / ".config"
         roots = [places.home / "Library/Application Support", Path(config)]
         if roaming := places.environ.get("APPDATA"):
             roots.append(Path(roaming))
-        told: set[str] = set()
-        for root in roots:
-            for bundle in self.open(root / "Cursor/User"):
-                told.add(bundle.id)
-                yield bundle
-        for bundle in transcripts_below(places.home / ".cursor"):
-            if bundle.id not in told:
-                yield bundle
+        return [*(root / "Cursor/User" for root in roots), places.home / ".cursor"]
 
     def open(self, path: Path) -> Iterable[Bundle]:
         """Yield the conversations of a database, of the editor's folder, or of transcripts."""

@@ -36,8 +36,13 @@ class Gemini:
 
     def discover(self, places: Places) -> Iterator[Bundle]:
         """Yield a bundle for each session; only the first line of a file is read."""
+        for folder in self.usual_places(places):
+            yield from _bundles(folder)
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the folder of projects."""
         told = places.environ.get("GEMINI_CLI_HOME")
-        yield from _bundles((Path(told) if told else places.home) / ".gemini" / "tmp")
+        return [(Path(told) if told else places.home) / ".gemini" / "tmp"]
 
     def open(self, path: Path) -> Iterable[Bundle]:
         """Yield the sessions in a file or folder."""

@@ -49,9 +49,13 @@ class Opencode:
 
     def discover(self, places: Places) -> Iterator[Bundle]:
         """Yield a bundle for each session; of a database only the index of sessions is read."""
+        for folder in self.usual_places(places):
+            yield from list_bundles(folder)
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the tool's folder."""
         told = places.environ.get("XDG_DATA_HOME")
-        data = Path(told) if told else places.home / ".local" / "share"
-        yield from list_bundles(data / "opencode")
+        return [(Path(told) if told else places.home / ".local" / "share") / "opencode"]
 
     def open(self, path: Path) -> Iterable[Bundle]:
         """Yield the sessions in a database, or in a folder that has one or is one."""

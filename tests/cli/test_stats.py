@@ -1,0 +1,69 @@
+"""``stats``: tokens and cost over time, each model call once."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from proofs.corpus import Corpus
+from proofs.sample_home import write_sample_home
+from tests.cli.conftest import Call
+
+
+@pytest.fixture
+def imported(turntree: Call, tmp_path: Path) -> Call:
+    """A workspace with imported sample data."""
+    files = write_sample_home(tmp_path / "person", Corpus(7), 1, 2)
+    assert turntree("import", *map(str, files)).code == 0
+    return turntree
+
+
+def test_nothing_is_said_to_be_nothing(turntree: Call) -> None:
+    answer = turntree("stats")
+    assert (answer.code, answer.out) == (0, "")
+    assert "no model call is recorded" in answer.err
+
+
+def test_a_call_that_stands_in_two_sessions_is_one_call(imported: Call) -> None:
+    rows = imported("stats", "--json").documents
+    assert sum(row["calls"] for row in rows) == 8
+    by_session = imported("stats", "--by", "session", "--json").documents
+    assert sum(row["calls"] for row in by_session) == 8
+    calls = {row["session"]: row["calls"] for row in by_session}
+    # The copy's own turn alone: what it shares belongs to the older session.
+    assert sorted(calls.values()) == [1, 1, 2, 4]
+
+
+def test_bars_and_small_plots_are_drawn(imported: Call) -> None:
+    shown = imported("stats")
+    assert shown.lines[0] == "tokens a month"
+    assert "█" in shown.out
+    assert any(line.startswith("claude-code  claude-sonnet-4-5") for line in shown.lines)
+    plain = imported("stats", "--ascii", "--by", "model").out
+    assert plain.isascii()
+    assert "####" in plain
+
+
+def test_only_what_came_since_is_counted(imported: Call) -> None:
+    assert sum(row["calls"] for row in imported("stats", "--since", "1y", "--json").documents) == 4
+    assert imported("stats", "--since", "whenever").code == 2
+
+
+def test_a_price_that_nobody_knows_is_said_to_be_unknown(reader: Call) -> None:
+    pytest.importorskip("genai_prices")
+    shown = reader("stats").out
+    assert "unknown" in shown or "$" in shown
+    rows = reader("stats", "--json").documents
+    unpriced = {row["model"] for row in rows if row["cost_usd"] is None}
+    assert ("of unknown price" in shown) == bool(unpriced)
+
+
+def test_without_a_list_of_prices_no_cost_is_shown(
+    imported: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if it were not installed: nothing is found under a name that stands for None.
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    shown = imported("stats")
+    assert "$" not in shown.out
+    assert "costs are unknown" in shown.err
+    assert {row["cost_usd"] for row in imported("stats", "--json").documents} == {None}
