@@ -16,6 +16,7 @@ from proofs.transcripts.samples import SAMPLES
 from tests.cli.conftest import Call
 
 COMMAND = "from turntree.cli.main import main; main()"
+HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 KEY = "sk-ant-" + "a1B2" * 12
 ELSEWHERE = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
 SESSIONS, TURNS = 100, 30
@@ -156,7 +157,8 @@ def test_an_interrupted_import_goes_on_at_the_next_run(
     Corpus(seed=7).write(home, SESSIONS, TURNS)
     environ = {**os.environ, "HOME": str(home)}
     importing = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "import"],
+        # Whoever runs in the background is started with Ctrl-C ignored, and so are its children.
+        [sys.executable, "-c", f"{HEARS_CTRL_C}; {COMMAND}", "import"],
         env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
