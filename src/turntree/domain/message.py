@@ -10,7 +10,7 @@ the same document.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeGuard, cast
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
@@ -214,6 +214,20 @@ def lift(part: Part) -> tuple[Part, bytes | None]:
         ),
         data,
     )
+
+
+def lift_parts(
+    said: Message, objects: list[bytes], lifting: Callable[[Part], tuple[Part, bytes | None]] = lift
+) -> Message:
+    """Return the message as it should stand in a body, and add the objects it then points to."""
+    parts: list[Part] = []
+    for part in said.parts:
+        stands, data = lifting(part)
+        if data is not None:
+            objects.append(data)
+        parts.append(stands)
+    changed = any(a is not b for a, b in zip(parts, said.parts, strict=True))
+    return replace(said, parts=tuple(parts)) if changed else said
 
 
 def _small(part: Part) -> bool:

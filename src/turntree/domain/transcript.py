@@ -18,7 +18,7 @@ from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.compaction import Compaction, CompactionKind, CompactionTrigger
 from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, Instant, TurnId
-from turntree.domain.message import PART_INLINE_MAX_BYTES, Media, Message, Part, lift
+from turntree.domain.message import PART_INLINE_MAX_BYTES, Media, Message, Part, lift, lift_parts
 from turntree.domain.principal import Principal
 from turntree.domain.session import SpawnMode
 from turntree.domain.turn import (
@@ -169,8 +169,8 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
         )
         sealed = seal_derived(
             _header(draft, parent, by, known),
-            [_lifted(said, objects) for said in draft.query],
-            [_lifted(said, objects) for said in whole],
+            [lift_parts(said, objects, _lift) for said in draft.query],
+            [lift_parts(said, objects, _lift) for said in whole],
         )
         turn = sealed.turn
         known[draft.key] = _Known(turn.id, turn.digest, draft.parent, 1 + _depth(parent))
@@ -230,15 +230,8 @@ def _compaction(draft: DraftTurn, known: Mapping[Key, _Known]) -> Compaction | N
     )
 
 
-def _lifted(said: Message, objects: list[bytes]) -> Message:
-    parts: list[Part] = []
-    for part in said.parts:
-        stands, data = _unpacked(part) if isinstance(part, Media) else lift(part)
-        if data is not None:
-            objects.append(data)
-        parts.append(stands)
-    changed = any(a is not b for a, b in zip(parts, said.parts, strict=True))
-    return replace(said, parts=tuple(parts)) if changed else said
+def _lift(part: Part) -> tuple[Part, bytes | None]:
+    return _unpacked(part) if isinstance(part, Media) else lift(part)
 
 
 def _unpacked(part: Media) -> tuple[Media, bytes | None]:

@@ -14,7 +14,7 @@ from turntree.domain.errors import Conflict
 from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.journal import recorded
-from turntree.domain.message import Message, Part, lift
+from turntree.domain.message import Message, lift_parts
 from turntree.domain.principal import Principal
 from turntree.domain.thread import Placed
 from turntree.domain.turn import AgentRole, Header, Outcome, Sealed, seal
@@ -138,14 +138,8 @@ class Recorder:
 
     async def _lifted(self, said: Sequence[Message]) -> list[Message]:
         """Keep what is too large for a body as objects."""
-        out: list[Message] = []
-        for message in said:
-            parts: list[Part] = []
-            for part in message.parts:
-                stands, data = lift(part)
-                if data is not None:
-                    await self.ledger.put_object(data)
-                parts.append(stands)
-            changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
-            out.append(replace(message, parts=tuple(parts)) if changed else message)
-        return out
+        objects: list[bytes] = []
+        stands = [lift_parts(message, objects) for message in said]
+        for data in objects:
+            await self.ledger.put_object(data)
+        return stands

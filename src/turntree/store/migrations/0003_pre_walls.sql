@@ -55,45 +55,46 @@ BEGIN
   RETURN NEW;
 END $$;
 
-DO $$
-DECLARE
-  v_table text;
-  v_facts constant text[] := ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls',
-    'compactions', 'objects', 'session_history', 'spawns', 'events', 'inbox'];
-  v_imported constant text[] := ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls',
-    'compactions', 'objects', 'events'];
-  v_moving constant text[] := ARRAY['sessions', 'session_names', 'session_reach', 'tags', 'runs',
-    'run_payloads'];
+-- Walls around a table: everybody sees and writes one workspace only, and may read it there.
+CREATE FUNCTION turntree.wall_in(p_table text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  FOREACH v_table IN ARRAY v_facts LOOP
-    EXECUTE format('CREATE TRIGGER refuse_update BEFORE UPDATE ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.%I()', v_table,
-      CASE WHEN v_table = 'turn_bodies' THEN 'check_erasure' ELSE 'refuse_change' END);
-    EXECUTE format('CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.%I()', v_table,
-      CASE WHEN v_table = 'objects' THEN 'check_removal' ELSE 'refuse_change' END);
-    EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.%I
-      EXECUTE FUNCTION turntree.refuse_change()', v_table);
-    EXECUTE format('GRANT SELECT, INSERT ON turntree.%I TO turntree_app', v_table);
-  END LOOP;
-  FOREACH v_table IN ARRAY v_moving LOOP
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON turntree.%I TO turntree_app', v_table);
-  END LOOP;
-  FOREACH v_table IN ARRAY v_facts || v_moving LOOP
-    EXECUTE format('ALTER TABLE turntree.%I ENABLE ROW LEVEL SECURITY', v_table);
-    EXECUTE format('ALTER TABLE turntree.%I FORCE ROW LEVEL SECURITY', v_table);
-    EXECUTE format($p$CREATE POLICY workspace ON turntree.%I
-      USING (workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid)$p$, v_table);
-    EXECUTE format('GRANT SELECT ON turntree.%I TO turntree_reader', v_table);
-    EXECUTE format('GRANT SELECT ON turntree.%I TO turntree_importer', v_table);
-  END LOOP;
-  -- An import moves no session, so the importer may write only what it copies.
-  FOREACH v_table IN ARRAY v_imported LOOP
-    EXECUTE format('GRANT INSERT ON turntree.%I TO turntree_importer', v_table);
-    EXECUTE format('CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.check_importer()', v_table);
-  END LOOP;
+  EXECUTE format('ALTER TABLE turntree.%I ENABLE ROW LEVEL SECURITY', p_table);
+  EXECUTE format('ALTER TABLE turntree.%I FORCE ROW LEVEL SECURITY', p_table);
+  EXECUTE format($p$CREATE POLICY workspace ON turntree.%I
+    USING (workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid)$p$, p_table);
+  EXECUTE format('GRANT SELECT ON turntree.%I TO turntree_app, turntree_reader, turntree_importer', p_table);
 END $$;
+
+-- The same around facts, which refuse change besides. p_imported: an import copies into it.
+CREATE FUNCTION turntree.wall_in_facts(
+  p_table text, p_imported boolean, p_update text DEFAULT 'refuse_change', p_delete text DEFAULT 'refuse_change')
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM turntree.wall_in(p_table);
+  EXECUTE format('CREATE TRIGGER refuse_update BEFORE UPDATE ON turntree.%I FOR EACH ROW
+    EXECUTE FUNCTION turntree.%I()', p_table, p_update);
+  EXECUTE format('CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.%I FOR EACH ROW
+    EXECUTE FUNCTION turntree.%I()', p_table, p_delete);
+  EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.%I
+    EXECUTE FUNCTION turntree.refuse_change()', p_table);
+  EXECUTE format('GRANT INSERT ON turntree.%I TO turntree_app', p_table);
+  IF p_imported THEN
+    EXECUTE format('GRANT INSERT ON turntree.%I TO turntree_importer', p_table);
+    EXECUTE format('CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.%I FOR EACH ROW
+      EXECUTE FUNCTION turntree.check_importer()', p_table);
+  END IF;
+END $$;
+
+-- An import moves no session, so the importer may write only what it copies.
+SELECT turntree.wall_in_facts(t, true) FROM unnest(ARRAY['segments', 'turns', 'tool_calls', 'model_calls', 'compactions',
+  'events']) t;
+SELECT turntree.wall_in_facts('turn_bodies', true, p_update => 'check_erasure');
+SELECT turntree.wall_in_facts('objects', true, p_delete => 'check_removal');
+SELECT turntree.wall_in_facts(t, false) FROM unnest(ARRAY['session_history', 'spawns', 'inbox']) t;
+SELECT turntree.wall_in(t) FROM unnest(ARRAY['sessions', 'session_names', 'session_reach', 'tags', 'runs',
+  'run_payloads']) t;
+GRANT INSERT, UPDATE ON turntree.sessions, turntree.session_names, turntree.session_reach, turntree.tags, turntree.runs,
+  turntree.run_payloads TO turntree_app;
 
 -- What may go: names pass from one session to another, tags are taken off, payloads move.
 GRANT DELETE ON turntree.session_names, turntree.tags, turntree.run_payloads TO turntree_app;

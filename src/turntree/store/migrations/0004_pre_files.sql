@@ -17,20 +17,7 @@ CREATE TABLE turntree.message_files (
 );
 CREATE INDEX message_files_path ON turntree.message_files (workspace_id, path, turn_id);
 
-CREATE TRIGGER refuse_update BEFORE UPDATE ON turntree.message_files FOR EACH ROW
-  EXECUTE FUNCTION turntree.refuse_change();
-CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.message_files FOR EACH ROW
-  EXECUTE FUNCTION turntree.refuse_change();
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.message_files
-  EXECUTE FUNCTION turntree.refuse_change();
-CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.message_files FOR EACH ROW
-  EXECUTE FUNCTION turntree.check_importer();
-ALTER TABLE turntree.message_files ENABLE ROW LEVEL SECURITY;
-ALTER TABLE turntree.message_files FORCE ROW LEVEL SECURITY;
-CREATE POLICY workspace ON turntree.message_files
-  USING (workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid);
-GRANT SELECT, INSERT ON turntree.message_files TO turntree_app, turntree_importer;
-GRANT SELECT ON turntree.message_files TO turntree_reader;
+SELECT turntree.wall_in_facts('message_files', true);
 
 -- Stable names for people who write SQL; the views are made with the functions.
 CREATE SCHEMA ledger;

@@ -24,17 +24,4 @@ CREATE INDEX event_links_to ON turntree.event_links (workspace_id, to_id);
 -- Policies and resources are asked for by kind: what was active, what was held at a moment.
 CREATE INDEX event_links_kind ON turntree.event_links (workspace_id, kind, valid_from);
 
-CREATE TRIGGER refuse_update BEFORE UPDATE ON turntree.event_links FOR EACH ROW
-  EXECUTE FUNCTION turntree.refuse_change();
-CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.event_links FOR EACH ROW
-  EXECUTE FUNCTION turntree.refuse_change();
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.event_links
-  EXECUTE FUNCTION turntree.refuse_change();
-CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.event_links FOR EACH ROW
-  EXECUTE FUNCTION turntree.check_importer();
-ALTER TABLE turntree.event_links ENABLE ROW LEVEL SECURITY;
-ALTER TABLE turntree.event_links FORCE ROW LEVEL SECURITY;
-CREATE POLICY workspace ON turntree.event_links
-  USING (workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid);
-GRANT SELECT, INSERT ON turntree.event_links TO turntree_app, turntree_importer;
-GRANT SELECT ON turntree.event_links TO turntree_reader;
+SELECT turntree.wall_in_facts('event_links', true);

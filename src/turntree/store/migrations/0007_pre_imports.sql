@@ -44,28 +44,7 @@ CREATE TABLE turntree.imports (
   PRIMARY KEY (workspace_id, origin, bundle)
 );
 
-DO $$
-DECLARE
-  v_table text;
-BEGIN
-  FOREACH v_table IN ARRAY ARRAY['raw_blocks', 'turn_sources'] LOOP
-    EXECUTE format('CREATE TRIGGER refuse_update BEFORE UPDATE ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.refuse_change()', v_table);
-    EXECUTE format('CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.refuse_change()', v_table);
-    EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.%I
-      EXECUTE FUNCTION turntree.refuse_change()', v_table);
-    EXECUTE format('GRANT SELECT, INSERT ON turntree.%I TO turntree_app', v_table);
-  END LOOP;
-  FOREACH v_table IN ARRAY ARRAY['raw_blocks', 'turn_sources', 'imports'] LOOP
-    EXECUTE format('ALTER TABLE turntree.%I ENABLE ROW LEVEL SECURITY', v_table);
-    EXECUTE format('ALTER TABLE turntree.%I FORCE ROW LEVEL SECURITY', v_table);
-    EXECUTE format($p$CREATE POLICY workspace ON turntree.%I
-      USING (workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid)$p$, v_table);
-    EXECUTE format('GRANT SELECT ON turntree.%I TO turntree_reader', v_table);
-  END LOOP;
-END $$;
-GRANT SELECT, INSERT, UPDATE ON turntree.imports TO turntree_app;
-CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.turn_sources FOR EACH ROW
-  EXECUTE FUNCTION turntree.check_importer();
-GRANT SELECT, INSERT ON turntree.turn_sources TO turntree_importer;
+SELECT turntree.wall_in_facts('raw_blocks', false);
+SELECT turntree.wall_in_facts('turn_sources', true);
+SELECT turntree.wall_in('imports');
+GRANT INSERT, UPDATE ON turntree.imports TO turntree_app;
