@@ -138,3 +138,19 @@ BEGIN
   INSERT INTO turntree.segments (workspace_id, id, parent_id, fork_depth, ordinal, jump_id)
     VALUES (p_ws, p_turn, p_parent, p_fork_depth, p.ordinal + 1, v_jump);
 END $$;
+
+-- The turns whose digests, or ids, lie between two. Whoever looks one up by its first digits pays for one look-up: the
+-- planner, which takes any range for a large one, is not asked again each time.
+CREATE OR REPLACE FUNCTION turntree.turns_by_digest(p_ws uuid, p_low bytea, p_high bytea, p_limit int)
+RETURNS SETOF uuid LANGUAGE plpgsql STABLE ROWS 2 SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN QUERY SELECT id FROM turntree.turns
+    WHERE workspace_id = p_ws AND digest >= p_low AND digest <= p_high ORDER BY digest LIMIT p_limit;
+END $$;
+
+CREATE OR REPLACE FUNCTION turntree.turns_by_id(p_ws uuid, p_low uuid, p_high uuid, p_limit int)
+RETURNS SETOF uuid LANGUAGE plpgsql STABLE ROWS 2 SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN QUERY SELECT id FROM turntree.turns
+    WHERE workspace_id = p_ws AND id >= p_low AND id <= p_high ORDER BY id LIMIT p_limit;
+END $$;

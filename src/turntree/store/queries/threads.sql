@@ -107,12 +107,10 @@ SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM tu
   ORDER BY b.turn_id DESC LIMIT %(limit)b;
 
 -- name: list_turns_by_digest
-SELECT id::text FROM turntree.turns
-  WHERE workspace_id = %(workspace)b AND digest >= %(low)b AND digest <= %(high)b ORDER BY digest LIMIT %(limit)b;
+SELECT id::text FROM turntree.turns_by_digest(%(workspace)b, %(low)b, %(high)b, %(limit)b) AS id;
 
 -- name: list_turns_by_id
-SELECT id::text FROM turntree.turns
-  WHERE workspace_id = %(workspace)b AND id >= %(low)b AND id <= %(high)b ORDER BY id LIMIT %(limit)b;
+SELECT id::text FROM turntree.turns_by_id(%(workspace)b, %(low)b, %(high)b, %(limit)b) AS id;
 
 -- name: neighbours
 -- The digests just below and above each given one: what a prefix must tell apart.
