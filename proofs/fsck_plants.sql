@@ -97,9 +97,6 @@ UPDATE turntree.tool_calls SET tool = 'write' WHERE workspace_id = %(workspace)s
       ORDER BY md5(turn_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING turn_id::text;
 
--- name: i20_open
-ALTER TABLE turntree.message_files DROP CONSTRAINT message_files_workspace_id_turn_id_message_kind_path_line_s_key;
-
 -- name: i20
 INSERT INTO turntree.message_files (workspace_id, turn_id, message, sequence, kind, path, line_start, line_end)
   SELECT t.workspace_id, t.id, 0, s, 'read', 'a.py', 1, 2 FROM (

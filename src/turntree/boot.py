@@ -6,6 +6,7 @@ without either noticing.
 
 import getpass
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -41,6 +42,10 @@ from turntree.store.threads import PostgresIndex, PostgresThreads
 
 DATABASE_NAME = "turntree"
 EXPORTERS = "turntree.exporters"
+READERS_MAX = 4
+"""So many read as fast as one process can store; where there are fewer processors, they share."""
+READER = (sys.executable, "-m", "turntree.reader")
+"""Starts a process that reads transcripts."""
 IMPORTERS = "turntree.importers"
 """The group of entry points under which importers are installed."""
 
@@ -107,7 +112,12 @@ async def connect(
 def importing_on(database: Database, world: World) -> Importing:
     """Return what imports transcripts into a database."""
     return Importing(
-        PostgresImports(database), PostgresSessions(database), PostgresReflog(database), world
+        PostgresImports(database),
+        PostgresSessions(database),
+        PostgresReflog(database),
+        world,
+        reader_command=READER,
+        reader_processes=min(os.cpu_count() or 1, READERS_MAX),
     )
 
 

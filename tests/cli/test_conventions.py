@@ -29,6 +29,9 @@ HEAVY = ("anyio", "asyncio", "click", "dataclasses", "psycopg", "rich", "turntre
         (["log", "--no-such-option"], 2),
         (["no-such-command"], 2),
         (["log", "a b"], 2),
+        (["tag", ""], 2),
+        (["tag", "HEAD", ""], 2),
+        (["export", "HEAD", "--as", "md", "--json"], 2),
         (["show", "nothing"], 3),
         (["switch", "nothing"], 3),
         (["log", "HEAD~100"], 3),
@@ -78,7 +81,7 @@ def test_lists_are_one_document_a_line_with_stable_keys(reader: Call) -> None:
     }  # fmt: skip
     assert reader("session", "list", "--json").documents[0].keys() == {
         "id", "label", "head", "head_digest", "depth", "status", "version", "created_at",
-        "updated_at", "aliases", "origin", "spawned_by", "current",
+        "updated_at", "worked_at", "aliases", "origin", "spawned_by", "current",
     }  # fmt: skip
     assert reader("reflog", "--json").documents[0].keys() == {
         "session", "version", "kind", "before", "before_digest", "after", "after_digest", "at",
@@ -94,6 +97,16 @@ def test_a_single_thing_is_one_document(planted: Call) -> None:
     assert moved["undo"] == "turntree undo demo/fix-login"
     assert planted("verify", "--json").document["verified"] == 6
     assert planted("version", "--json").document["turntree"] == package.__version__
+
+
+def test_a_group_that_does_something_takes_json_too(bare: Call) -> None:
+    told = bare("config", "--json").documents
+    assert (
+        told
+        == bare("config", "list", "--json").documents
+        == bare("config", "--json", "list").documents
+    )
+    assert {"key", "value"} <= told[0].keys()
 
 
 def test_every_command_takes_json_and_says_what_it_does() -> None:

@@ -1,8 +1,10 @@
 """The first run: what is found, asked, imported and told; and what was spent."""
 
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -90,11 +92,19 @@ def test_tokens_that_stand_again_are_neither_lost_nor_counted(
 ) -> None:
     whole = turntree("up", "--yes", "--json").document["tally"]
     # Nine lines of the three sessions tell of four calls: one for each block of an answer, and the
-    # copy tells all of it again. A turn of the other session has three lines and two calls.
-    corpus_calls, corpus_repeats = 4, 2
-    assert whole["tokens"] == 4 * CALL_TOKENS + corpus_calls * 22_152
-    repeated = 5 * CALL_TOKENS + corpus_repeats * 22_152
+    # copy tells all of it again. An answer of the other session has a line a block too.
+    (other,) = (lived_in / ".claude" / "projects" / "-srv-project-0").glob("*.jsonl")
+    messages = [json.loads(line).get("message", {}) for line in other.read_text().splitlines()]
+    told = [(said["id"], _total(said["usage"])) for said in messages if "usage" in said]
+    once = sum(dict(told).values())
+    assert whole["tokens"] == 4 * CALL_TOKENS + once
+    repeated = 5 * CALL_TOKENS + sum(tokens for _, tokens in told) - once
     assert whole["tokens_repeated"] == {"claude-code": repeated}
+
+
+def _total(usage: dict[str, Any]) -> int:
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return sum(int(usage[name]) for name in (*names, "output_tokens"))
 
 
 def test_the_card_says_the_same_the_next_time(turntree: Call, lived_in: Path) -> None:

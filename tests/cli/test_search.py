@@ -75,6 +75,11 @@ def test_the_index_can_be_made_anew(planted: Call) -> None:
     assert "next: turntree search" in again.err
 
 
+def test_blame_knows_the_files_of_the_sample_data(reader: Call) -> None:
+    told = reader("blame", "src/resolver.py", "--json").documents
+    assert {one["use"] for one in told} == {"read", "written"}
+
+
 def test_blame_lists_nothing_politely(reader: Call) -> None:
     answer = reader("blame", "src/none.py")
     assert (answer.code, answer.out) == (1, "")

@@ -209,3 +209,15 @@ def test_escape_sequences_in_a_turn_never_reach_the_terminal(planted: Call) -> N
     planted("tag", "HEAD", "red\x1b[31m\x1b]0;owned\x07")
     assert "\x1b" not in planted("log", "--graph").out
     assert "\x1b" not in planted("show", "HEAD").out
+
+
+def test_a_short_look_at_a_turn_is_shorter(planted: Call) -> None:
+    short, normal = planted("show", "--short").lines, planted("show").lines
+    assert len(short) <= 3 < len(normal)
+    assert short[0] == normal[0]
+
+
+def test_a_session_is_as_old_as_its_last_turn(planted: Call) -> None:
+    listed = {one["label"]: one for one in planted("session", "list", "--json").documents}
+    newest = planted("show", "demo/opus", "--json").document
+    assert listed["demo/opus"]["worked_at"] == newest["sealed_at"]

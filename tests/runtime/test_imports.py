@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from turntree.adapters.importers.reading import mapping, moment, parse, read_lines, text
+from turntree.domain.errors import NotFound
 from turntree.domain.ids import Instant
 from turntree.domain.message import ToolUse, assistant, user
 from turntree.domain.transcript import DraftSession, DraftSpawn, DraftTurn, Key, Projection, Record
@@ -229,6 +231,45 @@ async def test_a_secret_is_taken_out_before_anything_is_stored(
         assert b"[redacted:" in kept
 
 
+async def test_an_erased_message_takes_its_records_along(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    await bring(database, folder)
+    imports = PostgresImports(database)
+    thread = await tree.threads.read("toy/one")
+    (cursor,) = [c for c in await imports.list_cursors() if c.bundle == "one"]
+    before = await imports.read_records(cursor.blocks)
+    assert await tree.turns.erase(thread[0].turn.id, 0, reason="a name")
+    after = await imports.read_records(cursor.blocks)
+    changed = [old.data for old, new in zip(before, after, strict=True) if old != new]
+    assert changed, "the records it was made of are gone"
+    assert all(b"erased" in new.data for new in after if new not in before)
+    assert before[-1] in after, "and nobody else's are"
+    assert await fsck(database) == []
+    # The same transcript again, somewhere else: what was taken out stays out.
+    (folder / "copy.jsonl").write_bytes((folder / "one.jsonl").read_bytes())
+    await bring(database, folder)
+    (copied,) = [c for c in await imports.list_cursors() if c.bundle == "copy"]
+    held = b"".join(record.data for record in await imports.read_records(copied.blocks))
+    assert not any(data in held for data in changed)
+    assert await fsck(database) == []
+
+
+async def test_records_that_were_changed_are_found(
+    database: Database, conninfo: str, folder: Path
+) -> None:
+    await bring(database, folder)
+    with psycopg.connect(conninfo, autocommit=True) as owner:
+        owner.execute("ALTER TABLE turntree.raw_blocks DISABLE TRIGGER refuse_update")
+        owner.execute("UPDATE turntree.raw_blocks SET packed = substr(packed, 2), leaning = false")
+        owner.execute("ALTER TABLE turntree.raw_blocks ENABLE TRIGGER refuse_update")
+    found = await fsck(database)
+    assert {finding.invariant for finding in found} == {"I1"}
+    (cursor, *_) = await PostgresImports(database).list_cursors()
+    with pytest.raises(NotFound):
+        await PostgresImports(database).read_records(cursor.blocks)
+
+
 async def test_a_turn_that_is_still_being_taken_can_wait(
     database: Database, tree: Tree, folder: Path
 ) -> None:
@@ -257,6 +298,12 @@ async def test_better_readers_seal_new_turns_beside_the_old(
     assert await fsck(database) == []
     again = await importing.reproject({"toy": Toy(version=2)})
     assert again.bundles_unchanged == 1
+    # The records were packed before this turn was made of them, and go with it all the same.
+    await tree.turns.erase(after.turn.id, 0, reason="a name")
+    (cursor,) = await PostgresImports(database).list_cursors()
+    records = await PostgresImports(database).read_records(cursor.blocks)
+    assert [b'"erased"' in record.data for record in records] == [False, False, True, True]
+    assert await fsck(database) == []
 
 
 async def test_a_session_stood_where_it_began_another_once(

@@ -180,6 +180,18 @@ FAULTS = {
         "I2 UPDATE turntree.events SET kind = 'node.untagged' WHERE kind = 'node.tagged'"
     ),
     "its bytes have another digest": "I1 UPDATE turntree.objects SET bytes = 'other'",
+    "the records cannot be unpacked": (
+        "I1 INSERT INTO turntree.raw_blocks SELECT (SELECT id FROM turntree.workspaces),"
+        " sha256(''), NULL, false, 'no', '{{}}', '{{}}', '{{}}'"
+    ),
+    "records were taken out without a receipt": (
+        "I12 INSERT INTO turntree.raw_blocks SELECT (SELECT id FROM turntree.workspaces),"
+        " sha256(''), sha256(''), false, 'no', '{{}}', '{{}}', '{{}}'"
+    ),
+    "the records are missing": (
+        "I37 INSERT INTO turntree.imports SELECT (SELECT id FROM turntree.workspaces), 'toy',"
+        " 'one', '', 1, 1, 1, 1, sha256(''), ARRAY[sha256('')], '{{}}', '{{}}', now()"
+    ),
     # The tree.
     "its parent does not exist": (
         "I7 UPDATE turntree.turns SET parent_id = gen_random_uuid() WHERE depth = 3"
@@ -319,10 +331,8 @@ FAULTS = {
         "I6 UPDATE turntree.tags SET target_id = {last} WHERE tag = 'often'"
     ),
     "a file stands twice beside a message": (
-        "I20 ALTER TABLE turntree.message_files DROP CONSTRAINT"
-        " message_files_workspace_id_turn_id_message_kind_path_line_s_key;"
-        "INSERT INTO turntree.message_files SELECT workspace_id, turn_id, message, 9, line_start,"
-        " line_end, kind, path FROM turntree.message_files"
+        "I20 INSERT INTO turntree.message_files SELECT workspace_id, turn_id, message, 9,"
+        " line_start, line_end, kind, path FROM turntree.message_files"
     ),
     "it is a compaction without details, or has details without being one": (
         "I23 DELETE FROM turntree.compactions"

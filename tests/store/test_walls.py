@@ -47,8 +47,8 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "compactions", "event_links", "events", "inbox", "message_files", "model_calls", "objects",
-    "raw_blocks", "segments", "session_history", "spawns", "tool_calls", "turn_bodies",
+    "bundles", "compactions", "event_links", "events", "inbox", "message_files", "model_calls",
+    "objects", "raw_blocks", "segments", "session_history", "spawns", "tool_calls", "turn_bodies",
     "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "search_embeddings", "search_progress"}
@@ -105,11 +105,12 @@ async def bring(imports: PostgresImports, world: ScriptedWorld) -> None:
     now = world.now()
     header = Header(TurnId(world.new_id()), None, Principal("agent", "toy"), now, now)
     sealed = seal(header, [user("said elsewhere")], [assistant("yes")])
-    blocks = await imports.keep("toy", "one", 0, [Record("one.jsonl", 0, b"{}")])
+    blocks = imports.packing.pack("toy", "one", 0, [Record("one.jsonl", 0, b"{}")])
+    await imports.keep(blocks)
     source = TurnSource("toy", "one", "1", 0, 0, 1)
     await imports.store_turns([Incoming(sealed, None, source=source)])
-    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), tuple(blocks))
-    await imports.mark(cursor, now)
+    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (blocks[0].digest,))
+    await imports.mark([cursor], now)
 
 
 @pytest.fixture
@@ -270,13 +271,18 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
         ("events", "INSERT"),
         ("objects", "SELECT"),
         ("objects", "DELETE"),
+        ("raw_blocks", "SELECT"),
+        ("bundles", "SELECT"),
+        ("turn_sources", "SELECT"),
+        ("imports", "SELECT"),
     }
     with acting(conninfo, "none") as owner:
         columns = owner.execute(
             "SELECT table_name, column_name FROM information_schema.column_privileges"
-            " WHERE grantee = 'turntree_eraser' AND privilege_type = 'UPDATE'"
+            " WHERE grantee = 'turntree_eraser' AND privilege_type = 'UPDATE' ORDER BY 1, 2"
         ).fetchall()
-    assert columns == [("turn_bodies", "body")]
+    records = [("raw_blocks", name) for name in ("leaning", "now", "objects", "packed")]
+    assert columns == [*records, ("turn_bodies", "body")]
 
 
 async def test_an_eraser_can_write_nothing_but_stubs(
@@ -287,6 +293,7 @@ async def test_an_eraser_can_write_nothing_but_stubs(
             "UPDATE turntree.turn_bodies SET body = replace(body, 'a', 'b')",
             "UPDATE turntree.turn_bodies SET body = body || E'\\n{}'",
             "UPDATE turntree.turn_bodies SET body = '{}'",
+            "UPDATE turntree.raw_blocks SET packed = ''",
         ):
             with pytest.raises(psycopg.Error) as refused:
                 connection.execute(forged)
@@ -397,8 +404,8 @@ async def test_what_the_application_cannot_change_is_a_fact_with_triggers(connin
         rows = owner.execute(
             "SELECT tgrelid::regclass::text, array_agg(tgname::text ORDER BY tgname)"
             " FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid"
-            " WHERE proname IN ('refuse_change', 'check_erasure', 'check_removal')"
-            " AND tgenabled IN ('O', 'A') GROUP BY 1"
+            " WHERE proname IN ('refuse_change', 'check_erasure', 'check_removal',"
+            " 'check_record_erasure') AND tgenabled IN ('O', 'A') GROUP BY 1"
         ).fetchall()
     refusals = ["refuse_delete", "refuse_truncate", "refuse_update"]
     assert dict(rows) == {f"turntree.{table}": refusals for table in FACTS}

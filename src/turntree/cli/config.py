@@ -9,13 +9,13 @@ from turntree.cli.opening import load_settings
 from turntree.cli.render import table
 from turntree.cli.server import hide_password
 from turntree.cli.settings import KEYS, Setting, config_path, find_setting, read_file, write_file
-from turntree.cli.verb import Terminal, verb
+from turntree.cli.verb import Terminal, Verbs, verb
 from turntree.domain.errors import NotFound, Refused
 
 KEY = click.Choice(list(KEYS))
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Verbs, invoke_without_command=True)
 @click.pass_context
 def config(context: click.Context) -> None:
     """Read and write the settings, and say where each is from.

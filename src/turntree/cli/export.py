@@ -58,6 +58,8 @@ def export(
         raise click.UsageError("say what to export: a REV, or --all")
     if everything and form != "jsonl":
         raise click.UsageError(f"only jsonl can hold everything; name a REV for {form}")
+    if terminal.as_json and form in READ:
+        raise click.UsageError(f"{form} is for people to read and is no JSON; jsonl is")
     if output == "-":
         note = _write(terminal, sys.stdout, revision, form)
     else:

@@ -51,7 +51,7 @@ def list_(terminal: Terminal, everything: bool) -> None:
                 clean(one.label),
                 digits(one.head_digest),
                 f"{one.depth} turns" if one.depth != 1 else "1 turn",
-                age(one.updated_at, opened.now),
+                age(one.worked_at, opened.now),
                 _remark(one),
             )
             for one in found
@@ -98,6 +98,7 @@ def show(terminal: Terminal, name: str) -> None:
         ("id", found.id),
         ("stands", stand(found)),
         ("status", f"{found.status}, moved {found.version} times"),
+        ("worked", f"{found.worked_at}  ({age(found.worked_at, opened.now)})"),
         ("created", f"{found.created_at}  ({age(found.created_at, opened.now)})"),
         ("updated", f"{found.updated_at}  ({age(found.updated_at, opened.now)})"),
     ]

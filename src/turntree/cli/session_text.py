@@ -10,7 +10,8 @@ from turntree.domain.session import Session, SessionMove
 def session_row_document(session: Session, *, current: Session | None = None) -> dict[str, Any]:
     """Return a session as it is listed in JSON."""
     is_current = current is not None and current.id == session.id
-    return {**session_document(session), "current": is_current}
+    worked = {"worked_at": session.worked_at}
+    return {**session_document(session), **worked, "current": is_current}
 
 
 def move_document(session: Session, move: SessionMove) -> dict[str, Any]:

@@ -25,7 +25,12 @@ CHILDREN_READ_MAX = 20
 
 @verb()
 @click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
-@click.option("--short", "level", flag_value="short", help="The first line of what was said.")
+@click.option(
+    "--short",
+    "level",
+    flag_value="short",
+    help="Its address, and the first line of what each said.",
+)
 @click.option("--full", "level", flag_value="full", help="Everything, tools' answers included.")
 @click.option("--raw", "level", flag_value="raw", help="The bytes as they are stored and hashed.")
 def show(terminal: Terminal, revision: str, level: Level | None) -> None:

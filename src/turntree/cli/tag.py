@@ -22,6 +22,8 @@ def tag(
     terminal: Terminal, revision: str | None, words: tuple[str, ...], deletes: bool, lists: bool
 ) -> None:
     """Put words on a turn, take them off, or list them."""
+    if revision == "" or not all(word.strip() for word in words):
+        raise click.UsageError("a tag is a word; there is nothing between these quotes")
     if lists or not words:
         if deletes:
             raise click.UsageError("say which words to take off: turntree tag --delete REV WORD")

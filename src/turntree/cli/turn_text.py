@@ -66,11 +66,17 @@ class Shown:
 
 def draw_turn(shown: Shown, level: Level, terminal: Terminal) -> Iterator[str]:
     """Yield the lines of a turn."""
-    yield from _draw_facts(shown, terminal)
-    yield ""
+    facts = _draw_facts(shown, terminal)
     width = min(terminal.width, WIDTH_MAX)
+    if level == "short":
+        yield next(facts)
+    else:
+        yield from facts
+        yield ""
     for said in shown.placed.turn.messages:
         yield from _draw_message(said, shown.placed.turn, level, width, terminal)
+    if level == "short":
+        return
     yield from _draw_tools(list_tool_calls(shown.placed.turn), level, width, terminal)
     yield from _draw_children(shown, width, terminal)
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 import click
+from click.core import ParameterSource
 
 from turntree.cli.settings import find_setting
 from turntree.domain.errors import Refused
@@ -168,6 +169,15 @@ class Verb(click.Command):
         self.params.extend(_shared_options())
 
 
+class Verbs(click.Group):
+    """A group that does something by itself, with the options that every command has."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        """Add the shared options."""
+        super().__init__(*args, **settings)
+        self.params.extend(_shared_options())
+
+
 def _shared_options() -> list[click.Parameter]:
     flag = partial(click.Option, is_flag=True, expose_value=False, callback=_remember)
     return [
@@ -186,6 +196,9 @@ def _shared_options() -> list[click.Parameter]:
 
 def _remember(context: click.Context, option: click.Parameter, value: Any) -> None:
     terminal = context.ensure_object(Terminal)
+    assert option.name is not None, "an option has a name"
+    if context.get_parameter_source(option.name) is ParameterSource.DEFAULT:
+        return  # What was said before the command's name still holds.
     match option.name:
         case "as_json":
             terminal.as_json = value

@@ -26,7 +26,7 @@ SOURCES = ("human", "agent", "trigger", "webhook", "cron", "event")
 TOOL_STATUSES = ("ok", "error", "timeout", "canceled", "interrupted")
 PART_INLINE_MAX_BYTES = 8 * 1024
 """A larger part is kept as an object and the message holds its digest."""
-_AROUND_MAX_BYTES = 64
+_AROUND_MAX_BYTES = 96
 """What a document of words needs besides the words."""
 
 
@@ -237,6 +237,8 @@ def _small(part: Part) -> bool:
             signs = len(text)
         case Reasoning(text, signature):
             signs = len(text) + len(signature or "")
+        case ToolResult(call_id, _, str(text)):
+            signs = len(call_id) + len(text)
         case _:
             return False
     return signs * 6 + _AROUND_MAX_BYTES <= PART_INLINE_MAX_BYTES

@@ -69,6 +69,14 @@ def redact(data: bytes) -> tuple[bytes, int]:
     return _KEY.subn(_placeholder, data)
 
 
+def redact_all(texts: Sequence[bytes]) -> dict[int, tuple[bytes, int]]:
+    """Return what ``redact`` makes of the texts that hold a secret key, by their places.
+
+    Few do, and to look at many at once takes half the time.
+    """
+    return {place: redact(texts[place]) for place in find_keys(texts)}
+
+
 def _placeholder(found: re.Match[bytes]) -> bytes:
     return b"[redacted:" + sha256(found[0]).hexdigest()[:8].encode() + b"]"
 

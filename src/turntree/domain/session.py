@@ -59,6 +59,13 @@ class Session:
     origin: Origin | None = None
     spawn: Spawn | None = None
     aliases: tuple[Label, ...] = ()
+    head_sealed_at: Instant | None = None
+    """When its last turn ended, which for an imported one may be long before it came here."""
+
+    @property
+    def worked_at(self) -> Instant:
+        """When somebody last worked in it; of an empty one, when it was last changed."""
+        return self.head_sealed_at or self.updated_at
 
 
 @dataclass(frozen=True, slots=True)

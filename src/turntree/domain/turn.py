@@ -113,7 +113,9 @@ def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> 
         NotCanonical: Something in it has no spelling that everybody shares.
     """
     check_exchange(header, query, reply)
-    return _sealed(header, query, reply, [messages.line_of(said) for said in (*query, *reply)])
+    lines = [messages.line_of(said) for said in (*query, *reply)]
+    document = _header_to_json(header, len(query), [digest_bytes(line) for line in lines])
+    return _sealed(header, document, query, reply, lines)
 
 
 def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> Sealed:
@@ -131,13 +133,18 @@ def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Messa
     document = _header_to_json(header, len(query), [digest_bytes(line) for line in lines])
     del document["id"]
     id = derived_id(unix_ms(header.started_at), digest_bytes(canonical(document)))
-    return _sealed(replace(header, id=TurnId(id)), query, reply, lines)
+    document["id"] = id
+    return _sealed(replace(header, id=TurnId(id)), document, query, reply, lines)
 
 
 def _sealed(
-    header: Header, query: Sequence[Message], reply: Sequence[Message], lines: list[bytes]
+    header: Header,
+    document: dict[str, Any],
+    query: Sequence[Message],
+    reply: Sequence[Message],
+    lines: list[bytes],
 ) -> Sealed:
-    head = canonical(_header_to_json(header, len(query), [digest_bytes(line) for line in lines]))
+    head = canonical(document)
     turn = Turn(header, len(query), (*query, *reply), digest_bytes(head))
     return Sealed(turn, b"\n".join((head, *lines)).decode())
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
@@ -11,8 +11,7 @@ from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSource:
+class TurnSource(NamedTuple):
     """The records of a bundle that a turn was made from, and what the source calls it."""
 
     origin: str
@@ -33,6 +32,49 @@ class Incoming:
     journal: Sequence[Recorded] = ()
     objects: Sequence[bytes] = ()
     source: TurnSource | None = None
+
+
+class Prepared(NamedTuple):
+    """A turn as rows: everything about it but its place in the tree.
+
+    Made wherever there is a processor to spare, so it holds plain values only; a named tuple,
+    because those pass from one process to another several times as fast as a dataclass does.
+    """
+
+    id: TurnId
+    parent: TurnId | None
+    parent_digest: Digest | None
+    digest: Digest
+    columns: tuple[str | None, ...]
+    """Started, sealed, kind, outcome, role, actor, model and provider."""
+    header: str
+    said: str
+    derived: bool
+    """Its header names what it came from."""
+    tool_calls: Sequence[tuple[Any, ...]]
+    model_calls: Sequence[tuple[Any, ...]]
+    files: Sequence[tuple[Any, ...]]
+    facts: Sequence[tuple[Any, ...]]
+    compaction: tuple[Any, ...] | None
+    objects: Sequence[bytes]
+    source: TurnSource | None
+
+
+class Block(NamedTuple):
+    """Records that are kept together, packed, and their address."""
+
+    digest: Digest
+    packed: bytes
+    turns: Sequence[TurnId] = ()
+    """Those that were made of its records."""
+    spans: Sequence[int] = ()
+    """For each of them the numbers of its first and its last record here."""
+    objects: Sequence[Digest] = ()
+    """What was too large to stand in their messages."""
+    leaning: bool = False
+    """It is packed against the texts of its turns and objects, and needs them to be read."""
+    now: Digest | None = None
+    """The digest of what is left, if records were erased."""
 
 
 @dataclass(slots=True)
@@ -64,30 +106,59 @@ class Cursor:
     report: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+class Packing(Protocol):
+    """Makes records and turns ready to be stored. Pure: any process can do it."""
+
+    def pack(
+        self,
+        origin: str,
+        bundle: str,
+        first: int,
+        records: Sequence[Record],
+        turns: Sequence[tuple[Prepared, Sequence[int]]] = (),
+    ) -> list[Block]:
+        """Return records as blocks, in order; the first one has the number ``first``.
+
+        ``turns`` are those that were made of them, each with its records' numbers.
+        """
+        ...
+
+    def prepare(self, item: Incoming) -> Prepared:
+        """Return a turn as rows."""
+        ...
+
+
 class Imports(Protocol):
     """Keeps what importers read."""
+
+    @property
+    def packing(self) -> Packing:
+        """What makes things ready for ``keep`` and ``store_turns``."""
+        ...
 
     async def list_cursors(self, origin: str | None = None) -> list[Cursor]:
         """Return how far every bundle has been read."""
         ...
 
-    async def keep(
-        self, origin: str, bundle: str, first: int, records: Sequence[Record]
-    ) -> list[Digest]:
-        """Keep records as they are, from number ``first`` on; return where, in order."""
+    async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
+        """Keep records as they are, all of them or none; what is kept already stays.
+
+        A block that leans on a turn which is not stored, or not whole, is packed again to stand
+        by itself; ``turns`` are those that blocks lean on.
+        """
         ...
 
     async def read_records(self, blocks: Sequence[Digest]) -> list[Record]:
-        """Return kept records.
+        """Return kept records. One that was erased is a stub with its digest.
 
         Raises:
-            NotFound: A block is missing.
+            NotFound: A block is missing, or is not what it was.
         """
         ...
 
     async def store_turns(
         self,
-        incoming: Iterable[Incoming] | AsyncIterable[Incoming],
+        incoming: Iterable[Incoming | Prepared] | AsyncIterable[Incoming | Prepared],
         *,
         report: Callable[[Imported], None] = lambda _: None,
     ) -> Imported:
@@ -111,6 +182,6 @@ class Imports(Protocol):
         """Return the newest turn made for each key of a bundle."""
         ...
 
-    async def mark(self, cursor: Cursor, at: Instant) -> None:
-        """Remember how far a bundle has been read."""
+    async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
+        """Remember how far bundles have been read, all of them or none."""
         ...

@@ -5,12 +5,13 @@ Everything here is made up, and says so: the labels begin with ``demo/``, the se
 Moments are counted in minutes before now, and ids follow from them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from turntree.domain.canonical import Json
 from turntree.domain.compaction import Compaction
+from turntree.domain.context import FileUse, TouchedFile
 from turntree.domain.errors import Refused
 from turntree.domain.ids import Instant, SessionId, TurnId, derived_id, instant, unix_ms
 from turntree.domain.message import Message, ToolResult, ToolStatus, ToolUse, assistant, tool, user
@@ -23,6 +24,8 @@ from turntree.runtime.recorder import Details
 from turntree.runtime.tree import Tree
 
 ORIGIN: Final = "turntree-demo"
+USES: Final[Mapping[str, FileUse]] = {"fs.read": "read", "fs.write": "written"}
+"""What a tool of the story does with the file it is given."""
 PREFIX: Final = "demo/"
 MINUTE_MS: Final = 60_000
 ANA: Final = Principal("human", "ana")
@@ -340,9 +343,17 @@ def _reply(scene: Scene) -> Iterator[Message]:
     for place, call in enumerate(scene.tools, start=1):
         call_id = _call_id(scene, place)
         yield assistant(ToolUse(call_id, call.tool, call.args))
-        yield tool(ToolResult(call_id, call.status, call.output))
+        yield replace(tool(ToolResult(call_id, call.status, call.output)), context=_touched(call))
     if scene.answers:
         yield assistant(scene.answers)
+
+
+def _touched(call: Call) -> dict[str, Json] | None:
+    """Return the file that a call read or wrote, so that ``blame`` finds it."""
+    args = call.args
+    if call.tool not in USES or not isinstance(args, dict):
+        return None
+    return {"files": [TouchedFile(USES[call.tool], str(args["path"])).to_json()]}
 
 
 def _call_id(scene: Scene, place: int) -> str:

@@ -1,44 +1,41 @@
 """Importing: other tools' transcripts become turns and sessions of ours.
 
-A bundle goes through five steps. Its records are read and secrets taken out of them; they are
-kept; they are projected and sealed; the turns are stored, many bundles at a time; and its sessions
-are begun or moved. Only then is the bundle's cursor set, so that whatever is interrupted is done
-again, and doing it again changes nothing.
+A bundle is read first, by another process if there is much to read: secrets are taken out of its
+records, and they are packed, projected and sealed. Then, many bundles at a time, the records are
+kept and the turns stored, and the sessions are begun or moved. Only then are the bundles' cursors
+set, so that whatever is interrupted is done again, and doing it again changes nothing.
 
 A session that somebody has moved since stays where it is: people win over importers.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
 
-from turntree.domain.canonical import digest_from_raw
-from turntree.domain.errors import Conflict, NotCanonical, NotFound, Refused
-from turntree.domain.event import Event, Recorded, record
-from turntree.domain.ids import Digest, Label, SessionId, TurnId
-from turntree.domain.journal import recorded
-from turntree.domain.principal import Principal
-from turntree.domain.secrets import RULES_VERSION, redact
+from turntree.domain.errors import Conflict, NotFound, Refused
+from turntree.domain.ids import Label, SessionId, TurnId
+from turntree.domain.secrets import RULES_VERSION
 from turntree.domain.session import Origin, Spawn
-from turntree.domain.transcript import (
-    DraftSession,
-    DraftSpawn,
-    Key,
-    Projection,
-    Record,
-    SealedDraft,
-    seal_drafts,
-)
+from turntree.domain.transcript import DraftSession, DraftSpawn, Key
 from turntree.ports import sessions as session_ports
 from turntree.ports.importers import Bundle, Importer
-from turntree.ports.imports import Cursor, Imports, Incoming, TurnSource
+from turntree.ports.imports import Cursor, Imports
 from turntree.ports.world import World
+from turntree.runtime.bundles import BundleRead, ReadTask, take_records
+from turntree.runtime.readers import Readers
 
 BY = "system:import"
-BATCH_BYTES = 24 * 1024 * 1024
+BATCH_BYTES = 8 * 1024 * 1024
+AHEAD_BYTES = 12 * 1024 * 1024
+"""How much may be read ahead of what is stored; a larger bundle is read alone."""
+PROCESSES_FROM_BYTES = 8 * 1024 * 1024
+"""Less than this is read before another process has started."""
 NAMES_TRIED_MAX = 100
 
 
@@ -67,22 +64,15 @@ class Progress:
     """Bundles that could not be read, or not be projected and stored whole, and why."""
 
 
-@dataclass(slots=True)
-class _Read:
-    """A bundle on its way through."""
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A bundle that has been read."""
 
-    bundle: Bundle
     importer: Importer
-    cursor: Cursor
-    projection: Projection
-    turns: list[SealedDraft]
-    error: str | None
-    replaces: Mapping[str, TurnId] = field(default_factory=dict[str, TurnId])
-
-    @property
-    def heads(self) -> dict[Key, TurnId]:
-        """The turn of each key."""
-        return {turn.draft.key: turn.sealed.turn.id for turn in self.turns}
+    bundle: Bundle
+    cursor: Cursor | None
+    """How far it was read before."""
+    read: BundleRead
 
 
 @dataclass(slots=True)
@@ -96,6 +86,9 @@ class Importing:
     redacting: bool = True
     hold_open: bool = False
     """Leave out turns that a transcript ends in the middle of: they are still being taken."""
+    reader_command: Sequence[str] = ()
+    """Starts a process that runs ``readers.serve``; empty to read everything in this one."""
+    reader_processes: int = 0
     report: Callable[[Progress], None] = lambda _: None
     progress: Progress = field(default_factory=Progress)
 
@@ -104,25 +97,25 @@ class Importing:
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         self.progress.bundles += len(found)
         self.progress.bytes += sum(bundle.size for _, bundle in found)
-        batch: list[_Read] = []
-        size = 0
+        changed: list[tuple[Importer, Bundle, Cursor | None]] = []
         for importer, bundle in found:
             cursor = known.get((bundle.origin, bundle.id))
             if cursor is not None and self._is_current(cursor, importer, bundle):
                 self.progress.bundles_unchanged += 1
                 self.progress.bytes_read += bundle.size
-                continue
-            try:
-                records = await anyio.to_thread.run_sync(self._read, importer, bundle)
-            except OSError as error:
-                # Nothing is known of it and its cursor stays: the next import tries again.
-                self.progress.failed[f"{bundle.origin}/{bundle.id}"] = str(error)
-                continue
-            batch.append(await self._take(importer, bundle, records, cursor))
-            size += batch[-1].cursor.raw_bytes
-            if size >= BATCH_BYTES:
-                await self._store(batch)
-                batch, size = [], 0
+            else:
+                changed.append((importer, bundle, cursor))
+        changed.sort(key=lambda one: _last_written(one[1]))
+        batch: list[_Taken] = []
+        size = 0
+        # Whatever stops this, such as Ctrl-C, ends the processes that read ahead.
+        async with aclosing(self._read_ahead(changed)) as ahead:
+            async for taken in ahead:
+                batch.append(taken)
+                size += taken.read.raw_bytes
+                if size >= BATCH_BYTES:
+                    await self._store(batch)
+                    batch, size = [], 0
         await self._store(batch)
         return self.progress
 
@@ -138,6 +131,42 @@ class Importing:
             or not self._is_current(cursor, importer, bundle)
         ]
 
+    async def _read_ahead(
+        self, changed: Sequence[tuple[Importer, Bundle, Cursor | None]]
+    ) -> AsyncGenerator[_Taken, None]:
+        """Yield bundles in order, while the next ones are read by whoever is free."""
+        worth = sum(bundle.size for _, bundle, _ in changed) >= PROCESSES_FROM_BYTES
+        processes = min(self.reader_processes, len(changed)) if worth else 0
+        readers = Readers(self.imports.packing, self.reader_command, processes)
+        pool = ThreadPoolExecutor(readers.count)
+        ahead: deque[tuple[Importer, Bundle, Cursor | None, Future[BundleRead]]] = deque()
+        size = 0
+        waiting = deque(changed)
+        try:
+            while waiting or ahead:
+                while waiting and (not ahead or size < AHEAD_BYTES):
+                    importer, bundle, cursor = waiting.popleft()
+                    task = self._task(bundle, cursor)
+                    reading = pool.submit(readers.read, importer, task)
+                    ahead.append((importer, bundle, cursor, reading))
+                    size += bundle.size
+                importer, bundle, cursor, reading = ahead.popleft()
+                size -= bundle.size
+                try:
+                    read = await anyio.to_thread.run_sync(reading.result, abandon_on_cancel=True)
+                except OSError as error:
+                    # Nothing is known of it and its cursor stays: the next import tries again.
+                    self.progress.failed[f"{bundle.origin}/{bundle.id}"] = str(error)
+                    continue
+                yield _Taken(importer, bundle, cursor, read)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            readers.close()
+
+    def _task(self, bundle: Bundle, cursor: Cursor | None) -> ReadTask:
+        records, prefix = (0, None) if cursor is None else (cursor.records, cursor.prefix)
+        return ReadTask(bundle, self.redacting, self.hold_open, records, prefix)
+
     async def reproject(self, importers: Mapping[str, Importer]) -> Progress:
         """Project kept records again wherever an importer has learned to read them better.
 
@@ -151,8 +180,10 @@ class Importing:
             bundle = Bundle(cursor.origin, cursor.bundle, (), cursor.stamp, cursor.raw_bytes)
             records = await self.imports.read_records(cursor.blocks)
             replaces = await self.imports.list_sources(cursor.origin, cursor.bundle)
-            read = await self._take(importer, bundle, records, cursor)
-            await self._store([replace(read, replaces=replaces)])
+            task, packing = self._task(bundle, cursor), self.imports.packing
+            take = partial(take_records, importer, task, packing, records, replaces=replaces)
+            read = await anyio.to_thread.run_sync(take)
+            await self._store([_Taken(importer, bundle, cursor, read)])
         return self.progress
 
     def _is_current(self, cursor: Cursor, importer: Importer, bundle: Bundle) -> bool:
@@ -162,122 +193,80 @@ class Importing:
             and (cursor.redactor >= RULES_VERSION or not self.redacting)
         )
 
-    def _read(self, importer: Importer, bundle: Bundle) -> list[Record]:
-        records: list[Record] = []
-        for found in importer.read(bundle):
-            data, secrets = redact(found.data) if self.redacting else (found.data, 0)
-            self.progress.secrets += secrets
-            records.append(replace(found, data=data) if secrets else found)
-        return records
+    def _count(self, taken: _Taken) -> None:
+        progress, read = self.progress, taken.read
+        progress.bundles_read += 1
+        progress.bytes_read += taken.bundle.size
+        progress.records += read.records
+        progress.secrets += read.secrets
+        progress.repaired += read.repaired
+        progress.orphans += read.orphans
+        progress.broken += read.broken
+        for kind, times in read.unknown.items():
+            progress.unknown[kind] = progress.unknown.get(kind, 0) + times
+        if read.error is not None:
+            progress.failed[f"{taken.bundle.origin}/{taken.bundle.id}"] = read.error
 
-    async def _take(
-        self, importer: Importer, bundle: Bundle, records: Sequence[Record], cursor: Cursor | None
-    ) -> _Read:
-        grown = await self._keep(importer, bundle, records, cursor)
-        error = None
-        turns: list[SealedDraft] = []
-        projection = Projection((), ())
+    async def _store(self, batch: Sequence[_Taken]) -> None:
+        if not batch:
+            return
+        turns = [turn for taken in batch for turn in taken.read.turns]
+        await self._store_turns(batch)
+        # Records lean on turns, so the turns come first.
+        await self.imports.keep([block for taken in batch for block in taken.read.blocks], turns)
+        cursors: list[Cursor] = []
+        for taken in batch:
+            told: dict[str, Any] = {}
+            try:
+                told = await self._place_all(taken)
+            except (Conflict, NotFound, Refused) as error:
+                taken.read.error = str(error)
+            cursors.append(self._cursor(taken, told))
+            self._count(taken)
+        await self.imports.mark(cursors, self.world.now())
+        self.report(self.progress)
+
+    async def _store_turns(self, batch: Sequence[_Taken]) -> None:
+        turns = (turn for taken in batch for turn in taken.read.turns)
         try:
-            projection = await anyio.to_thread.run_sync(importer.project, bundle, records)
-            if self.hold_open:
-                projection = _without_open(projection)
-            turns = await anyio.to_thread.run_sync(
-                lambda: list(seal_drafts(projection, Principal("agent", bundle.origin)))
-            )
-        except (Refused, NotCanonical) as refused:
-            # The records are kept: a better projector will read them one day.
-            error, projection, turns = str(refused), Projection((), ()), []
-            self.progress.failed[f"{bundle.origin}/{bundle.id}"] = error
-        self._count(bundle, records, projection, turns)
-        return _Read(bundle, importer, grown, projection, turns, error)
+            stored = await self.imports.store_turns(turns)
+        except (Conflict, NotFound, Refused) as error:
+            # One of them fails, and nobody else shall fail with it. Its records are kept.
+            if len(batch) == 1:
+                batch[0].read.give_up(str(error))
+                return
+            for taken in batch:
+                await self._store_turns([taken])
+        else:
+            self.progress.turns_added += stored.added
+            self.progress.turns_known += stored.known
 
-    async def _keep(
-        self, importer: Importer, bundle: Bundle, records: Sequence[Record], cursor: Cursor | None
-    ) -> Cursor:
-        """Keep the records that are not kept yet and return the cursor behind them."""
-        hashed = sha256()
-        new = 0
-        for place, found in enumerate(records):
-            if cursor is not None and place == cursor.records:
-                new = place if digest_from_raw(hashed.digest()) == cursor.prefix else 0
-            # Where it stood belongs to it, and so does where it ended.
-            hashed.update(b"%s\n%d\n%d\n" % (found.file.encode(), found.offset, len(found.data)))
-            hashed.update(found.data)
-        if cursor is not None and len(records) == cursor.records:
-            new = len(records) if digest_from_raw(hashed.digest()) == cursor.prefix else 0
-        kept: tuple[Digest, ...] = cursor.blocks if cursor is not None and new else ()
-        blocks = await self.imports.keep(bundle.origin, bundle.id, new, records[new:])
+    async def _place_all(self, taken: _Taken) -> dict[str, Any]:
+        heads = taken.read.heads
+        told: dict[str, Any] = {}
+        for session in _parents_first(taken.read.sessions):
+            head = None if session.head is None else heads.get(session.head)
+            await self._place(taken.bundle, session, head, heads)
+            told[session.id] = {"head": head, "title": session.title, **session.details}
+        return told
+
+    def _cursor(self, taken: _Taken, told: Mapping[str, Any]) -> Cursor:
+        """Return the cursor behind what was read."""
+        bundle, read = taken.bundle, taken.read
+        kept = taken.cursor.blocks if taken.cursor is not None and read.grown else ()
         return Cursor(
             bundle.origin,
             bundle.id,
             bundle.stamp,
-            importer.version,
+            taken.importer.version,
             RULES_VERSION if self.redacting else 0,
-            len(records),
-            sum(len(found.data) for found in records),
-            digest_from_raw(hashed.digest()),
-            (*kept, *blocks),
+            read.records,
+            read.raw_bytes,
+            read.prefix,
+            (*kept, *(block.digest for block in read.blocks)),
+            told,
+            _report(read),
         )
-
-    def _count(
-        self,
-        bundle: Bundle,
-        records: Sequence[Record],
-        projection: Projection,
-        turns: Sequence[SealedDraft],
-    ) -> None:
-        progress = self.progress
-        progress.bundles_read += 1
-        progress.bytes_read += bundle.size
-        progress.records += len(records)
-        progress.repaired += sum(turn.repaired for turn in turns)
-        progress.orphans += len(projection.orphans)
-        progress.broken += projection.broken
-        for kind, times in projection.unknown.items():
-            progress.unknown[kind] = progress.unknown.get(kind, 0) + times
-
-    async def _store(self, batch: Sequence[_Read]) -> None:
-        if not batch:
-            return
-        try:
-            await self._store_turns(batch)
-        except (Conflict, NotFound, Refused) as error:
-            # One of them fails, and nobody else shall fail with it.
-            if len(batch) > 1:
-                for read in batch:
-                    await self._store([read])
-                return
-            batch[0].projection, batch[0].turns = Projection((), ()), []
-            self._fail(batch[0], error)
-        for read in batch:
-            told: dict[str, Any] = {}
-            try:
-                told = await self._place_all(read)
-            except (Conflict, NotFound, Refused) as error:
-                self._fail(read, error)
-            report = _report(read)
-            at = self.world.now()
-            await self.imports.mark(replace(read.cursor, heads=told, report=report), at)
-        self.report(self.progress)
-
-    async def _store_turns(self, batch: Sequence[_Read]) -> None:
-        stored = await self.imports.store_turns(_incoming(batch))
-        self.progress.turns_added += stored.added
-        self.progress.turns_known += stored.known
-
-    def _fail(self, read: _Read, error: Exception) -> None:
-        """Say that a bundle's turns or sessions are not all there; its records are kept."""
-        read.error = str(error)
-        self.progress.failed[f"{read.bundle.origin}/{read.bundle.id}"] = read.error
-
-    async def _place_all(self, read: _Read) -> dict[str, Any]:
-        heads = read.heads
-        told: dict[str, Any] = {}
-        for session in _parents_first(read.projection.sessions):
-            head = None if session.head is None else heads.get(session.head)
-            await self._place(read.bundle, session, head, heads)
-            told[session.id] = {"head": head, "title": session.title, **session.details}
-        return told
 
     async def _place(
         self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
@@ -342,26 +331,12 @@ class Importing:
         return newest.by == BY
 
 
-def _without_open(projection: Projection) -> Projection:
-    """Leave out turns that are still being taken; their sessions stand at what came before."""
-    parents = {turn.key: turn.parent for turn in projection.turns if turn.open}
-    if not parents:
-        return projection
-    turns = [t for t in projection.turns if t.key not in parents and t.parent not in parents]
-
-    def stands(head: Key | None) -> Key | None:
-        while head is not None and head in parents:
-            head = parents[head]
-        return head
-
-    sessions = [replace(one, head=stands(one.head)) for one in projection.sessions]
-    kept = {turn.key for turn in turns}
-    return replace(
-        projection,
-        turns=turns,
-        sessions=[one for one in sessions if one.spawn is None or one.spawn.parent_turn in kept],
-        usage_told=None,  # It tells of calls that no turn counts yet.
-    )
+def _last_written(bundle: Bundle) -> float:
+    """Oldest first: ids follow time, and what comes in their order is quicker to store."""
+    try:
+        return max((file.stat().st_mtime for file in bundle.files), default=0.0)
+    except OSError:
+        return 0.0
 
 
 def _parents_first(drafts: Sequence[DraftSession]) -> Iterator[DraftSession]:
@@ -376,37 +351,14 @@ def _parents_first(drafts: Sequence[DraftSession]) -> Iterator[DraftSession]:
         yield from reversed(chain)
 
 
-def _incoming(batch: Iterable[_Read]) -> Iterator[Incoming]:
-    for read in batch:
-        for turn in read.turns:
-            draft, sealed = turn.draft, turn.sealed
-            places = draft.records or (0,)
-            source = TurnSource(
-                read.bundle.origin, read.bundle.id, draft.key, min(places), max(places),
-                read.importer.version,
-            )  # fmt: skip
-            journal = recorded(sealed.turn, draft.calls)
-            old = read.replaces.get(draft.key)
-            if old is not None and old != sealed.turn.id:
-                journal = [*journal, _substitution(turn, old, len(journal))]
-            yield Incoming(sealed, turn.parent, draft.calls, journal, turn.objects, source)
-
-
-def _substitution(turn: SealedDraft, old: TurnId, seq: int) -> Recorded:
-    """Return the fact that a turn stands for one that was projected less well."""
-    data = {"original_turn": old, "replacement_turn": turn.sealed.turn.id, "reason": "reprojected"}
-    at = turn.sealed.turn.header.sealed_at
-    return record(Event(turn.sealed.turn.id, seq, "substitution", at, data))
-
-
-def _report(read: _Read) -> dict[str, Any]:
+def _report(read: BundleRead) -> dict[str, Any]:
     report = {
         "turns": len(read.turns),
-        "unknown": dict(read.projection.unknown),
-        "orphans": len(read.projection.orphans),
-        "broken": read.projection.broken,
-        "repaired": sum(turn.repaired for turn in read.turns),
-        "tokens": read.projection.usage_told,
+        "unknown": dict(read.unknown),
+        "orphans": read.orphans,
+        "broken": read.broken,
+        "repaired": read.repaired,
+        "tokens": read.tokens,
         "error": read.error,
     }
     return {name: value for name, value in report.items() if value}

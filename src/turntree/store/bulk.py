@@ -13,17 +13,16 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import psycopg
 
 from turntree.domain.canonical import digest_raw
 from turntree.domain.errors import Conflict, NotFound, Refused
-from turntree.domain.ids import TurnId
-from turntree.ports.imports import Imported, Incoming
+from turntree.ports.imports import Imported, Incoming, Prepared
 from turntree.store.database import Connection, Database, as_uuid, as_uuids, fetch, run
-from turntree.store.ledger import actor_of, tool_calls, touched_files
+from turntree.store.packing import StorePacking
 from turntree.store.sql import QUERIES
 
 BATCH_TURNS = 2000
@@ -44,14 +43,17 @@ COLUMN_TYPES: Mapping[str, str] = {
     "copy_compactions": "uuid uuid uuid uuid int4 text text int4 int4 int4 int4",
     "copy_events": "uuid uuid int4 bytea text text",
     "copy_objects": "uuid bytea bytea",
-    "copy_sources": "uuid uuid int4 int4 int4 text text text",
+    "copy_sources": "uuid uuid int4 int4 int4 int4 text",
 }
 """What each COPY sends, in the order the tables must be filled."""
 
 
+Given: TypeAlias = "Iterable[Incoming | Prepared] | AsyncIterable[Incoming | Prepared]"
+
+
 async def import_turns(
     database: Database,
-    incoming: Iterable[Incoming] | AsyncIterable[Incoming],
+    incoming: Given,
     *,
     batch_turns: int = BATCH_TURNS,
     report: Callable[[Imported], None] = lambda _: None,
@@ -72,14 +74,14 @@ async def import_turns(
     return progress
 
 
-async def _batches(
-    incoming: Iterable[Incoming] | AsyncIterable[Incoming], turns_max: int
-) -> AsyncIterable[list[Incoming]]:
-    batch: list[Incoming] = []
+async def _batches(incoming: Given, turns_max: int) -> AsyncIterable[list[Prepared]]:
+    packing = StorePacking()
+    batch: list[Prepared] = []
     size = 0
-    async for item in _each(incoming):
+    async for given in _each(incoming):
+        item = given if isinstance(given, Prepared) else packing.prepare(given)
         batch.append(item)
-        size += len(item.sealed.body)
+        size += len(item.said)
         if len(batch) >= turns_max or size >= BATCH_BYTES_MAX:
             yield batch
             batch, size = [], 0
@@ -87,7 +89,7 @@ async def _batches(
         yield batch
 
 
-async def _each(incoming: Iterable[Incoming] | AsyncIterable[Incoming]) -> AsyncIterable[Incoming]:
+async def _each(incoming: Given) -> AsyncIterable[Incoming | Prepared]:
     if isinstance(incoming, AsyncIterable):
         async for item in incoming:
             yield item
@@ -99,7 +101,7 @@ async def _each(incoming: Iterable[Incoming] | AsyncIterable[Incoming]) -> Async
 async def _import_batch(
     connection: Connection,
     workspace: UUID,
-    batch: list[Incoming],
+    batch: list[Prepared],
     progress: Imported,
     *,
     direct: bool,
@@ -152,10 +154,10 @@ class _Plan:
     )
 
     @classmethod
-    async def of(cls, connection: Connection, workspace: UUID, batch: list[Incoming]) -> "_Plan":
+    async def of(cls, connection: Connection, workspace: UUID, batch: list[Prepared]) -> "_Plan":
         """Place a batch against what the ledger holds now."""
         plan = cls(connection, workspace)
-        ids = as_uuids([item.sealed.turn.id for item in batch])
+        ids = as_uuids([item.id for item in batch])
         known = {
             id: bytes(digest)
             for id, digest in await fetch(connection, "bulk_known", workspace=workspace, turns=ids)
@@ -166,17 +168,17 @@ class _Plan:
         ):
             plan.places[id] = _Place(segment, depth, bytes(digest), followed)
         for item in batch:
-            turn = item.sealed.turn
-            if turn.id not in known:
-                await plan.add(item)
-                known[turn.id] = digest_raw(turn.digest)
-            elif known[turn.id] != digest_raw(turn.digest):
-                raise Refused(f"turn {turn.id} is sealed with another digest")
+            digest = digest_raw(item.digest)
+            if item.id not in known:
+                await plan.add(item, digest)
+                known[item.id] = digest
+            elif known[item.id] != digest:
+                raise Refused(f"turn {item.id} is sealed with another digest")
         await plan.add_objects(batch)
         await plan.add_sources(batch)
         return plan
 
-    async def add_objects(self, batch: list[Incoming]) -> None:
+    async def add_objects(self, batch: list[Prepared]) -> None:
         """Keep what was too large to stand in a message, each once."""
         held = {sha256(data).digest(): data for item in batch for data in item.objects}
         if not held:
@@ -188,89 +190,82 @@ class _Plan:
             del held[bytes(digest)]
         self.rows["copy_objects"] += [(self.workspace, *pair) for pair in held.items()]
 
-    async def add_sources(self, batch: list[Incoming]) -> None:
+    async def add_sources(self, batch: list[Prepared]) -> None:
         """Say what each turn was made from; a turn that is known may have come from elsewhere."""
         told = {
-            (item.sealed.turn.id, item.source.origin, item.source.bundle): item.source
+            (item.id, item.source.origin, item.source.bundle): item.source
             for item in batch
             if item.source is not None
         }
         if not told:
             return
+        names = sorted({(source.origin, source.bundle) for source in told.values()})
+        given = {"origins": [o for o, _ in names], "bundles": [b for _, b in names]}
+        await fetch(self.connection, "bulk_name_bundles", workspace=self.workspace, **given)
+        numbers = {
+            (origin, bundle): number
+            for number, origin, bundle in await fetch(
+                self.connection, "bulk_bundles", workspace=self.workspace, **given
+            )
+        }
         ids = as_uuids([id for id, _, _ in told])
-        for place in await fetch(
-            self.connection, "bulk_sources", workspace=self.workspace, turns=ids
-        ):
-            told.pop(cast("tuple[TurnId, str, str]", tuple(place)), None)
-        self.rows["copy_sources"] += [
-            (self.workspace, UUID(id), s.first, s.last, s.projector, s.origin, s.bundle, s.key)
-            for (id, _, _), s in told.items()
-        ]
+        known = {
+            (id, number)
+            for id, number in await fetch(
+                self.connection, "bulk_sources", workspace=self.workspace, turns=ids
+            )
+        }
+        for (id, origin, bundle), s in told.items():
+            number = numbers[origin, bundle]
+            if (id, number) not in known:
+                self.rows["copy_sources"].append(
+                    (self.workspace, UUID(id), number, s.first, s.last, s.projector, s.key)
+                )
 
-    async def add(self, item: Incoming) -> None:
+    async def add(self, item: Prepared, digest: bytes) -> None:
         """Give a turn its place: the first after a turn extends its segment, others fork."""
-        turn, header = item.sealed.turn, item.sealed.turn.header
         if item.parent is None:
-            if header.parent is not None:
-                raise Refused(f"turn {turn.id} was built on a parent, and comes without one")
-            segment, depth = str(turn.id), 1
+            if item.parent_digest is not None:
+                raise Refused(f"turn {item.id} was built on a parent, and comes without one")
+            segment, depth = str(item.id), 1
             self._open(segment, None, 0, 0, segment)
         else:
             place = self.places.get(item.parent)
             if place is None:
-                raise NotFound(f"turn {turn.id} comes before its parent {item.parent}")
-            if header.parent is None or digest_raw(header.parent) != place.digest:
-                raise Refused(f"turn {turn.id} was built on another parent than {item.parent}")
+                raise NotFound(f"turn {item.id} comes before its parent {item.parent}")
+            if item.parent_digest is None or digest_raw(item.parent_digest) != place.digest:
+                raise Refused(f"turn {item.id} was built on another parent than {item.parent}")
             segment, depth = place.segment, place.depth + 1
             if place.followed:
                 ordinal, jump = await self._below(segment)
-                self._open(str(turn.id), segment, place.depth, ordinal, jump)
-                segment = str(turn.id)
+                self._open(str(item.id), segment, place.depth, ordinal, jump)
+                segment = str(item.id)
             place.followed = True
-        digest = digest_raw(turn.digest)
-        self.places[turn.id] = _Place(segment, depth, digest, followed=False)
-        id = UUID(turn.id)
+        self.places[item.id] = _Place(segment, depth, digest, followed=False)
+        id = UUID(item.id)
+        started, sealed, *columns = item.columns
+        assert started is not None, "every turn has its times"
+        assert sealed is not None, "every turn has its times"
         self.rows["copy_turns"].append((
             self.workspace, id, as_uuid(item.parent), UUID(segment), depth, digest,
-            datetime.fromisoformat(header.started_at), datetime.fromisoformat(header.sealed_at),
-            header.kind, header.outcome, header.agent_role, actor_of(header), header.model,
-            header.provider,
+            datetime.fromisoformat(started), datetime.fromisoformat(sealed), *columns,
         ))  # fmt: skip
-        if header.retry_of is not None or header.derived_from:
+        if item.derived:
             self.derived.add(id)
-        header_line, _, said = item.sealed.body.partition("\n")
-        self.rows["copy_bodies"].append((self.workspace, id, header_line, said))
-        self._add_projections(id, item)
+        self.rows["copy_bodies"].append((self.workspace, id, item.header, item.said))
+        self._add_projections((self.workspace, id), item)
 
-    def _add_projections(self, id: UUID, item: Incoming) -> None:
-        header = item.sealed.turn.header
-        for sequence, (call_id, tool, status) in enumerate(tool_calls(item.sealed.turn)):
-            self.rows["copy_tool_calls"].append(
-                (self.workspace, id, sequence, call_id, tool, status)
+    def _add_projections(self, key: tuple[UUID, UUID], item: Prepared) -> None:
+        self.rows["copy_tool_calls"] += [(*key, *call) for call in item.tool_calls]
+        self.rows["copy_model_calls"] += [(*key, *call) for call in item.model_calls]
+        self.rows["copy_files"] += [(*key, *file) for file in item.files]
+        if item.compaction is not None:
+            through, kept, *details = item.compaction
+            self.rows["copy_compactions"].append((*key, UUID(through), as_uuid(kept), *details))
+        for stream, seq, fact, kind, body in item.facts:
+            self.rows["copy_events"].append(
+                (self.workspace, UUID(stream), seq, digest_raw(fact), kind, body)
             )
-        for sequence, call in enumerate(item.calls):
-            u = call.usage
-            self.rows["copy_model_calls"].append((
-                self.workspace, id, sequence, call.model, call.provider, call.call_id,
-                u.input, u.output, u.cached_input, u.cache_write, u.reasoning,
-            ))  # fmt: skip
-        for sequence, (message, file) in enumerate(touched_files(item.sealed.turn)):
-            self.rows["copy_files"].append((
-                self.workspace, id, message, sequence, file.kind, file.path, file.line_start,
-                file.line_end,
-            ))  # fmt: skip
-        if (c := header.compaction) is not None:
-            self.rows["copy_compactions"].append((
-                self.workspace, id, UUID(c.summarized_through), as_uuid(c.first_kept),
-                c.turns_summarized, c.kind, c.trigger, c.tokens_before, c.tokens_after,
-                c.summary_tokens, c.duration_ms,
-            ))  # fmt: skip
-        for fact in item.journal:
-            event = fact.event
-            self.rows["copy_events"].append((
-                self.workspace, UUID(event.stream), event.seq, digest_raw(fact.id), event.kind,
-                fact.body,
-            ))  # fmt: skip
 
     def _open(self, id: str, parent: str | None, fork_depth: int, ordinal: int, jump: str) -> None:
         self.jumps[id] = (ordinal, jump)

@@ -15,9 +15,9 @@ import anyio
 import psycopg
 from psycopg import IsolationLevel
 
-from turntree.domain.canonical import digest_raw, parse_digest
+from turntree.domain.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.domain.checks import Finding, Severity
-from turntree.domain.errors import NotCanonical, TurntreeError
+from turntree.domain.errors import NotCanonical, NotFound, TurntreeError
 from turntree.ports.checks import Report
 from turntree.store.database import Connection, Database, Row, fetch
 from turntree.store.invariants import (
@@ -30,6 +30,7 @@ from turntree.store.invariants import (
 )
 from turntree.store.passage import WRONG, Passage
 from turntree.store.ranges import FIRST, LAST, Moment, Reading, cut
+from turntree.store.records import read_block
 
 SUBJECTS_PER_CHECK_MAX = 1000
 FINDINGS_MAX = 10_000
@@ -98,8 +99,19 @@ class _Examination:
         try:
             await self._look()
             self.structure += await self._ask("objects", OBJECTS)
+            await self._unpack()
         except psycopg.Error as error:
             self.failures.append(error)
+
+    async def _unpack(self) -> None:
+        """Hash the records of imported transcripts, a block at a time."""
+        digests = [bytes(digest) for (digest,) in await self._fetch("list_block_digests")]
+        for done, digest in enumerate(digests, start=1):
+            try:
+                await read_block(self.connection, self.moment.workspace, digest_from_raw(digest))
+            except NotFound as error:
+                self.structure.append(Finding("I1", str(error), f"block {digest.hex()}"))
+            self.report("records", done, len(digests))
 
     async def _look(self) -> None:
         """Check what stands in columns."""

@@ -2,20 +2,19 @@
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-import anyio.to_thread
 from psycopg.types.json import Jsonb
 
 from turntree.domain.canonical import digest_from_raw, digest_raw
-from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
-from turntree.ports.imports import Cursor, Imported, Incoming
-from turntree.store import raw
+from turntree.ports.imports import Block, Cursor, Imported, Incoming, Packing, Prepared
 from turntree.store.arrays import bytea_array
 from turntree.store.bulk import import_turns
-from turntree.store.database import Database, Row, as_uuid
+from turntree.store.database import Database, Row, as_uuid, run
+from turntree.store.packing import StorePacking
+from turntree.store.records import keep_blocks, read_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,37 +23,34 @@ class PostgresImports:
 
     database: Database
 
+    @property
+    def packing(self) -> Packing:
+        """What makes records and turns ready to be stored."""
+        return StorePacking()
+
     async def list_cursors(self, origin: str | None = None) -> list[Cursor]:
         """Return how far every bundle has been read."""
         rows = await self.database.fetch("list_imports", origin=origin)
         return [_cursor(row) for row in rows]
 
-    async def keep(
-        self, origin: str, bundle: str, first: int, records: Sequence[Record]
-    ) -> list[Digest]:
-        """Keep records as they are, from number ``first`` on; return where, in order."""
-        digests: list[Digest] = []
-        for run in raw.cut(records):
-            # Packing lets go of Python's lock, so that others can go on meanwhile.
-            address, packed = await anyio.to_thread.run_sync(raw.pack, origin, bundle, first, run)
-            await self.database.run("keep_blocks", digest=address, packed=packed)
-            digests.append(digest_from_raw(address))
-            first += len(run)
-        return digests
+    async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
+        """Keep records as they are, all of them or none; what is kept already stays."""
+        if blocks:
+            async with self.database.connection() as connection:
+                await keep_blocks(connection, self.database.workspace, blocks, turns)
 
     async def read_records(self, blocks: Sequence[Digest]) -> list[Record]:
-        """Return kept records."""
+        """Return kept records. One that was erased is a stub with its digest."""
         records: list[Record] = []
-        for block in blocks:
-            row = await self.database.fetch_one("find_block", digest=digest_raw(block))
-            if row is None:
-                raise NotFound(f"the records {block} are missing")
-            records += raw.unpack(row[0])[1]
+        async with self.database.connection() as connection:
+            for block in blocks:
+                found = await read_block(connection, self.database.workspace, block)
+                records += found.unpacked.records
         return records
 
     async def store_turns(
         self,
-        incoming: Iterable[Incoming] | AsyncIterable[Incoming],
+        incoming: Iterable[Incoming | Prepared] | AsyncIterable[Incoming | Prepared],
         *,
         report: Callable[[Imported], None] = lambda _: None,
     ) -> Imported:
@@ -77,23 +73,28 @@ class PostgresImports:
         rows = await self.database.fetch("list_turn_sources", origin=origin, bundle=bundle)
         return cast("dict[str, TurnId]", dict(rows))
 
-    async def mark(self, cursor: Cursor, at: Instant) -> None:
-        """Remember how far a bundle has been read."""
-        await self.database.run(
-            "mark_import",
-            origin=cursor.origin,
-            bundle=cursor.bundle,
-            stamp=cursor.stamp,
-            projector=cursor.projector,
-            redactor=cursor.redactor,
-            records=cursor.records,
-            raw_bytes=cursor.raw_bytes,
-            prefix=digest_raw(cursor.prefix),
-            blocks=bytea_array([digest_raw(block) for block in cursor.blocks]),
-            heads=Jsonb(_spelled(cursor.heads)),
-            report=Jsonb(_spelled(cursor.report)),
-            at=at,
-        )
+    async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
+        """Remember how far bundles have been read, all of them or none."""
+        async with self.database.connection() as connection, connection.transaction():
+            for cursor in cursors:
+                row = {"workspace": self.database.workspace, "at": at, **_columns(cursor)}
+                await run(connection, "mark_import", row)
+
+
+def _columns(cursor: Cursor) -> dict[str, Any]:
+    return {
+        "origin": cursor.origin,
+        "bundle": cursor.bundle,
+        "stamp": cursor.stamp,
+        "projector": cursor.projector,
+        "redactor": cursor.redactor,
+        "records": cursor.records,
+        "raw_bytes": cursor.raw_bytes,
+        "prefix": digest_raw(cursor.prefix),
+        "blocks": bytea_array([digest_raw(block) for block in cursor.blocks]),
+        "heads": Jsonb(_spelled(cursor.heads)),
+        "report": Jsonb(_spelled(cursor.report)),
+    }
 
 
 def _spelled(value: object) -> object:

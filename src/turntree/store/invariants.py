@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 INVARIANTS: Final[Mapping[str, str]] = {
-    "I1": "The id of an event and the address of an object are the sha256 of the stored bytes.",
+    "I1": "The id of an event, the address of an object and the address of imported records are "
+    "the sha256 of the stored bytes.",
     "I2": "Stored bytes are canonical, and the columns beside them say what they say.",
     "I3": "No event stands twice, neither by its id nor by its place.",
     "I4": "Every moment is written as ISO 8601 in UTC to the millisecond, and what is valid for a "
@@ -21,8 +22,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I10": "Walking up by parents and reading by segments give the same thread: segments, "
     "ordinals and jump pointers are as appending makes them.",
     "I11": "The children of a turn by segments are its children by parents.",
-    "I12": "Every body proves its turn's digest and follows its parent, every erased message has "
-    "its receipt, and the triggers that refuse change are in force.",
+    "I12": "Every body proves its turn's digest and follows its parent, every erased message and "
+    "record has its receipt, and the triggers that refuse change are in force.",
     "I13": "No two turns, segments or sessions share an id, and no two turns a digest.",
     "I14": "Tool calls, files, model calls, compactions and links as rows are those of the body "
     "and of the events, and no turn is sealed before it started.",
@@ -49,7 +50,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I35": "A run starts once, with its first fact, finishes at most once, and then left its turn.",
     "I36": "A model's response that says what it answers follows that request.",
     "I37": "Every object that a message or a manifest points to is there, and so are the words of "
-    "an open run.",
+    "an open run and the records that were read.",
     "I38": "What was interrupted did not go on, and the calls it left open ended interrupted.",
     "I39": "A fact that was replaced is kept, is not its own replacement, and no chain of "
     "replacements comes back to itself.",
@@ -137,6 +138,8 @@ WALKS: Final = (
 """These follow pointers, which have an end only in a sound tree."""
 
 OBJECTS: Final = (
+    Check("fsck_i12_records", "records were taken out without a receipt"),
+    Check("fsck_i37_records", "the records are missing"),
     Check("fsck_i01_objects", "its bytes have another digest"),
     Check("fsck_i14_links", "what it says of two things is not what stands beside it"),
     Check("fsck_i61_objects", "what looks like a secret key stands in it"),

@@ -12,29 +12,25 @@ from psycopg.types.numeric import Int4
 from turntree.domain import event as events
 from turntree.domain import message as messages
 from turntree.domain.canonical import digest_bytes, digest_from_raw, digest_raw
-from turntree.domain.context import TouchedFile, files_of
+from turntree.domain.context import TouchedFile
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, RunId, SessionId, TurnId
 from turntree.domain.message import (
-    Lifted,
     Message,
-    ToolResult,
-    ToolUse,
-    answers_call,
-    calls_tool,
 )
 from turntree.domain.run import Fact
 from turntree.domain.thread import Stored
-from turntree.domain.turn import Header, Sealed, Turn
+from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
 from turntree.ports.ledger import Build
 from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, as_uuid, fetch
+from turntree.store.records import erase_records, find_blocks
+from turntree.store.turn_rows import actor_of, tool_calls, touched_files
 
 EVENTS_PAGE_MAX = 10_000
 TOKENS_MAX = 2**31 - 1
-ACTOR_CHARS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +178,16 @@ class PostgresMarks:
     ) -> bool:
         """Take one message out for good; its digest and an event stay."""
         params = {"turn": UUID(turn), "sequence": sequence, "reason": reason, "by": by, "at": at}
-        async with self.database.acting_as("turntree_eraser") as connection:
-            ((changed,),) = await fetch(
-                connection, "erase_message", workspace=self.database.workspace, **params
-            )
+        workspace = self.database.workspace
+        async with (
+            self.database.acting_as("turntree_eraser") as connection,
+            connection.transaction(),
+        ):
+            # Read before, for they may lean on what is about to go.
+            blocks = await find_blocks(connection, workspace, turn)
+            ((changed,),) = await fetch(connection, "erase_message", workspace=workspace, **params)
+            if changed:
+                await erase_records(connection, workspace, turn, blocks)
         return bool(changed)
 
 
@@ -239,34 +241,6 @@ def _journal_params(journal: Sequence[Recorded]) -> dict[str, Any]:
         "event_kinds": text_array([fact.event.kind for fact in journal]),
         "event_bodies": text_array([fact.body for fact in journal]),
     }
-
-
-def actor_of(header: Header) -> str:
-    """Return who acted, as a column and an index can hold it."""
-    return actor_column(header.by.kind, header.by.id)
-
-
-def actor_column(kind: str, id: str) -> str:
-    """Return a principal as a column holds it: without NUL, and not too long for an index."""
-    return f"{kind}:{id}".replace("\0", "\ufffd")[:ACTOR_CHARS_MAX]
-
-
-def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
-    """Return (call id, tool, status) for each call of a turn, in order."""
-    uses: list[tuple[str, str]] = []
-    statuses: dict[str, str] = {}
-    for said in turn.messages[turn.query_count :]:
-        for part in said.parts:
-            if isinstance(part, ToolUse | Lifted) and calls_tool(part):
-                uses.append((str(part.call_id), str(part.tool)))
-            elif isinstance(part, ToolResult | Lifted) and answers_call(part):
-                statuses[str(part.call_id)] = str(part.status)
-    return [(call_id, tool, statuses[call_id]) for call_id, tool in uses]
-
-
-def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:
-    """Return the files a turn's messages touched, each with the message's place."""
-    return [(place, file) for place, said in enumerate(turn.messages) for file in files_of(said)]
 
 
 def _file_words(place: int, file: TouchedFile) -> tuple[str | None, ...]:

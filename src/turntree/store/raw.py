@@ -1,22 +1,53 @@
 """Raw records, packed: a line that says where each one stood, then their bytes, then zstd.
 
+What a record says mostly stands in the body of the turn that was made of it too. So a block may
+lean on the texts of its turns: they are zstd's dictionary, and the block costs what they do not
+say, a third. Unpacking it then takes the very same texts.
+
 Pure. A block is addressed by the sha256 of the unpacked text, so that packing it better one day
 changes no address. Knows the layout ``raw/1``. Must never know a connection.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 import zstandard
 
-from turntree.domain.canonical import canonical
+from turntree.domain.canonical import canonical, digest_bytes
+from turntree.domain.errors import NotFound
 from turntree.domain.transcript import Record
 
 RECIPE: Final = "raw/1"
 BLOCK_BYTES: Final = 1024 * 1024
+LEAN_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Where the texts of its turns are longer, a block stands by itself."""
 _LEVEL: Final = 3
+_LEANING: Final = zstandard.ZstdCompressionParameters(
+    # The window has to reach back over a block and the texts before it.
+    window_log=23,
+    # These are level 3's. Left to itself, zstd would take those for a text as short as a block,
+    # forget half of what it leans on, and make it a tenth larger.
+    chain_log=17,
+    hash_log=18,
+    search_log=1,
+    min_match=5,
+    strategy=zstandard.STRATEGY_DFAST,
+    write_content_size=True,
+)
+_STUB: Final = b'{"erased":"sha256:'
+
+
+class Unpacked(NamedTuple):
+    """A block's records, with what its first line says of them."""
+
+    address: bytes
+    origin: str
+    bundle: str
+    first: int
+    records: list[Record]
 
 
 def cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
@@ -32,8 +63,15 @@ def cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
         yield records[begin:]
 
 
-def pack(origin: str, bundle: str, first: int, records: Sequence[Record]) -> tuple[bytes, bytes]:
-    """Return a block's address and its packed bytes."""
+def lean_on(bodies: Iterable[str], objects: Iterable[bytes]) -> bytes:
+    """Return the texts of turns as a block leans on them: messages last, for those are nearest."""
+    return b"\n".join((*objects, *(body.encode() for body in bodies)))
+
+
+def pack(
+    origin: str, bundle: str, first: int, records: Sequence[Record], texts: bytes = b""
+) -> tuple[bytes, bytes]:
+    """Return a block's address and its packed bytes, which lean on texts if there are any."""
     head = canonical(
         {
             "turntree": RECIPE,
@@ -46,18 +84,61 @@ def pack(origin: str, bundle: str, first: int, records: Sequence[Record]) -> tup
         }
     )
     text = b"".join((head, b"\n", *(record.data for record in records)))
-    packed = zstandard.ZstdCompressor(level=_LEVEL).compress(text)
-    return sha256(text).digest(), packed
+    if texts:
+        packer = zstandard.ZstdCompressor(compression_params=_LEANING, dict_data=_dictionary(texts))
+    else:
+        packer = zstandard.ZstdCompressor(level=_LEVEL)
+    return sha256(text).digest(), packer.compress(text)
 
 
-def unpack(packed: bytes) -> tuple[bytes, list[Record]]:
-    """Return the address that packed bytes prove, and the records they hold."""
-    text = zstandard.ZstdDecompressor().decompress(packed)
-    end = text.index(b"\n")
-    head: dict[str, Any] = orjson.loads(text[:end])
+def unpack(packed: bytes, texts: bytes = b"") -> Unpacked:
+    """Return the address that packed bytes prove, and the records they hold.
+
+    Raises:
+        NotFound: The bytes hold none, or lean on other texts.
+    """
+    dictionary = _dictionary(texts) if texts else None
+    try:
+        text = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed)
+        end = text.index(b"\n")
+        head: dict[str, Any] = orjson.loads(text[:end])
+    except (zstandard.ZstdError, ValueError) as error:
+        raise NotFound("the records cannot be unpacked") from error
     records: list[Record] = []
     at = end + 1
     for offset, size in zip(head["offsets"], head["sizes"], strict=True):
         records.append(Record(head["file"], offset, text[at : at + size]))
         at += size
-    return sha256(text).digest(), records
+    return Unpacked(sha256(text).digest(), head["origin"], head["bundle"], head["first"], records)
+
+
+def erase(block: Unpacked, first: int, last: int) -> Unpacked:
+    """Return a block whose records of some numbers are replaced by stubs with their digests."""
+    records = [
+        _stub(record) if first <= number <= last else record
+        for number, record in enumerate(block.records, block.first)
+    ]
+    return block._replace(records=records)
+
+
+def erase_turn(block: Unpacked, turns: Sequence[str], spans: Sequence[int], turn: str) -> Unpacked:
+    """Return a block without a turn's records, up to the next turn's: those between may quote it.
+
+    ``spans`` holds the numbers of the first and the last record of each of ``turns``.
+    """
+    for id, first, last in zip(turns, spans[::2], spans[1::2], strict=True):
+        if id == turn:
+            end = block.first + len(block.records)
+            after = min((begin for begin in spans[::2] if begin > last), default=end)
+            block = erase(block, first, after - 1)
+    return block
+
+
+def _stub(record: Record) -> Record:
+    if record.data.startswith(_STUB):
+        return record
+    return replace(record, data=b'{"erased":"' + digest_bytes(record.data).encode() + b'"}')
+
+
+def _dictionary(texts: bytes) -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(texts, dict_type=zstandard.DICT_TYPE_RAWCONTENT)

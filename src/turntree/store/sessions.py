@@ -202,7 +202,7 @@ def _digest(raw: bytes | None) -> Digest | None:
 
 def _session(row: Row) -> Session:
     (
-        id, label, head, digest, version, status, created, updated, depth,
+        id, label, head, digest, version, status, created, updated, sealed, depth,
         origin, origin_session, parent_session, parent_turn, call, mode, task, aliases,
     ) = row  # fmt: skip
     return Session(
@@ -218,6 +218,7 @@ def _session(row: Row) -> Session:
         None if origin is None else Origin(origin, origin_session),
         None if call is None else Spawn(parent_session, parent_turn, call, mode, task),
         tuple(aliases),
+        None if sealed is None else as_instant(sealed),
     )
 
 

@@ -22,7 +22,7 @@ from turntree.domain.errors import NotCanonical
 from turntree.domain.ids import is_instant
 from turntree.domain.message import ROLES, SOURCES
 from turntree.domain.secrets import find_keys
-from turntree.store.ledger import actor_column
+from turntree.store.turn_rows import actor_column
 
 Complaint = tuple[str, str, str]
 """The invariant that is broken, how, and by whom."""

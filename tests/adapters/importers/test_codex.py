@@ -360,7 +360,10 @@ def test_tokens_are_counted_once_and_input_without_what_was_cached(home: Path) -
     rollout.event("token_count", info={"total_token_usage": used(350, 240, 35),
                                        "last_token_usage": used(50, 40, 5)})  # fmt: skip
     rollout.complete()
-    one, two = project_one(rollout, home).turns
+    told = project_one(rollout, home)
+    one, two = told.turns
+    once = sum(call.usage.total for turn in told.turns for call in turn.calls)
+    assert told.usage_told == once + one.calls[0].usage.total, "one count stands there twice"
     assert [call.usage for call in one.calls] == [
         Usage(input=15, cached_input=80, cache_write=5, output=10, reasoning=1),
         Usage(input=75, cached_input=120, cache_write=5, output=20, reasoning=1),
@@ -484,6 +487,30 @@ def test_a_fork_that_copies_shares_its_turns_although_the_times_are_new(home: Pa
     told = project(home)
     assert [words(turn)[0] for turn in told[OTHER].turns] == ["One.", "Otherwise?"]
     assert ids(told[OTHER])[0] == ids(told[THREAD])[0]
+
+
+@pytest.mark.parametrize("copying", [True, False])
+def test_a_fork_that_copies_tells_its_tokens_again(home: Path, *, copying: bool) -> None:
+    def exchange(rollout: Rollout, asked: str) -> None:
+        rollout.start()
+        rollout.ask(asked)
+        rollout.answer("Yes.")
+        used = {"input_tokens": 100, "output_tokens": 10}
+        rollout.add("token_usage_record", {"response_id": f"to {asked}", "usage": used})
+        rollout.complete()
+
+    base = Rollout(meta={"history_mode": "legacy"})
+    exchange(base, "One?")
+    at = {"thread_id": THREAD, "end_ordinal_exclusive": base.ordinal, "end_byte_offset": base.size}
+    fork = Rollout(OTHER, meta={"forked_from_id": THREAD} if copying else {"history_base": at})
+    for line in base.lines if copying else ():
+        fork.add(line["type"], line["payload"])
+    exchange(fork, "Two?")
+    base.write(home)
+    fork.write(home)
+    told = project(home)
+    assert told[THREAD].usage_told == 110
+    assert told[OTHER].usage_told == (220 if copying else 110)
 
 
 def test_a_revert_is_a_branch_of_the_same_session(home: Path) -> None:

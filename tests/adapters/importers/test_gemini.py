@@ -72,6 +72,7 @@ def test_a_message_that_comes_again_replaces_the_first(home: Path, chat: Chat) -
     assert results == [ToolResult("c1", "ok", "fine"), ToolResult("c2", "error", "fine")]
     (counted,) = turn.calls
     assert counted.usage == Usage(input=13, output=41, cached_input=4000, reasoning=9)
+    assert told.usage_told == 2 * counted.usage.total, "both lines of the answer tell it"
     assert (turn.model, turn.provider, turn.outcome) == ("gemini-2.5-flash", "google", "completed")
     assert told.sessions[0].head == turn.key
     assert (told.unknown, told.broken) == ({}, 0)

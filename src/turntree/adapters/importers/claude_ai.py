@@ -1,26 +1,21 @@
 """Claude.ai's export: a list of messages for each conversation, a tree where parents are named.
 
-A bundle is one conversation. Where it stands is known to ``export_files``, how a tree becomes
-turns to ``message_tree``.
+A bundle is one conversation. Everything that exports have in common is known to ``exports``.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
 
-from turntree.adapters.importers.export_files import ExportReader
+from turntree.adapters.importers.exports import ExportImporter
 from turntree.adapters.importers.message_tree import NEVER, MessageTree, Node
 from turntree.adapters.importers.reading import (
     entries,
     mapping,
     moment,
-    parse,
     text,
     tidy,
     word,
 )
-from turntree.domain.canonical import Json
 from turntree.domain.context import TouchedFile
 from turntree.domain.ids import Instant
 from turntree.domain.message import (
@@ -34,86 +29,48 @@ from turntree.domain.message import (
     ToolStatus,
     ToolUse,
 )
-from turntree.domain.transcript import DraftSession, Projection, Record
-from turntree.ports.importers import Bundle, Places
 
-ORIGIN: Final = "claude-ai"
 PROVIDER: Final = "anthropic"
-_ID_SHOWN: Final = 8
 _DETAILS: Final[Mapping[str, str]] = {
     "created_at": "created", "updated_at": "updated", "summary": "summary", "project": "project",
     "is_starred": "starred", "settings": "settings", "model": "model",
 }  # fmt: skip
 
 
-class ClaudeAi:
+class ClaudeAi(ExportImporter):
     """Reads the export that Claude.ai makes of a person's conversations."""
 
-    origin: Final = ORIGIN
-    version: Final = 1
+    origin = "claude-ai"
+    hint = b'"chat_messages"'
+    title = "name"
+    details = _DETAILS
 
-    def __init__(self) -> None:
-        """Read exports; the file that was read last stays open until another is."""
-        self._exports = ExportReader(ORIGIN, _identify, b'"chat_messages"')
+    @staticmethod
+    def identify(document: Mapping[str, Any]) -> str | None:
+        """Return a conversation's id: it has a list of messages."""
+        if not isinstance(document.get("chat_messages"), list):
+            return None
+        return word(document.get("uuid"))
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
-        """Yield nothing: an export lies wherever somebody put it."""
-        del places
-        return iter(())
-
-    def open(self, path: Path) -> Iterable[Bundle]:
-        """Yield the conversations of a zip, a folder or a list of them."""
-        return self._exports.open(path)
-
-    def read(self, bundle: Bundle) -> Iterator[Record]:
-        """Yield a conversation as it stands in the list.
-
-        Raises:
-            OSError: The export is gone or has changed.
-        """
-        yield self._exports.read(bundle)
-
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
-        """Return the turns of a conversation, those of all its branches."""
-        del bundle
-        found: tuple[int, Mapping[str, Any]] | None = None
-        broken = strange = 0
-        for place, record in enumerate(records):
-            if (document := parse(record.data)) is None:
-                broken += 1
-            elif _identify(document) is None:
-                strange += 1
-            else:
-                found = place, document
-        unknown = {"no conversation": strange} if strange else {}
-        if found is None:
-            return Projection([], [], unknown, broken=broken)
-        tree, counted = _tree(found[1], found[0])
-        sessions = _sessions(found[1], tree)
-        return Projection(tree.turns, sessions, unknown | counted, broken=broken)
-
-
-def _identify(document: Mapping[str, Any]) -> str | None:
-    if not isinstance(document.get("chat_messages"), list):
-        return None
-    return word(document.get("uuid"))
-
-
-def _tree(document: Mapping[str, Any], place: int) -> tuple[MessageTree, dict[str, int]]:
-    said = [mapping(message) for message in entries(document.get("chat_messages"))]
-    # Older exports name no parents: there a message follows the one before it.
-    linked = any(message.get("parent_message_uuid") for message in said)
-    nodes: dict[str, Node] = {}
-    counted: dict[str, int] = {}
-    before: str | None = None
-    for number, message in enumerate(said):
-        id = word(message.get("uuid")) or f"message-{number}"
-        above = word(message.get("parent_message_uuid")) if linked else before
-        nodes[id] = _node(id, None if above == id else above, message, place, counted)
-        before = id
-    current = word(document.get("current_leaf_message_uuid")) or before
-    start = moment(document.get("created_at")) or NEVER
-    return MessageTree(nodes, start, current, PROVIDER), counted
+    def tree(
+        self, document: Mapping[str, Any], place: int, beside: Mapping[str, int]
+    ) -> tuple[MessageTree, dict[str, int]]:
+        """Return the messages of a conversation, and how many of each kind nobody understands."""
+        del beside
+        said = [mapping(message) for message in entries(document.get("chat_messages"))]
+        # Older exports name no parents: there a message follows the one before it.
+        linked = any(message.get("parent_message_uuid") for message in said)
+        nodes: dict[str, Node] = {}
+        counted: dict[str, int] = {}
+        before: str | None = None
+        for number, message in enumerate(said):
+            id = word(message.get("uuid")) or f"message-{number}"
+            above = word(message.get("parent_message_uuid")) if linked else before
+            nodes[id] = _node(id, None if above == id else above, message, place, counted)
+            before = id
+        current = word(document.get("current_leaf_message_uuid")) or before
+        start = moment(document.get("created_at")) or NEVER
+        return MessageTree(nodes, start, current, PROVIDER), counted
 
 
 def _node(
@@ -221,17 +178,3 @@ def _until(message: Mapping[str, Any]) -> Instant | None:
     told = [mapping(block).get("stop_timestamp") for block in entries(message.get("content"))]
     times = [at for value in (*told, message.get("updated_at")) if (at := moment(value))]
     return max(times, default=None)
-
-
-def _sessions(document: Mapping[str, Any], tree: MessageTree) -> list[DraftSession]:
-    if tree.head is None:
-        return []
-    id = _identify(document) or ""
-    shown = re.sub(r"[^A-Za-z0-9_-]", "", id)[:_ID_SHOWN] or "unnamed"
-    details: dict[str, Json] = {
-        ours: tidy(document[theirs])
-        for theirs, ours in _DETAILS.items()
-        if document.get(theirs) not in (None, "", [], {}, False)
-    }
-    title = word(document.get("name"))
-    return [DraftSession(id, f"claude-ai/{shown}", tree.head, title, details=details)]

@@ -17,7 +17,7 @@ import orjson
 import zstandard
 
 from turntree.domain.canonical import INTEGER_MAX, NESTING_MAX, Json
-from turntree.domain.ids import Instant, instant
+from turntree.domain.ids import Instant, instant, is_instant
 from turntree.domain.transcript import Record
 
 LINE_MAX_BYTES: Final = 256 * 1024 * 1024
@@ -27,6 +27,7 @@ TOO_DEEP: Final = "nested beyond reason"
 """What stands for the inside of such a value; spelling it out would exhaust the stack again."""
 
 _NESTING_LEFT: Final = NESTING_MAX - 16
+_EPOCH: Final = "1970"
 _SECONDS_MAX: Final = 10_000_000_000
 """A number of seconds below this is one; above, it counts milliseconds."""
 
@@ -134,6 +135,8 @@ def moment(value: object) -> Instant | None:
         match value:
             case str():
                 found = datetime.fromisoformat(value)
+                if is_instant(value) and value >= _EPOCH:
+                    return Instant(value)
                 found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
                 ms = found.timestamp() * 1000
                 return instant(int(ms)) if ms >= 0 else None

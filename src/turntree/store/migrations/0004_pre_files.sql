@@ -12,10 +12,10 @@ CREATE TABLE turntree.message_files (
   line_end int,
   kind turntree.file_use NOT NULL,
   path text NOT NULL,
-  PRIMARY KEY (workspace_id, turn_id, message, sequence),
-  UNIQUE NULLS NOT DISTINCT (workspace_id, turn_id, message, kind, path, line_start)
+  PRIMARY KEY (workspace_id, turn_id, message, sequence)
 );
-CREATE INDEX message_files_path ON turntree.message_files (workspace_id, path, turn_id);
+-- The same files are touched again and again, so an entry shares its key with many others.
+CREATE INDEX message_files_path ON turntree.message_files (workspace_id, path);
 
 SELECT turntree.wall_in_facts('message_files', true);
 

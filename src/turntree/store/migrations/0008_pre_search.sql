@@ -33,7 +33,9 @@ CREATE TABLE turntree.search_documents (
   words tsvector NOT NULL,
   PRIMARY KEY (workspace_id, turn_id)
 );
-CREATE INDEX search_documents_words ON turntree.search_documents USING gin (words);
+-- What waits to be sorted in is looked through by every search, and its room is never given back.
+CREATE INDEX search_documents_words ON turntree.search_documents USING gin (words)
+  WITH (gin_pending_list_limit = 512);
 
 -- How far into the feed each index has come: the words, and one for each embedder. No row means that
 -- the turns that were there before it began have not been gone through yet.

@@ -22,8 +22,19 @@ SELECT t.id::text, t.segment_id::text, t.depth, t.digest, EXISTS (SELECT FROM tu
 SELECT digest FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
 
 -- name: bulk_sources
-SELECT turn_id::text, origin, bundle FROM turntree.turn_sources
+SELECT turn_id::text, bundle FROM turntree.turn_sources
   WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[]);
+
+-- name: bulk_name_bundles
+INSERT INTO turntree.bundles (workspace_id, origin, bundle)
+  SELECT %(workspace)b, x.origin, x.bundle FROM unnest(%(origins)b::text[], %(bundles)b::text[]) AS x (origin, bundle)
+  WHERE NOT EXISTS (SELECT FROM turntree.bundles b
+    WHERE b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.bundle = x.bundle)
+  RETURNING number;
+
+-- name: bulk_bundles
+SELECT b.number, b.origin, b.bundle FROM unnest(%(origins)b::text[], %(bundles)b::text[]) AS x (origin, bundle)
+  JOIN turntree.bundles b ON b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.bundle = x.bundle;
 
 -- name: bulk_segment
 SELECT ordinal, jump_id::text FROM turntree.segments WHERE workspace_id = %(workspace)b AND id = %(segment)b;
@@ -89,5 +100,5 @@ COPY events (workspace_id, stream_id, seq, id, kind, body) FROM STDIN (FORMAT bi
 COPY objects (workspace_id, digest, bytes) FROM STDIN (FORMAT binary);
 
 -- name: copy_sources
-COPY turn_sources (workspace_id, turn_id, record_first, record_last, projector, origin, bundle, key)
+COPY turn_sources (workspace_id, turn_id, bundle, record_first, record_last, projector, key)
   FROM STDIN (FORMAT binary);

@@ -193,15 +193,34 @@ SELECT coalesce(t.id, b.turn_id)::text
 -- A trigger with a condition would refuse some changes only.
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
-    'session_history', 'spawns', 'events', 'event_links', 'inbox', 'message_files', 'raw_blocks', 'turn_sources']) f
+    'session_history', 'spawns', 'events', 'event_links', 'inbox', 'message_files', 'raw_blocks', 'bundles',
+    'turn_sources']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
       WHERE g.tgrelid = to_regclass('turntree.' || f) AND g.tgname = n AND g.tgenabled IN ('O', 'A')
         AND g.tgfoid = to_regproc('turntree.'
           || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure'
+            WHEN f = 'raw_blocks' AND n = 'refuse_update' THEN 'check_record_erasure'
             WHEN f = 'objects' AND n = 'refuse_delete' THEN 'check_removal' ELSE 'refuse_change' END)
         AND p.prosrc LIKE '%%RAISE EXCEPTION%%' AND g.tgqual IS NULL)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i12_records
+-- Records go with a message, and the message's receipt stands with a turn that was made of them.
+SELECT 'block ' || encode(b.digest, 'hex') FROM turntree.raw_blocks b
+  WHERE b.workspace_id = %(workspace)b AND b.now IS NOT NULL AND NOT EXISTS (
+    SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.kind = 'erased'
+      AND (e.stream_id = ANY (b.turns) OR EXISTS (SELECT FROM turntree.turn_sources s
+        JOIN turntree.bundles n ON n.workspace_id = s.workspace_id AND n.number = s.bundle
+        JOIN turntree.imports i ON i.workspace_id = n.workspace_id AND i.origin = n.origin AND i.bundle = n.bundle
+        WHERE s.workspace_id = %(workspace)b AND s.turn_id = e.stream_id AND b.digest = ANY (i.blocks))))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i37_records
+SELECT DISTINCT 'block ' || encode(x.digest, 'hex') FROM turntree.imports i, unnest(i.blocks) AS x (digest)
+  WHERE i.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.raw_blocks b
+    WHERE b.workspace_id = %(workspace)b AND b.digest = x.digest)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i13

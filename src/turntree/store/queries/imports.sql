@@ -6,12 +6,59 @@ SELECT origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix, b
   WHERE workspace_id = %(workspace)b AND (%(origin)b::text IS NULL OR origin = %(origin)b::text)
   ORDER BY origin, bundle;
 
--- name: keep_blocks
-INSERT INTO turntree.raw_blocks (workspace_id, digest, packed) VALUES (%(workspace)b, %(digest)b, %(packed)b)
+-- name: lock_records
+-- No message is erased between the moment it is seen whole and the one a block leans on it.
+SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)b::text, 0));
+
+-- name: list_unsteady_turns
+-- Those that no block can lean on: what they say is not here, or is no longer all that they said.
+SELECT x.id::text, e.erased FROM unnest(%(turns)b::uuid[], %(digests)b::bytea[]) AS x (id, digest)
+  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turntree.events e
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = x.id AND e.kind = 'erased') AS erased) e
+  WHERE e.erased OR NOT EXISTS (SELECT FROM turntree.turns t
+    WHERE t.workspace_id = %(workspace)b AND t.id = x.id AND t.digest = x.digest);
+
+-- name: keep_block
+INSERT INTO turntree.raw_blocks (workspace_id, digest, now, leaning, packed, turns, spans, objects)
+  VALUES (%(workspace)b, %(digest)b, %(now)b, %(leaning)b, %(packed)b, %(turns)b::uuid[], %(spans)b::int[],
+    %(objects)b::bytea[])
   ON CONFLICT DO NOTHING;
 
 -- name: find_block
-SELECT packed FROM turntree.raw_blocks WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
+SELECT coalesce(now, digest), leaning, packed, turns, spans, objects FROM turntree.raw_blocks
+  WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
+
+-- name: list_bodies
+SELECT b.body FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS x (id, place)
+  JOIN turntree.turn_bodies b ON b.workspace_id = %(workspace)b AND b.turn_id = x.id ORDER BY x.place;
+
+-- name: list_objects
+SELECT o.bytes FROM unnest(%(digests)b::bytea[]) WITH ORDINALITY AS x (digest, place)
+  JOIN turntree.objects o ON o.workspace_id = %(workspace)b AND o.digest = x.digest ORDER BY x.place;
+
+-- name: list_blocks_of_turn
+-- Those it was made of, wherever a copy of them lies; it may have been made of them later, by a better
+-- projector, and then its source says where to look.
+SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.turns @> ARRAY[%(turn)b::uuid]
+UNION
+SELECT unnest(i.blocks) FROM turntree.turn_sources s
+  JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
+  JOIN turntree.imports i ON i.workspace_id = b.workspace_id AND i.origin = b.origin AND i.bundle = b.bundle
+  WHERE s.workspace_id = %(workspace)b AND s.turn_id = %(turn)b;
+
+-- name: list_spans_of_turn
+-- And where the next turn's begin.
+SELECT b.origin, b.bundle, s.record_first, coalesce((SELECT min(n.record_first) FROM turntree.turn_sources n
+    WHERE n.workspace_id = s.workspace_id AND n.bundle = s.bundle AND n.record_first > s.record_last), 2147483647)
+  FROM turntree.turn_sources s JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
+  WHERE s.workspace_id = %(workspace)b AND s.turn_id = %(turn)b;
+
+-- name: erase_records
+UPDATE turntree.raw_blocks SET now = %(now)b, leaning = false, packed = %(packed)b, objects = '{}'
+  WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
+
+-- name: list_block_digests
+SELECT digest FROM turntree.raw_blocks WHERE workspace_id = %(workspace)b ORDER BY digest;
 
 -- name: find_session_by_origin
 SELECT id::text FROM turntree.sessions
@@ -24,8 +71,9 @@ SELECT r.session_id::text FROM turntree.turns t JOIN turntree.session_reach r ON
 
 -- name: list_turn_sources
 -- In the order of projectors, so that of several turns the newest one stands last.
-SELECT key, turn_id::text FROM turntree.turn_sources
-  WHERE workspace_id = %(workspace)b AND origin = %(origin)b AND bundle = %(bundle)b ORDER BY projector;
+SELECT s.key, s.turn_id::text FROM turntree.turn_sources s
+  JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
+  WHERE b.workspace_id = %(workspace)b AND b.origin = %(origin)b AND b.bundle = %(bundle)b ORDER BY s.projector;
 
 -- name: mark_import
 INSERT INTO turntree.imports (workspace_id, origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix,

@@ -28,7 +28,7 @@ SELECT session_id::text FROM turntree.session_names WHERE workspace_id = %(works
 
 -- name: find_session
 SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.created_at, s.updated_at,
-    coalesce(t.depth, 0), s.origin, s.origin_session_id,
+    t.sealed_at, coalesce(t.depth, 0), s.origin, s.origin_session_id,
     w.parent_session_id::text, w.parent_turn_id::text, w.call_id, w.mode, w.task,
     ARRAY(SELECT name FROM turntree.session_names a WHERE a.workspace_id = s.workspace_id
       AND a.session_id = s.id AND a.reason IS NOT NULL ORDER BY name)
@@ -40,7 +40,7 @@ SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.cre
 
 -- name: list_sessions
 SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.created_at, s.updated_at,
-    coalesce(t.depth, 0), s.origin, s.origin_session_id,
+    t.sealed_at, coalesce(t.depth, 0), s.origin, s.origin_session_id,
     w.parent_session_id::text, w.parent_turn_id::text, w.call_id, w.mode, w.task,
     ARRAY(SELECT name FROM turntree.session_names a WHERE a.workspace_id = s.workspace_id
       AND a.session_id = s.id AND a.reason IS NOT NULL ORDER BY name)

@@ -69,6 +69,7 @@ class Reading:
         self._met: set[str] = set()
         self._tokens: Counter[str] = Counter()
         """What all lines of each answer tell together; every line tells it again."""
+        self._told_last: tuple[Mapping[str, Any], int] = {}, 0
         self._copies: dict[str, str] = {}
         """The records that others were copied from, under names of their own."""
         for place, record in enumerate(records):
@@ -124,8 +125,7 @@ class Reading:
             self._strays.append(place)
             return
         if line.kind == "answer":
-            usage = usage_of(mapping(line.message.get("usage")))
-            self._tokens[word(line.answer_id) or ""] += usage.total
+            self._tokens[word(line.answer_id) or ""] += self._total_in(line)
         if line.uuid not in self._met:
             # A resumed or copied session may hold a record twice; it was said once.
             self._met.add(line.uuid)
@@ -136,6 +136,13 @@ class Reading:
             if (link := link_in(line)) is not None:
                 told = self._agents.setdefault(link[0], Agent())
                 told.call_id = told.call_id or word(link[1])
+
+    def _total_in(self, line: Line) -> int:
+        """Return the tokens that a line tells of; most repeat what the line before told."""
+        usage = mapping(line.message.get("usage"))
+        if usage != self._told_last[0]:
+            self._told_last = usage, usage_of(usage).total
+        return self._told_last[1]
 
     def _count(self, kind: str) -> None:
         name = word(kind) or "(no type)"

@@ -51,6 +51,10 @@ class OpenTurn:
     counted: list[ModelCall] = field(default_factory=list[ModelCall])
     """From cumulative counts; used where there are no records of single calls."""
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    told_again: int = 0
+    """Tokens of counts that repeat the one before."""
+    told_elsewhere: int = 0
+    """Tokens that another rollout told of, which this one continues."""
     records: list[int] = field(default_factory=list[int])
     late: list[Message] = field(default_factory=list[Message])
     """What somebody said while tools were running: it begins the next piece."""
@@ -58,6 +62,12 @@ class OpenTurn:
     @property
     def asked(self) -> bool:
         return any(said.role == "user" for said in self.query)
+
+    @property
+    def told(self) -> int:
+        """How many tokens the lines of one rollout tell of."""
+        found = sum(call.usage.total for call in self.calls or self.counted)
+        return found + (0 if self.calls else self.told_again)
 
     @property
     def waits(self) -> bool:
@@ -107,6 +117,8 @@ class OpenTurn:
     def copy(self) -> "OpenTurn":
         return replace(
             self,
+            told_again=0,
+            told_elsewhere=sum(call.usage.total for call in self.calls or self.counted),
             query=[*self.query],
             late=[*self.late],
             harness=[*self.harness],
@@ -140,6 +152,8 @@ class Tale:
     """By the thread that was begun, or by the path of its agent."""
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     orphans: list[int] = field(default_factory=list[int])
+    tokens: int = 0
+    """What the lines of the bundle's own threads tell of, as often as they do."""
     _alike: dict[tuple[object, ...], list[DraftTurn]] = field(
         default_factory=dict[tuple[object, ...], list[DraftTurn]]
     )

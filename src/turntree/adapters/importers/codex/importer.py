@@ -82,7 +82,7 @@ class Codex:
         sessions = [
             _session(files[name].rollout, walkers[name], tale, own) for name in own.values()
         ]
-        return Projection(tale.turns, sessions, tale.unknown, tale.orphans, broken)
+        return Projection(tale.turns, sessions, tale.unknown, tale.orphans, broken, tale.tokens)
 
 
 def _rollouts(folder: Path) -> list[Path]:
@@ -199,11 +199,11 @@ def _walk_one(
     sender: Source = "agent" if rollout.is_subagent else "human"
     provider = word(rollout.meta.get("model_provider"))
     # What a subagent's rollout begins with by copying was asked of its parent, by a person.
-    walker.enter(provider, "human" if file.copied else sender, since)
+    walker.enter(provider, "human" if file.copied else sender, since, is_own=is_own)
     waiting = sorted(cuts.items(), key=lambda cut: cut[1], reverse=True)
     for place, line in enumerate(file.lines):
         if file.copied and place == file.copied:
-            walker.enter(provider, sender, since)
+            walker.enter(provider, sender, since, is_own=is_own)
         while waiting and _is_beyond(line, *waiting[-1][1]):
             yield waiting.pop()[0], walker.split()
         if not waiting and not is_own:

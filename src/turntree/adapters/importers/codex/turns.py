@@ -72,6 +72,7 @@ class Walker:
         self._provider: str | None = None
         self._sender: Source = "human"
         self._sender_from = 0
+        self._is_own = True
         self._total: Mapping[str, Any] = {}
         self._context_tokens = 0
 
@@ -84,9 +85,12 @@ class Walker:
         other._total, other._context_tokens = self._total, self._context_tokens
         return other
 
-    def enter(self, provider: str | None, sender: Source, sender_from: int) -> None:
-        """Begin a rollout: who answers, who asks, and from which ordinal on."""
+    def enter(
+        self, provider: str | None, sender: Source, sender_from: int, *, is_own: bool
+    ) -> None:
+        """Begin a rollout: who answers, who asks, from which ordinal on, and whose it is."""
         self._provider, self._sender, self._sender_from = provider, sender, sender_from
+        self._is_own = is_own
 
     def read(self, line: Line) -> None:
         """Take in one line."""
@@ -287,6 +291,9 @@ class Walker:
         total = mapping(info.get("total_token_usage"))
         # Counts are cumulative and are told again when nothing was used, for example on resuming.
         if not total or total == self._total:
+            if self._turn is not None:
+                again = usage_of(mapping(info.get("last_token_usage")))
+                self._turn.told_again += again.total
             return
         last = mapping(info.get("last_token_usage")) or less(total, self._total)
         self._total = total
@@ -362,6 +369,7 @@ class Walker:
                 self._turn = OpenTurn(turn.id, turn.part + 1, line.at)
             elif not turn.asked:
                 records, turn.records = (*turn.records, line.place), []
+        self._tell(sum(call.usage.total for call in calls))
         details: DraftCompaction | None = None
         query: tuple[Message, ...] = (Message("user", (), "event"),)
         if self.head is not None:
@@ -387,6 +395,7 @@ class Walker:
             return
         if outcome == "completed" and not any(said.role == "assistant" for said in turn.reply):
             outcome = "interrupted"
+        self._tell(turn.told - turn.told_elsewhere)
         started = turn.started_at or turn.query[0].at or BEGINNING
         ended = max(turn.last_at or started, started)
         name = turn.id or f"at {started}"
@@ -408,6 +417,11 @@ class Walker:
             said, part = turn.late, turn.part + 1
             self._turn = OpenTurn(turn.id, part, said[0].at, query=said)
             self._close("interrupted", is_open=is_open)
+
+    def _tell(self, tokens: int) -> None:
+        """Note what a rollout tells of; one that is only continued is told of by its own thread."""
+        if self._is_own:
+            self._tale.tokens += tokens
 
 
 def _take_summary(turn: OpenTurn, words: str) -> list[ModelCall]:

@@ -81,7 +81,8 @@ class Gemini:
                 parent, call = found
                 spawn = DraftSpawn(parent, call.turn, call.call, "fresh", call.task)
             sessions.append(session.draft(spawn))
-        return Projection(drafts, sessions, unknown, (), broken)
+        tokens = sum(session.conversation.tokens for session in told.values())
+        return Projection(drafts, sessions, unknown, (), broken, tokens)
 
 
 class _Session:

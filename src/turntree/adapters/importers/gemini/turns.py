@@ -55,6 +55,8 @@ class Conversation:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.tokens = 0
+        """What all messages tell together: one that is written anew tells it again."""
         self._roots: dict[str, Node] = {}
         self._by_id: dict[str, Node] = {}
         self._answers: dict[str, Node] = {}
@@ -79,6 +81,11 @@ class Conversation:
             known = self._child(id, record)
         known.record = record
         known.places.append(place)
+        self._tell(record)
+
+    def _tell(self, record: Mapping[str, Any]) -> None:
+        usage = usage_of(record.get("tokens"))
+        self.tokens += 0 if usage is None else usage.total
 
     def _take_answer(self, id: str, record: Mapping[str, Any], place: int) -> bool:
         """Hang results on the message that made the calls: they come back under other ids."""
@@ -114,6 +121,7 @@ class Conversation:
                 known = self._by_id.get(id)
                 node = self._child(id, message if known is None else known.record)
                 node.places.append(place)
+                self._tell(message)
 
     def rewind(self, id: str) -> None:
         """Drop a message and all after it; without such a message, everything."""

@@ -93,7 +93,7 @@ class Opencode:
             for document in (*of_kind(documents, "message"), *of_kind(documents, "part"))
             if document.place not in tale.used
         ]
-        return Projection(tale.turns, sessions, tale.unknown, orphans, broken)
+        return Projection(tale.turns, sessions, tale.unknown, orphans, broken, tale.tokens)
 
 
 def _by(documents: Iterable[Document], name: str) -> dict[str, list[Document]]:
@@ -112,6 +112,8 @@ class _Tale:
     begun: dict[str, Begun] = field(default_factory=dict[str, Begun])
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     used: set[int] = field(default_factory=set[int])
+    tokens: int = 0
+    """What all messages tell together: a session that was forked tells its beginning again."""
 
     def tell(
         self, session: Document, messages: Sequence[Document], parts: Mapping[str, list[Document]]
@@ -164,6 +166,8 @@ class _Tale:
         if turn is not None:
             self.turns.append(turn)
             self.used.update(turn.records)
+            # A turn that was cut short is another reading of the same messages.
+            self.tokens += 0 if cut else sum(call.usage.total for call in turn.calls)
             for child, call, task in draft.begun:
                 self.begun.setdefault(child, Begun(key, call, task))
         return turn

@@ -1,0 +1,194 @@
+"""A bundle on its way in: read, freed of secrets, packed, projected, sealed and made into rows.
+
+All of it is one function of files, so that any process can do it. Must never know a database or
+what was imported before, beyond the cursor it is told of.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+from turntree.domain.canonical import digest_from_raw
+from turntree.domain.errors import NotCanonical, Refused
+from turntree.domain.event import Event, Recorded, record
+from turntree.domain.ids import Digest, TurnId
+from turntree.domain.journal import recorded
+from turntree.domain.principal import Principal
+from turntree.domain.secrets import redact_all
+from turntree.domain.transcript import (
+    DraftSession,
+    Key,
+    Projection,
+    Record,
+    SealedDraft,
+    seal_drafts,
+)
+from turntree.ports.importers import Bundle, Importer
+from turntree.ports.imports import Block, Incoming, Packing, Prepared, TurnSource
+
+REDACTED_AT_ONCE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What to read, and how far it was read before."""
+
+    bundle: Bundle
+    redacting: bool
+    hold_open: bool
+    records: int = 0
+    prefix: Digest | None = None
+    """Of the records that are kept already; None if there are none."""
+
+
+@dataclass(slots=True)
+class BundleRead:
+    """What a bundle holds, ready to be stored."""
+
+    records: int
+    raw_bytes: int
+    prefix: Digest
+    grown: bool
+    """It begins with the records that were kept before; ``blocks`` holds those behind them."""
+    secrets: int
+    blocks: list[Block] = field(default_factory=list[Block])
+    turns: list[Prepared] = field(default_factory=list[Prepared])
+    heads: dict[Key, TurnId] = field(default_factory=dict[Key, TurnId])
+    """The turn of each key."""
+    sessions: Sequence[DraftSession] = ()
+    unknown: Mapping[str, int] = field(default_factory=dict[str, int])
+    orphans: int = 0
+    broken: int = 0
+    repaired: int = 0
+    tokens: int | None = None
+    """How many the source itself counts, where it says so."""
+    error: str | None = None
+
+    def give_up(self, error: str) -> None:
+        """Say why its turns could not be stored. The records are kept all the same."""
+        self.turns, self.heads, self.sessions = [], {}, ()
+        self.unknown, self.orphans, self.broken, self.repaired = {}, 0, 0, 0
+        self.tokens, self.error = None, error
+
+
+def read_bundle(importer: Importer, task: ReadTask, packing: Packing) -> BundleRead:
+    """Return what a bundle holds."""
+    records, secrets = _read(importer, task)
+    return take_records(importer, task, packing, records, secrets=secrets)
+
+
+def _read(importer: Importer, task: ReadTask) -> tuple[list[Record], int]:
+    """Return every record without its secrets, and how many there were."""
+    records: list[Record] = []
+    secrets, begin, size = 0, 0, 0
+    for found in importer.read(task.bundle):
+        records.append(found)
+        size += len(found.data)
+        if size >= REDACTED_AT_ONCE_BYTES:
+            secrets += _redact(records, begin) if task.redacting else 0
+            begin, size = len(records), 0
+    return records, secrets + (_redact(records, begin) if task.redacting else 0)
+
+
+def _redact(records: list[Record], begin: int) -> int:
+    hidden = redact_all([found.data for found in records[begin:]])
+    for place, (data, _) in hidden.items():
+        records[begin + place] = replace(records[begin + place], data=data)
+    return sum(times for _, times in hidden.values())
+
+
+def take_records(
+    importer: Importer,
+    task: ReadTask,
+    packing: Packing,
+    records: Sequence[Record],
+    *,
+    secrets: int = 0,
+    replaces: Mapping[str, TurnId] | None = None,
+) -> BundleRead:
+    """Return what records tell of; ``replaces`` names the turns that were made of them before."""
+    bundle = task.bundle
+    kept, prefix = _compare(task, records)
+    read = BundleRead(
+        len(records),
+        sum(len(found.data) for found in records),
+        prefix,
+        kept > 0,
+        secrets,
+    )
+    try:
+        projection = importer.project(bundle, records)
+        if task.hold_open:
+            projection = _without_open(projection)
+        turns = list(seal_drafts(projection, Principal("agent", bundle.origin)))
+    except (Refused, NotCanonical) as refused:
+        # The records are kept: a better projector will read them one day.
+        read.error = str(refused)
+        read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:])
+        return read
+    read.turns = [
+        packing.prepare(_incoming(bundle, importer.version, turn, replaces or {})) for turn in turns
+    ]
+    told = [(item, turn.draft.records) for item, turn in zip(read.turns, turns, strict=True)]
+    read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:], told)
+    read.heads = {turn.draft.key: turn.sealed.turn.id for turn in turns}
+    read.sessions, read.unknown = list(projection.sessions), dict(projection.unknown)
+    read.orphans, read.broken = len(projection.orphans), projection.broken
+    read.repaired, read.tokens = sum(turn.repaired for turn in turns), projection.usage_told
+    return read
+
+
+def _compare(task: ReadTask, records: Sequence[Record]) -> tuple[int, Digest]:
+    """Return how many records are kept already, and the digest of all."""
+    hashed = sha256()
+    kept = 0
+    for place, found in enumerate(records):
+        if place == task.records and digest_from_raw(hashed.digest()) == task.prefix:
+            kept = place
+        # Where it stood belongs to it, and so does where it ended.
+        hashed.update(b"%s\n%d\n%d\n" % (found.file.encode(), found.offset, len(found.data)))
+        hashed.update(found.data)
+    prefix = digest_from_raw(hashed.digest())
+    return len(records) if prefix == task.prefix else kept, prefix
+
+
+def _without_open(projection: Projection) -> Projection:
+    """Leave out turns that are still being taken; their sessions stand at what came before."""
+    parents = {turn.key: turn.parent for turn in projection.turns if turn.open}
+    if not parents:
+        return projection
+    turns = [t for t in projection.turns if t.key not in parents and t.parent not in parents]
+
+    def stands(head: Key | None) -> Key | None:
+        while head is not None and head in parents:
+            head = parents[head]
+        return head
+
+    sessions = [replace(one, head=stands(one.head)) for one in projection.sessions]
+    kept = {turn.key for turn in turns}
+    return replace(
+        projection,
+        turns=turns,
+        sessions=[one for one in sessions if one.spawn is None or one.spawn.parent_turn in kept],
+        usage_told=None,  # It tells of calls that no turn counts yet.
+    )
+
+
+def _incoming(
+    bundle: Bundle, version: int, turn: SealedDraft, replaces: Mapping[str, TurnId]
+) -> Incoming:
+    draft, sealed = turn.draft, turn.sealed
+    places = draft.records or (0,)
+    source = TurnSource(bundle.origin, bundle.id, draft.key, min(places), max(places), version)
+    journal = recorded(sealed.turn, draft.calls)
+    old = replaces.get(draft.key)
+    if old is not None and old != sealed.turn.id:
+        journal = [*journal, _substitution(turn, old, len(journal))]
+    return Incoming(sealed, turn.parent, draft.calls, journal, turn.objects, source)
+
+
+def _substitution(turn: SealedDraft, old: TurnId, seq: int) -> Recorded:
+    """Return the fact that a turn stands for one that was projected less well."""
+    data = {"original_turn": old, "replacement_turn": turn.sealed.turn.id, "reason": "reprojected"}
+    at = turn.sealed.turn.header.sealed_at
+    return record(Event(turn.sealed.turn.id, seq, "substitution", at, data))

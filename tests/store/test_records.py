@@ -1,0 +1,90 @@
+"""Records that lean on what their turns say, and those that have nothing to lean on."""
+
+import random
+
+import psycopg
+import pytest
+
+from turntree.domain.ids import TurnId
+from turntree.domain.message import ToolResult, ToolUse, assistant, lift_parts, tool, user
+from turntree.domain.principal import Principal
+from turntree.domain.transcript import Record
+from turntree.domain.turn import Header, seal
+from turntree.ports.imports import Incoming, Prepared, TurnSource
+from turntree.store import raw
+from turntree.store.database import Database
+from turntree.store.fsck import fsck
+from turntree.store.imports import PostgresImports
+from turntree.store.packing import StorePacking
+from turntree.testing.worlds import ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+WORDS = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ", k=3_000))
+ANSWER = "".join(random.Random(8).choices("abcdefghijklmnopqrstuvwxyz\t", k=60_000))
+PACKING = StorePacking()
+RECORDS = [Record("one.jsonl", 0, WORDS.encode()), Record("one.jsonl", 4_000, ANSWER.encode())]
+
+
+def made(world: ScriptedWorld) -> Prepared:
+    """A turn that says what the records do; the answer is too large to stand in it."""
+    now = world.now()
+    objects: list[bytes] = []
+    header = Header(TurnId(world.new_id()), None, Principal("agent", "toy"), now, now)
+    reply = [
+        assistant(ToolUse("c", "read", {})),
+        tool(ToolResult("c", "ok", ANSWER)),
+        assistant("Done."),
+    ]
+    sealed = seal(header, [user(WORDS)], [lift_parts(said, objects) for said in reply])
+    source = TurnSource("toy", "one", "1", 0, 1, 1)
+    return PACKING.prepare(Incoming(sealed, None, objects=objects, source=source))
+
+
+async def test_a_block_leans_on_bodies_and_objects(
+    database: Database, world: ScriptedWorld
+) -> None:
+    imports = PostgresImports(database)
+    turn = made(world)
+    (block,) = PACKING.pack("toy", "one", 0, RECORDS, [(turn, (0, 1))])
+    (alone,) = PACKING.pack("toy", "one", 0, RECORDS)
+    assert (block.digest, block.leaning, alone.leaning) == (alone.digest, True, False)
+    assert (list(block.turns), list(block.spans), len(block.objects)) == ([turn.id], [0, 1], 1)
+    assert len(block.packed) < len(alone.packed) / 5
+    await imports.store_turns([turn])
+    await imports.keep([block], [turn])
+    assert await imports.read_records([block.digest]) == RECORDS
+    assert await fsck(database) == []
+
+
+async def test_a_block_whose_turns_are_not_stored_stands_by_itself(
+    database: Database, conninfo: str, world: ScriptedWorld
+) -> None:
+    imports = PostgresImports(database)
+    turn = made(world)
+    blocks = PACKING.pack("toy", "one", 0, RECORDS, [(turn, (0, 1))])
+    await imports.keep(blocks, [turn])
+    assert await imports.read_records([blocks[0].digest]) == RECORDS
+    with psycopg.connect(conninfo) as owner:
+        rows = owner.execute("SELECT leaning, now FROM turntree.raw_blocks").fetchall()
+    assert rows == [(False, None)]
+
+
+def test_texts_that_are_too_long_are_not_leant_on(
+    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "LEAN_BYTES_MAX", 1_000)
+    (block,) = PACKING.pack("toy", "one", 0, RECORDS, [(made(world), (0, 1))])
+    assert not block.leaning
+    assert raw.unpack(block.packed).records == RECORDS
+
+
+def test_each_block_knows_the_turns_of_its_own_records(
+    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "BLOCK_BYTES", 10)
+    records = [Record("one.jsonl", place * 10, b"0123456789") for place in range(4)]
+    turns = [(made(world), (5, 6)), (made(world), (6, 7, 8))]
+    blocks = PACKING.pack("toy", "one", 5, records, turns)
+    first, second = turns[0][0].id, turns[1][0].id
+    assert [list(block.turns) for block in blocks] == [[first], [first, second], [second], [second]]
+    assert [list(block.spans) for block in blocks] == [[5, 5], [6, 6, 6, 6], [7, 7], [8, 8]]
