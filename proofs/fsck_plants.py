@@ -86,6 +86,20 @@ def _replace_itself(documents: Documents) -> None:
     data["replacement"] = data["original"]
 
 
+def _bring_back(documents: Documents) -> None:
+    documents[0]["data"]["outcome"] = "ok"
+
+
+def _keep_twice(documents: Documents) -> None:
+    plan = documents[0]["data"]["volume_plan"]
+    plan.append(plan[-1])
+
+
+def _add(**members: object) -> Callable[[Documents], None]:
+    """Return the change that puts members into an event's data."""
+    return lambda documents: documents[0]["data"].update(members)
+
+
 TURNS: Final[Mapping[str, Forgery]] = {
     "I4": Forgery("%", _head(sealed_at="2026-11-15 09:30:00+01:00")),
     "I15": Forgery("%", _miscount),
@@ -100,6 +114,10 @@ TURNS: Final[Mapping[str, Forgery]] = {
 EVENTS: Final[Mapping[str, Forgery]] = {
     "I36": Forgery('%"kind":"model_response"%', _misanswer),
     "I39": Forgery('%"kind":"substitution"%', _replace_itself),
+    "I45": Forgery('%"outcome":"unsupported"%"kind":"restore_attempted"%', _bring_back),
+    "I46": Forgery('%"kind":"agent_forked"%', _keep_twice),
+    "I48": Forgery('%"kind":"snapshot_created"%', _add(liveness="alive")),
+    "I49": Forgery('%"kind":"resource_created"%', _add(content="aGVsbG8=")),
 }
 ROWS: Final = tuple(name for name in STATEMENTS if name[0] == "i" and name[1:].isdigit())
 RULES: Final = tuple(

@@ -192,6 +192,26 @@ UPDATE turntree.tool_calls SET status = 'ok' WHERE workspace_id = %(workspace)s 
       ORDER BY md5(stream_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING turn_id::text;
 
+-- name: i43
+DELETE FROM turntree.resource_attachments a USING (
+    SELECT session_id, resource_id FROM turntree.resource_attachments WHERE workspace_id = %(workspace)s
+      ORDER BY md5(session_id::text || resource_id || %(seed)s) LIMIT %(count)s) p
+  WHERE a.workspace_id = %(workspace)s AND a.session_id = p.session_id AND a.resource_id = p.resource_id
+  RETURNING a.session_id || ' works on ' || a.resource_id;
+
+-- name: i44
+UPDATE turntree.snapshots SET size_bytes = size_bytes + 1 WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.snapshots WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING 'snapshot ' || id;
+
+-- name: i47_open
+ALTER TABLE turntree.handles DROP CONSTRAINT handles_never_come_back;
+
+-- name: i47
+UPDATE turntree.handles SET restorable = true WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.handles WHERE workspace_id = %(workspace)s ORDER BY md5(id || %(seed)s) LIMIT %(count)s)
+  RETURNING 'handle ' || id;
+
 -- name: i59
 UPDATE turntree.sessions SET status = 'deleted' WHERE workspace_id = %(workspace)s AND id IN (
     SELECT id FROM turntree.sessions WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)

@@ -6,11 +6,21 @@ Knows how the product is called. Must never know what is planted into what it te
 from dataclasses import replace
 from typing import Final
 
-from turntree.domain.canonical import Json, canonical
+from turntree.domain import plan as plans
+from turntree.domain.canonical import Json, canonical, digest_bytes
 from turntree.domain.compaction import Compaction
 from turntree.domain.context import TouchedFile
 from turntree.domain.event import Event, record
-from turntree.domain.ids import Digest, RunId, SessionId, TurnId
+from turntree.domain.ids import (
+    Digest,
+    Label,
+    PlanId,
+    ResourceId,
+    RunId,
+    SessionId,
+    SnapshotId,
+    TurnId,
+)
 from turntree.domain.manifest import Entry, Manifest
 from turntree.domain.message import (
     PART_INLINE_MAX_BYTES,
@@ -21,8 +31,11 @@ from turntree.domain.message import (
     tool,
     user,
 )
+from turntree.domain.plan_steps import BeginSession, MakeFork, Plan, Restore, Share, Site
+from turntree.domain.ref import ExtRef
+from turntree.domain.resource import Capability, Handle, Pin, Resource, Snapshot
 from turntree.domain.run import Fact
-from turntree.domain.session import Origin, Spawn
+from turntree.domain.session import Origin, Session, Spawn
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage, to_json
 from turntree.runtime.tree import Tree
@@ -31,6 +44,8 @@ CALLS: Final = [
     ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),
     ModelCall("haiku", Usage()),
 ]
+FORKABLE: Final[frozenset[Capability]] = frozenset({"snapshot", "restore", "fork"})
+KEPT: Final[frozenset[Capability]] = frozenset({"snapshot"})
 USE: Final = ToolUse("use-1", "read", {"path": "a", "share": 0.5})
 USED: Final = [assistant(USE), tool(ToolResult("use-1", "ok", "text")), assistant("2")]
 
@@ -43,6 +58,7 @@ async def tell(tree: Tree, copy: int) -> None:
     await _tell_open_run(tree, copy)
     await _tell_interrupted_run(tree, copy)
     await _tell_replacement(tree, copy)
+    await tell_resources(tree, f"main-{copy}", copy)
 
 
 async def _tell_session(tree: Tree, label: str, copy: int) -> None:
@@ -143,6 +159,96 @@ async def _tell_replacement(tree: Tree, copy: int) -> None:
     events.append(record(Event(stream, 2, "substitution", tree.revisions.world.now(), data)))
     for event in events:
         await tree.ledger.append(event)
+
+
+async def tell_resources(tree: Tree, label: str, copy: int) -> None:
+    """Let a session work on a folder, a container and a process, and fork it."""
+    world, resources = tree.revisions.world, tree.resources
+    session = await tree.sessions.get(label)
+    folder = await _resource(tree, "directory", f"/srv/{copy}", FORKABLE)
+    box = await _resource(tree, "container", f"box-{copy}", KEPT)
+    pipe = await _resource(tree, "process", f"pipe-{copy}", frozenset())
+    handle = Handle(f"grip-{copy}", pipe.id, "here", str(copy))
+    attach, by = resources.attachments.attach, "human:ana"
+    await attach(folder.id, session.id, "rw", by=by, at=world.now())
+    await attach(box.id, session.id, "ro", by=by, at=world.now())
+    await attach(pipe.id, session.id, "rw", by=by, at=world.now(), handle=handle)
+    await resources.attachments.detach(pipe.id, session.id, by=by, at=world.now())
+    before, after = [await _state(tree, folder, f"{copy} {word}") for word in ("was", "is")]
+    boxed = await _state(tree, box, f"{copy} boxed")
+    turn = session.head
+    assert turn is not None, "the session has turns"
+    pin = Pin(turn, folder.id, after.id, before.id, "rw", world.now(), world.now())
+    await resources.pins.pin(pin, by=by, at=world.now())
+    await resources.advice.note_liveness(folder.id, "alive", world.now())
+    await resources.advice.lease(folder.id, "somebody", world.now(), world.now())
+    await _tell_fork(tree, session, copy, folder, box, after)
+    await _tell_attempt(tree, box, boxed)
+
+
+async def _tell_fork(
+    tree: Tree, source: Session, copy: int, folder: Resource, box: Resource, state: Snapshot
+) -> None:
+    world, facts, by = tree.revisions.world, tree.plans.facts, "human:ana"
+    session, head = SessionId(world.new_id()), source.head
+    assert head is not None, "the session has turns"
+    site = Site(folder.id, "directory", f"/srv/{copy}@fork")
+    fork = MakeFork(site, ResourceId(world.new_id()), "fork", "rw", state.id, state.external)
+    shares = (
+        Share(folder.id, "snapshot", fork=0),
+        Share(box.id, "keep", kept_by=source.id),
+    )
+    at_event = await tree.resources.attachments.newest_event(source.id)
+    begin = BeginSession(session, Label(f"planned-{copy}"), head, source.id, at_event, shares)
+    plan = Plan(PlanId(world.new_id()), "fork", "here", by, (fork, begin))
+    await facts.begin(record(plans.plan_started(plan, world.now())))
+    began = plans.step_started(plans.PlanState(plan), 0, world.now())
+    told = plans.apply(plans.PlanState(plan), began)
+    made = plans.Observation("ok", state.id, state.external)
+    forked = plans.step_finished(told, 0, made, world.now())
+    told = plans.apply(told, forked)
+    await facts.append(record(began))
+    await facts.append(record(forked))
+    at = world.now()
+    last = plans.step_finished(told, 1, plans.Observation("ok"), at)
+    ended = plans.plan_finished(plans.apply(told, last), "done", at)
+    new = replace(folder, id=fork.new_resource, place=site.place, name="fork", created_at=at)
+    done = plans.Commitment(
+        plan.id, by, at, begin, (plans.Created(new, "rw", state.id),),
+        forked=plans.forked(begin, {0: state.external}),
+    )  # fmt: skip
+    await facts.commit([record(last), record(ended)], done)
+
+
+async def _tell_attempt(tree: Tree, box: Resource, state: Snapshot) -> None:
+    world, facts = tree.revisions.world, tree.plans.facts
+    step = Restore(Site(box.id, box.kind, box.place), state.id, state.external, supported=False)
+    plan = Plan(PlanId(world.new_id()), "restore", "here", "human:ana", (step,))
+    await facts.begin(record(plans.plan_started(plan, world.now())))
+    seen = plans.Observation("unsupported", untouched=True)
+    fact = plans.step_finished(plans.PlanState(plan), 0, seen, world.now())
+    said: dict[str, Json] = {"snapshot_ref": state.id, "outcome": "unsupported"}
+    await facts.append(record(fact), notes=[plans.Note(box.id, "restore_attempted", said)])
+
+
+async def _resource(
+    tree: Tree, kind: str, place: str, capabilities: frozenset[Capability]
+) -> Resource:
+    world = tree.revisions.world
+    new = Resource(
+        ResourceId(world.new_id()), kind, "here", place, place, capabilities,
+        "fork" not in capabilities, world.now(),
+    )  # fmt: skip
+    return await tree.resources.ledger.ensure(new, by="human:ana")
+
+
+async def _state(tree: Tree, resource: Resource, word: str) -> Snapshot:
+    world = tree.revisions.world
+    external = ExtRef("told", digest_bytes(word.encode()))
+    state = Snapshot(
+        SnapshotId(world.new_id()), resource.id, "told/1", external, len(word), world.now()
+    )
+    return await tree.resources.ledger.keep(state, by="human:ana")
 
 
 def _fact(

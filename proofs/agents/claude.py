@@ -17,7 +17,8 @@ TOOLS = "Bash,Read,Write,Edit,Agent"
 NOTICE = "<task-notification>"
 
 
-def _bash(command: str) -> Call:
+def bash(command: str) -> Call:
+    """Return a call of its shell."""
     return Call("Bash", {"command": command, "description": f"Run {command}"})
 
 
@@ -38,7 +39,7 @@ def _rules() -> list[Rule]:
             (
                 Reply(
                     "Let me look.",
-                    (_bash("echo one"), _bash("echo two")),
+                    (bash("echo one"), bash("echo two")),
                     "Two things, at once.",
                     Usage(11, 41, 4_000, 300, 9),
                 ),
@@ -53,7 +54,7 @@ def _rules() -> list[Rule]:
                 Reply("Writing.", (Call("Write", note),), usage=Usage(19, 23, 4_400)),
                 Reply(
                     "",
-                    (Call("Read", {"file_path": "note.txt"}), _bash("exit 3")),
+                    (Call("Read", {"file_path": "note.txt"}), bash("exit 3")),
                     usage=Usage(29, 31, 4_500),
                 ),
                 Reply("Written; one command failed.", usage=Usage(37, 43, 4_600)),
@@ -73,7 +74,7 @@ def _rules() -> list[Rule]:
         ),
         Rule(
             (
-                Reply("Looking.", (_bash("ls"),), usage=Usage(67, 73, 100)),
+                Reply("Looking.", (bash("ls"),), usage=Usage(67, 73, 100)),
                 Reply("One file.", usage=Usage(79, 83, 200)),
             ),
             prompt="COUNT",

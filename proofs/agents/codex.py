@@ -39,7 +39,8 @@ wire_api = "responses"
 """
 
 
-def _shell(command: str) -> Call:
+def shell(command: str) -> Call:
+    """Return a call of its shell."""
     return Call("exec_command", {"cmd": command})
 
 
@@ -57,7 +58,7 @@ def _rules() -> list[Rule]:
             (
                 Reply(
                     "Let me look.",
-                    (_shell("echo one"), _shell("echo two")),
+                    (shell("echo one"), shell("echo two")),
                     "Two things, at once.",
                     Usage(11, 41, 4_000, reasoning=9),
                 ),
@@ -69,8 +70,8 @@ def _rules() -> list[Rule]:
         ),
         Rule(
             (
-                Reply("Writing.", (_shell("echo first > note.txt"),), usage=Usage(19, 23, 4_400)),
-                Reply("", (_shell("cat note.txt"), _shell("exit 3")), usage=Usage(29, 31, 4_500)),
+                Reply("Writing.", (shell("echo first > note.txt"),), usage=Usage(19, 23, 4_400)),
+                Reply("", (shell("cat note.txt"), shell("exit 3")), usage=Usage(29, 31, 4_500)),
                 Reply("Written; one command failed.", usage=Usage(37, 43, 4_600)),
             ),
             prompt="WRITE",
@@ -89,7 +90,7 @@ def _rules() -> list[Rule]:
         ),
         Rule(
             (
-                Reply("Looking.", (_shell("ls"),), usage=Usage(67, 73, 100)),
+                Reply("Looking.", (shell("ls"),), usage=Usage(67, 73, 100)),
                 Reply("One file.", usage=Usage(79, 83, 200)),
             ),
             prompt="COUNT",
@@ -110,17 +111,17 @@ def _prepare(stage: Stage) -> None:
 
 
 def _play(stage: Stage, story: Story) -> None:
-    session = _run(stage, "LOOK at two things.")
+    session = run(stage, "LOOK at two things.")
     look = story.add("prompt", session, None, "LOOK at two things.")
-    _run(stage, "WRITE a note.", "resume", session)
+    run(stage, "WRITE a note.", "resume", session)
     write = story.add("prompt", session, look, "WRITE a note.")
-    fork = _run(stage, "Another way.", "fork", session)
+    fork = run(stage, "Another way.", "fork", session)
     story.add("prompt", fork, write, "Another way.")
-    _run(stage, "DELEGATE the counting.", "resume", session)
+    run(stage, "DELEGATE the counting.", "resume", session)
     delegate = story.add("prompt", session, write, "DELEGATE the counting.")
     story.add("subagent", session, delegate, "COUNT the files here.")
     _play_served(stage, story, session, (look, delegate))
-    _run(stage, "And after that?", "resume", session)
+    run(stage, "And after that?", "resume", session)
     story.add("prompt", session, len(story.steps) - 1, "And after that?")
 
 
@@ -142,7 +143,7 @@ def _play_served(stage: Stage, story: Story, session: str, steps: tuple[int, int
         story.add("compaction", session, delegate, "compact")
 
 
-def _run(stage: Stage, text: str, *verb: str) -> str:
+def run(stage: Stage, text: str, *verb: str) -> str:
     """Run one prompt and return the id of the thread that it was part of."""
     name, *rest = verb or ("",)
     words = [word for word in (name, *OPTIONS, *rest, text) if word]

@@ -39,6 +39,8 @@ class Stage:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables that this agent needs besides those that all have."""
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    works_in: Path | None = None
+    """Another folder for the agent to work in than the stage's own."""
 
     @property
     def home(self) -> Path:
@@ -48,7 +50,7 @@ class Stage:
     @property
     def work(self) -> Path:
         """Where the agent works."""
-        return self.folder / "work"
+        return self.works_in or self.folder / "work"
 
     def set_up(self) -> None:
         """Make the folders."""

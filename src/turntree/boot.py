@@ -5,7 +5,9 @@ without either noticing.
 """
 
 import getpass
+import hashlib
 import os
+import platform
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,23 +19,42 @@ import anyio.to_thread
 
 from turntree.adapters.embedders.minilm import find_minilm
 from turntree.adapters.prices.genai import find_genai_prices
+from turntree.adapters.worlds.processes import SystemProcesses
 from turntree.adapters.worlds.system import SystemWorld
+from turntree.domain.errors import Unsupported
+from turntree.domain.ids import Digest, Instant, WorkspaceId
 from turntree.domain.principal import Principal
 from turntree.ports.embedder import Embedder
 from turntree.ports.exporters import Exporter
-from turntree.ports.importers import Importer
+from turntree.ports.importers import Importer, Places
+from turntree.ports.keepers import ResourceKeeper
 from turntree.ports.prices import Prices
 from turntree.ports.stats import Stats
-from turntree.ports.world import World
+from turntree.ports.world import Processes, World
 from turntree.runtime.imports import Importing
+from turntree.runtime.resources import FindKeeper
+from turntree.runtime.sightings import Settling
 from turntree.runtime.tree import Tree, assemble
 from turntree.store.checks import PostgresChecks
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
+from turntree.store.database import (
+    Database,
+    ensure_database,
+    open_database,
+    place_of,
+    prepare_database,
+)
 from turntree.store.edges import PostgresEdges
 from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
 from turntree.store.imports import PostgresImports
 from turntree.store.ledger import PostgresLedger, PostgresMarks
+from turntree.store.plans import PostgresPlans
+from turntree.store.resources import (
+    PostgresAdvice,
+    PostgresAttachments,
+    PostgresPins,
+    PostgresResources,
+)
 from turntree.store.search import PostgresSearch
 from turntree.store.search_writer import PostgresSearchWriter
 from turntree.store.sessions import PostgresReflog, PostgresSessions
@@ -48,6 +69,8 @@ READER = (sys.executable, "-m", "turntree.reader")
 """Starts a process that reads transcripts."""
 IMPORTERS = "turntree.importers"
 """The group of entry points under which importers are installed."""
+RESOURCES = "turntree.resources"
+"""The group of entry points under which the keepers of resources are installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +144,20 @@ def importing_on(database: Database, world: World) -> Importing:
     )
 
 
+def settling_on(
+    database: Database, tree: Tree, world: World, places: Places
+) -> Callable[[], Settling]:
+    """Return what makes those who settle sightings; each of them imports once."""
+    importers = load_importers()
+
+    def make() -> Settling:
+        importing = importing_on(database, world)
+        threads = PostgresThreads(database)
+        return Settling(importing, tree.resources, threads, importers, places, world.now)
+
+    return make
+
+
 def stats_on(database: Database) -> Stats:
     """Return what counts in a database."""
     return PostgresStats(database)
@@ -143,10 +180,75 @@ def load_exporters() -> dict[str, Exporter]:
     return {exporter.tool: exporter for exporter in found}
 
 
+def load_keepers(home: Path) -> dict[str, ResourceKeeper]:
+    """Return every keeper that is installed, by the kind of resource that it looks after.
+
+    States are kept below the home folder.
+    """
+    found = [point.load()(home) for point in entry_points(group=RESOURCES)]
+    return {keeper.kind: keeper for keeper in found}
+
+
+def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
+    """Return what finds the keeper of a kind; they are loaded when the first one is asked for.
+
+    Which ledger they are used for is noted beside their states: several may share a home, and
+    none can tell what another one pins.
+    """
+    loaded: dict[str, ResourceKeeper] = {}
+
+    def find(kind: str) -> ResourceKeeper:
+        if not loaded:
+            loaded.update(load_keepers(home))
+            if ledger is not None:
+                note_ledger(home, ledger)
+        if kind not in loaded:
+            raise Unsupported(f"nothing is installed that looks after resources of kind {kind}")
+        return loaded[kind]
+
+    return find
+
+
+def note_ledger(home: Path, ledger: str) -> None:
+    """Note that a ledger pins states that are kept in a home."""
+    note = _ledger_note(home, ledger)
+    if not note.exists():
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{ledger}\n", encoding="utf-8")
+
+
+def list_other_ledgers(home: Path, ledger: str) -> dict[Path, str]:
+    """Return the other ledgers that pin states of a home, by the file that says so."""
+    own = _ledger_note(home, ledger)
+    notes = sorted(own.parent.glob("*.ledger"))
+    return {note: note.read_text(encoding="utf-8").strip() for note in notes if note != own}
+
+
+async def list_kept_states(database: Database, kind: str, since: Instant) -> set[Digest]:
+    """Return the states that turns pin or that were taken since, of every workspace."""
+    kept: set[Digest] = set()
+    for (workspace,) in await database.fetch("list_workspaces"):
+        async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
+            found = await PostgresResources(one).list_external_ids(kind, since=since)
+            kept.update(map(Digest, found))
+    return kept
+
+
+def _ledger_note(home: Path, ledger: str) -> Path:
+    name = hashlib.sha256(ledger.encode()).hexdigest()[:16]
+    return home / "shadow" / "ledgers" / f"{name}.ledger"
+
+
 def tree_on(
-    database: Database, settings: Settings, world: World, *, embedder: Embedder | None = None
+    database: Database,
+    settings: Settings,
+    world: World,
+    *,
+    embedder: Embedder | None = None,
+    keepers: FindKeeper | None = None,
+    processes: Processes | None = None,
 ) -> Tree:
-    """Return the tree that lives in a database; the embedder is the one installed, if any."""
+    """Return the tree that lives in a database; embedder and keepers are those installed."""
     return assemble(
         ledger=PostgresLedger(database),
         marks=PostgresMarks(database),
@@ -159,6 +261,14 @@ def tree_on(
         edges=PostgresEdges(database),
         search_reader=PostgresSearch(database),
         search_writer=PostgresSearchWriter(database),
+        resources=PostgresResources(database),
+        attachments=PostgresAttachments(database),
+        pins=PostgresPins(database),
+        advice=PostgresAdvice(database),
+        plans=PostgresPlans(database),
+        keepers=keepers or keepers_in(settings.home, place_of(database.conninfo)),
+        processes=processes or SystemProcesses(),
+        host=platform.node(),
         world=world,
         by=Principal("human", settings.user),
         current=settings.session,

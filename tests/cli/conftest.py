@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
+from tests.cli.project import Project
 from turntree.boot import Settings, open_tree
 from turntree.cli.place import write_head
 from turntree.cli.root import root
@@ -73,6 +74,16 @@ def turntree(bare: Call, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Call
     """The command line in an empty workspace."""
     monkeypatch.setenv("TURNTREE_DATABASE_URL", conninfo)
     return bare
+
+
+@pytest.fixture
+def project(
+    turntree: Call, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Project:
+    """A folder with files in which one stands, and turns can be taken; states are kept apart."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("TURNTREE_HOME", str(home))
+    return Project(Path.cwd(), Settings(home, conninfo, workspace="tests", user="ana"))
 
 
 @pytest.fixture(scope="session")

@@ -121,7 +121,7 @@ def test_the_doctor_finds_a_sound_database_sound(reader: Call) -> None:
     answer = reader("doctor", "--json")
     assert answer.code == 0
     assert {one["name"]: one["verdict"] for one in answer.documents} == dict.fromkeys(
-        ("server", "migrations", "roles", "walls", "search", "size"), "ok"
+        ("server", "migrations", "roles", "walls", "search", "size", "plans"), "ok"
     )
 
 

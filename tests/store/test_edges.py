@@ -16,10 +16,20 @@ from turntree.domain.canonical import Json
 from turntree.domain.compaction import Compaction
 from turntree.domain.edge import EDGES, EdgeKind, Node, NodeKind
 from turntree.domain.event import Event
-from turntree.domain.ids import EventId, Instant, RunId, SessionId, TurnId, instant, unix_ms
+from turntree.domain.ids import (
+    EventId,
+    Instant,
+    ResourceId,
+    RunId,
+    SessionId,
+    TurnId,
+    instant,
+    unix_ms,
+)
 from turntree.domain.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.domain.principal import Principal
 from turntree.domain.ref import EventRef, ExtRef, PathRef, Ref, UriRef, to_json
+from turntree.domain.resource import Resource, Scope
 from turntree.domain.run import Fact
 from turntree.domain.session import Spawn
 from turntree.domain.turn import Header, seal
@@ -57,6 +67,7 @@ class Story:
     main: SessionId = field(init=False)
     worker: SessionId = field(init=False)
     side: SessionId = field(init=False)
+    folder: ResourceId = field(init=False)
 
     def event(self, seq: int) -> str:
         return f"{self.run}/event/{seq}"
@@ -97,6 +108,7 @@ def ref(value: Ref) -> Json:
 async def story(tree: Tree, world: ScriptedWorld) -> Story:
     told = Story(tree, world, RunId(world.new_id()))
     await tell_turns(told)
+    await tell_attachment(told)
     await tell_run(told)
     await tell_of_things(told)
     await seal_run(told)
@@ -122,6 +134,17 @@ async def tell_turns(told: Story) -> None:
     helper = Spawn(told.main, one.turn.id, "c1", "fork")
     await tree.sessions.fork(one.turn.id, "helper", spawn=helper)
     told.side = (await tree.sessions.fork(two.turn.id, "side")).id
+
+
+async def tell_attachment(told: Story) -> None:
+    now, tree = told.world.now, told.tree
+    scope = Scope(session_id=told.main)
+    new = Resource(
+        ResourceId(told.world.new_id()), "directory", "here", "/srv", "work", frozenset(),
+        imperative=False, created_at=now(), scope=scope,
+    )  # fmt: skip
+    told.folder = (await tree.resources.ledger.ensure(new, by="human:ana")).id
+    await tree.resources.attachments.attach(new.id, told.main, "rw", by="human:ana", at=now())
 
 
 async def tell_run(told: Story) -> None:
@@ -360,6 +383,8 @@ async def test_a_resource_was_held_while_it_was_and_not_when_it_was_recorded(sto
         ("ATTACHED_TO", "agent:atlas", "vol-2"),
         ("MOUNTS_RESOURCE", "docker:c9", "vol-2"),
         ("OWNS_RESOURCE", story.run, "vol-2"),
+        ("ATTACHED_TO", story.main, story.folder),
+        ("OWNS_RESOURCE", story.main, story.folder),
     }
     (own,) = [
         one

@@ -362,6 +362,32 @@ FAULTS = {
     "the call * had no result and did not end interrupted": (
         "I38 UPDATE turntree.tool_calls SET status = 'ok' WHERE status = 'interrupted'"
     ),
+    # Resources.
+    "what is attached is not what its events tell of": (
+        "I43 UPDATE turntree.resource_attachments SET mode = 'rw' WHERE mode = 'ro'"
+    ),
+    "the state is not one that could be kept, or not as its event says": (
+        "I44 UPDATE turntree.resources SET capabilities = ARRAY['fork'] WHERE kind = 'directory'"
+    ),
+    "something was brought back that cannot be": (
+        "I45 UPDATE turntree.resources SET capabilities = ARRAY['snapshot']"
+        " WHERE kind = 'directory'"
+    ),
+    "the fork does not say once of each resource what becomes of it": (
+        "I46 UPDATE turntree.resources SET imperative = true WHERE kind = 'directory'"
+    ),
+    "the handle claims that it can be brought back": (
+        "I47 ALTER TABLE turntree.handles DROP CONSTRAINT handles_never_come_back;"
+        "UPDATE turntree.handles SET restorable = true"
+    ),
+    "advice stands in a fact": (
+        "I48 UPDATE turntree.events SET body = replace(body, '\"data\":{{',"
+        ' \'"data":{{"lease":"a",\') WHERE kind = \'turn_pinned\''
+    ),
+    "the bytes of a resource stand in a fact": (
+        "I49 UPDATE turntree.events SET body = replace(body, '\"data\":{{',"
+        ' \'"data":{{"content":"a",\') WHERE kind = \'snapshot_created\''
+    ),
     "its status is not the one that its events tell of": (
         "I59 UPDATE turntree.sessions SET status = 'active' WHERE status = 'archived'"
     ),

@@ -15,6 +15,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from proofs.fsck_story import tell_resources
 from turntree.boot import Settings, tree_on
 from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.compaction import Compaction
@@ -47,12 +48,16 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "bundles", "compactions", "event_links", "events", "inbox", "message_files", "model_calls",
-    "objects", "raw_blocks", "segments", "session_history", "spawns", "tool_calls", "turn_bodies",
+    "bundles", "compactions", "event_links", "events", "handles", "inbox", "message_files",
+    "model_calls", "objects", "raw_blocks", "resources", "segments", "session_history",
+    "session_plans", "snapshots", "spawns", "tool_calls", "turn_bodies", "turn_resources",
     "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "search_embeddings", "search_progress"}
-MOVING = {"imports", "run_payloads", "runs", "session_names", "session_reach", "sessions", "tags"}
+MOVING = {
+    "imports", "leases", "plans", "resource_attachments", "resource_liveness", "run_payloads",
+    "runs", "session_names", "session_reach", "sessions", "tags",
+}  # fmt: skip
 WITHOUT_WORKSPACE = {"shard", "workspaces"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
 
@@ -97,6 +102,7 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     await tree.ledger.append(record(updated))
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
     await tree.search.fill()
+    await tell_resources(tree, "main", 1)
     return tree
 
 

@@ -22,8 +22,10 @@ from turntree.boot import load_exporters
 from turntree.cli.names import REVISION
 from turntree.cli.opening import with_ledger
 from turntree.cli.render import cut, digits, title
+from turntree.cli.standing import note_standing
 from turntree.cli.verb import Function, Terminal, verb
 from turntree.cli.whole_thread import WholeThread, read_whole
+from turntree.cli.worktree import make_worktree
 from turntree.domain.errors import Refused
 from turntree.domain.handover import flatten, without_system
 from turntree.domain.message import ToolUse
@@ -38,9 +40,11 @@ def _options(function: Function) -> Function:
     for add in (
         click.option("--flatten", "flat", is_flag=True,
                      help="Write tool calls as words, for a tool that refuses them."),
-        click.option("--into", metavar="DIR", type=click.Path(file_okay=False, exists=True),
-                     help="The folder to work in; by default this one."),
-        click.option("--as", "tool", metavar="TOOL",
+        click.option("--files", "-f", "with_files", is_flag=True,
+                     help="Work in a new folder, with the files as the turn left them."),
+        click.option("--into", metavar="DIR", type=click.Path(file_okay=False),
+                     help="The folder to work in; by default this one, or a new one beside."),
+        click.option("--as", "--in", "tool", metavar="TOOL",
                      help="claude-code, codex, gemini or opencode; by default where the session "
                           "was imported from."),
         click.argument("revision", metavar="REV", type=REVISION),
@@ -51,27 +55,25 @@ def _options(function: Function) -> Function:
 
 @verb()
 @_options
-def checkout(
-    terminal: Terminal, revision: str, tool: str | None, into: str | None, flat: bool
-) -> None:
+def checkout(terminal: Terminal, **asked: Any) -> None:
     """Write a session that another tool can continue.
 
     The session is a new one, in the place where the tool looks for those of the folder. Tool
-    calls and their results stay what they are. Nothing that exists is touched.
+    calls and their results stay what they are. Nothing that exists is touched. With --files the
+    folder is a new worktree, in the state that the turn left.
     """
-    _tell(terminal, _check_out(terminal, revision, tool, into, flat=flat))
+    _tell(terminal, _check_out(terminal, _Asked(**asked)))
 
 
 @verb()
 @_options
-def resume(
-    terminal: Terminal, revision: str, tool: str | None, into: str | None, flat: bool
-) -> None:
+def resume(terminal: Terminal, **asked: Any) -> None:
     """Write a session that another tool can continue, and start the tool.
 
-    With --json nothing is started.
+    With --files it is started in a new worktree, in the state that the turn left. With --json
+    nothing is started.
     """
-    made = _check_out(terminal, revision, tool, into, flat=flat)
+    made = _check_out(terminal, _Asked(**asked))
     if shutil.which(made.exporter.program) is None:
         _tell(terminal, made)
         terminal.note(
@@ -86,6 +88,17 @@ def resume(
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """What somebody typed."""
+
+    revision: str
+    tool: str | None
+    into: str | None
+    flat: bool
+    with_files: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedOut:
     """A session that was written, and what it was written from."""
 
@@ -95,6 +108,8 @@ class CheckedOut:
     plan: Plan
     messages: int
     tool_calls: int
+    worktree: str | None = None
+    """The folder that was made for it, with the files as the turn left them."""
 
     @property
     def command(self) -> str:
@@ -115,6 +130,7 @@ class CheckedOut:
             "turn": turn.id,
             "digest": turn.digest,
             "folder": str(self.order.folder),
+            "worktree": self.worktree,
             "files": [str(file.path) for file in self.plan.files],
             "messages": self.messages,
             "tool_calls": self.tool_calls,
@@ -122,27 +138,38 @@ class CheckedOut:
         }
 
 
-def _check_out(
-    terminal: Terminal, revision: str, tool: str | None, into: str | None, *, flat: bool
-) -> CheckedOut:
-    thread = with_ledger(terminal, partial(read_whole, revision=revision, visible=True))
-    exporter = _choose(tool, thread)
+def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
+    thread = with_ledger(terminal, partial(read_whole, revision=asked.revision, visible=True))
+    exporter = _choose(asked.tool, thread)
     told = thread.told()
     if thread.origin is not None:
         told = without_system(told)
     calls = sum(isinstance(part, ToolUse) for said in told for part in said.parts)
-    if flat:
+    if asked.flat:
         told, calls = flatten(told), 0
     world, turn = SystemWorld(), thread.head.turn
+    # The folder last of all that may fail: a worktree that nobody works in only lies about.
+    worktree = _make_folder(terminal, asked) if asked.with_files else None
     order = Order(
         session=world.new_id(),
         at=world.now(),
-        folder=Path(into or ".").resolve(),
+        folder=Path(worktree or asked.into or ".").resolve(),
         title=f"{cut(title(turn), TITLE_CHARS_MAX)} ({digits(turn.digest)})",
     )
+    if not order.folder.is_dir():
+        raise click.UsageError(f"there is no folder {order.folder}; --files makes a new one")
     plan = exporter.plan(told, order, Places(Path.home(), os.environ))
     write_new(plan.files)
-    return CheckedOut(exporter, thread, order, plan, len(told), calls)
+    return CheckedOut(exporter, thread, order, plan, len(told), calls, worktree)
+
+
+def _make_folder(terminal: Terminal, asked: _Asked) -> str:
+    """Make a worktree and return the folder in it that the tool is to work in."""
+    made = make_worktree(terminal, asked.revision, asked.into)
+    note_standing(terminal, [made.standing])
+    if len(made.places) != 1:
+        raise Refused(f"the turn left {len(made.places)} places, and a tool works in one")
+    return made.places[0]
 
 
 def _choose(tool: str | None, thread: WholeThread) -> Exporter:
@@ -162,9 +189,16 @@ def _tell(terminal: Terminal, made: CheckedOut) -> None:
         f"{digits(made.thread.head.turn.digest)} is a session of {made.exporter.tool} now: "
         f"{made.messages} messages, {made.tool_calls} tool calls",
         made.document(),
-        undo=shlex.join(["rm", *files]),
+        undo=_removal(made, files),
         then=(f"next: {made.command}",),
     )
+
+
+def _removal(made: CheckedOut, files: list[str]) -> str:
+    removal = shlex.join(["rm", *files])
+    if made.worktree is None:
+        return removal
+    return f"{removal} && {shlex.join(['turntree', 'worktree', '--remove', made.worktree])}"
 
 
 def _start(made: CheckedOut) -> None:

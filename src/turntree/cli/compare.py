@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from turntree.cli.diff_files import NOW, diff_files
 from turntree.cli.legend import Legend, read_legend
 from turntree.cli.names import REVISION
 from turntree.cli.opening import Opened, with_ledger
@@ -59,14 +60,40 @@ def compare(terminal: Terminal, left: str, right: str) -> None:
 
 @verb()
 @click.argument("left", metavar="A", type=REVISION)
-@click.argument("right", metavar="B", type=REVISION)
+@click.argument("right", metavar="[B]", required=False, type=REVISION)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--thread", "-t", is_flag=True, help="All turns since the two threads parted.")
+@click.option(
+    "--files", "-f", "with_files", is_flag=True,
+    help="Compare the files they left; without B, with the files as they are now.",
+)  # fmt: skip
+@click.option("--stat", is_flag=True, help="With --files, only which paths differ and how much.")
 @click.pass_context
-def diff(context: click.Context, terminal: Terminal, left: str, right: str, thread: bool) -> None:
-    """Compare what was said in two turns or two threads.
+def diff(
+    context: click.Context,
+    terminal: Terminal,
+    left: str,
+    right: str | None,
+    paths: tuple[str, ...],
+    thread: bool,
+    with_files: bool,
+    stat: bool,
+) -> None:
+    """Compare what was said in two turns or two threads, or the files they left.
 
-    Exits with 1 if they differ.
+    With --files, B may be "." for the files as they are now, and each PATH is a file, a folder or a
+    pattern with *. Exits with 1 if they differ.
     """
+    if with_files:
+        differ = diff_files(terminal, left, right or NOW, paths, stat=stat)
+        context.exit(1 if differ else 0)
+    if right is None or paths or stat:
+        raise click.UsageError("two revisions are compared; paths and --stat go with --files")
+    lines = _diff_words(terminal, left, right, thread=thread)
+    context.exit(1 if lines else 0)
+
+
+def _diff_words(terminal: Terminal, left: str, right: str, *, thread: bool) -> list[str]:
     compared = with_ledger(terminal, partial(_read, left=left, right=right))
     sides = _sides(compared, thread=thread)
     before, after = ([line for turn in side for line in say(turn)] for side in sides)
@@ -78,7 +105,7 @@ def diff(context: click.Context, terminal: Terminal, left: str, right: str, thre
         terminal.document({**_document(compared), "differ": bool(lines), "lines": lines})
     elif lines:
         terminal.page(terminal.paint(line, _PAINTS.get(line[:1], "plain")) for line in lines)
-    context.exit(1 if lines else 0)
+    return lines
 
 
 def say(turn: Turn) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """``doctor``: is this installation fit, and if not, what to do.
 
-Looks at the parts from below: files, server, database. It starts nothing and changes nothing.
+Looks at the parts from below: files, server, database. It starts nothing, and changes nothing
+unless it is told to.
 """
 
 import os
@@ -15,9 +16,9 @@ import anyio
 import click
 
 from turntree.boot import DATABASE_NAME, Settings
-from turntree.cli.opening import load_settings
+from turntree.cli.opening import Opened, load_settings, with_ledger
 from turntree.cli.verb import Paint, Terminal, verb
-from turntree.domain.errors import TurntreeError
+from turntree.domain.errors import Refused, TurntreeError
 from turntree.store.account import ServerError, current_account
 from turntree.store.database import POSTGRES_MAJOR_MIN
 from turntree.store.embedded import EmbeddedServer
@@ -44,13 +45,16 @@ class Examined:
 
 
 @verb()
+@click.option("--fix", is_flag=True, help="End what was left in the middle; see `turntree plans`.")
 @click.pass_context
-def doctor(context: click.Context, terminal: Terminal) -> None:
+def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
     """Check this installation and say what to do.
 
     Exits with 1 if something fails.
     """
     found = list(_examine(load_settings()))
+    if not any(one.verdict == "fail" or one.next == "turntree up" for one in found):
+        found.append(_plans(terminal, fix=fix))
     if terminal.as_json:
         terminal.documents(
             {"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "next": one.next}
@@ -84,6 +88,24 @@ def _examine(settings: Settings) -> Iterator[Examined]:
             return
         conninfo = f"{reached} dbname={DATABASE_NAME}"
     yield from _database(conninfo, is_embedded=settings.database_url is None)
+
+
+def _plans(terminal: Terminal, *, fix: bool) -> Examined:
+    """Look for forks and moves with files whose process died on the way."""
+
+    async def act(opened: Opened) -> tuple[int, int]:
+        ended = len(await opened.tree.plans.reconcile()) if fix else 0
+        return ended, len(await opened.tree.plans.list_open())
+
+    try:
+        ended, left = with_ledger(terminal, act)
+    except Refused as error:
+        return Examined("plans", "fail", str(error), "turntree plans")
+    if left:
+        hint = "turntree plans" if fix else "turntree doctor --fix"
+        return Examined("plans", "warn", f"{left} left in the middle", hint)
+    said = f"{ended} brought to an end" if ended else "nothing was left in the middle"
+    return Examined("plans", "ok", said)
 
 
 def _binaries(_home: Path) -> Examined:

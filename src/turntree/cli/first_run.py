@@ -15,6 +15,7 @@ import click
 
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import embedded_conninfo, importing_on, load_importers, stats_on
+from turntree.cli.drain import drain_here
 from turntree.cli.imports import (
     Found,
     Report,
@@ -22,14 +23,15 @@ from turntree.cli.imports import (
     draw_found,
     find_transcripts,
     note_remarks,
-    places_here,
     progress_bar,
     source_bytes,
 )
 from turntree.cli.opening import Opened, load_settings, with_ledger
 from turntree.cli.server import hide_password, spinner
+from turntree.cli.settings import places_here
 from turntree.cli.tally_text import draw_tally, tally_document
 from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import Refused
 from turntree.domain.tally import Brought, Tally, deletion_of, take_tally
 from turntree.ports.importers import AtHome, Importer
 from turntree.runtime.imports import Progress
@@ -83,12 +85,14 @@ def _start(terminal: Terminal) -> Started:
     settings = load_settings()
     if settings.database_url:
         where = hide_password(settings.database_url)
-        with_ledger(terminal, _nothing)  # Whoever opens a ledger brings it up to date.
+        with_ledger(
+            terminal, partial(_catch_up, terminal)
+        )  # Whoever opens a ledger brings it up to date.
         document = {"state": "external", "database": where, "pid": None}
         return Started(f"ready, nothing to start: the database is {where}", document, None)
     with spinner(terminal, "starting the server") as report:
         conninfo = anyio.run(embedded_conninfo, settings, report)
-    with_ledger(terminal, _nothing)
+    with_ledger(terminal, partial(_catch_up, terminal))
     state = EmbeddedServer(settings.home).state()
     return Started(
         f"PostgreSQL {state.version} runs as process {state.pid}: {conninfo}",
@@ -97,8 +101,17 @@ def _start(terminal: Terminal) -> Started:
     )
 
 
-async def _nothing(opened: Opened) -> None:
-    del opened
+async def _catch_up(terminal: Terminal, opened: Opened) -> None:
+    """Read what hooks have told meanwhile, and end what somebody left in the middle."""
+    await drain_here(opened)
+    try:
+        outcomes = await opened.tree.plans.reconcile()
+    except Refused as error:
+        terminal.note(f"{error}     next: turntree plans --reconcile")
+        return
+    for outcome in outcomes:
+        ended = "finished" if outcome.end == "done" else "taken back"
+        terminal.note(f"a {outcome.plan.kind} that was left in the middle was {ended}")
 
 
 def _is_asked(terminal: Terminal) -> bool:

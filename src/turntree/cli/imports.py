@@ -1,6 +1,5 @@
 """``import`` and ``watch``: other tools' transcripts, brought home once or as they grow."""
 
-import os
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,10 +12,12 @@ import click
 
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import importing_on, load_importers
+from turntree.cli.drain import drain_here
 from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.settings import places_here
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import NotFound
-from turntree.ports.importers import Bundle, Importer, Places
+from turntree.ports.importers import Bundle, Importer
 from turntree.runtime.imports import Progress
 
 Found = list[tuple[Importer, Bundle]]
@@ -92,6 +93,7 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
                 terminal.say(
                     f"{done.turns_added} turns from {done.bundles_read} changed transcripts"
                 )
+            await drain_here(opened)
             left = POLL_SECONDS if ends is None else min(ends - time.monotonic(), POLL_SECONDS)
             if left <= 0:
                 return
@@ -128,11 +130,6 @@ def find_transcripts(importers: Mapping[str, Importer], paths: Sequence[Path] = 
             raise NotFound(f"no importer knows what {path} is; there are {', '.join(importers)}")
         found += here
     return found
-
-
-def places_here() -> Places:
-    """Return where tools leave things on this machine."""
-    return Places(Path.home(), os.environ)
 
 
 def _tell_found(terminal: Terminal, importers: Mapping[str, Importer], found: Found) -> None:

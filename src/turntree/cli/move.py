@@ -4,6 +4,7 @@ Nothing here deletes anything, and every command says how to take it back.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import click
 
+from turntree.cli.fork_files import Wanted, fork_with_files, show_plan
+from turntree.cli.move_files import HowToMove, file_options, move_with_files, tell_moved_files
 from turntree.cli.names import REVISION, SESSION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.place import read_head, write_head
@@ -21,14 +24,49 @@ from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.session import Session, SessionMove
 from turntree.domain.thread import Moved
+from turntree.runtime.fork_plans import Choice
 
 
 @verb()
 @click.argument("revision", metavar="REV", type=REVISION)
 @click.argument("label", metavar="LABEL")
 @click.option("--switch", "-s", "switches", is_flag=True, help="Make it the current session too.")
-def fork(terminal: Terminal, revision: str, label: str, switches: bool) -> None:
-    """Begin a session at any turn; nothing is copied."""
+@click.option("--plan", "only_plan", is_flag=True,
+              help="Only say what would become of each resource, and at what cost.")  # fmt: skip
+@click.option("--files", "folder", metavar="[DIR]", is_flag=False, flag_value="",
+              help="Give it files of its own, as the turn left them.")  # fmt: skip
+@click.option("--keep", metavar="NAME", multiple=True,
+              help="Leave this resource to the session that is forked.")  # fmt: skip
+@click.option("--take", metavar="NAME", multiple=True,
+              help="Take this resource away from the session that is forked.")  # fmt: skip
+@click.option("--snapshot", metavar="NAME", multiple=True,
+              help="Give the fork its own, as the turn left it.")  # fmt: skip
+@click.option("--discard", metavar="NAME", multiple=True,
+              help="Do without this resource.")  # fmt: skip
+def fork(
+    terminal: Terminal,
+    revision: str,
+    label: str,
+    switches: bool,
+    only_plan: bool,
+    folder: str | None,
+    **named: tuple[str, ...],
+) -> None:
+    """Begin a session at any turn; nothing is copied.
+
+    With --files the session gets files of its own: a folder in the state that the turn left, which
+    costs its size on the disk. What cannot be copied is kept by one of the two sessions. --plan
+    shows it first.
+    """
+    if only_plan or folder is not None:
+        wanted = Wanted(revision, label, folder or None, _choices(named))
+        if only_plan:
+            show_plan(terminal, wanted)
+        else:
+            fork_with_files(terminal, wanted, switches=switches)
+        return
+    if any(named.values()):
+        raise click.UsageError("resources are named together with --files or --plan")
     session = with_ledger(terminal, lambda opened: opened.tree.sessions.fork(revision, label))
     if switches:
         write_head(Path.cwd(), session.label)
@@ -38,6 +76,16 @@ def fork(terminal: Terminal, revision: str, label: str, switches: bool) -> None:
         undo=f"turntree session archive {session.label}",
         then=() if switches else (f"work there with: turntree switch {session.label}",),
     )
+
+
+def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, Choice]:
+    chosen: dict[str, Choice] = {}
+    words: tuple[Choice, ...] = ("keep", "take", "snapshot", "discard")
+    for word in words:
+        for name in named[word]:
+            if chosen.setdefault(name, word) != word:
+                raise click.UsageError(f"{name} cannot be both {chosen[name]} and {word}")
+    return chosen
 
 
 @verb()
@@ -64,13 +112,26 @@ def switch(terminal: Terminal, session: str) -> None:
 
 @verb()
 @click.argument("words", metavar="[SESSION] REV", nargs=-1, required=True, type=REVISION)
-def rewind(terminal: Terminal, words: tuple[str, ...]) -> None:
+@click.option("--files", "-f", "with_files", is_flag=True,
+              help="Take the files back too, as that turn left them.")  # fmt: skip
+@file_options
+def rewind(terminal: Terminal, words: tuple[str, ...], with_files: bool, **chosen: bool) -> None:
     """Move a session back to an earlier turn; nothing is deleted.
 
     `rewind main~2` moves main, `rewind e9177` the current session, `rewind other e9177` other.
+
+    With --files, what the turns left behind have changed becomes what it was. What somebody else
+    changed stays; what both changed is refused, unless --keep or --exact says what is to happen.
+    The present is kept first, so that `undo` brings it back. No .git is ever touched.
     """
     if len(words) > 2:  # noqa: PLR2004  (a session and a revision)
         raise click.UsageError("a rewind takes a session and a revision, or only a revision")
+    how = HowToMove(**chosen)
+    if with_files:
+        name, turn = with_ledger(terminal, partial(_understand, words=words))
+        tell_moved_files(terminal, move_with_files(terminal, name, turn, "rewind", how))
+        return
+    how.check_default()
     session, moved = with_ledger(terminal, partial(_rewind, words=words))
     name = session.label
     then = () if moved.before is None else (f"continue it with: turntree fork {moved.left} LABEL",)
@@ -79,21 +140,33 @@ def rewind(terminal: Terminal, words: tuple[str, ...]) -> None:
 
 @verb()
 @click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
-def undo(terminal: Terminal, session: str) -> None:
+@file_options
+def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
     """Take back the last move of a session.
 
-    Twice takes back two moves.
+    Twice takes back two moves. A move that took files along brings them back as they were before
+    it; what somebody has changed since then is refused, unless --keep or --exact says what is to
+    happen.
     """
+    how = HowToMove(**chosen)
+    if with_ledger(terminal, partial(_took_files, session=session)):
+        tell_moved_files(terminal, move_with_files(terminal, session, None, "undo", how))
+        return
 
     async def act(opened: Opened) -> tuple[Session, "Move"]:
-        try:
-            return await follow(opened, await opened.tree.sessions.undo(session))
-        except Refused as error:
-            raise Refused(f"{error}: see `turntree reflog {session}`") from error
+        return await follow(opened, await opened.tree.sessions.undo(session))
 
     found, moved = with_ledger(terminal, act)
     back = f"turntree session replay {found.label} {moved.left}"
     _tell_move(terminal, found, moved, undo=back)
+
+
+async def _took_files(opened: Opened, *, session: str) -> bool:
+    """Say whether the move that an undo takes back had taken files along."""
+    try:
+        return bool((await opened.tree.plans.propose_restore(session, kind="undo")).items)
+    except Refused as error:
+        raise Refused(f"{error}: see `turntree reflog {session}`") from error
 
 
 @verb()
@@ -151,6 +224,17 @@ async def follow(opened: Opened, moved: Moved) -> tuple[Session, Move]:
 
 
 async def _rewind(opened: Opened, *, words: tuple[str, ...]) -> tuple[Session, Move]:
+    name, turn = await _understand(opened, words=words)
+    session = await opened.tree.sessions.get(name)
+    if session.head == turn:
+        raise Refused(
+            f"{name} stands at {digits(session.head_digest)} already: see `turntree log {name}`"
+        )
+    return await follow(opened, await opened.tree.sessions.rewind(name, turn))
+
+
+async def _understand(opened: Opened, *, words: tuple[str, ...]) -> tuple[str, TurnId]:
+    """Return which session is to move to which turn, one of its ancestors."""
     *named, revision = words
     name = named[0] if named else "HEAD"
     found = await opened.tree.resolve(revision)
@@ -159,14 +243,12 @@ async def _rewind(opened: Opened, *, words: tuple[str, ...]) -> tuple[Session, M
         name = found.session.label
     session = await opened.tree.sessions.get(name)
     await _check_rewind(opened, session, found.turn)
-    return await follow(opened, await opened.tree.sessions.rewind(name, found.turn))
+    return session.label, found.turn
 
 
 async def _check_rewind(opened: Opened, session: Session, turn: TurnId) -> None:
     """Refuse, with what to do instead, what the ledger would refuse in fewer words."""
     label, short = session.label, digits(await _digest(opened, turn))
-    if session.head == turn:
-        raise Refused(f"{label} stands at {short} already: see `turntree log {label}`")
     if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
         raise Refused(
             f"{short} is no ancestor of {label}, so this is no rewind: "

@@ -5,6 +5,7 @@ Knows settings and how a current session is chosen when nobody chose one. Must n
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
@@ -20,6 +21,7 @@ from turntree.store.database import Database
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
+HOLDERS_READ_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +57,31 @@ def with_ledger(terminal: Terminal, act: Callable[[Opened], Awaitable[T]]) -> T:
         async with connect(settings, world, report=terminal.note) as database:
             tree = tree_on(database, settings, world)
             if settings.session is None:
-                settings = replace(settings, session=await _only_session(tree))
+                settings = replace(settings, session=await _likely_session(tree, Path.cwd()))
                 tree = tree_on(database, settings, world)
             return await act(Opened(tree, database, settings, world.now()))
 
     return anyio.run(opened)
 
 
-async def _only_session(tree: Tree) -> str | None:
-    """Return the session nobody has to choose: the one called main, or the only one."""
+async def _likely_session(tree: Tree, here: Path) -> str | None:
+    """Return the session nobody has to choose: main, the only one, or the last that worked here."""
     if await tree.sessions.ledger.find(SESSION_DEFAULT) is not None:
         return SESSION_DEFAULT
     first = await tree.sessions.ledger.list_page(limit=2)
-    return first[0].label if len(first) == 1 else None
+    if len(first) == 1:
+        return first[0].label
+    return await _last_session_in(tree, here) if first else None
+
+
+async def _last_session_in(tree: Tree, here: Path) -> str | None:
+    for folder in (here, *here.parents):
+        resource = await tree.resources.find("directory", str(folder))
+        if resource is None:
+            continue
+        holders = await tree.resources.attachments.list_holders(resource.id)
+        sessions = [await tree.sessions.ledger.get(id) for id in holders[-HOLDERS_READ_MAX:]]
+        active = [one for one in sessions if one.status == "active" and one.head is not None]
+        if active:
+            return max(active, key=lambda one: one.updated_at).label
+    return None

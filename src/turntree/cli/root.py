@@ -50,23 +50,40 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "log": Entry("Read", "log", "List turns, or draw their tree."),
     "show": Entry("Read", "show", "Show a turn: who, what was said, which tools, what follows."),
     "search": Entry("Read", "search", "Find turns by what was said in them."),
-    "blame": Entry("Read", "search", "Say which turns read or wrote a file, newest first."),
-    "diff": Entry("Read", "compare", "Compare what was said in two turns or two threads."),
+    "blame": Entry(
+        "Read", "blame", "Say which turns read or wrote a file, or which turn wrote a line."
+    ),
+    "files": Entry("Read", "files", "Show the files a turn left, and which of them it changed."),
+    "diff": Entry(
+        "Read",
+        "compare",
+        "Compare what was said in two turns or two threads, or the files they left.",
+    ),
     "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
     "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
     "reflog": Entry("Read", "move", "List where a session has stood, newest first."),
     "stats": Entry("Read", "stats", "Show tokens and cost over time, each model call once."),
     "fork": Entry("Move", "move", "Begin a session at any turn; nothing is copied."),
+    "worktree": Entry(
+        "Move",
+        "worktree",
+        "Make a folder with the files as a turn left them; the present ones stay as they are.",
+    ),
     "switch": Entry("Move", "move", "Make a session the current one, here."),
     "rewind": Entry("Move", "move", "Move a session back to an earlier turn; nothing is deleted."),
     "undo": Entry("Move", "move", "Take back the last move of a session."),
+    "pin": Entry(
+        "Move", "pin", "Keep the files as they are now, for the newest turn of the current session."
+    ),
     "tag": Entry("Move", "tag", "Put words on a turn, take them off, or list them."),
     "session": Entry("Move", "session", "Create, list, rename, merge and archive sessions."),
     "verify": Entry("Check", "check", "Prove a thread, turn by turn, back to its root."),
     "fsck": Entry("Check", "check", "Check the whole store against its invariants."),
     "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
+    "plans": Entry("Check", "plans", "List forks and moves with files that were left unfinished."),
     "import": Entry("Carry", "imports", "Bring other tools' transcripts home."),
     "watch": Entry("Carry", "imports", "Follow other tools' transcripts while they work."),
+    "hook": Entry("Carry", "hook", "Let coding agents record themselves while they work."),
     "checkout": Entry("Carry", "checkout", "Write a session that another tool can continue."),
     "resume": Entry(
         "Carry", "checkout", "Write a session that another tool can continue, and start the tool."
@@ -80,6 +97,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "down": Entry("Set up", "server", "Stop the embedded database server."),
     "status": Entry("Set up", "server", "Show the server, the workspace and the current session."),
     "index": Entry("Set up", "search", "Bring the search indexes up to date."),
+    "gc": Entry("Set up", "gc", "Remove kept states of files that no turn pins any more."),
     "config": Entry("Set up", "config", "Read and write the settings, and say where each is from."),
     "completion": Entry(
         "Set up", "completion", "Print the script that completes words in a shell."

@@ -1,4 +1,4 @@
-"""``search``, ``index`` and ``blame``: turns by what people remember of them, or by a file.
+"""``search`` and ``index``: turns by what people remember of them.
 
 Gathering is here; how the pieces look is ``cli.search_text``'s.
 """
@@ -7,24 +7,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import click
 
 from turntree.cli.opening import Opened, with_ledger
-from turntree.cli.search_text import (
-    blame_document,
-    draw_blame,
-    draw_result,
-    hit_document,
-)
+from turntree.cli.search_text import draw_result, hit_document
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Digest, Instant
 from turntree.domain.search import Indexed, SearchResult
 from turntree.domain.search_query import OPERATORS
-from turntree.runtime.search import HITS_DEFAULT, HITS_MAX, Blame
-
-BLAME_DEFAULT: Final = 200
+from turntree.runtime.search import HITS_DEFAULT, HITS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,34 +160,3 @@ class _Report:
             self.is_drawn = True
             line = self.terminal.spell(f"{self.what}… {done.turns:,} turns")
             click.echo(f"\r{line}\x1b[K", nl=False, err=True)
-
-
-@verb()
-@click.argument("path", metavar="PATH")
-@click.option("-n", "--limit", type=click.IntRange(1), default=BLAME_DEFAULT, show_default=True,
-              help="How many uses at most.")  # fmt: skip
-@click.pass_context
-def blame(context: click.Context, terminal: Terminal, path: str, limit: int) -> None:
-    """Say which turns read or wrote a file, newest first.
-
-    PATH is a path as it was recorded, the end of one, or a pattern with *. Exits with 1 if no turn
-    did.
-    """
-
-    async def ask(opened: Opened) -> tuple[list[Blame], dict[Digest, int], Instant]:
-        found = await opened.tree.search.blame(path, limit=limit)
-        digests = [one.placed.turn.digest for one in found]
-        unique = await opened.tree.turns.list_unique_lengths(digests)
-        return found, unique, opened.now
-
-    found, unique, now = with_ledger(terminal, ask)
-    if terminal.as_json:
-        terminal.documents(row for one in found for row in blame_document(one))
-    elif found:
-        terminal.page(draw_blame(found, unique, now, terminal))
-        short = found[0].placed.turn.digest.removeprefix("sha256:")[:8]
-        terminal.note(f"next: turntree show {short}     turntree fork {short} LABEL")
-    else:
-        terminal.note(f"no turn recorded that it used {path}")
-        terminal.note(f"next: turntree search {path}")
-    context.exit(0 if found else 1)

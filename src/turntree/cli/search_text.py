@@ -1,14 +1,13 @@
 """How found turns look on a terminal, and as documents. Pure, as ``cli.render``."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from turntree.cli.render import Span, age, cells, clean, cut, digest_spans, lay, pad, title, who
+from turntree.cli.render import Span, age, cells, clean, digest_spans, lay, title, who
 from turntree.cli.verb import Paint, Terminal
 from turntree.domain.ids import Digest, Instant
-from turntree.domain.search import FileTouch, Hit, SearchResult
+from turntree.domain.search import Hit, SearchResult
 from turntree.domain.search_rank import Snippet
-from turntree.runtime.search import Blame
 
 WIDTH_MAX: Final = 120
 INDENT: Final = 11
@@ -137,60 +136,3 @@ def hit_document(hit: Hit, unique: Mapping[Digest, int]) -> dict[str, Any]:
             "marks": [list(mark) for mark in snippet.marks],
         },
     }
-
-
-def draw_blame(
-    found: Sequence[Blame], unique: Mapping[Digest, int], now: Instant, terminal: Terminal
-) -> Iterator[str]:
-    """Yield the lines of who used a file; a path is said once if there is only one."""
-    width = min(terminal.width, WIDTH_MAX)
-    paths = {touch.path for one in found for touch in one.touches}
-    if len(paths) == 1:
-        yield terminal.paint(clean(next(iter(paths))), "label")
-    uses = [_uses(one, with_path=len(paths) > 1) for one in found]
-    widest = min(max(map(cells, uses)), width // 2)
-    for one, use in zip(found, uses, strict=True):
-        turn = one.placed.turn
-        names = ", ".join(clean(label) for label in one.sessions[:NAMES_SHOWN_MAX])
-        right = f"{who(turn.header.by)}  {age(turn.header.sealed_at, now):>4}"
-        spans = [*digest_spans(turn.digest, unique[turn.digest]), Span("  ")]
-        spans += [Span(pad(cut(use, widest, ellipsis=terminal.spell("…")), widest), "strong")]
-        spans += [Span(f"  ({names}) " if names else "  ", "dim"), Span(title(turn))]
-        left = lay(spans, max(width - cells(right) - 2, 20), terminal)
-        yield f"{left}  {terminal.paint(right, 'dim')}"
-
-
-def _uses(one: Blame, *, with_path: bool) -> str:
-    said: dict[str, list[str]] = {}
-    for touch in one.touches:
-        name = f"{touch.use} {clean(touch.path)}" if with_path else touch.use
-        said.setdefault(name, []).extend(_lines(touch))
-    return ", ".join(f"{name} {' '.join(lines)}".rstrip() for name, lines in said.items())
-
-
-def _lines(touch: FileTouch) -> list[str]:
-    if touch.line_start is None:
-        return []
-    if touch.line_end is None or touch.line_end == touch.line_start:
-        return [str(touch.line_start)]
-    return [f"{touch.line_start}-{touch.line_end}"]
-
-
-def blame_document(one: Blame) -> Iterator[dict[str, Any]]:
-    """Yield each use of a file as one document."""
-    turn = one.placed.turn
-    for touch in one.touches:
-        yield {
-            "id": turn.id,
-            "digest": turn.digest,
-            "path": touch.path,
-            "use": touch.use,
-            "line_start": touch.line_start,
-            "line_end": touch.line_end,
-            "message": touch.message,
-            "title": turn.title,
-            "by": turn.header.by.to_json(),
-            "model": turn.header.model,
-            "started_at": turn.header.started_at,
-            "sessions": list(one.sessions),
-        }

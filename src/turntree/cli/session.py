@@ -6,6 +6,7 @@ import click
 
 from turntree.cli.legend import list_sessions
 from turntree.cli.move import follow, tell_move
+from turntree.cli.move_files import HowToMove, file_options, move_with_files, tell_moved_files
 from turntree.cli.names import REVISION, SESSION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import age, clean, digits, table, usage_sentence
@@ -214,8 +215,16 @@ def restore(terminal: Terminal, names: tuple[str, ...]) -> None:
 @verb()
 @click.argument("name", metavar="SESSION", type=SESSION)
 @click.argument("revision", metavar="REV", type=REVISION)
-def replay(terminal: Terminal, name: str, revision: str) -> None:
+@click.option("--files", "-f", "with_files", is_flag=True,
+              help="Take the files along, as that turn left them.")  # fmt: skip
+@file_options
+def replay(terminal: Terminal, name: str, revision: str, with_files: bool, **chosen: bool) -> None:
     """Move a session to any turn."""
+    how = HowToMove(**chosen)
+    if with_files:
+        tell_moved_files(terminal, move_with_files(terminal, name, revision, "replay", how))
+        return
+    how.check_default()
 
     async def act(opened: Opened) -> None:
         moved = await opened.tree.sessions.replay(name, revision)

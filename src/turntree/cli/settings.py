@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from turntree.cli.place import read_head
 from turntree.domain.errors import Refused
+from turntree.ports.importers import Places
 
 Source = Literal["environment", "file", "default"]
 
@@ -103,6 +104,11 @@ def merged_environment() -> dict[str, str]:
     if head is not None:
         filed["TURNTREE_SESSION"] = head
     return {**filed, **{name: value for name, value in os.environ.items() if value}}
+
+
+def places_here() -> Places:
+    """Return where tools leave things on this machine."""
+    return Places(Path.home(), os.environ)
 
 
 def _toml_string(value: str) -> str:

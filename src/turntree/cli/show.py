@@ -84,6 +84,7 @@ async def _read(opened: Opened, *, revision: str) -> Shown:
         calls=tuple(await list_call_documents(opened, found.turn)),
         spawned=await _list_spawned(opened, found.turn),
         part=found.part,
+        pins=tuple(await tree.resources.pins.list_pins([found.turn])),
     )
 
 
@@ -101,6 +102,16 @@ def _document(shown: Shown) -> dict[str, Any]:
         "children": [child.turn.id for child in shown.children],
         "spawned": list(shown.spawned),
         "calls": list(shown.calls),
+        "pins": [
+            {
+                "resource": pinned.resource.id,
+                "place": pinned.resource.place,
+                "before": None if pinned.before is None else pinned.before.external.id,
+                "after": pinned.after.external.id,
+                "size": pinned.after.size,
+            }
+            for pinned in shown.pins
+        ],
         "thread_tokens": shown.thread_used.total,
         "header": header_document(turn),
         "messages": [message_document(said) for said in turn.messages],

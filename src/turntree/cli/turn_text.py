@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from turntree.cli.change_text import shown_path, shown_size
 from turntree.cli.legend import Legend
 from turntree.cli.part_text import Level, ToolCall, brief_of, list_tool_calls, words_of
 from turntree.cli.render import (
@@ -37,6 +38,7 @@ from turntree.domain.session import Session
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Turn
 from turntree.domain.usage import Usage
+from turntree.ports.resources import Pinned
 
 MARGIN: Final = 9
 WIDTH_MAX: Final = 110
@@ -62,6 +64,8 @@ class Shown:
     calls: tuple[dict[str, Any], ...]
     spawned: tuple[str, ...]
     part: ToolPart | MessagePart | None
+    pins: tuple[Pinned, ...] = ()
+    """The places it found and left in some state."""
 
 
 def draw_turn(shown: Shown, level: Level, terminal: Terminal) -> Iterator[str]:
@@ -114,6 +118,9 @@ def _draw_facts(shown: Shown, terminal: Terminal) -> Iterator[str]:
         yield _fact("tags", ", ".join(map(clean, tags)), terminal)
     if shown.spawned:
         yield _fact("spawned", ", ".join(map(clean, shown.spawned)), terminal)
+    for pinned in shown.pins:
+        place = f"{shown_path(pinned.resource.place)}, {shown_size(pinned.after.size)}"
+        yield _fact("files", f"{place}   (turntree files {digits(turn.digest)})", terminal)
 
 
 def _when(turn: Turn) -> str:

@@ -25,6 +25,7 @@ ColorChoice = Literal["auto", "always", "never"]
 Paint = Literal["plain", "strong", "dim", "head", "label", "good", "warn", "bad", "note"]
 WIDTH_DEFAULT: Final = 100
 WIDTH_MIN: Final = 40
+HEIGHT_DEFAULT: Final = 24
 _PAINTS: Final[Mapping[Paint, dict[str, Any]]] = {
     "plain": {},
     "strong": {"bold": True},
@@ -63,7 +64,12 @@ class Terminal:
     @property
     def width(self) -> int:
         """How many columns a line may take."""
-        return max(WIDTH_MIN, shutil.get_terminal_size((WIDTH_DEFAULT, 24)).columns)
+        return max(WIDTH_MIN, shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_DEFAULT)).columns)
+
+    @property
+    def height(self) -> int:
+        """How many lines fit on the screen."""
+        return shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_DEFAULT)).lines
 
     @property
     def is_live(self) -> bool:
@@ -72,12 +78,10 @@ class Terminal:
 
     def is_colored(self, *, err: bool = False) -> bool:
         """Say whether colours are wanted: by option, by setting, or because a person watches."""
-        try:
-            choice = self.color or find_setting("color").value
-        except Refused:
-            choice = None  # Whoever reads the settings next says what is wrong with them.
-        if choice in ("always", "never"):
-            return choice == "always"
+        if self.color is None:
+            self.color = _color_setting()
+        if self.color != "auto":
+            return self.color == "always"
         stream = sys.stderr if err else sys.stdout
         is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         return stream.isatty() and not is_plain
@@ -208,6 +212,14 @@ def _remember(context: click.Context, option: click.Parameter, value: Any) -> No
             terminal.color = value
         case _:
             terminal.pages = not value
+
+
+def _color_setting() -> ColorChoice:
+    try:
+        choice = find_setting("color").value
+    except Refused:
+        return "auto"  # Whoever reads the settings next says what is wrong with them.
+    return "always" if choice == "always" else "never" if choice == "never" else "auto"
 
 
 def _pager() -> list[str] | None:

@@ -5,6 +5,7 @@
     + Ambiguous       the address names more than one thing
   x Conflict          somebody else moved first; read again and retry
   x Refused           the change would break a rule of the ledger
+    + Unsupported     this kind of resource cannot do it
   x BadRevision       the text is not a revision
   x BadQuery          the text is not a search
   x NotCanonical      the value cannot be hashed the same way everywhere
@@ -32,6 +33,10 @@ class Conflict(TurntreeError):
 
 class Refused(TurntreeError):
     """The change would break a rule of the ledger."""
+
+
+class Unsupported(Refused):
+    """A resource of this kind cannot do what was asked."""
 
 
 class BadRevision(TurntreeError, ValueError):

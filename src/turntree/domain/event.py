@@ -28,6 +28,8 @@ KINDS: Mapping[str, Group] = {
     "tool_call": "intent",
     "approval_requested": "intent",
     "restore_attempted": "intent",
+    "plan_started": "intent",
+    "step_started": "intent",
     # The world answered.
     "model_response": "observation",
     "tool_result": "observation",
@@ -36,6 +38,7 @@ KINDS: Mapping[str, Group] = {
     "mcp.resource_updated": "observation",
     "mcp.resource_list_changed": "observation",
     "resource_liveness_probe": "observation",
+    "step_finished": "observation",
     # A moving part moved.
     "session_created": "transition",
     "session_moved": "transition",
@@ -50,8 +53,10 @@ KINDS: Mapping[str, Group] = {
     "run_parked": "transition",
     "run_unparked": "transition",
     "run_finished": "transition",
+    "resource_created": "transition",
     "resource_attached": "transition",
     "resource_detached": "transition",
+    "plan_finished": "transition",
     "node.tagged": "transition",
     "node.untagged": "transition",
     # Where something came from, what replaced it, what became of it.
@@ -63,6 +68,7 @@ KINDS: Mapping[str, Group] = {
     "snapshot_created": "provenance",
     "transcript_materialized": "provenance",
     "turn_recorded": "provenance",
+    "turn_pinned": "provenance",
     "erased": "provenance",
 }
 

@@ -25,6 +25,15 @@ RunId = NewType("RunId", str)
 SessionId = NewType("SessionId", str)
 """A session, whatever it is called at the moment."""
 
+ResourceId = NewType("ResourceId", str)
+"""Something outside of the ledger that a turn can change: a workspace, a file, a container."""
+
+SnapshotId = NewType("SnapshotId", str)
+"""One state of a resource that was kept."""
+
+PlanId = NewType("PlanId", str)
+"""Steps that are carried out as a whole or taken back; also the stream of their events."""
+
 Label = NewType("Label", str)
 """A session's name, chosen by a person: ``main``, ``atlas:main``."""
 

@@ -19,3 +19,16 @@ class World(Protocol):
     def nonce(self) -> str:
         """Return an unguessable word."""
         ...
+
+
+class Processes(Protocol):
+    """Who else works on this machine; whoever took something and ended cannot give it back."""
+
+    @property
+    def me(self) -> str:
+        """The name of this process, which no other ever has."""
+        ...
+
+    def is_running(self, name: str) -> bool:
+        """Say whether the process of that name still runs."""
+        ...

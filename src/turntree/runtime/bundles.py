@@ -11,7 +11,7 @@ from hashlib import sha256
 from turntree.domain.canonical import digest_from_raw
 from turntree.domain.errors import NotCanonical, Refused
 from turntree.domain.event import Event, Recorded, record
-from turntree.domain.ids import Digest, TurnId
+from turntree.domain.ids import Digest, Instant, TurnId, unix_ms
 from turntree.domain.journal import recorded
 from turntree.domain.principal import Principal
 from turntree.domain.secrets import redact_all
@@ -36,6 +36,9 @@ class ReadTask:
     bundle: Bundle
     redacting: bool
     hold_open: bool
+    """Leave out turns that it ends in the middle of."""
+    hold_after: Instant | None = None
+    """Leave out turns that began later."""
     records: int = 0
     prefix: Digest | None = None
     """Of the records that are kept already; None if there are none."""
@@ -51,6 +54,8 @@ class BundleRead:
     grown: bool
     """It begins with the records that were kept before; ``blocks`` holds those behind them."""
     secrets: int
+    held: bool = False
+    """Turns were left out, because they are still being taken."""
     blocks: list[Block] = field(default_factory=list[Block])
     turns: list[Prepared] = field(default_factory=list[Prepared])
     heads: dict[Key, TurnId] = field(default_factory=dict[Key, TurnId])
@@ -118,8 +123,8 @@ def take_records(
     )
     try:
         projection = importer.project(bundle, records)
-        if task.hold_open:
-            projection = _without_open(projection)
+        if held := _list_held(task, projection):
+            projection, read.held = _without(projection, held), True
         turns = list(seal_drafts(projection, Principal("agent", bundle.origin)))
     except (Refused, NotCanonical) as refused:
         # The records are kept: a better projector will read them one day.
@@ -152,18 +157,27 @@ def _compare(task: ReadTask, records: Sequence[Record]) -> tuple[int, Digest]:
     return len(records) if prefix == task.prefix else kept, prefix
 
 
-def _without_open(projection: Projection) -> Projection:
+def _list_held(task: ReadTask, projection: Projection) -> dict[Key, Key | None]:
+    """Return the turns that are to be left out, each with its parent."""
+    ends = None if task.hold_after is None else unix_ms(task.hold_after)
+    held: dict[Key, Key | None] = {}
+    for turn in projection.turns:
+        is_open = task.hold_open and turn.open
+        is_late = ends is not None and unix_ms(turn.started_at) > ends
+        if is_open or is_late or turn.parent in held:
+            held[turn.key] = turn.parent
+    return held
+
+
+def _without(projection: Projection, held: Mapping[Key, Key | None]) -> Projection:
     """Leave out turns that are still being taken; their sessions stand at what came before."""
-    parents = {turn.key: turn.parent for turn in projection.turns if turn.open}
-    if not parents:
-        return projection
-    turns = [t for t in projection.turns if t.key not in parents and t.parent not in parents]
 
     def stands(head: Key | None) -> Key | None:
-        while head is not None and head in parents:
-            head = parents[head]
+        while head is not None and head in held:
+            head = held[head]
         return head
 
+    turns = [turn for turn in projection.turns if turn.key not in held]
     sessions = [replace(one, head=stands(one.head)) for one in projection.sessions]
     kept = {turn.key for turn in turns}
     return replace(

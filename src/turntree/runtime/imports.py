@@ -19,7 +19,7 @@ from typing import Any
 import anyio.to_thread
 
 from turntree.domain.errors import Conflict, NotFound, Refused
-from turntree.domain.ids import Label, SessionId, TurnId
+from turntree.domain.ids import Instant, Label, SessionId, TurnId
 from turntree.domain.secrets import RULES_VERSION
 from turntree.domain.session import Origin, Spawn
 from turntree.domain.transcript import DraftSession, DraftSpawn, Key
@@ -37,6 +37,8 @@ AHEAD_BYTES = 12 * 1024 * 1024
 PROCESSES_FROM_BYTES = 8 * 1024 * 1024
 """Less than this is read before another process has started."""
 NAMES_TRIED_MAX = 100
+HELD = "open:"
+"""Stands before the stamp of a bundle that was read without the turns still being taken."""
 
 
 @dataclass(slots=True)
@@ -89,6 +91,10 @@ class Importing:
     reader_command: Sequence[str] = ()
     """Starts a process that runs ``readers.serve``; empty to read everything in this one."""
     reader_processes: int = 0
+    hold_after: Mapping[tuple[str, str], Instant] = field(
+        default_factory=dict[tuple[str, str], Instant]
+    )
+    """Leave out turns of a bundle that began later: their ends have not been told yet."""
     report: Callable[[Progress], None] = lambda _: None
     progress: Progress = field(default_factory=Progress)
 
@@ -118,6 +124,11 @@ class Importing:
                     batch, size = [], 0
         await self._store(batch)
         return self.progress
+
+    async def announce(self, importer: Importer, bundle: Bundle) -> None:
+        """Begin the sessions of a bundle of which nothing has been written down yet."""
+        for draft in importer.project(bundle, []).sessions:
+            await self._place(bundle, draft, None, {})
 
     async def list_pending(
         self, found: Sequence[tuple[Importer, Bundle]]
@@ -165,7 +176,8 @@ class Importing:
 
     def _task(self, bundle: Bundle, cursor: Cursor | None) -> ReadTask:
         records, prefix = (0, None) if cursor is None else (cursor.records, cursor.prefix)
-        return ReadTask(bundle, self.redacting, self.hold_open, records, prefix)
+        hold_after = self.hold_after.get((bundle.origin, bundle.id))
+        return ReadTask(bundle, self.redacting, self.hold_open, hold_after, records, prefix)
 
     async def reproject(self, importers: Mapping[str, Importer]) -> Progress:
         """Project kept records again wherever an importer has learned to read them better.
@@ -187,8 +199,12 @@ class Importing:
         return self.progress
 
     def _is_current(self, cursor: Cursor, importer: Importer, bundle: Bundle) -> bool:
+        is_read = cursor.stamp == bundle.stamp
+        # Whoever leaves out nothing but open turns has nothing more to read where some were.
+        is_watched = self.hold_open and not self.hold_after
+        is_held = is_watched and cursor.stamp == f"{HELD}{bundle.stamp}"
         return (
-            cursor.stamp == bundle.stamp
+            (is_read or is_held)
             and cursor.projector >= importer.version
             and (cursor.redactor >= RULES_VERSION or not self.redacting)
         )
@@ -257,7 +273,7 @@ class Importing:
         return Cursor(
             bundle.origin,
             bundle.id,
-            bundle.stamp,
+            f"{HELD}{bundle.stamp}" if read.held else bundle.stamp,
             taken.importer.version,
             RULES_VERSION if self.redacting else 0,
             read.records,

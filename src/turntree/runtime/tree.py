@@ -11,15 +11,27 @@ from turntree.ports.edges import Edges
 from turntree.ports.embedder import Embedder
 from turntree.ports.feed import Feed
 from turntree.ports.ledger import Ledger, Marks
+from turntree.ports.resources import Advice, Attachments, Pins
+from turntree.ports.resources import Plans as PlanFacts
+from turntree.ports.resources import Resources as ResourceFacts
 from turntree.ports.search import SearchReader, SearchWriter
 from turntree.ports.threads import Index, Threads
-from turntree.ports.world import World
+from turntree.ports.world import Processes, World
 from turntree.runtime.causes import Causes
+from turntree.runtime.files import Files
+from turntree.runtime.fork_plans import ForkProposer
+from turntree.runtime.hands import Hands
+from turntree.runtime.line_blame import LineBlame
+from turntree.runtime.plans import Plans
 from turntree.runtime.recorder import Recorder
+from turntree.runtime.resources import FindKeeper, Resources
+from turntree.runtime.restore_plans import RestoreProposer
 from turntree.runtime.revisions import Found, Revisions
+from turntree.runtime.saga import Saga
 from turntree.runtime.search import Search
 from turntree.runtime.sessions import Sessions
 from turntree.runtime.turns import ThreadReader, Turns
+from turntree.runtime.worktrees import Worktrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,11 @@ class Tree:
     edges: Edges
     causes: Causes
     search: Search
+    resources: Resources
+    plans: Plans
+    files: Files
+    blame: LineBlame
+    worktrees: Worktrees
 
     async def resolve(self, revision: str) -> Found:
         """Return the turn a revision names; see the revision grammar.
@@ -71,6 +88,14 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     edges: Edges,
     search_reader: SearchReader,
     search_writer: SearchWriter,
+    resources: ResourceFacts,
+    attachments: Attachments,
+    pins: Pins,
+    advice: Advice,
+    plans: PlanFacts,
+    keepers: FindKeeper,
+    processes: Processes,
+    host: str,
     world: World,
     by: Principal,
     current: str | None = None,
@@ -83,4 +108,27 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     reader = ThreadReader(threads, index, revisions)
     causes = Causes(edges, threads, sessions)
     search = Search(search_reader, search_writer, world, embedder)
-    return Tree(ledger, feed, revisions, names, turns, reader, checks, edges, causes, search)
+    places = Resources(
+        resources, attachments, pins, advice, keepers, host, threads, revisions, names, world, by
+    )
+    hands = Hands(resources, attachments, ledger, keepers, host, world)
+    saga = Saga(plans, advice, hands, processes, world)
+    restores = RestoreProposer(places, plans, hands)
+    files = Files(places)
+    return Tree(
+        ledger=ledger,
+        feed=feed,
+        revisions=revisions,
+        sessions=names,
+        turns=turns,
+        threads=reader,
+        checks=checks,
+        edges=edges,
+        causes=causes,
+        search=search,
+        resources=places,
+        plans=Plans(plans, saga, ForkProposer(places), restores),
+        files=files,
+        blame=LineBlame(places, files, world),
+        worktrees=Worktrees(places, files),
+    )

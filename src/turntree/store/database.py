@@ -120,6 +120,12 @@ async def open_database(
         await pool.close()
 
 
+def place_of(conninfo: str) -> str:
+    """Return where a database is, without who asks or how they prove it."""
+    found = conninfo_to_dict(conninfo)
+    return " ".join(f"{key}={found.get(key)}" for key in ("host", "port", "dbname"))
+
+
 async def ensure_database(conninfo: str, name: str) -> str:
     """Create a database if it is missing and return how to reach it."""
     async with _Translated():

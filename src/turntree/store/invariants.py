@@ -55,6 +55,16 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I39": "A fact that was replaced is kept, is not its own replacement, and no chain of "
     "replacements comes back to itself.",
     "I40": "What a turn was derived from is there, and nothing is derived from itself.",
+    "I43": "A session works on a resource from when it was attached until it was detached, to read "
+    "or to write.",
+    "I44": "A state is kept of what can be kept, under a digest, as its event says, and a turn "
+    "pins states of the resource it names.",
+    "I45": "What cannot be brought back never is, and no attempt that failed leaves a resource.",
+    "I46": "A fork says once of everything attached what becomes of it: one branch keeps what is "
+    "kept, what is forked has a state, and what acts on the world is not forked.",
+    "I47": "No handle can be brought back.",
+    "I48": "Whether a resource was there, and who held it, is in no fact but the probe's own.",
+    "I49": "No byte of a resource is in the ledger, only where its bytes are.",
     "I59": "A session's status is the one that its events tell of.",
     "I61": "Nothing that looks like a secret key is stored.",
     "I62": "Whatever search keeps is of a turn that exists, and the vectors of one embedder have "
@@ -121,6 +131,13 @@ SESSIONS: Final = (
     Check("fsck_i35", "the run did not start once, finish once and leave its turn"),
     Check("fsck_i37_payloads", "what the open run said here is missing, or something else"),
     Check("fsck_i38", "the run went on after it was interrupted, or did not end so"),
+    Check("fsck_i43", "what is attached is not what its events tell of"),
+    Check("fsck_i44", "the state is not one that could be kept, or not as its event says"),
+    Check("fsck_i45", "something was brought back that cannot be"),
+    Check("fsck_i46", "the fork does not say once of each resource what becomes of it"),
+    Check("fsck_i47", "the handle claims that it can be brought back"),
+    Check("fsck_i48", "advice stands in a fact"),
+    Check("fsck_i49", "the bytes of a resource stand in a fact"),
     Check("fsck_i59", "its status is not the one that its events tell of"),
     Check("fsck_i62_documents", "search keeps the words of a turn that does not exist"),
     Check("fsck_i62_meanings", "the vector is of no turn, or not as long as its embedder's others"),

@@ -39,7 +39,8 @@ RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text
         turntree.ref_id(d -> 'data' -> 'snapshot_ref') AS snapshot,
         turntree.ref_id(d -> 'data' -> 'policy_ref') AS policy,
         turntree.ref_id(d -> 'data' -> 'container_ref') AS container,
-        CASE WHEN d #>> '{data,run_id}' IS NULL AND d #>> '{data,agent_id}' IS NOT NULL THEN 'Agent' ELSE 'Run' END AS holder_kind,
+        CASE WHEN d #>> '{data,run_id}' IS NOT NULL THEN 'Run' WHEN d #>> '{data,agent_id}' IS NOT NULL THEN 'Agent'
+          WHEN d #>> '{data,session_id}' = p_stream::text THEN 'Branch' ELSE 'Run' END AS holder_kind,
         coalesce(d #>> '{data,run_id}', d #>> '{data,agent_id}', p_stream::text) AS holder,
         CASE WHEN p_kind LIKE 'policy%' THEN d #>> '{data,agent_id}' WHEN p_kind LIKE 'resource%'
           THEN coalesce(d #>> '{data,run_id}', d #>> '{data,agent_id}', p_stream::text) END AS ender,
@@ -65,8 +66,9 @@ RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text
     UNION ALL SELECT 'MOUNTS_RESOURCE', CASE WHEN container IS NULL THEN 'Run' ELSE 'Container' END,
       coalesce(container, x ->> 'run_id', p_stream::text), 'Resource', resource
       FROM e WHERE p_kind = 'resource_attached' AND x ? 'mount'
-    UNION ALL SELECT 'OWNS_RESOURCE', CASE WHEN x -> 'scope' ? 'agent_id' THEN 'Agent' ELSE 'Run' END,
-      coalesce(x #>> '{scope,agent_id}', x #>> '{scope,run_id}'), 'Resource', resource
+    UNION ALL SELECT 'OWNS_RESOURCE', CASE WHEN x -> 'scope' ? 'agent_id' THEN 'Agent' WHEN x -> 'scope' ? 'run_id' THEN 'Run'
+        ELSE 'Branch' END,
+      coalesce(x #>> '{scope,agent_id}', x #>> '{scope,run_id}', x #>> '{scope,session_id}'), 'Resource', resource
       FROM e WHERE p_kind = 'resource_attached'
     UNION ALL SELECT 'HAS_SUBRESOURCE', 'Resource', turntree.ref_id(x -> 'part_of'), 'Resource', resource
       FROM e WHERE p_kind = 'resource_attached'

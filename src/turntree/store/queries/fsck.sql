@@ -40,6 +40,13 @@ WITH found (what, id, asked) AS (
   SELECT 'run ' || id, session_id, 'session' FROM turntree.runs WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'payload of ' || run_id, run_id, 'run' FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'pin of ' || turn_id, turn_id, 'turn' FROM turntree.turn_resources WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'attachment to ' || session_id, session_id, 'session' FROM turntree.resource_attachments
+    WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'plan of ' || session_id, session_id, 'session' FROM turntree.session_plans WHERE workspace_id = %(workspace)b
 )
 SELECT DISTINCT what FROM found f CROSS JOIN LATERAL (
     SELECT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = f.id) AS turn,
@@ -65,6 +72,12 @@ WITH found (what, id) AS (
   SELECT 'run ' || id, session_id FROM turntree.runs WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'payload of ' || run_id, run_id FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'pin of ' || turn_id, turn_id FROM turntree.turn_resources WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'attachment to ' || session_id, session_id FROM turntree.resource_attachments WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'plan of ' || session_id, session_id FROM turntree.session_plans WHERE workspace_id = %(workspace)b
 )
 SELECT DISTINCT what FROM found f
   WHERE f.id IS NOT NULL
@@ -194,7 +207,7 @@ SELECT coalesce(t.id, b.turn_id)::text
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
     'session_history', 'spawns', 'events', 'event_links', 'inbox', 'message_files', 'raw_blocks', 'bundles',
-    'turn_sources']) f
+    'turn_sources', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
@@ -495,6 +508,119 @@ SELECT DISTINCT what FROM (
       JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = i.stream_id AND e.seq > i.seq
       WHERE e.kind IN ('model_request', 'model_response', 'tool_call', 'tool_result')
   ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i43
+-- Attaching and detaching take turns, and what was attached last is attached.
+WITH told AS (
+  SELECT stream_id, seq, kind, data ->> 'resource_ref' AS resource, data ->> 'mode' AS mode,
+      lag(kind, 1, 'resource_detached') OVER w AS before, lead(kind) OVER w AS after
+    FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_attached', 'resource_detached'])
+    WHERE data ->> 'session_id' = stream_id::text
+    WINDOW w AS (PARTITION BY stream_id, data ->> 'resource_ref' ORDER BY seq)
+)
+SELECT DISTINCT what FROM (
+    SELECT stream_id || ' works on ' || resource AS what FROM told
+      WHERE kind = before OR kind = 'resource_attached' AND coalesce(mode, '') NOT IN ('ro', 'rw')
+    UNION ALL
+    SELECT coalesce(t.stream_id, a.session_id) || ' works on ' || coalesce(t.resource, a.resource_id::text)
+      FROM (SELECT * FROM told WHERE kind = 'resource_attached' AND after IS NULL) t
+      FULL JOIN (SELECT * FROM turntree.resource_attachments WHERE workspace_id = %(workspace)b) a
+        ON a.session_id = t.stream_id AND a.resource_id::text = t.resource
+      WHERE a.mode IS DISTINCT FROM t.mode
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i44
+-- A state was kept of what can be kept, as its event says, under a digest; and what pins it is its resource's.
+WITH told AS (
+  SELECT data ->> 'snapshot_ref' AS snapshot, data FROM turntree.resource_facts(%(workspace)b, ARRAY['snapshot_created']) f
+    WHERE EXISTS (SELECT FROM turntree.resources r WHERE r.workspace_id = %(workspace)b AND r.id = f.stream_id)
+)
+SELECT DISTINCT what FROM (
+    SELECT 'snapshot ' || coalesce(s.id::text, t.snapshot) AS what
+      FROM (SELECT * FROM turntree.snapshots WHERE workspace_id = %(workspace)b) s
+      FULL JOIN told t ON t.snapshot = s.id::text
+      LEFT JOIN turntree.resources r ON r.workspace_id = s.workspace_id AND r.id = s.resource_id
+      WHERE t.snapshot IS NULL OR s.id IS NULL OR r.id IS NULL OR NOT 'snapshot' = ANY (r.capabilities)
+        OR s.external_id !~ '(^|[^0-9a-f])[0-9a-f]{64}$' OR s.size_bytes < 0
+        OR t.data ->> 'resource_ref' <> s.resource_id::text OR t.data ->> 'size_bytes' <> s.size_bytes::text
+        OR t.data #>> '{external_ref,kind}' <> s.external_kind OR t.data #>> '{external_ref,id}' <> s.external_id
+    UNION ALL
+    SELECT 'snapshot ' || x.id FROM turntree.turn_resources p, unnest(ARRAY[p.before_id, p.after_id]) x (id)
+      WHERE p.workspace_id = %(workspace)b AND x.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.snapshots s
+        WHERE s.workspace_id = %(workspace)b AND s.id = x.id AND s.resource_id = p.resource_id)
+  ) y
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i45
+-- What cannot be brought back never is, and no attempt that failed leaves a resource.
+SELECT f.stream_id || ' at ' || f.seq
+  FROM turntree.resource_facts(%(workspace)b, ARRAY['restore_attempted']) f
+  LEFT JOIN turntree.snapshots s ON s.workspace_id = %(workspace)b AND s.id::text = f.data ->> 'snapshot_ref'
+  LEFT JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = s.resource_id
+  WHERE coalesce(f.data ->> 'outcome', '') NOT IN ('ok', 'unsupported', 'error')
+    OR f.data ->> 'outcome' <> 'ok' AND f.data ? 'new_resource_ref'
+    OR f.data ->> 'outcome' = 'ok' AND r.id IS NOT NULL
+      AND NOT r.capabilities && CASE WHEN f.data ? 'new_resource_ref' THEN ARRAY['fork'] ELSE ARRAY['restore'] END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i46
+-- A fork says of everything that was attached, once, what becomes of it: one branch keeps what is kept, what is
+-- forked has a state, and what acts on the world is not forked.
+WITH forks AS (
+  SELECT stream_id, seq, data, data #>> '{at_event,stream}' AS source, (data #>> '{at_event,seq}')::int AS at
+    FROM turntree.resource_facts(%(workspace)b, ARRAY['agent_forked']) WHERE data ? 'volume_plan'
+), told AS (
+  SELECT f.stream_id, f.seq, p.said, p.said ->> 'resource' AS resource, p.said ->> 'mode' AS mode
+    FROM forks f, jsonb_array_elements(turntree.array_or_empty(f.data -> 'volume_plan')) AS p (said)
+), held AS (
+  SELECT DISTINCT ON (f.stream_id, f.seq, a.data ->> 'resource_ref')
+      f.stream_id, f.seq, a.data ->> 'resource_ref' AS resource, a.kind
+    FROM forks f
+    JOIN turntree.resource_facts(%(workspace)b, ARRAY['resource_attached', 'resource_detached']) a
+      ON a.stream_id::text = f.source AND a.seq <= f.at
+    ORDER BY f.stream_id, f.seq, a.data ->> 'resource_ref', a.seq DESC
+)
+SELECT DISTINCT what FROM (
+    SELECT stream_id || ' at ' || seq AS what FROM told GROUP BY stream_id, seq, resource HAVING count(*) > 1
+    UNION ALL
+    SELECT h.stream_id || ' at ' || h.seq FROM held h LEFT JOIN told t USING (stream_id, seq, resource)
+      WHERE h.kind = 'resource_attached' AND t.resource IS NULL
+    UNION ALL
+    SELECT t.stream_id || ' at ' || t.seq FROM told t
+      JOIN forks f USING (stream_id, seq)
+      LEFT JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id::text = t.resource
+      WHERE r.id IS NULL OR coalesce(t.mode, '') NOT IN ('keep', 'snapshot', 'discard')
+        OR (t.mode = 'keep') <> (t.said ? 'kept_by') OR (t.mode = 'snapshot') <> (t.said ? 'snapshot_ref')
+        OR t.mode = 'keep' AND t.said ->> 'kept_by' NOT IN (f.data ->> 'from_branch', f.data ->> 'to_branch')
+        OR t.mode = 'snapshot' AND (r.imperative OR NOT r.capabilities @> ARRAY['snapshot', 'fork'])
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i47
+SELECT DISTINCT what FROM (
+    SELECT 'handle ' || id AS what FROM turntree.handles WHERE workspace_id = %(workspace)b AND restorable
+    UNION ALL
+    SELECT 'handle ' || (data #>> '{handle,id}') FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_attached'])
+      WHERE data #>> '{handle,restorable}' = 'true'
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i48
+-- Whether something was there, and who held it, is advice: nothing that is hashed says it, but the probe itself.
+SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_created', 'resource_attached',
+    'resource_detached', 'snapshot_created', 'turn_pinned', 'restore_attempted', 'agent_forked', 'plan_started',
+    'step_started', 'step_finished', 'compensation', 'plan_finished'])
+  WHERE data ?| ARRAY['liveness', 'lease', 'leases', 'expires_at'] OR data -> 'metadata' ?| ARRAY['liveness', 'lease']
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i49
+-- No byte of a resource is in the graph: its events say where the bytes are, and are short.
+SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_created', 'resource_attached',
+    'snapshot_created', 'turn_pinned', 'restore_attempted', 'agent_forked', 'plan_started', 'step_started',
+    'step_finished', 'compensation', 'plan_finished'])
+  WHERE size > 262144 OR data ?| ARRAY['bytes', 'content', 'payload'] OR data -> 'external_ref' ?| ARRAY['bytes', 'content']
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i59

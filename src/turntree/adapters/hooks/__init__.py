@@ -1,0 +1,1 @@
+"""Hooks: other tools say what they are doing, and it is kept until somebody reads it."""

@@ -1,0 +1,84 @@
+"""The launcher: one small shell script that all hooks call, and the commands that call it.
+
+Settings of tools name the script and nothing else, so that they need not change, nor be trusted
+again, when Turntree is installed anew elsewhere. The script always ends with 0 and prints nothing:
+a tool takes other codes for a refusal, and would hold the user's prompt back.
+"""
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+NAME: Final = "turntree-hook"
+_SCRIPT: Final = """\
+#!/bin/sh
+# Called by the hooks of coding agents; written anew by `turntree hook install`.
+# Set TURNTREE_HOOKS=off to have nothing recorded.
+[ "$TURNTREE_HOOKS" = off ] && exit 0
+python={python}
+entry={entry}
+home={home}
+spool="$home/spool"
+start() {{
+  if [ -x "$python" ] && [ -r "$entry" ]; then
+    "$python" -I "$entry" --home "$home" "$@" >/dev/null 2>&1
+  elif command -v turntree-hook >/dev/null 2>&1; then
+    turntree-hook --home "$home" "$@" >/dev/null 2>&1
+  fi
+}}
+pid=
+[ -p "$spool/attendant.1" ] && read -r pid 2>/dev/null <"$spool/attendant.lock"
+if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
+  # An attendant listens: what is said goes to it without anything being started.
+  said="$spool/sh-$$-$PPID"
+  {{
+    printf '%s\\0%s\\0%s\\0%s\\n' "$1" "$2" "${{CLAUDE_PROJECT_DIR:-$GEMINI_PROJECT_DIR}}" "$PWD"
+    cat
+  }} >"$said.new" 2>/dev/null && mv "$said.new" "$said.said" &&
+    # Opened to read, too: nobody may be there any more, and nobody shall wait for that.
+    echo 1<>"$spool/attendant.1"
+  tries=0
+  while [ -e "$said.said" ] && [ "$tries" -lt {tries} ]; do
+    sleep {poll} 2>/dev/null
+    tries=$((tries + 1))
+  done
+  case "$2" in session | end | close)
+    start --drain "$said" </dev/null >/dev/null 2>&1 & ;;
+  esac
+else
+  start "$@"
+fi
+exit 0
+"""
+_TRIES: Final = 6
+_POLL_S: Final = 0.012
+
+
+def launcher_path(home: Path) -> Path:
+    """Return where the script is, or would be."""
+    return home / NAME
+
+
+def write_launcher(home: Path, python: Path, entry: Path) -> Path:
+    """Write the script anew and return where it is."""
+    path = launcher_path(home)
+    text = _SCRIPT.format(
+        python=shlex.quote(str(python)),
+        entry=shlex.quote(str(entry)),
+        home=shlex.quote(str(home)),
+        tries=_TRIES,
+        poll=_POLL_S,
+    )
+    home.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{NAME}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.chmod(0o755)
+    fresh.replace(path)
+    return path
+
+
+def command(home: Path, tool: str, kind: str) -> str:
+    """Return what a tool is told to run; without the script it does nothing, and well."""
+    script = shlex.quote(str(launcher_path(home)))
+    # A shell that finds no script ends with 2, which some tools take for a veto.
+    return f"[ ! -r {script} ] || sh {script} {tool} {kind}"

@@ -1,0 +1,189 @@
+"""The spool: what hooks have told and nobody has read yet, as files in one folder.
+
+    spool/*.said           what a tool said; gone as soon as somebody has looked at it
+    spool/<ns>-*.sighting  a moment: which tool, which session, where
+    spool/<ns>-*.state     the state of the workspace that was kept then
+    spool/attendant.1      the FIFO at which the attendant listens
+    spool/drain.lock       held by whoever reads
+    spool/errors.log       what went wrong, newest last
+    spool/last.json        what was read last
+
+``cli.hook_entry`` writes the first and ``cli.hook_attendant`` the next two. Nothing here knows a
+ledger.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from turntree.domain.ids import instant
+from turntree.domain.ref import ExtRef
+from turntree.domain.sighting import SIGHTING_KINDS, Sighting, Stream
+from turntree.ports.keepers import Taken
+
+FOLDER: Final = "spool"
+VERSION: Final = 1
+SAID: Final = ".said"
+SIGHTING: Final = ".sighting"
+STATE: Final = ".state"
+ERRORS_MAX_BYTES: Final = 256 * 1024
+PENDING_MAX_S: Final = 600
+"""A state that is still being kept after so long never will be."""
+_CONSISTENCIES: Final = ("exact", "crash", "mixed")
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """A sighting, and the state that was kept with it."""
+
+    sighting: Sighting
+    taken: Taken | None
+    error: str | None
+    """Why there is no state although there should be."""
+    is_pending: bool
+    """Whether somebody is still keeping the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """The spool of one home."""
+
+    folder: Path
+
+    @contextmanager
+    def reading(self) -> Generator[bool]:
+        """Be the only one who reads, or learn that somebody else is."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / "drain.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    def read(self) -> list[Spooled]:
+        """Return what is there, oldest first; what cannot be read is put aside."""
+        found: list[Spooled] = []
+        for path in self.list_paths():
+            try:
+                found.append(_spooled(path))
+            except FileNotFoundError:
+                continue
+            except (ValueError, KeyError, TypeError) as error:
+                self.complain(f"{path.name} is no sighting of ours and was put aside: {error!r}")
+                path.replace(path.with_suffix(".unreadable"))
+        return found
+
+    def list_paths(self) -> list[Path]:
+        """Return the files of sightings, oldest first."""
+        return sorted(self.folder.glob(f"*{SIGHTING}")) if self.folder.is_dir() else []
+
+    def list_said(self) -> list[Path]:
+        """Return the files of what was said and nobody has looked at, oldest first."""
+        return [path for _, path in self._said()]
+
+    def first_said(self) -> str | None:
+        """Return what sorts before the sightings that are still to be made, if any are."""
+        return next((f"{at:020d}" for at, _ in self._said()), None)
+
+    def _said(self) -> list[tuple[int, Path]]:
+        found: list[tuple[int, Path]] = []
+        for path in self.folder.glob(f"*{SAID}") if self.folder.is_dir() else ():
+            with suppress(FileNotFoundError):
+                found.append((path.stat().st_mtime_ns, path))
+        return sorted(found)
+
+    def remove(self, sightings: Iterable[Sighting]) -> None:
+        """Forget sightings that have been read."""
+        for sighting in sightings:
+            for suffix in (SIGHTING, STATE):
+                (self.folder / f"{sighting.id}{suffix}").unlink(missing_ok=True)
+
+    def complain(self, text: str) -> None:
+        """Write down what went wrong; the file never grows beyond measure."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.folder / "errors.log"
+        with suppress(FileNotFoundError):
+            if path.stat().st_size > ERRORS_MAX_BYTES:
+                path.replace(path.with_suffix(".log.1"))
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{moment} {' '.join(text.split())}\n")
+
+    def last_error(self) -> str | None:
+        """Return what went wrong last, if anything ever has."""
+        for name in ("errors.log", "errors.log.1"):
+            with suppress(FileNotFoundError):
+                lines = (self.folder / name).read_text(encoding="utf-8", errors="replace")
+                if lines.strip():
+                    return lines.strip().splitlines()[-1]
+        return None
+
+    def note_last(self, told: Mapping[str, Any]) -> None:
+        """Remember what was read last."""
+        fresh = self.folder / "last.json.new"
+        fresh.write_text(json.dumps(told), encoding="utf-8")
+        fresh.replace(self.folder / "last.json")
+
+    def find_last(self) -> dict[str, Any] | None:
+        """Return what was read last."""
+        try:
+            found = json.loads((self.folder / "last.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return cast("dict[str, Any]", found)
+
+
+def _spooled(path: Path) -> Spooled:
+    told: dict[str, Any] = json.loads(path.read_bytes())
+    kind = told["kind"]
+    if told["version"] != VERSION or kind not in SIGHTING_KINDS:
+        raise ValueError(f"version {told['version']}, kind {kind}")
+    stream = Stream(str(told["tool"]), str(told["session"]), _text(told["agent"]))
+    sighting = Sighting(
+        path.stem, stream, kind, instant(told["at_ms"]), _text(told["place"]),
+        _text(told["transcript"]),
+    )  # fmt: skip
+    try:
+        state: dict[str, Any] = json.loads(path.with_suffix(STATE).read_bytes())
+    except FileNotFoundError:
+        is_pending = sighting.place is not None and _is_at_work(told["pid"], path)
+        error = (
+            None if is_pending or sighting.place is None else "nobody finished keeping the state"
+        )
+        return Spooled(sighting, None, error, is_pending)
+    if "error" in state:
+        return Spooled(sighting, None, str(state["error"]), is_pending=False)
+    return Spooled(sighting, _taken(state), None, is_pending=False)
+
+
+def _taken(state: Mapping[str, Any]) -> Taken:
+    external = ExtRef(str(state["external"]["kind"]), str(state["external"]["id"]))
+    consistency = state["consistency"]
+    if consistency not in _CONSISTENCIES:
+        raise ValueError(f"no such consistency: {consistency}")
+    size, files, stored = (int(state[name]) for name in ("size", "files", "stored"))
+    return Taken(external, size, files, stored, consistency)
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value else None
+
+
+def _is_at_work(pid: int, path: Path) -> bool:
+    if time.time() - path.stat().st_mtime > PENDING_MAX_S:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,122 @@
+"""Standing inside of a place: every change is made from the folder it happens in.
+
+A path is walked name by name and no link is followed, so that whatever stands in a place, nothing
+outside of it is ever written. Knows the file system. Must never know the store.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from typing import Final
+
+from turntree.domain.errors import Refused
+
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_USABLE: Final = 0o700
+
+
+class Footing:
+    """A grip on the folders on the way to where one works."""
+
+    def __init__(self, place: bytes) -> None:
+        """Stand in a folder."""
+        self._fds = [os.open(place, _OPEN & ~os.O_NOFOLLOW)]
+        self._names: list[bytes] = []
+        self.opened_up: dict[bytes, int] = {}
+        """Folders that had to be made writable, with the modes that they had."""
+        self.touched: set[bytes] = set()
+        """Folders in which something came or went."""
+        self._open_up(b"")
+
+    @property
+    def top(self) -> int:
+        """The place itself."""
+        return self._fds[0]
+
+    def enter(self, folder: bytes) -> int:
+        """Go to a folder below the place and return a grip on it.
+
+        Raises:
+            Refused: The way there leads through a link or a file.
+        """
+        names = folder.split(b"/") if folder else []
+        shared = 0
+        while shared < min(len(names), len(self._names)) and names[shared] == self._names[shared]:
+            shared += 1
+        for fd in self._fds[shared + 1 :]:
+            os.close(fd)
+        del self._fds[shared + 1 :], self._names[shared:]
+        for name in names[shared:]:
+            self._descend(name)
+        return self._fds[-1]
+
+    def change(self, folder: bytes) -> int:
+        """Go to a folder in order to add to it or to take something from it."""
+        self.touched.add(folder)
+        return self.enter(folder)
+
+    def make(self, folder: bytes) -> None:
+        """Make a folder, and those above it that are missing."""
+        above, _, name = folder.rpartition(b"/")
+        try:
+            parent = self.change(above)
+        except FileNotFoundError:
+            self.make(above)
+            parent = self.change(above)
+        try:
+            os.mkdir(name, _USABLE, dir_fd=parent)
+        except FileExistsError:
+            self.enter(folder)
+
+    def leave(self, folder: bytes) -> None:
+        """Let go of a folder that is about to be removed."""
+        if b"/".join(self._names).startswith(folder):
+            self.enter(folder.rpartition(b"/")[0])
+
+    def close(self, modes: Mapping[bytes, int]) -> None:
+        """Bring what came and went to the disk, give folders their modes, and let go.
+
+        Folders that are not named get back the modes that they had.
+        """
+        for folder in sorted({*self.touched, *modes}, reverse=True):
+            try:
+                os.fsync(self.enter(folder))
+            except (FileNotFoundError, Refused):
+                continue  # It was removed afterwards.
+        # Every folder on the way is open by now. The deepest comes first, so that none of those
+        # that are shut here has to be passed again.
+        wanted = {**self.opened_up, **modes}
+        for folder in sorted(wanted, reverse=True):
+            try:
+                os.fchmod(self.enter(folder), wanted[folder])
+            except (FileNotFoundError, Refused):
+                continue
+        for fd in self._fds:
+            os.close(fd)
+        self._fds, self._names = [], []
+
+    def _descend(self, name: bytes) -> None:
+        try:
+            fd = os.open(name, _OPEN, dir_fd=self._fds[-1])
+        except PermissionError:
+            shut = os.lstat(name, dir_fd=self._fds[-1]).st_mode
+            if not stat.S_ISDIR(shut):
+                raise
+            self.opened_up.setdefault(b"/".join([*self._names, name]), stat.S_IMODE(shut))
+            os.chmod(name, stat.S_IMODE(shut) | _USABLE, dir_fd=self._fds[-1])
+            fd = os.open(name, _OPEN, dir_fd=self._fds[-1])
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+                way = os.fsdecode(b"/".join([*self._names, name]))
+                raise Refused(f"{way} is in the way: it is no folder") from error
+            raise
+        self._fds.append(fd)
+        self._names.append(name)
+        self._open_up(b"/".join(self._names))
+
+    def _open_up(self, folder: bytes) -> None:
+        mode = stat.S_IMODE(os.fstat(self._fds[-1]).st_mode)
+        if mode & _USABLE != _USABLE:
+            os.fchmod(self._fds[-1], mode | _USABLE)
+            self.opened_up.setdefault(folder, mode)

@@ -1,0 +1,170 @@
+"""What the keepers of folders and of files share: states in the shadow store, looked into.
+
+Knows how the store's words become those of the port. Must never know what kind of place it is.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from turntree.adapters.resources.shadow.capture import Kept
+from turntree.adapters.resources.shadow.forks import Forks
+from turntree.adapters.resources.shadow.store import ShadowStore
+from turntree.adapters.resources.shadow.sweep import sweep
+from turntree.adapters.resources.shadow.trees import (
+    FILE,
+    FOLDER,
+    LINK,
+    PLACE_NAME,
+    Difference,
+    Node,
+    compare_nodes,
+    find_node,
+    read_state,
+    read_tree,
+    walk_nodes,
+)
+from turntree.domain.errors import NotFound
+from turntree.domain.ids import Digest
+from turntree.domain.ref import ExtRef
+from turntree.domain.resource import Capability, Change, ChangeKind, Entry, EntryKind, Liveness
+from turntree.ports.keepers import Swept, Taken
+
+_KINDS: dict[int, EntryKind] = {FILE: "file", LINK: "symlink", FOLDER: "directory"}
+_ALGORITHM = "sha256:"
+_HEX_LENGTH = 64
+_FOLDERS_OPENED_MAX = 100
+
+
+class ShadowKeeper:
+    """Looks into states that are kept in the shadow store."""
+
+    kind = ""
+    method = "shadow-tree/1"
+    external_kind = "shadow-tree"
+    capabilities: frozenset[Capability] = frozenset({"snapshot", "restore", "fork", "share"})
+
+    def __init__(self, home: Path) -> None:
+        """Keep states below a folder of one's own."""
+        self.store = ShadowStore(os.fspath(home / "shadow"))
+        self._forks = Forks(self.store)
+        self._opened: dict[bytes, dict[bytes, Node]] = {}
+
+    def discard(self, place: str) -> None:
+        """Remove a place that ``fork`` made, all at once; nothing there is fine.
+
+        Raises:
+            Refused: ``fork`` did not make it.
+        """
+        self._forks.remove(os.fsencode(place))
+
+    def forked_from(self, place: str) -> ExtRef | None:
+        """Return the state that ``fork`` made a place from; None if it did not make it."""
+        state = self._forks.state_of(os.fsencode(place))
+        return self._external(state) if state is not None else None
+
+    def list_entries(self, external: ExtRef) -> Iterator[Entry]:
+        """Yield what a state holds, in the order of paths; a file is called ``.``.
+
+        Raises:
+            NotFound: The state is not kept here.
+        """
+        top = self._top(external)
+        if top.kind != FOLDER:
+            yield _entry(PLACE_NAME, top)
+            return
+        for path, node in walk_nodes(self.store.get, top):
+            yield _entry(path, node)
+
+    def read(self, external: ExtRef, path: str) -> bytes:
+        """Return a file's bytes or a link's target.
+
+        Raises:
+            NotFound: There is no such state, or no such file in it.
+        """
+        node = find_node(self._open_folder, self._top(external), os.fsencode(path))
+        if node.kind == FOLDER:
+            raise NotFound(f"{path} is a folder in that state")
+        return self.store.get(node.digest)
+
+    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[Change]:
+        """Return how two states differ, path by path; None is an empty one.
+
+        Raises:
+            NotFound: One of them is not kept here.
+        """
+        before = self._top(old) if old is not None else None
+        after = self._top(new) if new is not None else None
+        return [as_change(one) for one in compare_nodes(self.store.get, before, after)]
+
+    def sweep(self, keep: Collection[Digest], *, grace_s: float, dry_run: bool = False) -> Swept:
+        """Remove what no state needs that is to be kept or was taken within the grace period."""
+        wanted = {_bytes(digest) for digest in keep}
+        return sweep(self.store, wanted, grace_s, dry_run=dry_run)
+
+    def _open_folder(self, digest: bytes) -> dict[bytes, Node]:
+        """Return what a folder holds by name; whoever reads one file in it reads the next."""
+        if digest not in self._opened:
+            if len(self._opened) >= _FOLDERS_OPENED_MAX:
+                self._opened.clear()
+            self._opened[digest] = {one.name: one for one in read_tree(self.store.get(digest))}
+        return self._opened[digest]
+
+    def _top(self, external: ExtRef) -> Node:
+        """Return the place itself as a state has it."""
+        if external.kind != self.external_kind:
+            raise NotFound(f"a {external.kind} is not kept by the keeper of a {self.kind}")
+        return read_state(self.store.get, _bytes(Digest(external.id)))
+
+    def _external(self, state: bytes) -> ExtRef:
+        return ExtRef(self.external_kind, _ALGORITHM + state.hex())
+
+    def _taken(self, kept: Kept) -> Taken:
+        return Taken(
+            self._external(kept.state), kept.size, kept.files, kept.stored, kept.consistency
+        )
+
+
+def state_of(external: ExtRef) -> bytes:
+    """Return the digest of a state as the store writes it.
+
+    Raises:
+        NotFound: It is none.
+    """
+    return _bytes(Digest(external.id))
+
+
+def look_for(found: bool) -> Liveness:  # noqa: FBT001 - the only thing it is told
+    """Return what is said of a place that was or was not found."""
+    return "alive" if found else "dead"
+
+
+def as_change(one: Difference) -> Change:
+    """Return a difference in the words of the port."""
+    old = _entry(one.path, one.old) if one.old is not None else None
+    new = _entry(one.path, one.new) if one.new is not None else None
+    kind: ChangeKind = "changed"
+    if old is None:
+        kind = "added"
+    elif new is None:
+        kind = "removed"
+    elif (old.kind, old.digest) == (new.kind, new.digest):
+        kind = "mode"
+    return Change(os.fsdecode(one.path), kind, old, new)
+
+
+def _entry(path: bytes, node: Node) -> Entry:
+    if node.kind == FOLDER:
+        return Entry(os.fsdecode(path), "directory", node.mode, 0, None)
+    digest = Digest(_ALGORITHM + node.digest.hex())
+    return Entry(os.fsdecode(path), _KINDS[node.kind], node.mode, node.size, digest)
+
+
+def _bytes(digest: Digest) -> bytes:
+    text = digest.removeprefix(_ALGORITHM)
+    try:
+        if len(text) == _HEX_LENGTH:
+            return bytes.fromhex(text)
+    except ValueError:
+        pass
+    raise NotFound(f"{digest} is no digest of a state")

@@ -1,0 +1,159 @@
+"""``files``: what lay beside a turn, and what it changed.
+
+Gathering is here; how a tree looks is ``cli.tree_text``'s, and a change ``cli.change_text``'s.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from turntree.cli.change_text import (
+    PATHS_SHOWN_MAX,
+    counted,
+    diff_document,
+    draw_table,
+    entry_document,
+    shown_path,
+    shown_size,
+)
+from turntree.cli.names import REVISION
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.progress import Report, counting
+from turntree.cli.render import clean, digits, title
+from turntree.cli.standing import Standing, choose_pin, relative, stand
+from turntree.cli.tree_text import draw_tree
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.file_diff import DiffKind, FileDiff
+from turntree.domain.resource import Entry
+from turntree.ports.resources import Pinned
+
+DEPTH_DEFAULT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A resource as a turn left it, and what the turn changed in it."""
+
+    pinned: Pinned
+    entries: list[Entry]
+    diffs: list[FileDiff] | None
+    """None when nobody looked as the turn began."""
+
+    @property
+    def files(self) -> int:
+        """How many files there are."""
+        return sum(entry.kind != "directory" for entry in self.entries)
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
+@click.argument("path", metavar="[PATH]", required=False)
+@click.option("--all", "-a", "everything", is_flag=True, help="The whole tree, every folder open.")
+def files(terminal: Terminal, revision: str, path: str | None, everything: bool) -> None:
+    """Show the files a turn left, and which of them it changed.
+
+    With PATH, print that file as the turn left it.
+    """
+    if path is not None:
+        _print_file(terminal, revision, path)
+        return
+    with counting(terminal, "reading") as report:
+        standing, held = with_ledger(terminal, partial(_read, revision=revision, report=report))
+    if terminal.as_json:
+        terminal.document(_document(standing, held))
+        return
+    terminal.page(_draw(standing, held, terminal, depth_max=None if everything else DEPTH_DEFAULT))
+    short = digits(standing.pinned.turn.digest)
+    terminal.note(f"next: turntree worktree {short}     turntree diff {short} --files")
+
+
+def _print_file(terminal: Terminal, revision: str, path: str) -> None:
+    async def act(opened: Opened) -> tuple[str, bytes]:
+        standing = await stand(opened, revision)
+        pinned = choose_pin(standing, Path.cwd())
+        inside = relative(pinned.resource, path)
+        state = pinned.after.external
+        return inside, await opened.tree.files.read(pinned.resource, state, inside)
+
+    inside, content = with_ledger(terminal, act)
+    if terminal.as_json:
+        text = content.decode("utf-8", "backslashreplace")
+        terminal.document({"path": shown_path(inside), "size": len(content), "text": text})
+    else:
+        # As it is: whoever pipes a file wants its bytes.
+        click.echo(content, nl=False)
+
+
+async def _read(opened: Opened, *, revision: str, report: Report) -> tuple[Standing, list[Held]]:
+    standing = await stand(opened, revision)
+    return standing, [await _hold(opened, pinned, report) for pinned in standing.pins]
+
+
+async def _hold(opened: Opened, pinned: Pinned, report: Report) -> Held:
+    tree, resource, after = opened.tree, pinned.resource, pinned.after.external
+    entries = await tree.files.list_entries(resource, after)
+    if pinned.before is None:
+        return Held(pinned, entries, None)
+    before = pinned.before.external
+    return Held(pinned, entries, await tree.files.diff(resource, before, after, report=report))
+
+
+def _draw(
+    standing: Standing, held: list[Held], terminal: Terminal, *, depth_max: int | None
+) -> Iterator[str]:
+    turn = standing.pinned.turn
+    if standing.sentence is not None:
+        yield terminal.paint(standing.sentence, "warn")
+    yield f"{terminal.paint(digits(turn.digest), 'strong')} {title(turn)}"
+    for one in held:
+        yield ""
+        yield from _draw_held(one, terminal, depth_max=depth_max)
+
+
+def _draw_held(one: Held, terminal: Terminal, *, depth_max: int | None) -> Iterator[str]:
+    pinned = one.pinned
+    size = shown_size(pinned.after.size)
+    held = f"{counted(one.files, 'file')}, {size}"
+    yield f"{terminal.paint(clean(pinned.resource.place), 'label')}   {held}"
+    if pinned.after.consistency == "mixed":
+        yield terminal.paint("files changed while this state was kept", "warn")
+    signs: dict[str, DiffKind] = {diff.path: diff.kind for diff in one.diffs or ()}
+    yield from draw_tree(one.entries, signs, terminal, depth_max=depth_max)
+    if one.diffs is None:
+        yield terminal.paint("what it changed is not known: nobody looked as it began", "dim")
+    elif not one.diffs:
+        yield terminal.paint("it changed none of them", "dim")
+    else:
+        yield "it changed"
+        yield from draw_table(one.diffs, terminal, shown_max=PATHS_SHOWN_MAX)
+
+
+def _document(standing: Standing, held: list[Held]) -> dict[str, Any]:
+    return {
+        "turn": standing.asked.turn.id,
+        "digest": standing.asked.turn.digest,
+        "pinned_by": standing.pinned.turn.id,
+        "pinned_by_digest": standing.pinned.turn.digest,
+        "resources": [
+            {
+                "resource": one.pinned.resource.id,
+                "kind": one.pinned.resource.kind,
+                "place": shown_path(one.pinned.resource.place),
+                "snapshot": one.pinned.after.id,
+                "state": one.pinned.after.external.id,
+                "before": None if one.pinned.before is None else one.pinned.before.external.id,
+                "size": one.pinned.after.size,
+                "files": one.files,
+                "consistency": one.pinned.after.consistency,
+                "entries": [entry_document(entry) for entry in one.entries],
+                "changed": None
+                if one.diffs is None
+                else [diff_document(diff, with_lines=False) for diff in one.diffs],
+            }
+            for one in held
+        ],
+    }

@@ -1,0 +1,109 @@
+"""Forking with files: a session and places of its own, shown before it is done.
+
+Gathering is here; how a plan looks is ``cli.plan_text``'s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from turntree.cli.change_text import shown_path
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.place import write_head
+from turntree.cli.plan_text import draw_fork, fork_document
+from turntree.cli.render import digits
+from turntree.cli.server import spinner
+from turntree.cli.session_text import session_row_document
+from turntree.cli.verb import Terminal
+from turntree.domain.errors import NotFound, Refused
+from turntree.domain.ids import Digest, TurnId
+from turntree.domain.session import Session
+from turntree.runtime.fork_plans import Choice, ForkPlan
+from turntree.runtime.saga import PlanOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody typed."""
+
+    revision: str
+    label: str | None
+    place: str | None
+    choices: Mapping[str, Choice]
+
+
+def show_plan(terminal: Terminal, wanted: Wanted) -> None:
+    """Print what a fork would do, and do nothing."""
+    plan, digests = with_ledger(terminal, partial(_propose, wanted=wanted))
+    if terminal.as_json:
+        terminal.document(fork_document(plan))
+        return
+    terminal.page(draw_fork(plan, digests, terminal))
+    command = f"turntree fork {wanted.revision} {wanted.label} --files"
+    terminal.note(f"nothing was done     carry it out with: {command}")
+
+
+def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
+    """Begin a session with places of its own, and tell of it."""
+    with spinner(terminal, "forking files"):
+        plan, session = with_ledger(terminal, partial(_carry_out, wanted=wanted))
+    places = new_places(plan)
+    for place in places:
+        # Whoever works in a fork's folder works in the fork.
+        write_head(Path(place), session.label)
+    if switches:
+        write_head(Path.cwd(), session.label)
+    made = ", ".join(shown_path(place) for place in places) or "no files belong to it"
+    removal = " && ".join(f"turntree worktree --remove {place}" for place in places)
+    archive = f"turntree session archive {session.label}"
+    then = (f"work there with: cd {places[0]}",) if places else ()
+    terminal.tell(
+        f"{session.label} begins at {digits(session.head_digest)}   ({made})",
+        {**session_row_document(session), **fork_document(plan), "places": places},
+        undo=f"{removal} && {archive}" if removal else archive,
+        then=then,
+    )
+
+
+async def _propose(opened: Opened, *, wanted: Wanted) -> tuple[ForkPlan, dict[TurnId, Digest]]:
+    plan = await propose(opened, wanted)
+    pinning = {item.pinned_by for item in plan.items if item.pinned_by is not None}
+    turns = {turn: (await opened.tree.turns.get(turn)).turn.digest for turn in pinning}
+    return plan, turns
+
+
+async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
+    """Return the plan of a fork; without a label, of its places alone."""
+    place = None if wanted.place is None else str(Path(wanted.place).absolute())  # noqa: ASYNC240
+    try:
+        return await opened.tree.plans.propose_fork(
+            wanted.revision, wanted.label, place=place, choices=wanted.choices
+        )
+    except NotFound as error:
+        if not wanted.choices:
+            raise
+        command = f"turntree fork {wanted.revision} {wanted.label or 'LABEL'} --plan"
+        raise NotFound(f"{error}: see `{command}`") from error
+
+
+async def _carry_out(opened: Opened, *, wanted: Wanted) -> tuple[ForkPlan, Session]:
+    plan = await propose(opened, wanted)
+    check_outcome(await opened.tree.plans.carry_out(plan))
+    assert plan.session is not None, "a session was asked for"
+    return plan, await opened.tree.sessions.ledger.get(plan.session)
+
+
+def check_outcome(outcome: PlanOutcome) -> None:
+    """Refuse what was taken back.
+
+    Raises:
+        Refused: The plan could not be carried out, and everything is as it was.
+    """
+    if outcome.end == "undone":
+        raise Refused(f"nothing has changed: {outcome.error}")
+
+
+def new_places(plan: ForkPlan) -> list[str]:
+    """Return the places that a fork makes."""
+    return [item.place for item in plan.items if item.place is not None]

@@ -1,0 +1,224 @@
+"""``hook``: coding agents record themselves while they work.
+
+Installs hooks into the agents' own settings, says how they stand, and reads what they have told.
+What an agent's hook runs is ``cli.hook_entry``, which must not wait for this module.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from turntree.adapters.hooks.install import Installer, State
+from turntree.adapters.hooks.spool import FOLDER, Spool
+from turntree.adapters.hooks.tools import TOOLS, Scope
+from turntree.cli import hook_entry
+from turntree.cli.drain import POLL_S, has_news, read_spool
+from turntree.cli.hook_attendant import find_place
+from turntree.cli.opening import load_settings
+from turntree.cli.render import clean, table
+from turntree.cli.settings import places_here
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import Unreachable
+from turntree.domain.sighting import SIGHTING_KINDS
+from turntree.runtime.sightings import Settled
+from turntree.store.account import ServerError
+
+TOOL: Final = click.Choice(list(TOOLS))
+
+
+@click.group()
+def hook() -> None:
+    """Let coding agents record themselves while they work.
+
+    At the end of each turn its transcript is imported and the state of the workspace kept.
+    """
+
+
+def _scope(function: Any) -> Any:
+    user = click.option("--user", "scope", flag_value="user", default="user",
+                        help="Wherever the tool is used by you; this is the default.")  # fmt: skip
+    project = click.option("--project", "scope", flag_value="project", help="Only in this project.")
+    return user(project(function))
+
+
+@verb()
+@click.argument("tool", metavar="TOOL", type=TOOL)
+@_scope
+@click.option("--trust", is_flag=True, help="Tell Codex that you trust these hooks.")
+def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
+    """Have a tool tell what it does: claude-code, codex, gemini or opencode.
+
+    Our commands are added to the tool's settings, behind your own; a copy of the file is kept.
+    Installing again changes nothing. Codex runs only hooks that you have reviewed: do that in
+    Codex, with /hooks, or say --trust here.
+    """
+    installer = _installer()
+    changes = installer.install(TOOLS[tool], scope, trust=trust)
+    state = installer.state(TOOLS[tool], scope)
+    changed = [change for change in changes if change.changed]
+    place = changes[0].path
+    told = f"{TOOLS[tool].title} tells Turntree what it does: {place}"
+    then = [f"a copy of what was there: {one.backup}" for one in changed if one.backup]
+    if state.untrusted:
+        then.append(f"next: review {state.untrusted} hooks in Codex with /hooks, or add --trust")
+    else:
+        then.append("next: turntree hook status")
+    undo = f"turntree hook uninstall {tool}{' --project' if scope == 'project' else ''}"
+    document = {**_state_document(state), "changed": [str(one.path) for one in changed]}
+    terminal.tell(told if changed else f"{told} (nothing to change)", document,
+                  undo=undo if changed else None, then=then)  # fmt: skip
+
+
+@verb()
+@click.argument("tool", metavar="TOOL", type=TOOL)
+@_scope
+def uninstall(terminal: Terminal, tool: str, scope: Scope) -> None:
+    """Have a tool tell us nothing more.
+
+    If nobody has changed its settings since, they become what they were, byte for byte.
+    """
+    changes = _installer().uninstall(TOOLS[tool], scope)
+    changed = [change for change in changes if change.changed]
+    told = f"{TOOLS[tool].title} tells Turntree nothing any more"
+    document = {"tool": tool, "scope": scope, "changed": [str(one.path) for one in changed]}
+    undo = f"turntree hook install {tool}{' --project' if scope == 'project' else ''}"
+    terminal.tell(told if changed else f"{told} (nothing to change)", document,
+                  undo=undo if changed else None)  # fmt: skip
+
+
+@verb()
+def status(terminal: Terminal) -> None:
+    """Show which tools tell what they do, what waits to be read, and what went wrong last.
+
+    Starts nothing.
+    """
+    installer, spool = _installer(), _spool()
+    scopes: tuple[Scope, ...] = ("user", "project")
+    states = [installer.state(tool, scope) for tool in TOOLS.values() for scope in scopes]
+    waiting, last, error = spool.read(), spool.find_last(), spool.last_error()
+    if terminal.as_json:
+        terminal.document({
+            "hooks": [_state_document(state) for state in states],
+            "spool": str(spool.folder),
+            "waiting": len(waiting),
+            "last": last,
+            "error": error,
+        })  # fmt: skip
+        return
+    rows = [(state.tool, state.scope, _told(state), str(state.path)) for state in states
+            if state.installed or state.problem or state.scope == "user"]  # fmt: skip
+    terminal.say("\n".join(table(rows)))
+    terminal.say("\n".join(table(_spool_rows(len(waiting), last, error))))
+    if waiting:
+        terminal.note("next: turntree hook drain")
+    elif not any(state.installed for state in states):
+        terminal.note("next: turntree hook install claude-code")
+
+
+@verb()
+@click.option("--quietly", is_flag=True, help="Print nothing; write what goes wrong into a file.")
+def drain(terminal: Terminal, quietly: bool) -> None:
+    """Read what hooks have told: import the transcripts and pin the workspaces.
+
+    Hooks start this by themselves. What cannot be read now, because the database is down or a
+    turn is not over, waits.
+    """
+    spool = _spool()
+    if quietly:
+        terminal = Terminal(as_json=True)
+    while True:
+        with spool.reading() as is_mine:
+            if not is_mine:
+                if quietly:
+                    return
+                # A hook has started one that does the same; what it leaves is ours to tell.
+                time.sleep(POLL_S)
+                continue
+            try:
+                settled = read_spool(terminal, spool)
+            except (Unreachable, ServerError) as error:
+                spool.complain(f"drain: {error}")
+                if quietly:
+                    return
+                raise
+        # Who came while we held the lock has left again; what they brought is seen here.
+        if not quietly or not has_news(spool, settled):
+            break
+    if not quietly:
+        _tell_settled(terminal, spool, settled)
+
+
+@verb()
+@click.argument("tool", metavar="TOOL", type=TOOL)
+@click.argument("kind", metavar="KIND", type=click.Choice(SIGHTING_KINDS))
+def run(terminal: Terminal, tool: str, kind: str) -> None:
+    """Note one moment of a session, with the tool's JSON on standard input.
+
+    This is what a hook calls. KIND is session, begin, end, cut or close.
+    """
+    del terminal
+    home = str(load_settings().home)
+    words = [sys.executable, "-I", hook_entry.__file__, "--home", home, tool, kind]
+    os.execv(sys.executable, words)  # noqa: S606  (no shell is wanted)
+
+
+def _tell_settled(terminal: Terminal, spool: Spool, settled: Settled) -> None:
+    left = len(spool.list_paths())
+    if terminal.as_json:
+        terminal.document({
+            "read": len(settled.done), "pinned": settled.pinned, "waiting": left,
+            "turns_added": settled.progress.turns_added, "complaints": settled.complaints,
+        })  # fmt: skip
+        return
+    terminal.say(
+        f"{len(settled.done)} sightings read, {settled.progress.turns_added} turns added, "
+        f"{settled.pinned} pinned; {left} sightings wait"
+    )
+    for text in settled.complaints:
+        terminal.note(clean(text))
+
+
+def _installer() -> Installer:
+    settings, places = load_settings(), places_here()
+    found = find_place(str(Path.cwd()), str(settings.home))
+    top = Path(found) if found is not None else Path.cwd()
+    return Installer(
+        settings.home.absolute(), places, top, Path(sys.executable), Path(hook_entry.__file__)
+    )
+
+
+def _spool() -> Spool:
+    return Spool(load_settings().home / FOLDER)
+
+
+def _state_document(state: State) -> dict[str, Any]:
+    return {**asdict(state), "path": str(state.path)}
+
+
+def _told(state: State) -> str:
+    if state.problem is not None:
+        return "cannot be read"
+    if not state.installed:
+        return "not installed"
+    if state.untrusted:
+        return f"installed; {state.untrusted} hooks wait for your review in Codex (/hooks)"
+    return "installed" if state.complete else "installed by an older version: install it again"
+
+
+def _spool_rows(
+    waiting: int, last: dict[str, Any] | None, error: str | None
+) -> Iterator[tuple[str, str]]:
+    yield "spool", f"{waiting} sightings wait" if waiting else "empty"
+    if last is not None:
+        yield "last", clean(f"{last['kind']} of {last['tool']} {last['session']} at {last['at']}")
+    yield "error", clean(error) if error else "none"
+
+
+for command in (install, uninstall, status, drain, run):
+    hook.add_command(command)

@@ -1,0 +1,192 @@
+"""Whose a change is: a turn's, nobody's turn's, or one of several that cannot be told apart.
+
+What differs between the states in which a turn found and left a place was changed while it was at
+work; what differs between two turns was changed outside of any. When several turns were at work at
+the same time, a path belongs to the one whose own tool calls say that it wrote it.
+
+This module also says what going back may touch. It must never know how states are kept or
+compared: it is handed the paths.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from turntree.domain.ids import Instant, TurnId
+from turntree.domain.resource import Change
+
+Side = Literal["ours", "others", "unclear"]
+"""Whose a change is to somebody who goes back: of the turns left behind, of others, or of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A turn at work in a place: when, what changed meanwhile, and what it says it wrote."""
+
+    turn: TurnId
+    began_at: Instant
+    ended_at: Instant
+    changed: frozenset[str]
+    written: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ByTurn:
+    """A turn changed it."""
+
+    turn: TurnId
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """It was changed while no turn was at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Several turns were at work, and nothing tells which of them changed it."""
+
+    turns: tuple[TurnId, ...]
+
+
+By: TypeAlias = ByTurn | Outside | Mixed
+
+
+def attribute(works: Sequence[Work]) -> dict[TurnId, dict[str, ByTurn | Mixed]]:
+    """Return for each turn whose the changes are that were made while it was at work."""
+    found: dict[TurnId, dict[str, ByTurn | Mixed]] = {}
+    for work in works:
+        rivals = [other for other in works if other.turn != work.turn and _overlap(work, other)]
+        found[work.turn] = {path: _whose(path, work, rivals) for path in sorted(work.changed)}
+    return found
+
+
+def _whose(path: str, work: Work, rivals: Sequence[Work]) -> ByTurn | Mixed:
+    # Who changed nothing here is no rival, whatever it says; what it wrote was overwritten.
+    involved = [work, *(rival for rival in rivals if path in rival.changed)]
+    if len(involved) == 1:
+        return ByTurn(work.turn)
+    named = [one for one in involved if path in one.written]
+    if len(named) == 1:
+        return ByTurn(named[0].turn)
+    return Mixed(tuple(sorted(one.turn for one in involved)))
+
+
+def _overlap(left: Work, right: Work) -> bool:
+    return left.began_at <= right.ended_at and right.began_at <= left.ended_at
+
+
+def sides(changes: Mapping[str, By], ours: Collection[TurnId]) -> dict[str, Side]:
+    """Return whose each path is to somebody who leaves some turns behind."""
+    return {path: _side(by, ours) for path, by in changes.items()}
+
+
+def _side(by: By, ours: Collection[TurnId]) -> Side:
+    match by:
+        case ByTurn(turn):
+            return "ours" if turn in ours else "others"
+        case Outside():
+            return "others"
+        case Mixed(turns):
+            known = {turn in ours for turn in turns}
+            return "unclear" if len(known) > 1 else _side(ByTurn(turns[0]), ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What going back does to each path that differs."""
+
+    applied: tuple[Change, ...] = ()
+    """These become what they were."""
+    kept: tuple[Change, ...] = ()
+    """These stay, for only others changed them."""
+    conflicts: tuple[Change, ...] = ()
+    """Turns that are left behind changed these, and so did others."""
+    paths: frozenset[str] = field(default_factory=frozenset[str])
+    """The paths of what is applied."""
+
+
+def settle(
+    differences: Sequence[Change],
+    deeds: Sequence[Mapping[str, Side]],
+    wanted: Collection[str] = frozenset(),
+) -> Settled:
+    """Decide, path by path, how to get from the present to the state that is wanted.
+
+    ``differences`` lead from the present to that state. ``deeds`` say who changed which paths
+    since the two parted, in any order. ``wanted`` are the paths that the state itself changed since
+    then: going back to an ancestor changes none.
+    """
+    verdicts: dict[str, str] = {}
+    for change in differences:
+        who = {deed[change.path] for deed in deeds if change.path in deed}
+        if who <= {"ours"}:
+            verdicts[change.path] = "applied"
+        elif who == {"others"} and change.path not in wanted:
+            verdicts[change.path] = "kept"
+        else:
+            verdicts[change.path] = "conflicts"
+    _spare_folders(differences, verdicts)
+
+    def judged(word: str) -> tuple[Change, ...]:
+        return tuple(one for one in differences if verdicts.get(one.path) == word)
+
+    applied = judged("applied")
+    paths = frozenset(change.path for change in applied)
+    return Settled(applied, judged("kept"), judged("conflicts"), paths)
+
+
+def _spare_folders(differences: Sequence[Change], verdicts: dict[str, str]) -> None:
+    """Let a folder stand in which something stays, and nothing come below what stays."""
+    stays = {path for path, verdict in verdicts.items() if verdict != "applied"}
+    within = {above for path in stays for above in _above(path)}
+    files = {
+        one.path
+        for one in differences
+        if one.path in stays and one.old is not None and one.old.kind != "directory"
+    }
+    for change in differences:
+        if verdicts[change.path] != "applied":
+            continue
+        if change.path in within and change.old is not None and change.old.kind == "directory":
+            if change.new is None:
+                del verdicts[change.path]
+            elif change.new.kind != "directory":
+                verdicts[change.path] = "conflicts"
+        elif any(above in files for above in _above(change.path)):
+            verdicts[change.path] = "conflicts"
+
+
+def untouched_since(
+    differences: Sequence[Change], known: Mapping[str, Collection[object]]
+) -> frozenset[str]:
+    """Return the paths that can be taken back without losing what somebody did in between.
+
+    ``differences`` lead from the present to the state that is wanted; ``known`` are the digests
+    that a path had in the worlds a plan leads from and to. A path whose bytes are in neither was
+    changed by somebody else, and so is whatever lies below or above it.
+    """
+    foreign = {
+        one.path
+        for one in differences
+        if one.old is not None
+        and one.old.digest is not None
+        and one.old.digest not in known.get(one.path, ())
+    }
+    within = {above for path in foreign for above in _above(path)}
+    return frozenset(
+        one.path
+        for one in differences
+        if one.path not in foreign
+        and (one.path not in within or _stays_folder(one))
+        and not any(above in foreign for above in _above(one.path))
+    )
+
+
+def _stays_folder(change: Change) -> bool:
+    return change.new is not None and change.new.kind == "directory"
+
+
+def _above(path: str) -> list[str]:
+    names = path.split("/")
+    return ["/".join(names[:count]) for count in range(1, len(names))]

@@ -1,0 +1,42 @@
+// Tells Turntree when a session is opened and when a turn begins and ends: turntree-hook.
+// Written by `turntree hook install opencode`; `turntree hook uninstall opencode` removes it.
+import { spawnSync } from "node:child_process"
+
+const LAUNCHER = "@LAUNCHER@"
+const TIMEOUT_MS = 2000
+
+export const Turntree = async ({ directory, worktree }) => {
+  const parents = new Map()
+  const cwd = worktree && worktree !== "/" ? worktree : directory
+
+  const tell = (kind, session) => {
+    try {
+      let root = session
+      while (parents.has(root)) root = parents.get(root)
+      const told = { session_id: root, agent_id: root === session ? null : session, cwd }
+      const command = `[ -r "${LAUNCHER}" ] && sh "${LAUNCHER}" opencode ${kind}; exit 0`
+      spawnSync("sh", ["-c", command], {
+        input: JSON.stringify(told),
+        stdio: ["pipe", "ignore", "ignore"],
+        timeout: TIMEOUT_MS,
+      })
+    } catch {
+      // Whatever happens to Turntree must not happen to opencode.
+    }
+  }
+
+  return {
+    event: async ({ event }) => {
+      const told = event.properties ?? {}
+      if (event.type === "session.created") {
+        if (told.info?.parentID) parents.set(told.info.id, told.info.parentID)
+        else if (told.info?.id) tell("session", told.info.id)
+      } else if (event.type === "session.idle" && told.sessionID) {
+        tell("end", told.sessionID)
+      }
+    },
+    "chat.message": async (input) => {
+      if (input.sessionID) tell("begin", input.sessionID)
+    },
+  }
+}

@@ -1,0 +1,167 @@
+"""Keepers: what looks after one kind of resource.
+
+A keeper is one module and one entry point of the group ``turntree.resources``. It takes snapshots
+of a place, brings them back and forks them, and knows nothing of turns, sessions or a ledger. Its
+methods block; whoever calls them from an event loop does so in a thread. A keeper that lacks a
+capability raises ``Unsupported`` and leaves everything as it was. Whatever a keeper was doing when
+its process died can be asked for again.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from turntree.domain.ids import Digest
+from turntree.domain.ref import ExtRef
+from turntree.domain.resource import Capability, Change, Entry, Liveness
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A state that was kept."""
+
+    external: ExtRef
+    size: int
+    """Bytes of the state, were it brought back."""
+    files: int
+    stored: int
+    """Bytes that had to be written in order to keep it."""
+    consistency: Literal["exact", "crash", "mixed"] = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What keeping or bringing back a state would take, as far as one can tell beforehand."""
+
+    size: int
+    files: int
+    to_write: int
+    """Bytes that would have to be written."""
+
+
+class ResourceKeeper(Protocol):
+    """Looks after resources of one kind."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of resource: ``directory``."""
+        ...
+
+    @property
+    def method(self) -> str:
+        """How snapshots are taken, with its version: ``shadow-tree/1``."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can do."""
+        ...
+
+    def probe(self, place: str) -> Liveness:
+        """Say whether the place is there. Advice: it may be gone a moment later."""
+        ...
+
+    def measure(self, place: str) -> Cost:
+        """Say what a snapshot would take, without taking one.
+
+        Raises:
+            NotFound: There is nothing at the place.
+        """
+        ...
+
+    def snapshot(self, place: str) -> Taken:
+        """Keep the present state; an unchanged one costs a look at what is there.
+
+        When this returns, the state survives a power cut.
+
+        Raises:
+            NotFound: There is nothing at the place.
+            Unsupported: It has no capability ``snapshot``.
+        """
+        ...
+
+    def restore(
+        self, external: ExtRef, place: str, *, only: Collection[str] | None = None
+    ) -> list[Change]:
+        """Make the place equal to a state and return what had to change.
+
+        ``only`` leaves every other path alone. Each path changes at once or not at all; asked
+        again after a crash, the rest follows. The caller has kept the present state before.
+
+        Raises:
+            NotFound: The state is not kept here.
+            Unsupported: It has no capability ``restore``.
+        """
+        ...
+
+    def fork(self, external: ExtRef, place: str) -> None:
+        """Make a new place in a state, all at once: it is whole or not there.
+
+        Raises:
+            Refused: Something is there already.
+            NotFound: The state is not kept here.
+            Unsupported: It has no capability ``fork``.
+        """
+        ...
+
+    def discard(self, place: str) -> None:
+        """Remove a place that ``fork`` made, all at once; nothing there is fine.
+
+        Raises:
+            Refused: ``fork`` did not make it.
+        """
+        ...
+
+
+class FileKeeper(ResourceKeeper, Protocol):
+    """A keeper whose states are made of files, so that people can look into them."""
+
+    def list_entries(self, external: ExtRef) -> Iterator[Entry]:
+        """Yield what a state holds, directories too, in the order of paths.
+
+        Raises:
+            NotFound: The state is not kept here.
+        """
+        ...
+
+    def read(self, external: ExtRef, path: str) -> bytes:
+        """Return a file's bytes or a link's target.
+
+        Raises:
+            NotFound: There is no such state, or no such file in it.
+        """
+        ...
+
+    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[Change]:
+        """Return how two states differ, path by path; None is an empty one.
+
+        Raises:
+            NotFound: One of them is not kept here.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What sweeping removed and left."""
+
+    removed: int
+    """Objects."""
+    freed: int
+    """Bytes."""
+    left: int
+    """Objects."""
+
+
+@runtime_checkable
+class Sweeper(Protocol):
+    """What keeps states in a store of its own, which several keepers may share."""
+
+    @property
+    def external_kind(self) -> str:
+        """What its states are called in references: ``shadow-tree``."""
+        ...
+
+    def sweep(self, keep: Collection[Digest], *, grace_s: float, dry_run: bool = False) -> Swept:
+        """Remove what no state needs that is to be kept or was taken within the grace period."""
+        ...

@@ -1,0 +1,225 @@
+"""Resources in the ledger: which there are, who holds them, what was kept of them, what pins it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from turntree.domain.event import Recorded
+from turntree.domain.ids import Instant, PlanId, ResourceId, SessionId, SnapshotId, TurnId
+from turntree.domain.plan import Commitment, Note
+from turntree.domain.ref import EventRef
+from turntree.domain.resource import (
+    AttachMode,
+    Handle,
+    Lease,
+    Liveness,
+    Pin,
+    Resource,
+    Snapshot,
+)
+from turntree.domain.thread import Moved
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A pin with the states it names."""
+
+    pin: Pin
+    resource: Resource
+    after: Snapshot
+    before: Snapshot | None
+
+
+class Resources(Protocol):
+    """Facts about resources. Each write leaves its event in the same transaction."""
+
+    async def ensure(self, resource: Resource, *, by: str) -> Resource:
+        """Return the resource of that kind at that place of that machine; note it if it is new."""
+        ...
+
+    async def get(self, resource: ResourceId) -> Resource:
+        """Return a resource.
+
+        Raises:
+            NotFound: No such resource.
+        """
+        ...
+
+    async def find(self, kind: str, host: str, place: str) -> Resource | None:
+        """Return the resource at a place."""
+        ...
+
+    async def list_page(self, *, after: str = ..., limit: int = 1000) -> list[Resource]:
+        """Return resources, oldest first."""
+        ...
+
+    async def keep(self, snapshot: Snapshot, *, by: str) -> Snapshot:
+        """Note a state that was kept; the same state of the same resource is noted once.
+
+        Raises:
+            NotFound: No such resource.
+            Refused: The resource has no capability ``snapshot``.
+        """
+        ...
+
+    async def get_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        """Return a state that was noted.
+
+        Raises:
+            NotFound: No such snapshot.
+        """
+        ...
+
+    async def list_external_ids(self, kind: str, *, since: Instant = ...) -> list[str]:
+        """Return where the bytes of noted states are that turns pin or that were taken since."""
+        ...
+
+
+class Attachments(Protocol):
+    """Which session works on what. Each write leaves its event in the same transaction."""
+
+    async def attach(
+        self,
+        resource: ResourceId,
+        session: SessionId,
+        mode: AttachMode,
+        *,
+        by: str,
+        at: Instant,
+        handle: Handle | None = None,
+    ) -> bool:
+        """Let a session work on a resource; False if it did already.
+
+        Raises:
+            NotFound: No such resource or session.
+        """
+        ...
+
+    async def detach(
+        self, resource: ResourceId, session: SessionId, *, by: str, at: Instant
+    ) -> bool:
+        """Take a resource away from a session; False if it had none."""
+        ...
+
+    async def list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
+        """Return what a session works on."""
+        ...
+
+    async def list_holders(self, resource: ResourceId) -> list[SessionId]:
+        """Return the sessions that work on a resource."""
+        ...
+
+    async def newest_event(self, session: SessionId) -> EventRef | None:
+        """Return the newest event of a session: it says what is attached by now."""
+        ...
+
+
+class Pins(Protocol):
+    """In which states turns found and left resources."""
+
+    async def pin(self, pin: Pin, *, by: str, at: Instant) -> bool:
+        """Note in which states a turn found and left a resource; False if that is known.
+
+        Raises:
+            NotFound: No such turn, resource or snapshot of it.
+        """
+        ...
+
+    async def list_pins(self, turns: Sequence[TurnId]) -> list[Pinned]:
+        """Return the pins of turns, in the order of the turns given."""
+        ...
+
+    async def list_pinned_along(self, head: TurnId, *, limit: int) -> list[tuple[TurnId, int]]:
+        """Return the turns of a thread that pin anything, newest first, with their depths."""
+        ...
+
+    async def list_pins_between(
+        self, resource: ResourceId, since: Instant, until: Instant
+    ) -> list[Pinned]:
+        """Return the pins of a resource whose turns were at work in an interval, oldest first."""
+        ...
+
+    async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
+        """Return the paths that turns themselves say they wrote, as their tools spelt them."""
+        ...
+
+    async def list_below(self, head: TurnId, depth: int) -> list[tuple[TurnId, int]]:
+        """Return the turns of a thread that lie below a depth, oldest first, with their depths."""
+        ...
+
+    async def list_spawned(
+        self, turns: Sequence[TurnId], by: Sequence[TurnId]
+    ) -> frozenset[TurnId]:
+        """Return which turns belong to sessions that others of the turns given began."""
+        ...
+
+
+class Advice(Protocol):
+    """What may be out of date the moment it is read. Nothing here enters a digest."""
+
+    async def note_liveness(self, resource: ResourceId, status: Liveness, at: Instant) -> None:
+        """Note whether a resource was there."""
+        ...
+
+    async def lease(
+        self, resource: ResourceId, holder: str, until: Instant, now: Instant
+    ) -> Lease | None:
+        """Take or renew a lease; None while somebody else's has not run out."""
+        ...
+
+    async def find_lease(self, resource: ResourceId) -> Lease | None:
+        """Return the newest lease of a resource, whether or not it has run out."""
+        ...
+
+    async def release(self, resource: ResourceId, holder: str) -> None:
+        """Give a lease back."""
+        ...
+
+
+class Plans(Protocol):
+    """Plans that are being carried out: a stream of events each, and whether it has ended."""
+
+    async def begin(self, fact: Recorded) -> None:
+        """Note a plan before its first step."""
+        ...
+
+    async def append(self, fact: Recorded, *, notes: Sequence[Note] = ()) -> bool:
+        """Note a step and what it did to resources; False if that very fact stands there already.
+
+        Raises:
+            Conflict: Somebody else carries the plan out and was quicker.
+        """
+        ...
+
+    async def commit(self, facts: Sequence[Recorded], commitment: Commitment) -> Moved | None:
+        """Make the new world true and end the plan: all or nothing.
+
+        The session begins or moves, new resources are noted and attached, those taken over change
+        hands, and the facts that end the plan are recorded.
+
+        Raises:
+            Conflict: The name is taken, the session moved, or somebody else carries the plan out.
+            NotFound: No such session or turn.
+            Refused: The session cannot move so.
+        """
+        ...
+
+    async def read(self, plan: PlanId) -> list[Recorded]:
+        """Return everything that is known of a plan, in order.
+
+        Raises:
+            NotFound: No such plan.
+        """
+        ...
+
+    async def list_open(self) -> list[PlanId]:
+        """Return the plans that have not ended, oldest first."""
+        ...
+
+    async def list_newest(self, *, limit: int) -> list[PlanId]:
+        """Return plans, newest first."""
+        ...
+
+    async def find_of_move(self, session: SessionId, version: int) -> PlanId | None:
+        """Return the plan that a move of a session was part of."""
+        ...

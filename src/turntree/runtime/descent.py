@@ -1,0 +1,65 @@
+"""Places that were made from others: what is pinned of the one is the past of the other.
+
+A worktree's turns pin the worktree, and the turns before it the place that it was made from.
+Whoever works in the worktree goes back in the worktree. Knows which resource was made from which.
+Must never let a session touch a place that it does not work on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from turntree.domain.ids import ResourceId
+from turntree.domain.ref import ExtRef, from_json
+from turntree.domain.resource import Resource
+from turntree.ports import resources as ports
+from turntree.ports.resources import Pinned
+
+ORIGINS_MAX = 20
+"""How many times a place may have been made from another one."""
+
+
+def origin_of(resource: Resource) -> tuple[ResourceId, ExtRef] | None:
+    """Return the place that one was made from, and the state it was made in."""
+    origin, said = resource.metadata.get("forked_from"), resource.metadata.get("state")
+    state = None if said is None else from_json(said)
+    if not isinstance(origin, str) or not isinstance(state, ExtRef):
+        return None
+    return ResourceId(origin), state
+
+
+async def list_origins(ledger: ports.Resources, resource: Resource) -> list[Resource]:
+    """Return the places that one was made from, directly or not, the nearest first."""
+    found: list[Resource] = []
+    while len(found) < ORIGINS_MAX and (origin := origin_of(resource)) is not None:
+        resource = await ledger.get(origin[0])
+        found.append(resource)
+    return found
+
+
+async def find_heirs(
+    ledger: ports.Resources, attached: Iterable[Resource]
+) -> dict[ResourceId, Resource]:
+    """Return which of the places that a session works on each resource has become.
+
+    Such a place is its own heir, and that of whatever it was made from.
+    """
+    places = list(attached)
+    heirs = {place.id: place for place in places}
+    for place in places:
+        for origin in await list_origins(ledger, place):
+            heirs.setdefault(origin.id, place)
+    return heirs
+
+
+def inherit(pins: Sequence[Pinned], heirs: Mapping[ResourceId, Resource]) -> list[Pinned]:
+    """Return pins as those of the places that a session works on; without heirs, as they are.
+
+    What a session does not work on is not its business, whatever its turns once pinned.
+    """
+    if not heirs:
+        return list(pins)
+    return [
+        replace(pinned, resource=heirs[pinned.resource.id])
+        for pinned in pins
+        if pinned.resource.id in heirs
+    ]

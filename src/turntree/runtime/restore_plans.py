@@ -1,0 +1,326 @@
+"""Proposing to go back: which files would change, which stay, which two have changed.
+
+Nothing is done here but that the present is kept, so that it can be compared. What the turns that
+are left behind did is taken back; what others did stays; what both did is a conflict that somebody
+has to decide.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from turntree.domain.attribution import Settled, Side, settle
+from turntree.domain.errors import NotFound, Refused
+from turntree.domain.ids import PlanId, ResourceId, SessionId, TurnId
+from turntree.domain.plan import PlanState, fold
+from turntree.domain.plan_steps import (
+    MakeFork,
+    MoveSession,
+    Plan,
+    Restore,
+    Site,
+    Step,
+    TakeSnapshot,
+)
+from turntree.domain.ref import ExtRef
+from turntree.domain.resource import Change, Resource, Snapshot
+from turntree.domain.session import Session, SessionMove, undo_target
+from turntree.ports import resources as ports
+from turntree.ports.keepers import FileKeeper
+from turntree.ports.resources import Pinned
+from turntree.runtime.deeds import Deeds
+from turntree.runtime.descent import find_heirs, inherit
+from turntree.runtime.hands import Hands
+from turntree.runtime.resources import Resources, find_files, in_thread
+
+RestoreKind = Literal["rewind", "replay", "undo"]
+PINNED_TURNS_MAX = 10_000
+MOVES_PAGE = 1000
+CONFLICTS_SHOWN_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreItem:
+    """What would happen to one resource."""
+
+    resource: Resource
+    target: Snapshot
+    """The state that is wanted."""
+    pinned_by: TurnId | None
+    """The turn that left it so: the one asked for, or the nearest above it that knows."""
+    present: ExtRef | None
+    """The state it is in; None if it is gone, or cannot be looked at."""
+    changes: tuple[Change, ...] = ()
+    """What would become as it was, from the present to the state wanted."""
+    kept: tuple[Change, ...] = ()
+    """What stays, for only others changed it."""
+    conflicts: tuple[Change, ...] = ()
+    """What the turns that are left behind changed, and others too."""
+    supported: bool = True
+    """Whether it can be brought back at all."""
+    whole: bool = False
+    """Whether all of it is brought back, path by path or not."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything would be done to it."""
+        return self.supported and (self.whole or bool(self.changes))
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """Going back as it would be carried out."""
+
+    plan: Plan
+    session: Session
+    move: RestoreKind
+    target: TurnId | None
+    """Where the session would stand."""
+    items: tuple[RestoreItem, ...]
+    unknown: tuple[Resource, ...] = ()
+    """What the session works on, and no turn at the target or above it says how it was."""
+    undecided: bool = False
+    """Whether there are conflicts that nobody has decided: it cannot be carried out."""
+
+    @property
+    def conflicts(self) -> tuple[tuple[Resource, Change], ...]:
+        """Every conflict, with its resource."""
+        return tuple((item.resource, one) for item in self.items for one in item.conflicts)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreProposer:
+    """Finds out what going back would do."""
+
+    resources: Resources
+    plans: ports.Plans
+    hands: Hands
+
+    async def propose(
+        self,
+        session: str,
+        revision: str | None,
+        *,
+        exact: bool = False,
+        keep_conflicts: bool = False,
+        kind: RestoreKind = "rewind",
+    ) -> RestorePlan:
+        """Return the plan of moving a session together with the files it works on.
+
+        Raises:
+            NotFound: No such session or turn, or no turn there knows any files.
+            Refused: The turn is no ancestor, or there is nothing to undo.
+        """
+        found = await self.resources.sessions.get(session)
+        if kind == "undo":
+            target, items = await self._undo_items(found, exact=exact)
+        else:
+            if revision is None:
+                raise Refused(f"where should {found.label} {kind} to?")
+            target = (await self.resources.revisions.resolve(revision)).turn
+            items = await self._items(found, target, kind, exact=exact)
+        named = {item.resource.id for item in items}
+        attached = await self.resources.attachments.list_attached(found.id)
+        unknown = tuple(one for one, _ in attached if one.id not in named)
+        move: RestoreKind = "replay" if kind != "undo" and target == found.head else kind
+        undecided = not keep_conflicts and any(item.conflicts for item in items)
+        plan = await self._plan(found, move, target, items)
+        return RestorePlan(
+            plan, found, move, target, tuple(items), () if kind == "undo" else unknown, undecided
+        )
+
+    async def _items(
+        self, session: Session, target: TurnId, kind: RestoreKind, *, exact: bool
+    ) -> list[RestoreItem]:
+        threads, head = self.resources.threads, session.head
+        if head is None:
+            raise Refused(f"{session.label} has no turns yet")
+        base = await threads.find_common_ancestor(head, target)
+        if kind == "rewind" and base != target:
+            raise Refused(f"a session rewinds to an ancestor of its head, and {target} is none")
+        attached = await self.resources.attachments.list_attached(session.id)
+        heirs = await find_heirs(self.resources.ledger, (one for one, _ in attached))
+        wanted = await self._nearest(target, heirs)
+        if not wanted:
+            raise NotFound(f"no turn at {target} or above it knows any files")
+        depth = 0 if base is None else (await threads.get_turn(base)).depth
+        left = [turn for turn, _ in await self.resources.pins.list_below(head, depth)]
+        bases = {} if base is None else await self._nearest(base, heirs)
+        along = inherit(await self.resources.pins_along(head, PINNED_TURNS_MAX), heirs)
+        return [
+            await self._item(pinned, bases.get(id), along, left, exact=exact)
+            for id, pinned in wanted.items()
+        ]
+
+    async def _nearest(
+        self, turn: TurnId, heirs: Mapping[ResourceId, Resource]
+    ) -> dict[ResourceId, Pinned]:
+        """Return, for each resource, the nearest pin at a turn or above it."""
+        found: dict[ResourceId, Pinned] = {}
+        for pinned in inherit(await self.resources.pins_along(turn, PINNED_TURNS_MAX), heirs):
+            found.setdefault(pinned.resource.id, pinned)
+        return found
+
+    async def _item(
+        self,
+        wanted: Pinned,
+        base: Pinned | None,
+        along: Sequence[Pinned],
+        left: Sequence[TurnId],
+        *,
+        exact: bool,
+    ) -> RestoreItem:
+        resource, target = wanted.resource, wanted.after
+        by = wanted.pin.turn
+        if not self._can_restore(resource) or not target.restorable:
+            return RestoreItem(resource, target, by, None, supported=False)
+        present = await self._present(resource)
+        files = find_files(self.resources.keeper_of(resource))
+        if present is None or files is None:
+            whole = present != target.external
+            return RestoreItem(resource, target, by, present, whole=whole)
+        differences = await in_thread(files.compare, present, target.external)
+        if exact:
+            return RestoreItem(
+                resource, target, by, present, tuple(differences), whole=bool(differences)
+            )
+        chain = _since(resource, base, along)
+        start = None if base is None else base.after.external
+        deeds = await Deeds(self.resources.pins).since(files, resource, start, chain, present, left)
+        changed = await in_thread(_changed, files, start, target.external)
+        settled = settle(differences, deeds, changed)
+        return _item(resource, target, by, present, settled)
+
+    async def _undo_items(
+        self, session: Session, *, exact: bool
+    ) -> tuple[TurnId | None, list[RestoreItem]]:
+        taken_back = await self._taken_back(session.id)
+        if taken_back is None:
+            raise Refused("there is nothing to undo")
+        plan = await self.plans.find_of_move(session.id, taken_back.version)
+        if plan is None:
+            return taken_back.before, []
+        state = fold([fact.event for fact in await self.plans.read(plan)])
+        return taken_back.before, [
+            await self._undo_item(state, step, exact=exact)
+            for step in state.plan.steps
+            if isinstance(step, Restore) and step.supported
+        ]
+
+    async def _taken_back(self, session: SessionId) -> SessionMove | None:
+        """Return the move that the next undo takes back."""
+        moves: list[SessionMove] = []
+        reflog, before = self.resources.sessions.reflog, 2**31 - 1
+        while page := await reflog.list_moves(session, before=before, limit=MOVES_PAGE):
+            moves += page
+            before = page[-1].version
+        return undo_target(moves[::-1])
+
+    async def _undo_item(self, state: PlanState, step: Restore, *, exact: bool) -> RestoreItem:
+        """Return what taking back a restore would do: its paths become what they were before."""
+        resource = await self.resources.ledger.get(step.site.resource)
+        assert step.safety is not None, "the present is kept before it is replaced"
+        kept = state.observed[step.safety].snapshot
+        assert kept is not None, "a plan that is done has kept the present"
+        target = await self.resources.ledger.get_snapshot(kept)
+        present = await self._present(resource)
+        files = find_files(self.resources.keeper_of(resource))
+        if present is None or files is None:
+            whole = present != target.external
+            return RestoreItem(resource, target, None, present, whole=whole)
+        only = await self.hands.paths(step.only)
+        differences = [
+            change
+            for change in await in_thread(files.compare, present, target.external)
+            if only is None or change.path in only
+        ]
+        since = await in_thread(_changed, files, step.external, present)
+        deeds: list[dict[str, Side]] = [] if exact else [dict.fromkeys(since, "others")]
+        changed = await in_thread(_changed, files, step.external, target.external)
+        return _item(resource, target, None, present, settle(differences, deeds, changed))
+
+    def _can_restore(self, resource: Resource) -> bool:
+        is_here = resource.host == self.resources.host
+        return is_here and not resource.imperative and "restore" in resource.capabilities
+
+    async def _present(self, resource: Resource) -> ExtRef | None:
+        """Keep the present and return where; None if there is nothing."""
+        keeper = self.resources.keeper_of(resource)
+        if await in_thread(keeper.probe, resource.place) == "dead":
+            return None
+        return (await in_thread(keeper.snapshot, resource.place)).external
+
+    async def _plan(
+        self, session: Session, move: RestoreKind, target: TurnId | None, items: list[RestoreItem]
+    ) -> Plan:
+        steps: list[Step] = []
+        safety: dict[ResourceId, int] = {}
+        for item in items:
+            if item.acts and item.present is not None:
+                safety[item.resource.id] = len(steps)
+                steps.append(TakeSnapshot(_site(item.resource), item.present.id))
+        steps += [
+            await self._step(item, safety.get(item.resource.id))
+            for item in items
+            if item.acts or not item.supported
+        ]
+        goes_to = None if move == "undo" else target
+        steps.append(MoveSession(session.id, move, goes_to, session.head))
+        world, by = self.resources.world, str(self.resources.by)
+        return Plan(PlanId(world.new_id()), "restore", self.resources.host, by, tuple(steps))
+
+    async def _step(self, item: RestoreItem, safety: int | None) -> MakeFork | Restore:
+        resource, target = item.resource, item.target
+        site = _site(resource)
+        if item.supported and item.present is None:
+            # Where nothing is, nothing is replaced: what is made can be discarded again.
+            return MakeFork(site, resource.id, resource.name, "rw", target.id, target.external)
+        only = None
+        if item.supported and not item.whole:
+            only = await self.hands.put_paths([change.path for change in item.changes])
+        return Restore(site, target.id, target.external, only, safety, item.supported)
+
+
+def check_decided(plan: RestorePlan) -> None:
+    """Refuse a plan whose conflicts nobody has decided.
+
+    Raises:
+        Refused: There are some; the message lists them.
+    """
+    if not plan.undecided:
+        return
+    shown = [change.path for _, change in plan.conflicts[:CONFLICTS_SHOWN_MAX]]
+    more = len(plan.conflicts) - len(shown)
+    listed = "\n".join(f"  {path}" for path in shown) + (f"\n  and {more} more" if more else "")
+    raise Refused(
+        f"turns that would be left behind changed these, and others did too:\n{listed}\n"
+        "leave them as they are, or make everything as it was then"
+    )
+
+
+def _since(resource: Resource, base: Pinned | None, along: Sequence[Pinned]) -> list[Pinned]:
+    """Return the pins of a resource that follow its base, oldest first."""
+    chain: list[Pinned] = []
+    for pinned in along:
+        if base is not None and pinned.pin.turn == base.pin.turn:
+            break
+        if pinned.resource.id == resource.id:
+            chain.append(pinned)
+    return chain[::-1]
+
+
+def _changed(files: FileKeeper, old: ExtRef | None, new: ExtRef) -> frozenset[str]:
+    if old is None or old == new:
+        return frozenset()
+    return frozenset(change.path for change in files.compare(old, new))
+
+
+def _item(
+    resource: Resource, target: Snapshot, by: TurnId | None, present: ExtRef, settled: Settled
+) -> RestoreItem:
+    changes, kept, conflicts = settled.applied, settled.kept, settled.conflicts
+    return RestoreItem(resource, target, by, present, changes, kept, conflicts)
+
+
+def _site(resource: Resource) -> Site:
+    return Site(resource.id, resource.kind, resource.place)

@@ -1,0 +1,195 @@
+-- Resources: each write leaves its event in the same transaction. The events' data come as canonical text.
+
+-- Records a fact at the end of a stream that has no owner to number its facts: they queue up here.
+CREATE OR REPLACE FUNCTION turntree.tell(p_ws uuid, p_stream uuid, p_kind text, p_at text, p_data text)
+RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_stream, 0));
+  SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events WHERE workspace_id = p_ws AND stream_id = p_stream;
+  PERFORM turntree.insert_event(p_ws, p_stream, v_seq, p_kind, p_at, p_data);
+  IF turntree.may_link(p_kind, p_data) THEN
+    PERFORM turntree.note_links(p_ws, p_stream, v_seq);
+  END IF;
+  RETURN v_seq;
+END $$;
+
+-- The same for a session, which numbers its facts itself.
+CREATE OR REPLACE FUNCTION turntree.tell_session(p_ws uuid, p_session uuid, p_kind text, p_at text, p_data text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+BEGIN
+  UPDATE turntree.sessions SET event_seq = event_seq + 1
+    WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
+  END IF;
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, p_kind, p_at, p_data);
+  IF turntree.may_link(p_kind, p_data) THEN
+    PERFORM turntree.note_links(p_ws, p_session, v_seq);
+  END IF;
+END $$;
+
+-- Returns the resource of that kind at that place of that machine, noting it if it is new.
+CREATE OR REPLACE FUNCTION turntree.ensure_resource(
+  p_ws uuid, p_id uuid, p_kind text, p_host text, p_place text, p_name text, p_capabilities text[], p_imperative boolean,
+  p_agent text, p_run text, p_session uuid, p_part_of uuid, p_metadata jsonb, p_at text, p_data text)
+RETURNS uuid LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.resources (workspace_id, id, kind, host, place, name, capabilities, imperative, agent_id, run_id,
+      session_id, part_of, metadata, created_at)
+    VALUES (p_ws, p_id, p_kind, p_host, p_place, p_name, p_capabilities, p_imperative, p_agent, p_run, p_session, p_part_of,
+      p_metadata, p_at::timestamptz)
+    ON CONFLICT (workspace_id, kind, host, md5(place)) DO NOTHING;
+  IF FOUND THEN
+    PERFORM turntree.tell(p_ws, p_id, 'resource_created', p_at, p_data);
+    RETURN p_id;
+  END IF;
+  RETURN (SELECT id FROM turntree.resources WHERE workspace_id = p_ws AND kind = p_kind AND host = p_host
+    AND md5(place) = md5(p_place));
+END $$;
+
+-- Lets a session work on a resource; false if it did already.
+CREATE OR REPLACE FUNCTION turntree.attach_resource(
+  p_ws uuid, p_resource uuid, p_session uuid, p_mode text, p_at text, p_data text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  -- The session's row first: whoever attaches and detaches at once does so one after the other.
+  PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session FOR NO KEY UPDATE;
+  IF EXISTS (SELECT FROM turntree.resource_attachments WHERE workspace_id = p_ws AND session_id = p_session
+      AND resource_id = p_resource) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO turntree.resource_attachments (workspace_id, session_id, resource_id, mode)
+    VALUES (p_ws, p_session, p_resource, p_mode);
+  PERFORM turntree.tell_session(p_ws, p_session, 'resource_attached', p_at, p_data);
+  RETURN true;
+END $$;
+
+-- Takes a resource away from a session; false if it had none.
+CREATE OR REPLACE FUNCTION turntree.detach_resource(p_ws uuid, p_resource uuid, p_session uuid, p_at text, p_data text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session FOR NO KEY UPDATE;
+  DELETE FROM turntree.resource_attachments
+    WHERE workspace_id = p_ws AND session_id = p_session AND resource_id = p_resource;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  PERFORM turntree.tell_session(p_ws, p_session, 'resource_detached', p_at, p_data);
+  RETURN true;
+END $$;
+
+-- Notes a state that was kept and returns the id it is known by.
+CREATE OR REPLACE FUNCTION turntree.keep_snapshot(
+  p_ws uuid, p_id uuid, p_resource uuid, p_method text, p_external_kind text, p_external_id text, p_size bigint,
+  p_restorable boolean, p_consistency text, p_at text, p_data text)
+RETURNS uuid LANGUAGE plpgsql AS $$
+DECLARE
+  v_capabilities text[];
+BEGIN
+  SELECT capabilities INTO v_capabilities FROM turntree.resources WHERE workspace_id = p_ws AND id = p_resource;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no resource %', p_resource USING ERRCODE = 'TT002';
+  ELSIF NOT 'snapshot' = ANY (v_capabilities) THEN
+    RAISE EXCEPTION 'no state of % can be kept', p_resource USING ERRCODE = 'TT003';
+  END IF;
+  INSERT INTO turntree.snapshots (workspace_id, id, resource_id, method, external_kind, external_id, size_bytes, restorable,
+      consistency, taken_at)
+    VALUES (p_ws, p_id, p_resource, p_method, p_external_kind, p_external_id, p_size, p_restorable, p_consistency,
+      p_at::timestamptz)
+    ON CONFLICT (workspace_id, resource_id, external_kind, external_id) DO NOTHING;
+  IF FOUND THEN
+    PERFORM turntree.tell(p_ws, p_resource, 'snapshot_created', p_at, p_data);
+    RETURN p_id;
+  END IF;
+  RETURN (SELECT id FROM turntree.snapshots WHERE workspace_id = p_ws AND resource_id = p_resource
+    AND external_kind = p_external_kind AND external_id = p_external_id);
+END $$;
+
+-- Notes in which states a turn found and left a resource; false if that is known.
+CREATE OR REPLACE FUNCTION turntree.pin_turn(
+  p_ws uuid, p_turn uuid, p_resource uuid, p_before uuid, p_after uuid, p_mode text, p_began text, p_ended text,
+  p_at text, p_data text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT FROM unnest(ARRAY[p_before, p_after]) s (id) WHERE s.id IS NOT NULL AND NOT EXISTS (
+      SELECT FROM turntree.snapshots x WHERE x.workspace_id = p_ws AND x.id = s.id AND x.resource_id = p_resource)) THEN
+    RAISE EXCEPTION 'there is no such snapshot of %', p_resource USING ERRCODE = 'TT002';
+  END IF;
+  INSERT INTO turntree.turn_resources (workspace_id, turn_id, resource_id, before_id, after_id, mode, began_at, ended_at)
+    VALUES (p_ws, p_turn, p_resource, p_before, p_after, p_mode, p_began::timestamptz, p_ended::timestamptz)
+    ON CONFLICT (workspace_id, turn_id, resource_id) DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  PERFORM turntree.tell(p_ws, p_turn, 'turn_pinned', p_at, p_data);
+  RETURN true;
+END $$;
+
+-- Notes whether a resource was there; an event tells of it only when it is news.
+CREATE OR REPLACE FUNCTION turntree.note_liveness(p_ws uuid, p_resource uuid, p_status text, p_at text, p_data text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_was text;
+BEGIN
+  SELECT status INTO v_was FROM turntree.resource_liveness WHERE workspace_id = p_ws AND resource_id = p_resource;
+  INSERT INTO turntree.resource_liveness AS l (workspace_id, resource_id, status, probed_at)
+    VALUES (p_ws, p_resource, p_status, p_at::timestamptz)
+    ON CONFLICT (workspace_id, resource_id) DO UPDATE SET status = excluded.status, probed_at = excluded.probed_at
+    WHERE l.probed_at <= excluded.probed_at;
+  IF FOUND AND v_was IS DISTINCT FROM p_status THEN
+    PERFORM turntree.tell(p_ws, p_resource, 'resource_liveness_probe', p_at, p_data);
+  END IF;
+END $$;
+
+-- Begins a plan, with the fact that says so; asked again with the same fact, it changes nothing.
+CREATE OR REPLACE FUNCTION turntree.begin_plan(p_ws uuid, p_plan uuid, p_kind text, p_at text, p_id bytea, p_body text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.plans (workspace_id, id, kind, started_at) VALUES (p_ws, p_plan, p_kind, p_at::timestamptz)
+    ON CONFLICT DO NOTHING;
+  PERFORM turntree.append_event(p_ws, p_plan, 0, p_id, 'plan_started', p_body, NULL, NULL);
+END $$;
+
+-- Records a fact of a plan at its place. A plan that has ended takes none: whoever comes late learns it here.
+CREATE OR REPLACE FUNCTION turntree.append_to_plan(
+  p_ws uuid, p_plan uuid, p_seq int, p_id bytea, p_kind text, p_body text, p_outcome text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_plan record;
+  v_id bytea;
+BEGIN
+  SELECT outcome INTO v_plan FROM turntree.plans WHERE workspace_id = p_ws AND id = p_plan FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no plan %', p_plan USING ERRCODE = 'TT002';
+  END IF;
+  SELECT id INTO v_id FROM turntree.events WHERE workspace_id = p_ws AND stream_id = p_plan AND seq = p_seq;
+  IF v_plan.outcome IS NOT NULL AND v_id IS DISTINCT FROM p_id THEN
+    RAISE EXCEPTION 'the plan % has ended', p_plan USING ERRCODE = 'TT001';
+  END IF;
+  IF NOT turntree.append_event(p_ws, p_plan, p_seq, p_id, p_kind, p_body, NULL, NULL) THEN
+    RETURN false;
+  END IF;
+  UPDATE turntree.plans SET outcome = p_outcome WHERE workspace_id = p_ws AND id = p_plan AND p_outcome IS NOT NULL;
+  RETURN true;
+END $$;
+
+-- A document that may be broken: what cannot be read says nothing.
+CREATE OR REPLACE FUNCTION turntree.readable_document(p_line text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN turntree.document(p_line);
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $$;
+
+-- What the events of a workspace say of resources and plans. Where there is no resource nothing is read.
+CREATE OR REPLACE FUNCTION turntree.resource_facts(p_ws uuid, p_kinds text[])
+RETURNS TABLE (stream_id uuid, seq int, kind text, size int, data jsonb) LANGUAGE sql STABLE AS $$
+  SELECT e.stream_id, e.seq, e.kind, octet_length(e.body), turntree.readable_document(e.body) -> 'data'
+    FROM turntree.events e
+    WHERE e.workspace_id = p_ws AND e.kind = ANY (p_kinds)
+      AND (SELECT EXISTS (SELECT FROM turntree.resources r WHERE r.workspace_id = p_ws))
+$$;

@@ -1,0 +1,206 @@
+-- Resources, their states, and what pins them.
+
+-- name: ensure_resource
+SELECT turntree.ensure_resource(%(workspace)b, %(id)b, %(kind)b, %(host)b, %(place)b, %(name)b, %(capabilities)b::text[],
+  %(imperative)b, %(agent)b, %(run)b, %(session)b, %(part_of)b, %(metadata)b, %(at)b, %(data)b)::text;
+
+-- name: find_resource
+SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
+    part_of::text, metadata
+  FROM turntree.resources WHERE workspace_id = %(workspace)b AND id = %(resource)b;
+
+-- name: find_resource_at
+SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
+    part_of::text, metadata
+  FROM turntree.resources
+  WHERE workspace_id = %(workspace)b AND kind = %(kind)b AND host = %(host)b AND md5(place) = md5(%(place)b::text)
+    AND place = %(place)b;
+
+-- name: list_resources
+SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
+    part_of::text, metadata
+  FROM turntree.resources WHERE workspace_id = %(workspace)b AND id > %(after)b ORDER BY resources.id LIMIT %(limit)b;
+
+-- name: attach_resource
+SELECT turntree.attach_resource(%(workspace)b, %(resource)b, %(session)b, %(mode)b, %(at)b, %(data)b);
+
+-- name: detach_resource
+SELECT turntree.detach_resource(%(workspace)b, %(resource)b, %(session)b, %(at)b, %(data)b);
+
+-- name: add_handle
+INSERT INTO turntree.handles (workspace_id, id, resource_id, provider, provider_id, capabilities)
+  VALUES (%(workspace)b, %(id)b, %(resource)b, %(provider)b, %(provider_id)b, %(capabilities)b::text[])
+  ON CONFLICT DO NOTHING;
+
+-- name: list_attached
+SELECT r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
+    r.session_id::text, r.part_of::text, r.metadata, a.mode
+  FROM turntree.resource_attachments a
+  JOIN turntree.resources r ON r.workspace_id = a.workspace_id AND r.id = a.resource_id
+  WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY r.id;
+
+-- name: list_holders
+-- The sessions that work on a resource; sessions that hold resources are few.
+SELECT session_id::text FROM turntree.resource_attachments
+  WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b ORDER BY 1;
+
+-- name: keep_snapshot
+SELECT turntree.keep_snapshot(%(workspace)b, %(id)b, %(resource)b, %(method)b, %(external_kind)b, %(external_id)b,
+  %(size)b, %(restorable)b, %(consistency)b, %(at)b, %(data)b)::text;
+
+-- name: find_snapshot
+SELECT id::text, resource_id::text, method, external_kind, external_id, size_bytes, taken_at, restorable, consistency
+  FROM turntree.snapshots WHERE workspace_id = %(workspace)b AND id = %(snapshot)b;
+
+-- name: list_externals
+-- Where the bytes of every state of a kind are that a turn pins or that was taken since, so that whoever keeps them
+-- knows what is still asked for.
+SELECT DISTINCT s.external_id FROM turntree.snapshots s
+  WHERE s.workspace_id = %(workspace)b AND s.external_kind = %(kind)b
+    AND (s.taken_at >= %(since)b::text::timestamptz OR EXISTS (
+      SELECT FROM turntree.turn_resources p WHERE p.workspace_id = s.workspace_id AND p.resource_id = s.resource_id
+        AND s.id IN (p.before_id, p.after_id)))
+  ORDER BY 1;
+
+-- name: list_workspaces
+SELECT id::text FROM turntree.workspaces ORDER BY id;
+
+-- name: pin_turn
+SELECT turntree.pin_turn(%(workspace)b, %(turn)b, %(resource)b, %(before)b, %(after)b, %(mode)b, %(began_at)b, %(ended_at)b,
+  %(at)b, %(data)b);
+
+-- name: list_pins
+SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
+    r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
+    r.session_id::text, r.part_of::text, r.metadata,
+    a.id::text, a.resource_id::text, a.method, a.external_kind, a.external_id, a.size_bytes, a.taken_at, a.restorable,
+    a.consistency,
+    b.id::text, b.resource_id::text, b.method, b.external_kind, b.external_id, b.size_bytes, b.taken_at, b.restorable,
+    b.consistency
+  FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS asked (turn_id, n)
+  JOIN turntree.turn_resources p ON p.workspace_id = %(workspace)b AND p.turn_id = asked.turn_id
+  JOIN turntree.resources r ON r.workspace_id = p.workspace_id AND r.id = p.resource_id
+  JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_id
+  LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_id
+  ORDER BY asked.n, r.id;
+
+-- name: list_pins_between
+SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
+    r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
+    r.session_id::text, r.part_of::text, r.metadata,
+    a.id::text, a.resource_id::text, a.method, a.external_kind, a.external_id, a.size_bytes, a.taken_at, a.restorable,
+    a.consistency,
+    b.id::text, b.resource_id::text, b.method, b.external_kind, b.external_id, b.size_bytes, b.taken_at, b.restorable,
+    b.consistency
+  FROM turntree.turn_resources p
+  JOIN turntree.resources r ON r.workspace_id = p.workspace_id AND r.id = p.resource_id
+  JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_id
+  LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_id
+  WHERE p.workspace_id = %(workspace)b AND p.resource_id = %(resource)b AND p.ended_at >= %(since)b::text::timestamptz
+    AND p.began_at <= %(until)b::text::timestamptz
+  ORDER BY p.ended_at, p.turn_id;
+
+-- name: list_pinned_along
+-- The turns of a thread that pin anything, newest first, with their depths.
+WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
+  SELECT s.id, s.fork_depth, t.depth, s.parent_id
+    FROM turntree.turns t, LATERAL (SELECT * FROM turntree.segments WHERE workspace_id = %(workspace)b
+      AND id = t.segment_id OFFSET 0) s
+    WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
+  UNION ALL
+  SELECT s.id, s.fork_depth, c.low, s.parent_id
+    FROM chain c, LATERAL (SELECT * FROM turntree.segments
+      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
+)
+SELECT t.id::text, t.depth
+  FROM chain c,
+    LATERAL (SELECT x.id, x.depth FROM turntree.turns x WHERE x.workspace_id = %(workspace)b
+      AND x.segment_id = c.segment_id AND x.depth > c.low AND x.depth <= c.high AND EXISTS (
+        SELECT FROM turntree.turn_resources p WHERE p.workspace_id = %(workspace)b AND p.turn_id = x.id) OFFSET 0) t
+  ORDER BY t.depth DESC LIMIT %(limit)b;
+
+-- name: list_written
+-- What turns say themselves that they wrote.
+SELECT DISTINCT turn_id::text, path FROM turntree.message_files
+  WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[]) AND kind = 'written' ORDER BY 1, 2;
+
+-- name: list_turns_below
+WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
+  SELECT s.id, s.fork_depth, t.depth, s.parent_id
+    FROM turntree.turns t, LATERAL (SELECT * FROM turntree.segments WHERE workspace_id = %(workspace)b
+      AND id = t.segment_id OFFSET 0) s
+    WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
+  UNION ALL
+  SELECT s.id, s.fork_depth, c.low, s.parent_id
+    FROM chain c, LATERAL (SELECT * FROM turntree.segments
+      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
+    WHERE c.low > %(low)b::int
+)
+SELECT t.id::text, t.depth
+  FROM chain c,
+    LATERAL (SELECT x.id, x.depth FROM turntree.turns x WHERE x.workspace_id = %(workspace)b
+      AND x.segment_id = c.segment_id AND x.depth > c.low AND x.depth > %(low)b::int AND x.depth <= c.high OFFSET 0) t
+  ORDER BY t.depth;
+
+-- name: list_spawned_turns
+-- Turns of sessions that were begun by calls of other turns, and of sessions that those began.
+WITH RECURSIVE begun (session_id) AS (
+  SELECT session_id FROM turntree.spawns WHERE workspace_id = %(workspace)b AND parent_turn_id = ANY (%(by)b::uuid[])
+  UNION
+  SELECT w.session_id FROM begun b, LATERAL (SELECT session_id FROM turntree.spawns
+    WHERE workspace_id = %(workspace)b AND parent_session_id = b.session_id OFFSET 0) w
+)
+SELECT t.id::text FROM unnest(%(turns)b::uuid[]) asked (id)
+  JOIN turntree.turns t ON t.workspace_id = %(workspace)b AND t.id = asked.id
+  WHERE EXISTS (SELECT FROM begun b JOIN turntree.session_reach r ON r.workspace_id = %(workspace)b
+    AND r.session_id = b.session_id AND r.segment_id = t.segment_id AND r.max_depth >= t.depth);
+
+-- name: note_liveness
+SELECT turntree.note_liveness(%(workspace)b, %(resource)b, %(status)b, %(at)b, %(data)b);
+
+-- name: take_lease
+-- One's own lease is renewed, somebody else's is taken over only when it has run out.
+INSERT INTO turntree.leases AS l (workspace_id, resource_id, holder, expires_at)
+  VALUES (%(workspace)b, %(resource)b, %(holder)b, %(until)b::text::timestamptz)
+  ON CONFLICT (workspace_id, resource_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+  WHERE l.holder = excluded.holder OR l.expires_at <= %(now)b::text::timestamptz
+  RETURNING expires_at;
+
+-- name: find_lease
+SELECT holder, expires_at FROM turntree.leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b;
+
+-- name: release_lease
+DELETE FROM turntree.leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b AND holder = %(holder)b;
+
+-- name: begin_plan
+SELECT turntree.begin_plan(%(workspace)b, %(plan)b, %(kind)b, %(at)b, %(id)b, %(body)b);
+
+-- name: append_to_plan
+SELECT turntree.append_to_plan(%(workspace)b, %(plan)b, %(seq)b, %(id)b, %(kind)b, %(body)b, %(outcome)b);
+
+-- name: tell
+SELECT turntree.tell(%(workspace)b, %(stream)b, %(kind)b, %(at)b, %(data)b);
+
+-- name: tell_session
+SELECT turntree.tell_session(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
+
+-- name: read_plan
+SELECT body FROM turntree.events WHERE workspace_id = %(workspace)b AND stream_id = %(plan)b ORDER BY seq;
+
+-- name: list_open_plans
+SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b AND outcome IS NULL ORDER BY id;
+
+-- name: list_plans
+SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b ORDER BY id DESC LIMIT %(limit)b;
+
+-- name: link_plan
+INSERT INTO turntree.session_plans (workspace_id, session_id, version, plan_id)
+  VALUES (%(workspace)b, %(session)b, %(version)b, %(plan)b);
+
+-- name: find_plan_of_move
+SELECT plan_id::text FROM turntree.session_plans
+  WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND version = %(version)b;
+
+-- name: newest_event
+-- The event a session stands at: what was attached then is what the events up to it say.
+SELECT seq, id FROM turntree.events WHERE workspace_id = %(workspace)b AND stream_id = %(stream)b ORDER BY seq DESC LIMIT 1;

@@ -1,0 +1,16 @@
+"""Every keeper of this package keeps what keepers promise."""
+
+from pathlib import Path
+
+from turntree.adapters.resources.directory import DirectoryKeeper
+from turntree.adapters.resources.file import SingleFileKeeper
+from turntree.testing.keeper_contract import check_keeper
+from turntree.testing.keeper_scenes import FileScene, FolderScene
+
+
+def test_directories_are_kept_as_promised(tmp_path: Path) -> None:
+    check_keeper(DirectoryKeeper(tmp_path / "home"), FolderScene(tmp_path))
+
+
+def test_files_are_kept_as_promised(tmp_path: Path) -> None:
+    check_keeper(SingleFileKeeper(tmp_path / "home"), FileScene(tmp_path))
