@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Self
 
 from turntree.adapters.resources.shadow.codec import (
@@ -205,9 +205,10 @@ class ShadowStore:
     def _remove_abandoned(self) -> None:
         """Remove what processes that died left unfinished."""
         for entry in os.scandir(self._packs_folder):
-            stale = entry.stat().st_mtime < time.time() - _STALE_S
-            if entry.name.endswith(".tmp") and stale:
-                os.unlink(entry.path)
+            # One that was finished in this moment has another name now.
+            with suppress(FileNotFoundError):
+                if entry.name.endswith(".tmp") and entry.stat().st_mtime < time.time() - _STALE_S:
+                    os.unlink(entry.path)
 
 
 class ObjectWriter:
