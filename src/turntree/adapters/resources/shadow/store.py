@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final, Self
 
@@ -54,11 +54,7 @@ class ShadowStore:
 
     def find(self, digest: bytes) -> tuple[Pack, Placed] | None:
         """Return where an object lies."""
-        for one in self.packs().values():
-            placed = one.find(digest)
-            if placed is not None:
-                return one, placed
-        return None
+        return _find(digest, self.packs())
 
     def form(self, digest: bytes) -> tuple[int, bytes]:
         """Return how an object is kept, and the bytes that lie there.
@@ -70,8 +66,7 @@ class ShadowStore:
         if found is None:
             # It may lie in a pack that came since, or in one that took in the pack it lay in.
             with self.lock("merge", exclusive=False):
-                self.refresh()
-            found = self.find(digest)
+                found = _find(digest, self.refresh())
         if found is None:
             raise NotFound(f"sha256:{digest.hex()} is not kept here")
         one, placed = found
@@ -115,8 +110,12 @@ class ShadowStore:
         assert self._packs is not None
         return self._packs
 
-    def refresh(self) -> None:
-        """Look which packs there are."""
+    def refresh(self) -> dict[str, Pack]:
+        """Look which packs there are.
+
+        Another thread may look at the same time and remember what it saw a moment ago: whoever
+        needs to be sure goes by what is returned.
+        """
         known = self._packs or {}
         found: dict[str, Pack] = {}
         for name in self._pack_names():
@@ -128,6 +127,7 @@ class ShadowStore:
                 continue  # Damaged: what it held is not kept here, and readers say so.
         # Another thread may be reading: it goes on with what it had.
         self._packs = found
+        return found
 
     def adopt(self, name: str) -> None:
         """Take in a pack that was just written."""
@@ -145,9 +145,8 @@ class ShadowStore:
         with self.lock("merge", wait=False) as mine:
             if not mine:
                 return
-            self.refresh()
             self._remove_abandoned()
-            while crowd := _crowded(self.packs().values()):
+            while crowd := _crowded(self.refresh().values()):
                 self.rewrite(crowd, keep=None)
 
     def rewrite(self, old: Iterable[Pack], keep: set[bytes] | None) -> None:
@@ -267,6 +266,14 @@ class ObjectWriter:
             return None
         depth = base_of(one.payload(placed))[1] + 1 if placed.form == AGAINST else 1
         return self._store.get(digest), depth
+
+
+def _find(digest: bytes, packs: Mapping[str, Pack]) -> tuple[Pack, Placed] | None:
+    for one in packs.values():
+        placed = one.find(digest)
+        if placed is not None:
+            return one, placed
+    return None
 
 
 def split_digests(payload: bytes) -> list[bytes]:
