@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from turntree.adapters.resources.shadow.footing import Footing
@@ -68,7 +69,6 @@ class _Stage:
 
     def __init__(self, place: bytes) -> None:
         self._aside = os.path.join(place, _ASIDE)
-        self._made = not os.path.lexists(self._aside)
         os.makedirs(self._aside, exist_ok=True)
         if os.path.islink(self._aside):
             raise Refused(f"{os.fsdecode(self._aside)} is a link; nothing is written through it")
@@ -91,11 +91,9 @@ class _Stage:
         """Remove everything that is still waiting."""
         os.close(self.fd)
         shutil.rmtree(self._path, ignore_errors=True)
-        if self._made:
-            try:
-                os.rmdir(self._aside)
-            except OSError:
-                return  # Somebody else uses it by now.
+        # An empty one is ours, or was that of a process that died before it came so far.
+        with suppress(OSError):
+            os.rmdir(self._aside)
 
     def _put_across(self, staged: bytes, folder: int, name: bytes) -> None:
         """Put a file into a folder that is another file system's."""
@@ -117,7 +115,6 @@ class _Stage:
         """Remove what processes that died left here."""
         for name in os.listdir(self._aside):
             if name.startswith(_STAGE) and not _is_alive(name):
-                self._made = True
                 shutil.rmtree(os.path.join(self._aside, name), ignore_errors=True)
 
 
