@@ -100,6 +100,14 @@ def _add(**members: object) -> Callable[[Documents], None]:
     return lambda documents: documents[0]["data"].update(members)
 
 
+def _leap(documents: Documents) -> None:
+    documents[0]["data"]["to"] = "deprecated"
+
+
+def _widen(documents: Documents) -> None:
+    documents[0]["data"]["rights"] = {"tools": ["*"]}
+
+
 TURNS: Final[Mapping[str, Forgery]] = {
     "I4": Forgery("%", _head(sealed_at="2026-11-15 09:30:00+01:00")),
     "I15": Forgery("%", _miscount),
@@ -108,6 +116,7 @@ TURNS: Final[Mapping[str, Forgery]] = {
     "I18": Forgery('%"tool_result"%', _rename_call("tool_result", "call_id", "use-9")),
     "I19": Forgery('%"role":"assistant"}', _say({"source": "human"})),
     "I21": Forgery('%"manifest"%', _rename_call("tool_use", "tool", "write")),
+    "I22": Forgery('%"manifest"%', _rename_call("tool_use", "tool", "write")),
     "I40": Forgery("%", _head(derived_from=["sha256:" + "0" * 64])),
     "I61": Forgery('%"role":"assistant"}', _tell_secret),
 }
@@ -118,6 +127,8 @@ EVENTS: Final[Mapping[str, Forgery]] = {
     "I46": Forgery('%"kind":"agent_forked"%', _keep_twice),
     "I48": Forgery('%"kind":"snapshot_created"%', _add(liveness="alive")),
     "I49": Forgery('%"kind":"resource_created"%', _add(content="aGVsbG8=")),
+    "I58": Forgery('%"kind":"provider.moved"%', _leap),
+    "I60": Forgery('%"kind":"permission.granted"%', _widen),
 }
 ROWS: Final = tuple(name for name in STATEMENTS if name[0] == "i" and name[1:].isdigit())
 RULES: Final = tuple(

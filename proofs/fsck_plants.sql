@@ -212,10 +212,37 @@ UPDATE turntree.handles SET restorable = true WHERE workspace_id = %(workspace)s
     SELECT id FROM turntree.handles WHERE workspace_id = %(workspace)s ORDER BY md5(id || %(seed)s) LIMIT %(count)s)
   RETURNING 'handle ' || id;
 
+-- name: i57
+UPDATE turntree.program_refs r SET target_id = r.program_id FROM (
+    SELECT program_id, version, member FROM turntree.program_refs WHERE workspace_id = %(workspace)s
+      ORDER BY md5(program_id::text || version || member || %(seed)s) LIMIT %(count)s) p
+  WHERE r.workspace_id = %(workspace)s AND (r.program_id, r.version, r.member) = (p.program_id, p.version, p.member)
+  RETURNING r.program_id::text;
+
 -- name: i59
-UPDATE turntree.sessions SET status = 'deleted' WHERE workspace_id = %(workspace)s AND id IN (
-    SELECT id FROM turntree.sessions WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
-  RETURNING id::text;
+-- Sessions with another status, and programs of which something is otherwise: a state, a version's digest, a
+-- detail, who sees them, whom they were lent to, or all of it, for the row is gone.
+WITH drawn AS (
+  SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+    FROM turntree.programs WHERE workspace_id = %(workspace)s AND kind <> 'session'
+), otherwise AS (
+  UPDATE turntree.programs p SET
+      state = CASE n %% 4 WHEN 0 THEN 'asleep' ELSE state END,
+      version = CASE n %% 4 WHEN 1 THEN version + 1 ELSE version END,
+      details = CASE n %% 4 WHEN 2 THEN '{"planted": 1}' ELSE details END,
+      owner = CASE n %% 4 WHEN 3 THEN 'human:eve' ELSE owner END
+    FROM drawn d WHERE n <= %(count)s AND p.workspace_id = %(workspace)s AND p.id = d.id
+    RETURNING p.id::text
+), lent AS (
+  INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
+    SELECT %(workspace)s, id, 'human:eve', 'configure' FROM drawn WHERE n BETWEEN %(count)s + 1 AND 2 * %(count)s
+    RETURNING program_id::text
+), sessions AS (
+  UPDATE turntree.sessions SET status = 'deleted' WHERE workspace_id = %(workspace)s AND id IN (
+      SELECT id FROM turntree.sessions WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+    RETURNING id::text
+)
+SELECT id FROM otherwise UNION ALL SELECT program_id FROM lent UNION ALL SELECT id FROM sessions;
 
 -- name: i62
 -- Words and vectors of no turn, and among vectors of turns some that are shorter than the others.
@@ -227,17 +254,17 @@ WITH drawn AS (
     SELECT %(workspace)s, gen_random_uuid(), 1, ''::tsvector FROM generate_series(1, %(count)s)
     RETURNING turn_id
 ), meanings AS (
-  INSERT INTO turntree.search_embeddings (workspace_id, turn_id, embedder, vector)
+  INSERT INTO turntree.search_embeddings (workspace_id, node_id, embedder, vector)
     SELECT %(workspace)s, gen_random_uuid(), 'planted', array_fill(1::real, ARRAY[3]) FROM generate_series(1, %(count)s)
     UNION ALL
     SELECT %(workspace)s, id, 'planted', array_fill(1::real, ARRAY[CASE WHEN n <= %(count)s THEN 2 ELSE 3 END])
       FROM drawn WHERE n <= 3 * %(count)s
-    RETURNING turn_id
+    RETURNING node_id
 )
 SELECT 'words of ' || turn_id FROM words
 UNION ALL
-SELECT 'meaning of ' || turn_id || ' by planted' FROM meanings
-  WHERE turn_id NOT IN (SELECT id FROM drawn WHERE n > %(count)s);
+SELECT 'meaning of ' || node_id || ' by planted' FROM meanings
+  WHERE node_id NOT IN (SELECT id FROM drawn WHERE n > %(count)s);
 
 -- name: i63
 INSERT INTO turntree.tags (workspace_id, target_id, tag) SELECT workspace_id, id, 'nobody put me here' FROM (

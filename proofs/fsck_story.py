@@ -31,13 +31,16 @@ from turntree.domain.message import (
     tool,
     user,
 )
+from turntree.domain.permission import Rights, right, tools
 from turntree.domain.plan_steps import BeginSession, MakeFork, Plan, Restore, Share, Site
+from turntree.domain.principal import Principal
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Capability, Handle, Pin, Resource, Snapshot
 from turntree.domain.run import Fact
 from turntree.domain.session import Origin, Session, Spawn
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage, to_json
+from turntree.runtime.execution import ExecutionContext
 from turntree.runtime.tree import Tree
 
 CALLS: Final = [
@@ -59,6 +62,8 @@ async def tell(tree: Tree, copy: int) -> None:
     await _tell_interrupted_run(tree, copy)
     await _tell_replacement(tree, copy)
     await tell_resources(tree, f"main-{copy}", copy)
+    await _tell_programs(tree, copy)
+    await _tell_grant(tree, copy)
 
 
 async def _tell_session(tree: Tree, label: str, copy: int) -> None:
@@ -90,7 +95,9 @@ async def _tell_session(tree: Tree, label: str, copy: int) -> None:
 
 async def _keep_manifest(tree: Tree, copy: int) -> Digest:
     spec = await tree.ledger.put_object(canonical({"name": "read", "copy": copy}))
-    manifest = Manifest((Entry("tool", "read", spec),))
+    granted = Rights(tools("*"), tools("write"))
+    rights = await tree.ledger.put_object(canonical(granted.to_json()))
+    manifest = Manifest((Entry("tool", "read", spec), Entry("permissions", "granted", rights)))
     return await tree.ledger.put_object(canonical(manifest.to_json()))
 
 
@@ -147,6 +154,14 @@ async def _tell_interrupted_run(tree: Tree, copy: int) -> None:
         seal(header, [asked], [answered, gone]), None, session=SessionId(session.id), by="human:a",
         at=at, calls=CALLS[:1], journal=[finished], epoch=epoch,
     )  # fmt: skip
+
+
+async def _tell_grant(tree: Tree, copy: int) -> None:
+    session = await tree.sessions.create(f"granted-{copy}")
+    human = ExecutionContext.begin(Principal("human", "ana"), Rights(tools("read", "write")))
+    agent = human.delegate(Principal("agent", f"atlas-{copy}"), Rights(tools("read", "exec")))
+    await tree.authority.grant(session.id, context=agent)
+    await tree.authority.use(session.id, right("tool", "read"), context=agent)
 
 
 async def _tell_replacement(tree: Tree, copy: int) -> None:
@@ -262,3 +277,21 @@ def _fact(
 ) -> Fact:
     at = tree.revisions.world.now()
     return Fact.of(Event(run, seq, kind, at, data or {}, correlation_id=correlation), said)
+
+
+async def _tell_programs(tree: Tree, copy: int) -> None:
+    programs = tree.programs
+    await programs.create("provider", f"gate-{copy}", {"provider_type": "toy", "key": "${KEY}"})
+    await programs.move(f"gate-{copy}", "published")
+    backend: dict[str, Json] = {"model_id": "opus", "provider": f"@(gate-{copy})"}
+    await programs.create("model", f"fast-{copy}", backend, visibility="private")
+    await programs.invite(f"fast-{copy}", "bob")
+    await programs.configure(f"fast-{copy}", {"temperature": 0.5})
+    agent: dict[str, Json] = {"default_model": f"@(fast-{copy})"}
+    await programs.create("agent", f"agent-{copy}", agent)
+    work: dict[str, Json] = {"title": "Work", "assignee": f"@(agent-{copy})"}
+    await programs.create("task", f"task-{copy}", work)
+    await programs.invoke(f"task-{copy}", {"action": "start"})
+    model = await programs.get(f"fast-{copy}")
+    at = tree.revisions.world.now()
+    await tree.turns.marks.set_tag(model.id, "trusted", on=True, by=str(programs.by), at=at)

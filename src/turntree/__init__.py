@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         BadQuery,
         BadRevision,
         Conflict,
+        Denied,
+        NoProvider,
         NotCanonical,
         NotFound,
         Refused,
@@ -35,12 +37,16 @@ if TYPE_CHECKING:
         tool,
         user,
     )
+    from turntree.domain.permission import Rights
+    from turntree.domain.persona import Persona
     from turntree.domain.principal import Principal
+    from turntree.domain.program import Program
     from turntree.domain.search import Hit, SearchResult
     from turntree.domain.session import Origin, Session, SessionMove, Spawn
     from turntree.domain.thread import Comparison, Placed
     from turntree.domain.turn import Turn
     from turntree.domain.usage import ModelCall, Usage
+    from turntree.runtime.execution import ExecutionContext
     from turntree.runtime.recorder import Recorder
     from turntree.runtime.tree import Tree
 
@@ -50,20 +56,24 @@ _HOMES = {
     "boot": ("Settings",),
     "domain.compaction": ("Compaction",),
     "domain.errors": (
-        "Ambiguous", "BadQuery", "BadRevision", "Conflict", "NotCanonical", "NotFound", "Refused",
-        "TurntreeError", "Unreachable",
+        "Ambiguous", "BadQuery", "BadRevision", "Conflict", "Denied", "NoProvider", "NotCanonical",
+        "NotFound", "Refused", "TurntreeError", "Unreachable",
     ),
     "domain.ids": ("Digest", "Instant", "Label", "SessionId", "TurnId"),
     "domain.message": (
         "Message", "Opaque", "Reasoning", "Text", "ToolResult", "ToolUse",
         "assistant", "tool", "user",
     ),
+    "domain.permission": ("Rights",),
+    "domain.persona": ("Persona",),
     "domain.principal": ("Principal",),
+    "domain.program": ("Program",),
     "domain.search": ("Hit", "SearchResult"),
     "domain.session": ("Origin", "Session", "SessionMove", "Spawn"),
     "domain.thread": ("Comparison", "Placed"),
     "domain.turn": ("Turn",),
     "domain.usage": ("ModelCall", "Usage"),
+    "runtime.execution": ("ExecutionContext",),
     "runtime.recorder": ("Recorder",),
     "runtime.tree": ("Tree",),
 }  # fmt: skip
@@ -75,21 +85,27 @@ __all__ = [
     "Compaction",
     "Comparison",
     "Conflict",
+    "Denied",
     "Digest",
+    "ExecutionContext",
     "Hit",
     "Instant",
     "Label",
     "Message",
     "ModelCall",
+    "NoProvider",
     "NotCanonical",
     "NotFound",
     "Opaque",
     "Origin",
+    "Persona",
     "Placed",
     "Principal",
+    "Program",
     "Reasoning",
     "Recorder",
     "Refused",
+    "Rights",
     "SearchResult",
     "Session",
     "SessionId",

@@ -4,37 +4,48 @@ With ``cli/`` the only reader of the environment, so that a test can open a tree
 without either noticing.
 """
 
+import contextlib
 import getpass
 import hashlib
 import os
 import platform
+import secrets
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from importlib.metadata import entry_points
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import anyio.to_thread
 
 from turntree.adapters.embedders.minilm import find_minilm
+from turntree.adapters.embedders.openai_compatible import OpenAiCompatible
 from turntree.adapters.prices.genai import find_genai_prices
+from turntree.adapters.sandboxes.bubblewrap import Bubblewrap
+from turntree.adapters.sandboxes.node import find_node
+from turntree.adapters.workplaces.folder import Folder
 from turntree.adapters.worlds.processes import SystemProcesses
 from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.errors import Unsupported
+from turntree.domain.errors import Refused, Unsupported
 from turntree.domain.ids import Digest, Instant, WorkspaceId
 from turntree.domain.principal import Principal
+from turntree.domain.token import KEY_BYTES_MIN
 from turntree.ports.embedder import Embedder
 from turntree.ports.exporters import Exporter
 from turntree.ports.importers import Importer, Places
 from turntree.ports.keepers import ResourceKeeper
 from turntree.ports.prices import Prices
+from turntree.ports.program_kinds import ProgramKind
+from turntree.ports.sandbox import Sandbox
 from turntree.ports.stats import Stats
+from turntree.ports.workplace import Workplace
 from turntree.ports.world import Processes, World
+from turntree.runtime.execution import ExecutionContext
 from turntree.runtime.imports import Importing
 from turntree.runtime.resources import FindKeeper
 from turntree.runtime.sightings import Settling
-from turntree.runtime.tree import Tree, assemble
+from turntree.runtime.tree import Neighbours, Tree, assemble
 from turntree.store.checks import PostgresChecks
 from turntree.store.database import (
     Database,
@@ -48,13 +59,17 @@ from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
 from turntree.store.imports import PostgresImports
 from turntree.store.ledger import PostgresLedger, PostgresMarks
+from turntree.store.meanings import PostgresMeanings
+from turntree.store.permissions import PostgresPermissions
 from turntree.store.plans import PostgresPlans
+from turntree.store.programs import PostgresPrograms
 from turntree.store.resources import (
     PostgresAdvice,
     PostgresAttachments,
     PostgresPins,
     PostgresResources,
 )
+from turntree.store.routing import PostgresDescriber, PostgresRouting
 from turntree.store.search import PostgresSearch
 from turntree.store.search_writer import PostgresSearchWriter
 from turntree.store.sessions import PostgresReflog, PostgresSessions
@@ -62,6 +77,7 @@ from turntree.store.stats import PostgresStats
 from turntree.store.threads import PostgresIndex, PostgresThreads
 
 DATABASE_NAME = "turntree"
+TOKEN_KEY_FILE = "token.key"  # noqa: S105  (where it lies, not what it is)
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
 """So many read as fast as one process can store; where there are fewer processors, they share."""
@@ -71,6 +87,32 @@ IMPORTERS = "turntree.importers"
 """The group of entry points under which importers are installed."""
 RESOURCES = "turntree.resources"
 """The group of entry points under which the keepers of resources are installed."""
+CODE_SANDBOX = "code"
+"""The sandbox that code of programs runs in."""
+PROGRAMS = "turntree.programs"
+"""The same for kinds of program."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderSettings:
+    """An endpoint that embeds texts, instead of the model on this machine."""
+
+    url: str
+    model: str
+    dims: int
+    """How many numbers its vectors have: that belongs to the model. 0 if nobody said so."""
+    key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> "EmbedderSettings | None":
+        """Return what the variables of an embedder ask for; None if they name no address."""
+        url, dims = env.get("TURNTREE_EMBEDDER_URL"), env.get("TURNTREE_EMBEDDER_DIMS") or ""
+        if not url:
+            return None
+        # What is missing is said when somebody embeds: everything else works without it.
+        length = int(dims) if dims.isascii() and dims.isdigit() else 0
+        model = env.get("TURNTREE_EMBEDDER_MODEL") or ""
+        return cls(url, model, length, env.get("TURNTREE_EMBEDDER_KEY") or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +127,7 @@ class Settings:
     user: str = "me"
     session: str | None = None
     """What ``HEAD`` stands for."""
+    embedder: EmbedderSettings | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -97,6 +140,7 @@ class Settings:
             workspace=env.get("TURNTREE_WORKSPACE") or "default",
             user=env.get("TURNTREE_USER") or _login(),
             session=env.get("TURNTREE_SESSION") or None,
+            embedder=EmbedderSettings.from_environment(env),
         )
 
 
@@ -166,6 +210,52 @@ def stats_on(database: Database) -> Stats:
 def find_prices() -> Prices | None:
     """Return the list of prices that is installed, if any."""
     return find_genai_prices()
+
+
+def begin_context(
+    settings: Settings, environment: Mapping[str, str] | None = None
+) -> ExecutionContext:
+    """Return the context in which the user of the settings acts for themselves.
+
+    A credential that nobody handed in is looked for in the environment.
+    """
+    env = os.environ if environment is None else environment
+    return ExecutionContext.begin(Principal("human", settings.user), environment=dict(env))
+
+
+def load_token_key(settings: Settings) -> bytes:
+    """Return the key that signs tokens here, drawn when it is first asked for.
+
+    Whoever reads the file can issue tokens, so it is its owner's alone.
+
+    Raises:
+        Refused: There is a file, and what it holds is no key.
+    """
+    path = settings.home / TOKEN_KEY_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Written whole under another name first: two processes that begin together get one key.
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    if not path.exists():
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES_MIN))
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+        fresh.unlink()
+    key = path.read_bytes()
+    if len(key) < KEY_BYTES_MIN:
+        raise Refused(f"{path} holds {len(key)} bytes and is no key; remove it to get another")
+    return key
+
+
+def find_sandboxes() -> dict[str, Sandbox]:
+    """Return every sandbox there is, by the name that personas call it; each may have a fault."""
+    walled = Bubblewrap(node=find_node())
+    return {walled.name: walled}
+
+
+def workplace_in(folder: Path, say: Callable[[str], None] | None = None) -> Workplace:
+    """Return a folder to work in, with the sandbox of this machine and a terminal, if any."""
+    return Folder(folder, say, lambda: find_sandboxes()[CODE_SANDBOX])
 
 
 def load_importers() -> dict[str, Importer]:
@@ -239,6 +329,34 @@ def _ledger_note(home: Path, ledger: str) -> Path:
     return home / "shadow" / "ledgers" / f"{name}.ledger"
 
 
+class InstalledKinds(Mapping[str, ProgramKind]):
+    """Every kind of program that is installed, each imported when it is first asked for."""
+
+    def __init__(self) -> None:
+        """Look nothing up yet."""
+        self._points: dict[str, EntryPoint] | None = None
+        self._loaded: dict[str, ProgramKind] = {}
+
+    def __getitem__(self, name: str) -> ProgramKind:
+        if name not in self._loaded:
+            self._loaded[name] = self._find()[name].load()()
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._find()))
+
+    def __len__(self) -> int:
+        return len(self._find())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._find()
+
+    def _find(self) -> dict[str, EntryPoint]:
+        if self._points is None:
+            self._points = {point.name: point for point in entry_points(group=PROGRAMS)}
+        return self._points
+
+
 def tree_on(
     database: Database,
     settings: Settings,
@@ -247,9 +365,13 @@ def tree_on(
     embedder: Embedder | None = None,
     keepers: FindKeeper | None = None,
     processes: Processes | None = None,
+    workplace: Workplace | None = None,
 ) -> Tree:
-    """Return the tree that lives in a database; embedder and keepers are those installed."""
-    return assemble(
+    """Return the tree that lives in a database; embedder and keepers are those installed.
+
+    Programs work in the folder of this process, unless another place is given.
+    """
+    on = Neighbours(
         ledger=PostgresLedger(database),
         marks=PostgresMarks(database),
         sessions=PostgresSessions(database),
@@ -269,11 +391,26 @@ def tree_on(
         keepers=keepers or keepers_in(settings.home, place_of(database.conninfo)),
         processes=processes or SystemProcesses(),
         host=platform.node(),
+        meanings=PostgresMeanings(database),
+        routing=PostgresRouting(database),
+        describers=(PostgresDescriber(database, f"human:{settings.user}"),),
+        programs=PostgresPrograms(database),
+        kinds=InstalledKinds(),
+        permissions=PostgresPermissions(database),
         world=world,
         by=Principal("human", settings.user),
         current=settings.session,
-        embedder=embedder or find_minilm(),
+        embedder=embedder or find_embedder(settings),
+        workplace=workplace or workplace_in(Path()),
     )
+    return assemble(on)
+
+
+def find_embedder(settings: Settings) -> Embedder | None:
+    """Return the embedder that the settings name, or the one on this machine, if any."""
+    if (chosen := settings.embedder) is not None:
+        return OpenAiCompatible(chosen.url, chosen.model, chosen.dims, chosen.key)
+    return find_minilm()
 
 
 async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:

@@ -34,11 +34,15 @@ WORDS = {
     "Event": "event.Event",
     "Usage": "usage.Usage",
     "Principal": "principal.Principal",
+    "Persona": "persona.Persona",
+    "Toolset": "persona.Toolset",
+    "Audit": "audit.Audit",
     "Origin": "session.Origin",
     "Erase": "turn.erase",
     "Agent role": "turn.AgentRole",
     "Source": "message.Source",
     "Part": "message.Part",
+    "Program": "program.Program",
 }
 
 

@@ -136,11 +136,21 @@ FACTS: dict[str, tuple[str, dict[str, Any]]] = {
     "a fact of the replacement is missing: *": (
         "I39", {"data": {"original": "sha256:" + "1" * 64, "replacement": "sha256:" + "2" * 64}},
     ),
+    "the grant goes beyond its chain of delegation": (
+        "I60",
+        {"data": {"by": {"kind": "human", "id": "ana"}, "rights": {"tools": ["*"]},
+                  "links": [{"kind": "human", "id": "ana", "rights": {"tools": ["read"]}}]}},
+    ),
+    "the grant names no chain of delegation": (
+        "I60",
+        {"data": {"by": {"kind": "agent", "id": "a"}, "rights": {}, "links": []}},
+    ),
     "it was recorded with another digest": (
         "I14", {"data": {"calls": [], "turn": "sha256:" + "1" * 64}},
     ),
 }  # fmt: skip
-KINDS = {"I36": "model_response", "I39": "substitution", "I14": "turn_recorded"}
+KINDS = {"I36": "model_response", "I39": "substitution", "I14": "turn_recorded",
+         "I60": "permission.granted"}  # fmt: skip
 
 
 @pytest.mark.parametrize("sentence", FACTS)

@@ -111,7 +111,7 @@ async def test_the_size_of_a_page_changes_nothing(
         stages[stage] = (done, total)
 
     assert await fsck(database, report=note) == []
-    assert stages.keys() == {"tree", "sessions", "walks", "turns", "objects"}
+    assert stages.keys() == {"tree", "sessions", "programs", "walks", "turns", "objects"}
     assert all(done == total for done, total in stages.values())
 
 
@@ -391,6 +391,30 @@ FAULTS = {
     "its status is not the one that its events tell of": (
         "I59 UPDATE turntree.sessions SET status = 'active' WHERE status = 'archived'"
     ),
+    # Programs.
+    "two programs have this name": (
+        "I57 ALTER TABLE turntree.programs DROP CONSTRAINT programs_workspace_id_name_key;"
+        "UPDATE turntree.programs SET name = 'same'"
+    ),
+    "its config cannot be read": (
+        "I57 UPDATE turntree.objects SET bytes = 'no' WHERE digest IN"
+        " (SELECT digest FROM turntree.program_versions)"
+    ),
+    "what it names is not what stands beside it": "I57 DELETE FROM turntree.program_refs",
+    "its lifecycle does not allow the move": (
+        "I58 UPDATE turntree.events SET"
+        ' body = replace(body, \'"to":"published"\', \'"to":"deprecated"\')'
+        " WHERE kind = 'provider.moved'"
+    ),
+    "it is otherwise than its events tell": (
+        "I59 UPDATE turntree.programs SET visibility = 'public' WHERE visibility = 'private'"
+    ),
+    "its events cannot be those of a program": (
+        "I59 DELETE FROM turntree.events WHERE kind = 'model.created'"
+    ),
+    "its events tell of a program that is not there": (
+        "I59 DELETE FROM turntree.programs WHERE kind = 'agent'"
+    ),
     "search keeps the words of a turn that does not exist": (
         "I62 INSERT INTO turntree.search_documents"
         " SELECT workspace_id, gen_random_uuid(), 1, '' FROM turntree.turns LIMIT 1"
@@ -441,7 +465,10 @@ async def test_a_planted_fault_is_found_by_name(
 
 
 def test_every_check_and_every_rule_has_a_fault_of_its_own() -> None:
-    checks = (*invariants.TREE, *invariants.SESSIONS, *invariants.WALKS, *invariants.OBJECTS)
+    checks = (
+        *invariants.TREE, *invariants.SESSIONS, *invariants.PROGRAMS, *invariants.WALKS,
+        *invariants.OBJECTS,
+    )  # fmt: skip
     assert {check.sentence for check in checks} <= FAULTS.keys()
     assert set(RULES) == INVARIANTS.keys()
 
@@ -471,7 +498,7 @@ async def test_the_vectors_that_search_cannot_use_are_named_and_no_others(
         leaf = (await tree.turns.get("last")).turn.id
         connection.execute(
             "UPDATE turntree.search_embeddings SET vector = array_fill(1::real, ARRAY[4])"
-            " WHERE embedder = 'toy' AND turn_id = %s",
+            " WHERE embedder = 'toy' AND node_id = %s",
             (leaf,),
         )
     found = await fsck(database, full=False)

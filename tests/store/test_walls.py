@@ -49,14 +49,15 @@ pytestmark = pytest.mark.anyio
 
 FACTS = {
     "bundles", "compactions", "event_links", "events", "handles", "inbox", "message_files",
-    "model_calls", "objects", "raw_blocks", "resources", "segments", "session_history",
-    "session_plans", "snapshots", "spawns", "tool_calls", "turn_bodies", "turn_resources",
-    "turn_sources", "turns",
+    "model_calls", "objects", "program_refs", "program_versions", "raw_blocks", "resources",
+    "segments", "session_history", "session_plans", "snapshots", "spawns", "tool_calls",
+    "turn_bodies", "turn_resources", "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "search_embeddings", "search_progress"}
 MOVING = {
-    "imports", "leases", "plans", "resource_attachments", "resource_liveness", "run_payloads",
-    "runs", "session_names", "session_reach", "sessions", "tags",
+    "imports", "leases", "plans", "program_grants", "programs", "resource_attachments",
+    "resource_liveness", "run_payloads", "runs", "session_names", "session_reach", "sessions",
+    "tags",
 }  # fmt: skip
 WITHOUT_WORKSPACE = {"shard", "workspaces"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
@@ -98,6 +99,9 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     first = Event(run, 0, "run_started", world.now(), {})
     await tree.ledger.start(run, session.id, Fact.of(first, user("go on")))
     await bring(PostgresImports(database), world)
+    await tree.programs.create("provider", "gate", {"provider_type": "toy"})
+    await tree.programs.create("model", "fast", {"model_id": "toy", "provider": "@(gate)"})
+    await tree.programs.invite("fast", "bob")
     updated = Event(world.new_id(), 0, "mcp.resource_updated", world.now(), {"uri": "file:///a"})
     await tree.ledger.append(record(updated))
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import anyio
 
 from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, connect, tree_on
+from turntree.boot import Settings, connect, tree_on, workplace_in
 from turntree.cli.settings import merged_environment
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant
@@ -55,10 +55,11 @@ def with_ledger(terminal: Terminal, act: Callable[[Opened], Awaitable[T]]) -> T:
     async def opened() -> T:
         settings, world = load_settings(), SystemWorld()
         async with connect(settings, world, report=terminal.note) as database:
-            tree = tree_on(database, settings, world)
+            here = workplace_in(Path(), terminal.note)
+            tree = tree_on(database, settings, world, workplace=here)
             if settings.session is None:
                 settings = replace(settings, session=await _likely_session(tree, Path.cwd()))
-                tree = tree_on(database, settings, world)
+                tree = tree_on(database, settings, world, workplace=here)
             return await act(Opened(tree, database, settings, world.now()))
 
     return anyio.run(opened)

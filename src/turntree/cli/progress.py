@@ -5,8 +5,12 @@ Knows a terminal. Must never know what is being counted.
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
 
 from turntree.cli.verb import Terminal
+from turntree.domain.search import Indexed
 
 Report = Callable[[int, int], None]
 
@@ -24,3 +28,28 @@ def counting(terminal: Terminal, doing: str) -> Generator[Report]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("", total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def progress(terminal: Terminal, what: str) -> Generator["IndexReport", None, None]:
+    """Lend something that shows how far an index has come, and leaves no trace of it."""
+    report = IndexReport(terminal, what)
+    yield report
+    if report.is_drawn:
+        click.echo("\r\x1b[K", nl=False, err=True)
+
+
+@dataclass(slots=True)
+class IndexReport:
+    """A line on stderr that counts, where a person watches and it takes more than one batch."""
+
+    terminal: Terminal
+    what: str
+    is_drawn: bool = False
+
+    def __call__(self, done: Indexed) -> None:
+        """Show how far it has come."""
+        if self.terminal.is_live and done.is_behind:
+            self.is_drawn = True
+            line = self.terminal.spell(f"{self.what}… {done.turns:,} turns")
+            click.echo(f"\r{line}\x1b[K", nl=False, err=True)

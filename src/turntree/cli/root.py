@@ -25,6 +25,7 @@ from turntree.domain.errors import (
     BadQuery,
     BadRevision,
     Conflict,
+    Denied,
     NotFound,
     TurntreeError,
     Unreachable,
@@ -32,6 +33,8 @@ from turntree.domain.errors import (
 
 DENIED_STATE: Final = "42501"
 INTERRUPTED_CODE: Final = 130
+KINDS_GROUP: Final = "turntree.programs"
+"""The entry points under which kinds of program are installed."""
 _NEXT: Final = re.compile(
     r"(?P<what>.*?)(?:[:;,] [^`:;,]*)?`(?P<next>turntree [^`]+)`\.?", re.DOTALL
 )
@@ -54,6 +57,10 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "Read", "blame", "Say which turns read or wrote a file, or which turn wrote a line."
     ),
     "files": Entry("Read", "files", "Show the files a turn left, and which of them it changed."),
+    "similar": Entry(
+        "Read", "meanings", "Find what means something like a turn, a program or a text."
+    ),
+    "route": Entry("Read", "route", "Say where a message would go; nothing is sent."),
     "diff": Entry(
         "Read",
         "compare",
@@ -75,10 +82,25 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "pin": Entry(
         "Move", "pin", "Keep the files as they are now, for the newest turn of the current session."
     ),
-    "tag": Entry("Move", "tag", "Put words on a turn, take them off, or list them."),
-    "session": Entry("Move", "session", "Create, list, rename, merge and archive sessions."),
+    "tag": Entry("Move", "tag", "Put words on turns and programs, take them off, or list them."),
+    "session": Entry(
+        "Move", "session", "Create, list, rename, merge and archive sessions, and talk in them."
+    ),
+    "identify": Entry("Move", "route", "Say who writes through a channel."),
+    "program": Entry(
+        "Programs", "program", "Create, list, configure, share and invoke programs of any kind."
+    ),
+    "provider": Entry("Programs", "kinds", "Services that answer for models."),
+    "model": Entry("Programs", "kinds", "Named ways of asking a provider."),
+    "agent": Entry("Programs", "kinds", "Programs that act in sessions."),
+    "task": Entry("Programs", "kinds", "Work that is asked for, with criteria of success."),
+    "information": Entry("Programs", "kinds", "What is known, of shapes that can be checked."),
+    "human": Entry("Programs", "kinds", "People, who can be told things and asked for approval."),
+    "code": Entry("Programs", "kinds", "Programs in a language: one JSON document in, one out."),
+    "nodes": Entry("Programs", "nodes", "List programs, and the turns that have words on them."),
     "verify": Entry("Check", "check", "Prove a thread, turn by turn, back to its root."),
     "fsck": Entry("Check", "check", "Check the whole store against its invariants."),
+    "audit": Entry("Check", "audit", "List rights that were granted, used, denied or never used."),
     "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
     "plans": Entry("Check", "plans", "List forks and moves with files that were left unfinished."),
     "import": Entry("Carry", "imports", "Bring other tools' transcripts home."),
@@ -98,6 +120,14 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "status": Entry("Set up", "server", "Show the server, the workspace and the current session."),
     "index": Entry("Set up", "search", "Bring the search indexes up to date."),
     "gc": Entry("Set up", "gc", "Remove kept states of files that no turn pins any more."),
+    "embed": Entry(
+        "Set up",
+        "meanings",
+        "Embed a turn or a program, or everything that has no vector yet.",
+    ),
+    "embed-stats": Entry(
+        "Set up", "meanings", "Say how many vectors there are, by embedder and kind."
+    ),
     "config": Entry("Set up", "config", "Read and write the settings, and say where each is from."),
     "completion": Entry(
         "Set up", "completion", "Print the script that completes words in a shell."
@@ -110,18 +140,19 @@ class Root(click.Group):
     """Finds commands by name and imports them when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return every command's name."""
+        """Return every command's name, and those of kinds that other packages brought."""
         del ctx
-        return list(COMMANDS)
+        return [*COMMANDS, *_foreign_kinds()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         del ctx
         if cmd_name not in COMMANDS:
-            return None
+            return _kind_group(cmd_name)
         module = import_module(f"turntree.cli.{COMMANDS[cmd_name].module}")
         # "import" is a word of Python's, so its function has an underscore behind it.
-        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        plain = cmd_name.replace("-", "_")
+        attribute = f"{plain}_" if keyword.iskeyword(plain) else plain
         command: click.Command = getattr(module, attribute)
         return command
 
@@ -130,7 +161,7 @@ class Root(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is called; an unknown one is answered with the nearest."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and not name.startswith("-") and name not in _foreign_kinds():
             near = difflib.get_close_matches(name, COMMANDS, 1)
             hint = f"turntree {near[0]}" if near else "turntree --help"
             raise click.UsageError(f"there is no command {name!r}: try `{hint}`", ctx)
@@ -142,6 +173,8 @@ class Root(click.Group):
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, entry in COMMANDS.items():
             sections.setdefault(entry.section, []).append((name, entry.help))
+        for name in _foreign_kinds():
+            sections["Programs"].append((name, f"Programs of the kind {name}."))
         for section, rows in sections.items():
             with formatter.section(section):
                 formatter.write_dl(rows, col_max=12)
@@ -173,6 +206,22 @@ class Root(click.Group):
         return super().main(*args, **extra)
 
 
+def _foreign_kinds() -> list[str]:
+    """Return the kinds of program that are installed and have no command of their own here."""
+    from importlib.metadata import entry_points
+
+    found = {point.name for point in entry_points(group=KINDS_GROUP)}
+    return sorted(found - COMMANDS.keys())
+
+
+def _kind_group(name: str) -> click.Command | None:
+    from turntree.cli.kinds import kind_group
+
+    if name not in _foreign_kinds():
+        return None
+    return kind_group(name, f"Programs of the kind {name}.")
+
+
 def exit_code(error: TurntreeError) -> int:
     """Return the exit code an error stands for."""
     from turntree.store.account import ServerError
@@ -180,10 +229,14 @@ def exit_code(error: TurntreeError) -> int:
     if getattr(error.__cause__, "sqlstate", None) == DENIED_STATE:
         return 4
     match error:
+        case Denied():
+            return 4
         case NotFound():
             return 3
         case BadRevision() | BadQuery():
             return 2
+        case Denied():
+            return 4
         case Unreachable() | ServerError():
             return 5
         case _:

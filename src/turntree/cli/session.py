@@ -7,17 +7,19 @@ import click
 from turntree.cli.legend import list_sessions
 from turntree.cli.move import follow, tell_move
 from turntree.cli.move_files import HowToMove, file_options, move_with_files, tell_moved_files
-from turntree.cli.names import REVISION, SESSION
+from turntree.cli.names import PROGRAM, REVISION, SESSION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import age, clean, digits, table, usage_sentence
+from turntree.cli.session_talk import configure, history, send, session_config
 from turntree.cli.session_text import session_row_document, stand
 from turntree.cli.verb import Terminal, verb
+from turntree.domain.ids import short_id
 from turntree.domain.session import Session, SessionStatus
 
 
 @click.group()
 def session() -> None:
-    """Create, list, rename, merge and archive sessions."""
+    """Create, list, rename, merge and archive sessions, and talk in them."""
 
 
 def _act(terminal: Terminal, act: Callable[[Opened], Awaitable[Session]]) -> Session:
@@ -69,10 +71,22 @@ def _remark(one: Session) -> str:
 
 
 @verb()
-@click.argument("label", metavar="LABEL")
-def create(terminal: Terminal, label: str) -> None:
-    """Begin an empty session."""
-    made = _act(terminal, lambda opened: opened.tree.sessions.create(label))
+@click.argument("label", metavar="[LABEL]", required=False)
+@click.option("--model", type=PROGRAM, help="Which model answers there.")
+@click.option("--owner", type=PROGRAM, help="The agent or human whose it is.")
+def create(terminal: Terminal, label: str | None, model: str | None, owner: str | None) -> None:
+    """Begin an empty session; without a label it gets one."""
+    config = session_config(model, owner)
+
+    async def act(opened: Opened) -> Session:
+        tree = opened.tree
+        named = label or f"session-{short_id(tree.sessions.world.new_id())[-8:]}"
+        if not config:
+            return await tree.sessions.create(named)
+        await tree.programs.create("session", named, config)
+        return await tree.sessions.get(named)
+
+    made = _act(terminal, act)
     terminal.tell(
         f"{made.label} begins, with no turns yet",
         session_row_document(made),
@@ -251,6 +265,7 @@ def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
 
 
 for command in (
-    list_, create, show, rename, alias, promote, merge, archive, restore, replay, usage
+    list_, create, show, rename, alias, promote, merge, archive, restore, replay, usage,
+    configure, send, history,
 ):  # fmt: skip
     session.add_command(command)

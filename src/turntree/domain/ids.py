@@ -37,6 +37,9 @@ PlanId = NewType("PlanId", str)
 Label = NewType("Label", str)
 """A session's name, chosen by a person: ``main``, ``atlas:main``."""
 
+ProgramId = NewType("ProgramId", str)
+"""A program, whatever its config says; a session's program has the session's id."""
+
 Digest = NewType("Digest", str)
 """``sha256:`` and 64 hexadecimal digits."""
 

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from turntree.domain.ids import Digest
 
-EntryKind = Literal["prompt", "persona", "rules", "tool", "toolset", "permissions", "params"]
+EntryKind = Literal[
+    "prompt", "persona", "rules", "tool", "toolset", "permissions", "params", "program"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from turntree.domain.event import Recorded
-from turntree.domain.ids import Digest, Instant, RunId, SessionId, TurnId
+from turntree.domain.ids import Digest, Instant, ProgramId, RunId, SessionId, TurnId
 from turntree.domain.run import Fact
 from turntree.domain.thread import Stored
 from turntree.domain.turn import Sealed
@@ -12,6 +12,9 @@ from turntree.domain.usage import ModelCall
 
 Build = Callable[[TurnId | None, Digest | None], tuple[Sealed, Sequence[Recorded]]]
 """Seals a turn after the head it is given, with the facts its journal still lacks."""
+
+NodeId = TurnId | ProgramId
+"""What may carry a tag."""
 
 
 class Ledger(Protocol):
@@ -108,13 +111,13 @@ class Ledger(Protocol):
 
 
 class Marks(Protocol):
-    """What may be put on a sealed turn, or taken out of it."""
+    """What may be put on a turn or a program, or taken out of a turn."""
 
-    async def set_tag(self, turn: TurnId, tag: str, *, on: bool, by: str, at: Instant) -> bool:
-        """Put a tag on a turn or take it off; returns whether anything changed.
+    async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Instant) -> bool:
+        """Put a tag on a turn or a program or take it off; returns whether anything changed.
 
         Raises:
-            NotFound: No such turn.
+            NotFound: No such turn or program.
         """
         ...
 

@@ -1,12 +1,14 @@
 """Revisions: what a person typed becomes a turn, or an error that says what else it could be."""
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
 from turntree.domain.errors import Ambiguous, BadRevision, NotFound
-from turntree.domain.ids import SHORT_ID_LENGTH, Digest, Instant, TurnId, find_long_id
+from turntree.domain.ids import SHORT_ID_LENGTH, Digest, Instant, SessionId, TurnId, find_long_id
 from turntree.domain.moments import EXAMPLES, find_moment
+from turntree.domain.program import Program
 from turntree.domain.revision import (
     Ancestor,
     AtMove,
@@ -55,6 +57,7 @@ class Revisions:
     world: World
     current: str | None = None
     """The session that ``HEAD`` stands for."""
+    find_program: Callable[[str], Awaitable[Program | None]] | None = None
 
     async def resolve(self, text: str) -> Found:
         """Return the turn a revision names.
@@ -134,9 +137,23 @@ class Revisions:
                     raise NotFound(f"no turn says {text!r}")
                 return said, None
             case ProgramRef(id):
-                raise NotFound(f"there is no program @({id})")
+                session = await self._session_of(id)
+                return session.head, session
             case _:
                 assert_never(revision.base)
+
+    async def _session_of(self, name: str) -> Session:
+        """Return where a program is at work: its own session, the present one, or its main one."""
+        program = None if self.find_program is None else await self.find_program(name)
+        if program is None:
+            raise NotFound(f"there is no program @({name})")
+        if program.kind == "session":
+            return await self.sessions.get(SessionId(program.id))
+        now = program.details.get("current_session") or program.details.get("session")
+        session = await self.sessions.find(str(now or f"{program.name}:main"))
+        if session is None:
+            raise NotFound(f"@({name}) has no session, so there is no turn to mean")
+        return session
 
     async def _named(self, text: str) -> tuple[TurnId | None, Session | None]:
         if "-" in text and find_long_id(text) is not None:

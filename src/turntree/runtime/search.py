@@ -172,11 +172,13 @@ class Search:
         while turns_max is None or done.turns < turns_max:
             batch = await next_batch(self.embedder.id, limit=TURNS_EMBEDDED_A_BATCH)
             texts = [meaning_of(one.placed.turn, one.lifted) for one in batch.turns]
-            vectors = await self.embedder.embed(texts, "document") if texts else []
+            # "Commit it and open a pull request": what is said often is embedded once a batch.
+            unique = list(dict.fromkeys(texts))
+            made = await self.embedder.embed(unique, "document") if unique else []
+            known = dict(zip(unique, made, strict=True))
             ids = [one.placed.turn.id for one in batch.turns]
-            await self.writer.put_meanings(
-                batch, self.embedder.id, list(zip(ids, vectors, strict=True))
-            )
+            vectors = [(id, known[text]) for id, text in zip(ids, texts, strict=True)]
+            await self.writer.put_meanings(batch, self.embedder.id, vectors)
             done = Indexed(done.turns + len(ids), is_behind=not batch.is_last)
             report(done)
             if batch.is_last:

@@ -150,10 +150,12 @@ class Sessions:
         """Rename a session because we learned whose it is."""
         return await self.rename(session, label, reason="identity_promotion")
 
-    async def alias(self, session: str, alias: str) -> Session:
+    async def alias(self, session: str, alias: str, *, reason: AliasReason = "manual") -> Session:
         """Let one more name lead to a session."""
         found = await self.get(session)
-        await self.ledger.name(found.id, check_label(alias), as_label=False, **self._now())
+        await self.ledger.name(
+            found.id, check_label(alias), as_label=False, reason=reason, **self._now()
+        )
         return await self.ledger.get(found.id)
 
     async def merge(self, session: str, other: str) -> Session:

@@ -1,32 +1,47 @@
 """The door: one façade with a facet per noun. It holds no logic of its own."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from turntree.domain.checks import Verified
 from turntree.domain.ids import TurnId
 from turntree.domain.principal import Principal
+from turntree.ports import meanings as meaning_ports
+from turntree.ports import programs as program_ports
 from turntree.ports import sessions as session_ports
 from turntree.ports.checks import Checks
 from turntree.ports.edges import Edges
 from turntree.ports.embedder import Embedder
 from turntree.ports.feed import Feed
 from turntree.ports.ledger import Ledger, Marks
+from turntree.ports.meanings import Describer
+from turntree.ports.permissions import Permissions
+from turntree.ports.program_kinds import ProgramKind
 from turntree.ports.resources import Advice, Attachments, Pins
 from turntree.ports.resources import Plans as PlanFacts
 from turntree.ports.resources import Resources as ResourceFacts
+from turntree.ports.routing import RouteReader
 from turntree.ports.search import SearchReader, SearchWriter
 from turntree.ports.threads import Index, Threads
+from turntree.ports.workplace import Workplace
 from turntree.ports.world import Processes, World
+from turntree.runtime.authority import Authority
 from turntree.runtime.causes import Causes
 from turntree.runtime.files import Files
 from turntree.runtime.fork_plans import ForkProposer
 from turntree.runtime.hands import Hands
 from turntree.runtime.line_blame import LineBlame
+from turntree.runtime.matching import Matcher
+from turntree.runtime.meanings import Meanings
+from turntree.runtime.personas import Personas
 from turntree.runtime.plans import Plans
+from turntree.runtime.programs import Programs
 from turntree.runtime.recorder import Recorder
 from turntree.runtime.resources import FindKeeper, Resources
 from turntree.runtime.restore_plans import RestoreProposer
 from turntree.runtime.revisions import Found, Revisions
+from turntree.runtime.router import Router
 from turntree.runtime.saga import Saga
 from turntree.runtime.search import Search
 from turntree.runtime.sessions import Sessions
@@ -53,6 +68,11 @@ class Tree:
     files: Files
     blame: LineBlame
     worktrees: Worktrees
+    programs: Programs
+    authority: Authority
+    personas: Personas
+    meanings: Meanings
+    router: Router
 
     async def resolve(self, revision: str) -> Found:
         """Return the turn a revision names; see the revision grammar.
@@ -75,60 +95,98 @@ class Tree:
         return await self.turns.recorder(session)
 
 
-def assemble(  # noqa: PLR0913  (one for each neighbour)
-    *,
-    ledger: Ledger,
-    marks: Marks,
-    sessions: session_ports.Sessions,
-    reflog: session_ports.Reflog,
-    threads: Threads,
-    index: Index,
-    feed: Feed,
-    checks: Checks,
-    edges: Edges,
-    search_reader: SearchReader,
-    search_writer: SearchWriter,
-    resources: ResourceFacts,
-    attachments: Attachments,
-    pins: Pins,
-    advice: Advice,
-    plans: PlanFacts,
-    keepers: FindKeeper,
-    processes: Processes,
-    host: str,
-    world: World,
-    by: Principal,
-    current: str | None = None,
-    embedder: Embedder | None = None,
-) -> Tree:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """What a tree stands on."""
+
+    ledger: Ledger
+    marks: Marks
+    sessions: session_ports.Sessions
+    reflog: session_ports.Reflog
+    threads: Threads
+    index: Index
+    feed: Feed
+    checks: Checks
+    edges: Edges
+    search_reader: SearchReader
+    search_writer: SearchWriter
+    resources: ResourceFacts
+    attachments: Attachments
+    pins: Pins
+    advice: Advice
+    plans: PlanFacts
+    keepers: FindKeeper
+    processes: Processes
+    host: str
+    """What this machine is called."""
+    meanings: meaning_ports.Meanings
+    routing: RouteReader
+    programs: program_ports.Programs
+    kinds: Mapping[str, ProgramKind]
+    permissions: Permissions
+    world: World
+    by: Principal
+    current: str | None = None
+    """The session that ``HEAD`` stands for."""
+    embedder: Embedder | None = None
+    describers: tuple[Describer, ...] = ()
+    workplace: Workplace | None = None
+
+
+def assemble(on: Neighbours) -> Tree:
     """Return the tree that stands on these neighbours."""
-    revisions = Revisions(sessions, reflog, threads, index, world, current)
-    names = Sessions(sessions, reflog, revisions, world, by)
-    turns = Turns(ledger, marks, threads, index, revisions, names, world, by)
-    reader = ThreadReader(threads, index, revisions)
-    causes = Causes(edges, threads, sessions)
-    search = Search(search_reader, search_writer, world, embedder)
-    places = Resources(
-        resources, attachments, pins, advice, keepers, host, threads, revisions, names, world, by
+    world, by = on.world, on.by
+    find_program = partial(on.programs.find, by=str(by))
+    revisions = Revisions(
+        on.sessions, on.reflog, on.threads, on.index, world, on.current, find_program
     )
-    hands = Hands(resources, attachments, ledger, keepers, host, world)
-    saga = Saga(plans, advice, hands, processes, world)
-    restores = RestoreProposer(places, plans, hands)
+    names = Sessions(on.sessions, on.reflog, revisions, world, by)
+    search = Search(on.search_reader, on.search_writer, world, on.embedder)
+    authority = Authority(on.permissions, on.ledger, world)
+    places = _assemble_resources(on, revisions, names)
     files = Files(places)
     return Tree(
-        ledger=ledger,
-        feed=feed,
+        ledger=on.ledger,
+        feed=on.feed,
         revisions=revisions,
         sessions=names,
-        turns=turns,
-        threads=reader,
-        checks=checks,
-        edges=edges,
-        causes=causes,
+        turns=Turns(on.ledger, on.marks, on.threads, on.index, revisions, names, world, by),
+        threads=ThreadReader(on.threads, on.index, revisions),
+        checks=on.checks,
+        edges=on.edges,
+        causes=Causes(on.edges, on.threads, on.sessions),
         search=search,
         resources=places,
-        plans=Plans(plans, saga, ForkProposer(places), restores),
+        plans=_assemble_plans(on, places),
         files=files,
         blame=LineBlame(places, files, world),
         worktrees=Worktrees(places, files),
+        programs=Programs(on.programs, on.kinds, on.sessions, world, by, on.workplace),
+        authority=authority,
+        personas=Personas(on.permissions, on.ledger, names, revisions, authority, world),
+        meanings=Meanings(on.meanings, search, revisions, on.routing, by, on.describers),
+        router=Router(Matcher(on.routing, search), names, on.programs, by),
     )
+
+
+def _assemble_resources(on: Neighbours, revisions: Revisions, names: Sessions) -> Resources:
+    return Resources(
+        on.resources,
+        on.attachments,
+        on.pins,
+        on.advice,
+        on.keepers,
+        on.host,
+        on.threads,
+        revisions,
+        names,
+        on.world,
+        on.by,
+    )
+
+
+def _assemble_plans(on: Neighbours, places: Resources) -> Plans:
+    hands = Hands(on.resources, on.attachments, on.ledger, on.keepers, on.host, on.world)
+    saga = Saga(on.plans, on.advice, hands, on.processes, on.world)
+    restores = RestoreProposer(places, on.plans, hands)
+    return Plans(on.plans, saga, ForkProposer(places), restores)

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from turntree.domain.errors import Conflict, NotFound, Refused, TurntreeError, Unreachable
+from turntree.domain.errors import Conflict, Denied, NotFound, Refused, TurntreeError, Unreachable
 from turntree.domain.ids import WorkspaceId
 from turntree.store.arrays import register_arrays
 from turntree.store.migrate import begin_epoch_if_moved, migrate
@@ -38,7 +38,7 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
     "40001": Conflict,
     "40P01": Conflict,
     "23503": NotFound,  # A reference to something that is not there.
-    "42501": Refused,
+    "42501": Denied,
 }
 
 

@@ -22,6 +22,7 @@ from turntree.ports.checks import Report
 from turntree.store.database import Connection, Database, Row, fetch
 from turntree.store.invariants import (
     OBJECTS,
+    PROGRAMS,
     SESSIONS,
     TREE,
     WALKS,
@@ -31,6 +32,7 @@ from turntree.store.invariants import (
 from turntree.store.passage import WRONG, Passage
 from turntree.store.ranges import FIRST, LAST, Moment, Reading, cut
 from turntree.store.records import read_block
+from turntree.store.stored_program import examine_programs
 
 SUBJECTS_PER_CHECK_MAX = 1000
 FINDINGS_MAX = 10_000
@@ -118,6 +120,8 @@ class _Examination:
         self.structure += await self._ask("tree", TREE)
         is_walkable = not self.structure
         self.structure += await self._ask("sessions", SESSIONS)
+        self.structure += await self._ask("programs", PROGRAMS)
+        self.structure += [_finding(*told) for told in await examine_programs(self._fetch)]
         if is_walkable:
             self.structure += await self._ask("walks", WALKS)
 

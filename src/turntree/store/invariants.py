@@ -35,6 +35,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I19": "Only a message that was sent in has a source.",
     "I20": "A file stands once beside a message in each use.",
     "I21": "A turn uses no tool that its manifest lacks, if that names its tools.",
+    "I22": "A turn uses no tool that the permissions it pins deny.",
     "I23": "A turn is a compaction exactly if it has details of one.",
     "I24": "A compaction summarises its ancestors, keeps what follows them, and counts them right.",
     "I26": "Every session that has a head points at a turn that exists.",
@@ -65,7 +66,11 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I47": "No handle can be brought back.",
     "I48": "Whether a resource was there, and who held it, is in no fact but the probe's own.",
     "I49": "No byte of a resource is in the ledger, only where its bytes are.",
-    "I59": "A session's status is the one that its events tell of.",
+    "I57": "An address names one program, and what a config names is what stands beside it.",
+    "I58": "A program moves only as its lifecycle allows.",
+    "I59": "A session's status, and all that is known of a program, is what their events tell of.",
+    "I60": "A grant names a chain of delegation that begins with a human or the system and never "
+    "comes back to itself, and permits no more than every link of it.",
     "I61": "Nothing that looks like a secret key is stored.",
     "I62": "Whatever search keeps is of a turn that exists, and the vectors of one embedder have "
     "one length.",
@@ -146,6 +151,12 @@ SESSIONS: Final = (
     Check("fsck_i65_functions", "the function lends the rights of another than the searcher"),
     Check("fsck_i65_keys", "the foreign key could lead into another workspace"),
 )
+PROGRAMS: Final = (
+    Check("fsck_i57_names", "two programs have this name"),
+    Check("fsck_i59_programs", "its events tell of a program that is not there"),
+)
+"""What else is asked of programs is told by ``stored_program``, from their events."""
+
 WALKS: Final = (
     Check("fsck_i24_path", "it does not summarise its ancestors and keep what follows them"),
     Check("fsck_i24_count", "it does not summarise as many turns as it says"),

@@ -23,7 +23,7 @@ from turntree.domain.run import Fact
 from turntree.domain.thread import Stored
 from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
-from turntree.ports.ledger import Build
+from turntree.ports.ledger import Build, NodeId
 from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, as_uuid, fetch
 from turntree.store.records import erase_records, find_blocks
@@ -155,14 +155,14 @@ class PostgresLedger:
 
 @dataclass(frozen=True, slots=True)
 class PostgresMarks:
-    """What may be put on a sealed turn or taken out of it. See ``ports.ledger``."""
+    """What may be put on a turn or a program, or taken out of a turn. See ``ports.ledger``."""
 
     database: Database
 
-    async def set_tag(self, turn: TurnId, tag: str, *, on: bool, by: str, at: Instant) -> bool:
-        """Put a tag on a turn or take it off; returns whether anything changed."""
+    async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Instant) -> bool:
+        """Put a tag on a turn or a program or take it off; returns whether anything changed."""
         row = await self.database.fetch_one(
-            "set_tag", turn=UUID(turn), tag=tag, on=on, by=by, at=at
+            "set_tag", node=UUID(node), tag=tag, on=on, by=by, at=at
         )
         return row is not None and bool(row[0])
 

@@ -9,8 +9,9 @@ A range is one of ids. Turns, runs and sessions draw theirs from one clock, so i
 a time with their streams, and two ranges share nothing: several can be read at once.
 """
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -19,7 +20,9 @@ import orjson
 from psycopg import Connection
 
 from turntree.domain.canonical import digest_from_raw, digest_raw, parse_digest
+from turntree.domain.errors import Refused
 from turntree.domain.manifest import Manifest
+from turntree.domain.permission import Right, Rights
 from turntree.store.sql import QUERIES
 from turntree.store.stored_event import EventsRead
 from turntree.store.stored_turn import UNREADABLE, Complaint, Derived, TurnsRead, examine
@@ -68,6 +71,8 @@ class Reader:
     examine: Callable[[Sequence[Row]], TurnsRead] = examine
     manifests: dict[str, Manifest | None] = field(default_factory=dict[str, Manifest | None])
     """Those that were read; None for one that could not be."""
+    permissions: dict[str, Rights] = field(default_factory=dict[str, Rights])
+    """Those that could be read, by the digest of their object."""
 
     def read(self, after: UUID, last: UUID) -> Passage:
         """Read everything whose id lies behind one and not behind another."""
@@ -158,6 +163,28 @@ class Reader:
                 tools = {entry.name for entry in manifest.entries if entry.kind == "tool"}
                 if not used <= tools:
                     yield "I21", f"it used {min(used - tools)}, which its manifest lacks", turn
+            yield from self._check_permissions(turn, manifest, used)
+
+    def _check_permissions(
+        self, turn: str, manifest: Manifest, used: Iterable[str]
+    ) -> Iterator[Complaint]:
+        pinned = [str(entry.object) for entry in manifest.entries if entry.kind == "permissions"]
+        for rights in (self.permissions[digest] for digest in pinned if digest in self.permissions):
+            for name in sorted(used):
+                denied = rights.decide(Right(f"tool:{name}")).pattern
+                if denied in rights.deny:
+                    yield "I22", f"it used {name}, which its permissions deny", turn
+
+    def _load_permissions(self, manifests: Sequence[Manifest]) -> None:
+        entries = (entry for manifest in manifests for entry in manifest.entries)
+        pinned = {str(entry.object) for entry in entries if entry.kind == "permissions"}
+        wanted = [digest_raw(parse_digest(digest)) for digest in pinned - self.permissions.keys()]
+        if not wanted:
+            return
+        for raw, data in self._fetch("fsck_objects", digests=wanted):
+            # What another tool wrote down as permissions need not be ours.
+            with contextlib.suppress(*UNREADABLE, Refused):
+                self.permissions[digest_from_raw(bytes(raw))] = Rights.from_json(orjson.loads(data))
 
     def _load_manifests(self, page: TurnsRead) -> Iterator[Complaint]:
         holders = {d: turn for turn, d, _ in page.manifests if d not in self.manifests}
@@ -176,6 +203,7 @@ class Reader:
             self.manifests[digest] = manifest
             entries |= {str(entry.object): holders[digest] for entry in manifest.entries}
         yield from self._find_missing(entries)
+        self._load_permissions([m for m in map(self.manifests.get, holders) if m is not None])
 
     def _check_interrupted(self, lost: Mapping[str, set[str]]) -> Iterator[Complaint]:
         turns = [UUID(turn) for turn, calls in lost.items() if calls]

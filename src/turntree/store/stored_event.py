@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from turntree.domain import audit
+from turntree.domain import event as events
 from turntree.domain.canonical import canonical
 from turntree.domain.ids import is_instant
 from turntree.domain.secrets import find_keys
@@ -18,7 +20,7 @@ from turntree.store.stored_turn import UNREADABLE, Complaint, Derived
 
 _FOLDED: Final = frozenset({
     "turn_recorded", "model_request", "model_response", "tool_call", "tool_result", "interruption",
-    "node.tagged", "node.untagged", "erased", "substitution",
+    "node.tagged", "node.untagged", "erased", "substitution", audit.GRANTED,
 })  # fmt: skip
 """The kinds that something follows from."""
 
@@ -142,6 +144,8 @@ class EventsRead:
                 at.tags[data["tag"]] = None
             case "node.untagged":
                 at.tags.pop(data["tag"], None)
+            case audit.GRANTED:
+                self._check_grant(audit.read_fact(events.from_json(document), None), stream, seq)
             case "erased":
                 self.receipts.add((stream, data["sequence"]))
             # A turn that was projected again names turns, which are checked as turns.
@@ -150,6 +154,12 @@ class EventsRead:
                 self.substitutions.append((f"sha256:{id.hex()}", *ends))
             case _:
                 self._fold_run(at, document, data, seq)
+
+    def _check_grant(self, fact: audit.Fact, stream: str, seq: int) -> None:
+        if isinstance(fact, audit.Unreadable):
+            self._complain("I60", "the grant names no chain of delegation", stream, seq)
+        elif isinstance(fact, audit.Grant) and fact.is_widened:
+            self._complain("I60", "the grant goes beyond its chain of delegation", stream, seq)
 
     def _fold_run(
         self, at: Stream, document: Mapping[str, Any], data: Mapping[str, Any], seq: int

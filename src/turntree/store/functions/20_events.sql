@@ -98,30 +98,40 @@ RETURNS int LANGUAGE sql AS $$
     WHERE workspace_id = p_ws AND id = p_run AND status <> 'finished' RETURNING epoch
 $$;
 
--- Puts a tag on a turn or takes it off; a tag that is already so changes nothing.
+-- Puts a tag on a turn or a program or takes it off; a tag that is already so changes nothing.
 CREATE OR REPLACE FUNCTION turntree.set_tag(
-  p_ws uuid, p_turn uuid, p_tag text, p_on boolean, p_by text, p_at text)
+  p_ws uuid, p_node uuid, p_tag text, p_on boolean, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
+  v_kind text;
 BEGIN
-  -- A sealed turn's stream has no owner to number its facts, so they queue up here.
-  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_turn, 0));
-  IF NOT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = p_ws AND id = p_turn) THEN
-    RAISE EXCEPTION 'there is no turn %', p_turn USING ERRCODE = 'TT002';
+  IF EXISTS (SELECT FROM turntree.turns WHERE workspace_id = p_ws AND id = p_node) THEN
+    -- A sealed turn's stream has no owner to number its facts, so they queue up here.
+    PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_node, 0));
+  ELSE
+    SELECT p.kind INTO v_kind FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_node
+      AND turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'read') FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'there is no turn and no program %', p_node USING ERRCODE = 'TT002';
+    END IF;
   END IF;
   IF p_on THEN
-    INSERT INTO turntree.tags (workspace_id, target_id, tag) VALUES (p_ws, p_turn, p_tag)
+    INSERT INTO turntree.tags (workspace_id, target_id, tag) VALUES (p_ws, p_node, p_tag)
       ON CONFLICT DO NOTHING;
   ELSE
-    DELETE FROM turntree.tags WHERE workspace_id = p_ws AND target_id = p_turn AND tag = p_tag;
+    DELETE FROM turntree.tags WHERE workspace_id = p_ws AND target_id = p_node AND tag = p_tag;
   END IF;
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
-    WHERE workspace_id = p_ws AND stream_id = p_turn;
-  PERFORM turntree.insert_event(p_ws, p_turn, v_seq, CASE WHEN p_on THEN 'node.tagged' ELSE 'node.untagged' END,
+  IF v_kind IS NOT NULL THEN
+    v_seq := turntree.next_program_place(p_ws, p_node, v_kind);
+  ELSE
+    SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
+      WHERE workspace_id = p_ws AND stream_id = p_node;
+  END IF;
+  PERFORM turntree.insert_event(p_ws, p_node, v_seq, CASE WHEN p_on THEN 'node.tagged' ELSE 'node.untagged' END,
     p_at, '{"by":' || turntree.canonical_text(p_by) || ',"tag":' || turntree.canonical_text(p_tag) || '}');
   RETURN true;
 END $$;

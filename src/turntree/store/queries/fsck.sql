@@ -27,7 +27,8 @@ SELECT 'event ' || encode(id, 'hex') FROM turntree.events
 -- name: fsck_i06
 -- References that no other check follows. What is named is there, but as something else.
 WITH found (what, id, asked) AS (
-  SELECT 'tag of ' || target_id, target_id, 'turn' FROM turntree.tags WHERE workspace_id = %(workspace)b
+  SELECT 'tag of ' || target_id, target_id, 'turn' FROM turntree.tags g WHERE workspace_id = %(workspace)b
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.id = g.target_id)
   UNION ALL
   SELECT 'compaction ' || turn_id, r, 'turn' FROM turntree.compactions,
     unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
@@ -84,6 +85,7 @@ SELECT DISTINCT what FROM found f
     AND NOT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = f.id)
     AND NOT EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = %(workspace)b AND id = f.id)
     AND NOT EXISTS (SELECT FROM turntree.runs WHERE workspace_id = %(workspace)b AND id = f.id)
+    AND NOT EXISTS (SELECT FROM turntree.programs WHERE workspace_id = %(workspace)b AND id = f.id)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i65_walls
@@ -207,7 +209,8 @@ SELECT coalesce(t.id, b.turn_id)::text
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
     'session_history', 'spawns', 'events', 'event_links', 'inbox', 'message_files', 'raw_blocks', 'bundles',
-    'turn_sources', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans']) f
+    'turn_sources', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans',
+    'program_versions', 'program_refs']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
@@ -644,7 +647,7 @@ SELECT 'words of ' || d.turn_id FROM turntree.search_documents d
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i62_meanings
-SELECT 'meaning of ' || turn_id || ' by ' || embedder FROM turntree.useless_meanings(%(workspace)b)
+SELECT 'meaning of ' || node_id || ' by ' || embedder FROM turntree.useless_meanings(%(workspace)b)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i34_places
@@ -795,3 +798,37 @@ SELECT t.id::text, t.digest, b.body
   LEFT JOIN LATERAL (SELECT header || E'\n' || body AS body FROM turntree.turn_bodies
     WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
   ORDER BY t.depth;
+
+-- name: fsck_i57_names
+SELECT name FROM turntree.programs WHERE workspace_id = %(workspace)b
+  GROUP BY name HAVING count(*) > 1 ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i59_programs
+SELECT e.stream_id::text FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND e.kind LIKE '%%.created' AND position('"config":"sha256:' IN e.body) > 0
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_programs
+SELECT id::text, kind, name, owner, state, visibility, version, details::text, event_seq FROM turntree.programs
+  WHERE workspace_id = %(workspace)b AND id > %(after)b ORDER BY id LIMIT %(limit)b;
+
+-- name: fsck_program_events
+-- A program's facts have a dot in their kind. A session's moves, which share its stream, have none.
+SELECT stream_id::text, seq, body FROM turntree.events
+  WHERE workspace_id = %(workspace)b AND stream_id = ANY (%(programs)b::uuid[]) AND kind LIKE '%%.%%'
+  ORDER BY stream_id, seq;
+
+-- name: fsck_program_versions
+SELECT v.program_id::text, v.version, v.digest, o.bytes FROM turntree.program_versions v
+  LEFT JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE v.workspace_id = %(workspace)b AND v.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2;
+
+-- name: fsck_program_refs
+SELECT r.program_id::text, r.version, r.member, t.name FROM turntree.program_refs r
+  LEFT JOIN turntree.programs t ON t.workspace_id = r.workspace_id AND t.id = r.target_id
+  WHERE r.workspace_id = %(workspace)b AND r.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
+
+-- name: fsck_program_grants
+SELECT program_id::text, grantee, "right" FROM turntree.program_grants
+  WHERE workspace_id = %(workspace)b AND program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;

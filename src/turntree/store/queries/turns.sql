@@ -27,12 +27,15 @@ SELECT e.body, p.payload FROM turntree.events e
   WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(stream)b AND e.seq >= %(after)b ORDER BY e.seq LIMIT %(limit)b;
 
 -- name: set_tag
-SELECT turntree.set_tag(%(workspace)b, %(turn)b, %(tag)b, %(on)b, %(by)b, %(at)b);
+SELECT turntree.set_tag(%(workspace)b, %(node)b, %(tag)b, %(on)b, %(by)b, %(at)b);
 
 -- name: list_tags
-SELECT target_id::text, tag FROM turntree.tags
+-- Of turns alone: a program carries its own tags.
+SELECT target_id::text, tag FROM turntree.tags g
   WHERE workspace_id = %(workspace)b AND (%(turn)b::uuid IS NULL OR target_id = %(turn)b::uuid)
-    AND (%(tag)b::text IS NULL OR tag = %(tag)b::text) ORDER BY tag, target_id;
+    AND (%(tag)b::text IS NULL OR tag = %(tag)b::text)
+    AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = g.workspace_id AND t.id = g.target_id)
+  ORDER BY tag, target_id;
 
 -- name: put_object
 INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (%(workspace)b, %(digest)b, %(bytes)b)

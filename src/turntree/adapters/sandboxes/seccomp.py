@@ -1,0 +1,163 @@
+"""The filter of system calls: what a program may ask of the kernel, and nothing else.
+
+A list of what is allowed, since a list of what is forbidden is wrong with every new kernel. No
+call that opens a socket, starts a process, changes a file or touches a namespace is on it. Threads
+may be started, for a JavaScript engine has several; a process may not, which one flag of the same
+call tells.
+
+The filter is a program for the kernel's own small machine, written out here: it needs no library.
+Knows the numbers of system calls. Must never know what is run behind it.
+"""
+
+import errno
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+# Instructions of the machine: load a word, compare, combine, return.
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+# Where the kernel puts the number, the architecture and the low halves of the first two arguments.
+_NUMBER_AT, _ARCH_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_CLONE_THREAD: Final = 0x10000
+_X32: Final = 0x40000000
+"""Numbers from here on are another way into the same kernel, past every list."""
+
+_IOCTLS: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Is this a terminal, how wide is it, how much can be read, do not block, close on exec."""
+
+_X86_64: Final[Mapping[str, int]] = {
+    "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7,
+    "lseek": 8, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13,
+    "rt_sigprocmask": 14, "rt_sigreturn": 15, "pread64": 17, "readv": 19, "writev": 20,
+    "access": 21, "select": 23, "sched_yield": 24, "mremap": 25, "madvise": 28, "dup": 32,
+    "nanosleep": 35, "getpid": 39, "execve": 59, "exit": 60, "uname": 63, "fcntl": 72,
+    "getcwd": 79, "readlink": 89, "gettimeofday": 96, "getrlimit": 97, "getrusage": 98,
+    "sysinfo": 99, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110,
+    "capget": 125, "sigaltstack": 131, "arch_prctl": 158, "gettid": 186, "time": 201,
+    "futex": 202, "sched_getaffinity": 204, "getdents64": 217, "set_tid_address": 218,
+    "restart_syscall": 219, "clock_gettime": 228, "clock_getres": 229, "clock_nanosleep": 230,
+    "exit_group": 231, "epoll_wait": 232, "epoll_ctl": 233, "openat": 257, "newfstatat": 262,
+    "readlinkat": 267, "faccessat": 269, "pselect6": 270, "ppoll": 271, "set_robust_list": 273,
+    "epoll_pwait": 281, "eventfd2": 290, "epoll_create1": 291, "dup3": 292, "pipe2": 293,
+    "prlimit64": 302, "getrandom": 318, "membarrier": 324, "statx": 332, "rseq": 334,
+    "faccessat2": 439,
+}  # fmt: skip
+_AARCH64: Final[Mapping[str, int]] = {
+    "getcwd": 17, "eventfd2": 19, "epoll_create1": 20, "epoll_ctl": 21, "epoll_pwait": 22,
+    "dup": 23, "dup3": 24, "fcntl": 25, "faccessat": 48, "openat": 56, "close": 57, "pipe2": 59,
+    "getdents64": 61, "lseek": 62, "read": 63, "write": 64, "readv": 65, "writev": 66,
+    "pread64": 67, "pselect6": 72, "ppoll": 73, "readlinkat": 78, "newfstatat": 79, "fstat": 80,
+    "capget": 90, "exit": 93, "exit_group": 94, "set_tid_address": 96, "futex": 98,
+    "set_robust_list": 99, "nanosleep": 101, "clock_gettime": 113, "clock_getres": 114,
+    "clock_nanosleep": 115, "sched_getaffinity": 123, "sched_yield": 124, "restart_syscall": 128,
+    "sigaltstack": 132, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139,
+    "uname": 160, "getrlimit": 163, "getrusage": 165, "gettimeofday": 169, "getpid": 172,
+    "getppid": 173, "getuid": 174, "geteuid": 175, "getgid": 176, "getegid": 177, "gettid": 178,
+    "sysinfo": 179, "brk": 214, "munmap": 215, "mremap": 216, "execve": 221, "mmap": 222,
+    "mprotect": 226, "madvise": 233, "prlimit64": 261, "getrandom": 278, "membarrier": 283,
+    "statx": 291, "rseq": 293, "faccessat2": 439,
+}  # fmt: skip
+_X86_64_DENIED: Final = (
+    101, 103, 135, 155, 159, 161, 163, 164, 165, 166, 167, 168, 169, 172, 173, 175, 176, 179, 212,
+    227, 237, 238, 246, 248, 249, 250, 256, 272, 279, 298, 303, 304, 305, 308, 310, 311, 313, 320,
+    321, 323,
+)  # fmt: skip
+_AARCH64_DENIED: Final = (
+    18, 39, 40, 41, 51, 60, 89, 92, 97, 104, 105, 106, 112, 116, 117, 142, 170, 171, 217, 218, 219,
+    224, 225, 235, 237, 238, 239, 241, 264, 265, 266, 268, 270, 271, 273, 280, 282, 294,
+)  # fmt: skip
+"""Tracing, mounting, modules, clocks, keys, handles, namespaces, other processes' memory."""
+_DENIED_EVERYWHERE: Final = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443)
+"""io_uring, which passes by every filter, and the newer ways to mount."""
+_TERMINAL_IOCTLS: Final = (0x5412, 0x541C)
+"""Typing into somebody's terminal."""
+_CLONE_NEW: Final = 0x7E020000
+"""The flags of clone that open a namespace."""
+_CLONE3: Final = 435
+_MACHINES: Final = {
+    # The architecture's mark, its calls, and those whose arguments decide: clone and ioctl.
+    "x86_64": (0xC000003E, _X86_64, 56, 16),
+    "aarch64": (0xC00000B7, _AARCH64, 220, 29),
+}
+_DENIED: Final = {"x86_64": _X86_64_DENIED, "aarch64": _AARCH64_DENIED}
+
+
+def find_filter(machine: str) -> bytes | None:
+    """Return the filter for a machine, or None if nobody has written one for its kind."""
+    if machine not in _MACHINES:
+        return None
+    mark, calls, clone, ioctl = _MACHINES[machine]
+    denied = _ERRNO | errno.EPERM
+    program = [
+        _step(_LOAD, _ARCH_AT),
+        _step(_EQUAL, mark, yes=1),
+        _step(_RETURN, _KILL),
+        _step(_LOAD, _NUMBER_AT),
+        _step(_AT_LEAST, _X32, no=1),
+        _step(_RETURN, denied),
+        # What it would start stands in memory, where a filter cannot look; libraries then use the
+        # older call, whose flags can be seen.
+        _step(_EQUAL, _CLONE3, no=1),
+        _step(_RETURN, _ERRNO | errno.ENOSYS),
+        _step(_EQUAL, clone, no=5),
+        _step(_LOAD, _FIRST_AT),
+        _step(_AND, _CLONE_THREAD),
+        _step(_EQUAL, 0, no=1),
+        _step(_RETURN, denied),
+        _step(_RETURN, _ALLOW),
+    ]
+    program += [
+        _step(_EQUAL, ioctl, no=len(_IOCTLS) + 3),
+        _step(_LOAD, _SECOND_AT),
+        *(_step(_EQUAL, one, yes=len(_IOCTLS) - n) for n, one in enumerate(_IOCTLS)),
+        _step(_RETURN, denied),
+        _step(_RETURN, _ALLOW),
+    ]
+    numbers = sorted(calls.values())
+    program += [_step(_EQUAL, one, yes=len(numbers) - n) for n, one in enumerate(numbers)]
+    program += [_step(_RETURN, denied), _step(_RETURN, _ALLOW)]
+    return b"".join(program)
+
+
+def find_denials(machine: str) -> bytes | None:
+    """Return the filter for commands, which may do most things but none to the machine itself.
+
+    A command starts processes and writes files, so nobody can list what it needs; what it must not
+    do stands here, behind namespaces in which most of it would lead nowhere.
+    """
+    if machine not in _MACHINES:
+        return None
+    mark, _, clone, ioctl = _MACHINES[machine]
+    denied = _ERRNO | errno.EPERM
+    program = [
+        _step(_LOAD, _ARCH_AT),
+        _step(_EQUAL, mark, yes=1),
+        _step(_RETURN, _KILL),
+        _step(_LOAD, _NUMBER_AT),
+        _step(_AT_LEAST, _X32, no=1),
+        _step(_RETURN, denied),
+        _step(_EQUAL, _CLONE3, no=1),
+        _step(_RETURN, _ERRNO | errno.ENOSYS),
+        _step(_EQUAL, clone, no=5),
+        _step(_LOAD, _FIRST_AT),
+        _step(_AND, _CLONE_NEW),
+        _step(_EQUAL, 0, yes=1),
+        _step(_RETURN, denied),
+        _step(_RETURN, _ALLOW),
+        _step(_EQUAL, ioctl, no=len(_TERMINAL_IOCTLS) + 3),
+        _step(_LOAD, _SECOND_AT),
+        *(_step(_EQUAL, one, yes=len(_TERMINAL_IOCTLS) - n)
+          for n, one in enumerate(_TERMINAL_IOCTLS)),
+        _step(_RETURN, _ALLOW),
+        _step(_RETURN, denied),
+    ]  # fmt: skip
+    numbers = sorted((*_DENIED[machine], *_DENIED_EVERYWHERE))
+    program += [_step(_EQUAL, one, yes=len(numbers) - n) for n, one in enumerate(numbers)]
+    program += [_step(_RETURN, _ALLOW), _step(_RETURN, denied)]
+    return b"".join(program)
+
+
+def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+    """Return an instruction; ``yes`` and ``no`` say how many to skip after a comparison."""
+    return struct.pack("=HBBI", code, yes, no, value)

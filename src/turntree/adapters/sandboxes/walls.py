@@ -1,0 +1,80 @@
+"""The walls of a sandbox as the words of a command: what is seen inside, and what may be used.
+
+Knows bubblewrap's and prlimit's options and where a system keeps its libraries. Must never start
+anything.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import IO, Final
+
+NOBODY: Final = "65534"
+OPEN_FILES_MAX: Final = 64
+_COMMON: Final = (
+    "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--clearenv",
+    "--setenv", "LANG", "C.UTF-8", "--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY,
+    "--hostname", "sandbox",
+)  # fmt: skip
+
+
+def limited(
+    prlimit: str,
+    *,
+    cpu_s: int,
+    memory_bytes: int,
+    space_bytes: int,
+    file_bytes: int,
+    files: int = OPEN_FILES_MAX,
+) -> list[str]:
+    """Return the command that sets limits which nothing it starts can lift."""
+    return [
+        prlimit,
+        f"--cpu={cpu_s}",
+        f"--data={memory_bytes}",
+        f"--as={max(space_bytes, memory_bytes)}",
+        f"--nofile={files}",
+        f"--fsize={file_bytes}",
+        "--core=0",
+        "--",
+    ]
+
+
+def around_code(bwrap: str) -> list[str]:
+    """Return the walls around a program that is alone and has no disk."""
+    return [
+        bwrap, *_COMMON, "--as-pid-1", "--setenv", "PATH", "/usr/bin",
+        "--setenv", "LD_LIBRARY_PATH", "/python/lib", *_system(), "--dev", "/dev", "--chdir", "/",
+    ]  # fmt: skip
+
+
+def around_command(bwrap: str, folder: Path, *, writes: bool, scratch_bytes: int) -> list[str]:
+    """Return the walls around a command that works in a folder."""
+    # How many systems find their own programs and libraries; nothing in it is anybody's.
+    known = ("/etc/alternatives", "/etc/ld.so.cache")
+    return [
+        bwrap, *_COMMON, "--disable-userns", "--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin",
+        "--setenv", "HOME", "/tmp", *_system(),  # noqa: S108  (its own, inside)
+        *(word for path in known for word in ("--ro-bind-try", path, path)),
+        "--dev", "/dev", "--proc", "/proc", "--size", str(scratch_bytes), "--tmpfs", "/tmp",  # noqa: S108
+        "--bind" if writes else "--ro-bind", str(folder), "/work", "--chdir", "/work",
+    ]  # fmt: skip
+
+
+def holding(data: bytes) -> IO[bytes]:
+    """Return a file without a name that holds data, ready to be read."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  (whoever asked for it closes it)
+    file.write(data)
+    file.seek(0)
+    return file
+
+
+def _system() -> list[str]:
+    """Return the binds of the system's libraries, wherever this system keeps them."""
+    words = ["--ro-bind", "/usr", "/usr"]
+    for folder in ("bin", "lib", "lib64", "sbin"):
+        path = Path("/") / folder
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), f"/{folder}"]
+        elif path.is_dir():
+            words += ["--ro-bind", f"/{folder}", f"/{folder}"]
+    return words

@@ -1,0 +1,328 @@
+"""``program``: whatever has an address, of any kind."""
+
+from typing import Any
+
+import click
+
+from turntree.cli.names import PROGRAM
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.program_options import config_options, invoke_options, read_sets
+from turntree.cli.program_text import (
+    program_document,
+    program_lines,
+    program_rows,
+    result_lines,
+    use_document,
+    version_document,
+)
+from turntree.cli.render import age, clean, digits, table
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.canonical import Json
+from turntree.domain.errors import Refused
+from turntree.domain.program import Program, ProgramVersion
+from turntree.domain.program_kind import put_member
+from turntree.ports.programs import Use, VersionRow
+
+
+@click.group()
+def program() -> None:
+    """Create, list, configure, share and invoke programs of any kind."""
+
+
+def list_programs(
+    terminal: Terminal, kind: str | None, state: str | None, tags: tuple[str, ...]
+) -> None:
+    """Print programs, one a line."""
+
+    async def act(opened: Opened) -> tuple[list[Program], Opened]:
+        if kind is not None:
+            opened.tree.programs.kind(kind)
+        found = opened.tree.programs.list_all(kind=kind, state=state, tags=tags)
+        return [one async for one in found], opened
+
+    found, opened = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(map(program_document, found))
+    elif found:
+        terminal.page(program_rows(found, opened.now))
+    else:
+        terminal.note(f"there is no {kind or 'program'} here.")
+        terminal.note(f"next: turntree {kind or 'provider'} create --help")
+
+
+def show_program(terminal: Terminal, name: str, number: int | None) -> None:
+    """Print one program, or its config as it was."""
+
+    async def act(
+        opened: Opened,
+    ) -> tuple[Program, ProgramVersion | None, list[Use], list[Use], Opened]:
+        programs = opened.tree.programs
+        found = await programs.get(name)
+        version = None if number is None else await programs.get_version(found.id, number)
+        used, uses = await programs.refs_from(found.id), await programs.refs_to(found.id)
+        return found, version, used, uses, opened
+
+    found, version, used, uses, opened = with_ledger(terminal, act)
+    document: dict[str, Any] = program_document(found)
+    if version is not None:
+        document |= {
+            "version": version.number,
+            "digest": version.digest,
+            "config": version.config,
+        }
+    document["uses"] = [use_document(use, "from") for use in used]
+    document["used_by"] = [use_document(use, "to") for use in uses]
+    if terminal.as_json:
+        terminal.document(document)
+    elif version is not None:
+        terminal.page(result_lines(document["config"]))
+    else:
+        terminal.page(program_lines(found, used, uses, opened.now))
+
+
+def move_program(terminal: Terminal, name: str, state: str) -> None:
+    """Move a program to another state, and say so."""
+
+    async def act(opened: Opened) -> tuple[Program, Program, bool]:
+        programs = opened.tree.programs
+        before = await programs.get(name)
+        after = await programs.move(name, state)
+        lawful = programs.kind(after.kind).kind.lifecycle.moves[after.state]
+        return before, after, before.state in lawful
+
+    before, after, is_back = with_ledger(terminal, act)
+    terminal.tell(
+        f"{after.address} is {after.state}   (it was {before.state})",
+        program_document(after),
+        undo=f"turntree program move {after.name} {before.state}" if is_back else None,
+    )
+
+
+def invoke_program(
+    terminal: Terminal,
+    name: str,
+    message: str | None,
+    input: Json,
+    model: str | None,
+    stream: bool,
+    **more: Json,
+) -> None:
+    """Invoke a program and print what it gave."""
+    del stream  # What answers in pieces is not here yet; what answers at once is printed at once.
+    if input is not None and not isinstance(input, dict):
+        raise click.UsageError("--input is one JSON document: {…}")
+    request: dict[str, Json] = {**(input or {}), **more}
+    request |= {} if message is None else {"message": message}
+    request |= {} if model is None else {"model": model}
+
+    async def act(opened: Opened) -> dict[str, Json]:
+        return await opened.tree.programs.invoke(name, request)
+
+    result = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.document(result)
+    else:
+        terminal.page(result_lines(result))
+
+
+@verb("list")
+@click.option("--type", "--kind", "kind", help="Only those of this kind.")
+@click.option("--status", "--state", "state", help="Only those in this state.")
+@click.option("--tag", "tags", multiple=True, help="Only those with this word on them.")
+def list_(terminal: Terminal, kind: str | None, state: str | None, tags: tuple[str, ...]) -> None:
+    """List programs of all kinds, or of one."""
+    list_programs(terminal, kind, state, tags)
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.option("--version", "number", type=int, help="Its config as it was at this version.")
+def get(terminal: Terminal, name: str, number: int | None) -> None:
+    """Show a program: its config, its state, whom it uses and who uses it."""
+    show_program(terminal, name, number)
+
+
+@verb(params=invoke_options())
+@click.argument("name", type=PROGRAM)
+def invoke(terminal: Terminal, name: str, **given: Any) -> None:
+    """Do what a program is for; its kind says what that is."""
+    invoke_program(terminal, name, **given)
+
+
+@verb(params=config_options())
+@click.argument("kind", metavar="KIND")
+@click.argument("name", metavar="NAME")
+@click.option("--private", is_flag=True, help="Seen by those who are invited only.")
+def create(
+    terminal: Terminal, kind: str, name: str, private: bool, config: Json, sets: tuple[str, ...]
+) -> None:
+    """Begin a program of any kind."""
+    if config is not None and not isinstance(config, dict):
+        raise click.UsageError("--config is one JSON document: {…}")
+    wanted: dict[str, Json] = dict(config or {})
+    for way, value in read_sets(sets).items():
+        wanted = put_member(wanted, way, value)
+
+    async def act(opened: Opened) -> Program:
+        return await opened.tree.programs.create(
+            kind, name, wanted, visibility="private" if private else "public"
+        )
+
+    made = with_ledger(terminal, act)
+    terminal.tell(
+        f"{made.address} begins: a {made.kind}, {made.state}", program_document(made), undo=None
+    )
+
+
+@verb(params=config_options())
+@click.argument("name", type=PROGRAM)
+def configure(terminal: Terminal, name: str, config: Json, sets: tuple[str, ...]) -> None:
+    """Set members of a program's config; that makes a new version."""
+    if config is not None and not isinstance(config, dict):
+        raise click.UsageError("--config is one JSON document: {…}")
+    members = {**(config or {}), **read_sets(sets)}
+    if not members:
+        raise click.UsageError("say what to set: --set MEMBER=VALUE")
+    after = with_ledger(terminal, lambda opened: opened.tree.programs.configure(name, members))
+    said = f"{after.address} is at version {after.version.number}"
+    terminal.tell(said, program_document(after), undo=None)
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("state", metavar="STATE")
+def move(terminal: Terminal, name: str, state: str) -> None:
+    """Move a program to another state of its lifecycle."""
+    move_program(terminal, name, state)
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+def refs(terminal: Terminal, name: str) -> None:
+    """List whom a program names, and who names it."""
+
+    async def act(opened: Opened) -> tuple[list[Use], list[Use]]:
+        programs = opened.tree.programs
+        return await programs.refs_from(name), await programs.refs_to(name)
+
+    used, uses = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(
+            [
+                *(use_document(use, "from") for use in used),
+                *(use_document(use, "to") for use in uses),
+            ]
+        )
+        return
+    rows = [("names", clean(use.program.address), clean(use.member)) for use in used]
+    rows += [("is named by", clean(use.program.address), clean(use.member)) for use in uses]
+    if rows:
+        terminal.page(table(rows))
+    else:
+        terminal.note("it names nobody, and nobody names it.")
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+def versions(terminal: Terminal, name: str) -> None:
+    """List every version of a program's config, the newest first."""
+
+    async def act(opened: Opened) -> tuple[list[VersionRow], Opened]:
+        return await opened.tree.programs.list_versions(name), opened
+
+    rows, opened = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(map(version_document, rows))
+        return
+    terminal.page(
+        table(
+            [
+                (f"v{row.number}", digits(row.digest), clean(row.by), age(row.at, opened.now))
+                for row in rows
+            ]
+        )
+    )
+
+
+@verb()
+@click.argument("kind", metavar="[KIND]", required=False)
+def kinds(terminal: Terminal, kind: str | None) -> None:
+    """List the kinds of program there are, or print the schema of one's config."""
+    from turntree.boot import InstalledKinds
+
+    found = InstalledKinds()
+    if kind is not None:
+        if kind not in found:
+            raise Refused(f"there is no kind {kind!r} of program: see `turntree program kinds`")
+        terminal.document(found[kind].schema())
+        return
+    known = [found[name].kind for name in found]
+    if terminal.as_json:
+        terminal.documents(
+            {
+                "kind": one.name,
+                "about": one.about,
+                "initial": one.lifecycle.initial,
+                "moves": one.lifecycle.moves,
+            }
+            for one in known
+        )
+        return
+    terminal.page(table([(one.name, one.about, ", ".join(one.lifecycle.states)) for one in known]))
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("grantee", metavar="WHO")
+@click.argument("right", type=click.Choice(["read", "invoke", "configure"]))
+@click.option("--revoke", is_flag=True, help="Take the right back.")
+def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool) -> None:
+    """Let somebody read, invoke or configure a program."""
+    found = with_ledger(
+        terminal,
+        lambda opened: opened.tree.programs.grant(name, grantee, right, on=not revoke),
+    )
+    back = "" if revoke else " --revoke"
+    terminal.tell(
+        f"{clean(grantee)} may {'no longer ' if revoke else ''}{right} {found.address}",
+        {**program_document(found), "grantee": grantee, "right": right, "on": not revoke},
+        undo=f"turntree program grant {found.name} {grantee} {right}{back}",
+    )
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("grantee", metavar="WHO")
+def invite(terminal: Terminal, name: str, grantee: str) -> None:
+    """Let somebody see and invoke a program that is private."""
+    found = with_ledger(terminal, lambda opened: opened.tree.programs.invite(name, grantee))
+    terminal.tell(
+        f"{clean(grantee)} is let in to {found.address}",
+        program_document(found),
+        undo=f"turntree program grant {found.name} {grantee} invoke --revoke",
+    )
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("to", metavar="public|private", type=click.Choice(["public", "private"]))
+def visibility(terminal: Terminal, name: str, to: Any) -> None:
+    """Show a program to everybody in the workspace, or only to those let in."""
+
+    async def act(opened: Opened) -> tuple[Program, Program]:
+        before = await opened.tree.programs.get(name)
+        return before, await opened.tree.programs.set_visibility(name, to)
+
+    before, after = with_ledger(terminal, act)
+    back = f"turntree program visibility {after.name} {before.visibility}"
+    terminal.tell(
+        f"{after.address} is {after.visibility}",
+        program_document(after),
+        undo=back if before.visibility != after.visibility else None,
+    )
+
+
+for command in (
+    list_, get, invoke, create, configure, move, refs, versions, kinds, grant, invite, visibility
+):  # fmt: skip
+    program.add_command(command)

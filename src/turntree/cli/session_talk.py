@@ -1,0 +1,158 @@
+"""Verbs of ``session`` that concern its config and what is said in it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from turntree.cli.names import PROGRAM, SESSION
+from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.program import invoke_program
+from turntree.cli.program_text import program_document
+from turntree.cli.render import clean, clean_block
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.canonical import Json
+from turntree.domain.errors import NoProvider
+from turntree.domain.ids import TurnId
+from turntree.domain.message import Message, Text
+from turntree.domain.program import address_of, name_in
+from turntree.domain.session import Session
+from turntree.domain.thread import Placed
+from turntree.domain.usage import ModelCall
+
+_TALK = ("user", "assistant")
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.option("--model", type=PROGRAM, help="Which model answers from now on.")
+@click.option("--owner", type=PROGRAM, help="The agent or human whose it is.")
+@click.option("--situation", help="Which overlay of the model's is used.")
+def configure(
+    terminal: Terminal, name: str, model: str | None, owner: str | None, situation: str | None
+) -> None:
+    """Say which model answers in a session, and whose it is."""
+    members = session_config(model, owner, situation)
+    if not members:
+        raise click.UsageError("say what to set: --model, --owner or --situation")
+
+    async def act(opened: Opened) -> dict[str, Any]:
+        session = await opened.tree.sessions.get(name)
+        found = await opened.tree.programs.configure(session.label, members)
+        return {**program_document(found), "label": session.label}
+
+    document = with_ledger(terminal, act)
+    terminal.tell(f"{document['label']} is configured", document, undo=None)
+
+
+def session_config(
+    model: str | None, owner: str | None, situation: str | None = None
+) -> dict[str, Json]:
+    """Return the members of a session's config that options name."""
+    members: dict[str, Json] = {}
+    members |= {} if model is None else {"default_model": address_of(name_in(model))}
+    members |= {} if owner is None else {"owner": address_of(name_in(owner))}
+    return members | ({} if situation is None else {"situation": situation})
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("message", metavar="MESSAGE")
+@click.option("--model", type=PROGRAM, help="Which model answers, this time.")
+@click.option("--stream", is_flag=True, help="Print the answer while it comes.")
+def send(terminal: Terminal, name: str, message: str, model: str | None, stream: bool) -> None:
+    """Send a message to a session, to its own model or to another this time."""
+
+    async def act(opened: Opened) -> str:
+        session = await opened.tree.sessions.get(name)
+        if await opened.tree.programs.find(session.id) is not None:
+            return session.id
+        if model is not None:
+            return (await opened.tree.programs.get(model)).id
+        raise NoProvider(
+            f"no provider wired: {session.label} has no model; `{_configure(session)}`"
+        )
+
+    invoke_program(terminal, with_ledger(terminal, act), message, None, model, stream)
+
+
+def _configure(session: Session) -> str:
+    return f"turntree session configure {session.label} --model MODEL"
+
+
+@verb()
+@click.argument("name", metavar="[SESSION]", default="HEAD", type=SESSION)
+@click.option("--limit", "-n", type=click.IntRange(min=1), help="The last so many turns only.")
+def history(terminal: Terminal, name: str, limit: int | None) -> None:
+    """Print what was said in a session, the oldest first."""
+
+    async def act(
+        opened: Opened,
+    ) -> tuple[Session, tuple[Placed, ...], dict[TurnId, list[ModelCall]]]:
+        session = await opened.tree.sessions.get(name)
+        if session.head is None:
+            return session, (), {}
+        turns = await opened.tree.threads.read(session.head, last=limit)
+        return session, turns, await opened.tree.turns.list_calls([one.turn.id for one in turns])
+
+    session, turns, calls = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(_entries(session, turns, calls))
+    elif not turns:
+        terminal.note(f"nothing was said in {session.label} yet.")
+        terminal.note(f"next: turntree session send {session.label} MESSAGE")
+    else:
+        terminal.page(_lines(terminal, turns))
+
+
+def _entries(
+    session: Session, turns: tuple[Placed, ...], calls: dict[TurnId, list[ModelCall]]
+) -> Iterator[dict[str, Any]]:
+    """Yield one entry a message: who said what, after which, with which model."""
+    parent: str | None = None
+    for placed in turns:
+        turn = placed.turn
+        for sequence, said in enumerate(turn.messages):
+            if not isinstance(said, Message) or said.role not in _TALK:
+                continue
+            uuid = f"{turn.id}/{sequence}"
+            message: dict[str, Any] = {"role": said.role, "content": _text(said)}
+            entry: dict[str, Any] = {
+                "uuid": uuid,
+                "parentUuid": parent,
+                "sessionId": session.id,
+                "timestamp": turn.header.sealed_at,
+                "message": message,
+            }
+            if said.role == "assistant":
+                entry |= {"provider": turn.header.provider}
+                message |= {"model": turn.header.model}
+                if sequence == len(turn.messages) - 1:
+                    message["usage"] = _usage(calls.get(turn.id, []))
+            yield entry
+            parent = uuid
+
+
+def _usage(calls: list[ModelCall]) -> dict[str, int]:
+    used = [call.usage for call in calls]
+    return {
+        "inputTokens": sum(one.input for one in used),
+        "outputTokens": sum(one.output for one in used),
+        "cacheReadTokens": sum(one.cached_input for one in used),
+        "cacheWriteTokens": sum(one.cache_write for one in used),
+    }
+
+
+def _lines(terminal: Terminal, turns: tuple[Placed, ...]) -> Iterator[str]:
+    for placed in turns:
+        for said in placed.turn.messages:
+            if isinstance(said, Message) and said.role in _TALK and (text := _text(said)):
+                model = placed.turn.header.model if said.role == "assistant" else None
+                who = said.role if model is None else f"{said.role} ({clean(model)})"
+                yield terminal.paint(who, "label")
+                yield from clean_block(text)
+                yield ""
+
+
+def _text(said: Message) -> str:
+    return "\n".join(part.text for part in said.parts if isinstance(part, Text))

@@ -1,0 +1,126 @@
+"""What a kind of program is made of, and what it may reach when it is invoked.
+
+A kind is a class without arguments, installed under the entry points ``turntree.programs``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from turntree.domain.canonical import Json
+from turntree.domain.code import CommandEnded
+from turntree.domain.principal import Principal
+from turntree.domain.program import Program
+from turntree.domain.program_kind import Kind
+
+
+class Surroundings(Protocol):
+    """What an invocation may reach. Whatever it changes is told in the program's stream."""
+
+    async def get(self, name: str) -> Program:
+        """Return another program.
+
+        Raises:
+            NotFound: There is none, or none that the caller may see.
+        """
+        ...
+
+    async def tell(
+        self,
+        program: Program,
+        event: str,
+        *,
+        to: str | None = None,
+        sets: Mapping[str, Json] | None = None,
+        more: Mapping[str, Json] | None = None,
+    ) -> Program:
+        """Record a fact of a program, with the move and the details that become true by it.
+
+        Raises:
+            Refused: The move is not lawful, or the caller may not.
+            Conflict: The program changed since it was read.
+        """
+        ...
+
+    async def assign(self, task: Program, agent: Program) -> Program:
+        """Give a task to an agent: a session begins for it. Returns the task as it is then."""
+        ...
+
+    async def read_file(self, path: str) -> bytes | None:
+        """Return a file of the folder that is worked in, or None if there is none.
+
+        Raises:
+            Refused: The path leads out of the folder.
+        """
+        ...
+
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+        """Run a command in that folder, inside a sandbox.
+
+        Raises:
+            NoSandbox: None can be started here.
+        """
+        ...
+
+    async def run_code(
+        self, language: str, source: str, document: Json, *, timeout_s: float
+    ) -> Json:
+        """Run a program that reads one document and writes one, inside a sandbox.
+
+        Raises:
+            NoSandbox: None can be started here.
+            CodeFailed: The program failed, or went beyond a limit.
+        """
+        ...
+
+    async def notify(self, channel: str, text: str) -> bool:
+        """Tell a person something; returns whether the channel reached anybody."""
+        ...
+
+    async def ask_model(self, model: Program | None, request: Mapping[str, Json]) -> Json:
+        """Have a model answer.
+
+        Raises:
+            NoProvider: None is wired.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One invocation of a program."""
+
+    program: Program
+    request: Mapping[str, Json]
+    by: Principal
+    around: Surroundings
+
+
+class ProgramKind(Protocol):
+    """A kind of program."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it declares of itself."""
+        ...
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored: every member known, typed and in its own spelling.
+
+        Raises:
+            Refused: Something in it is not.
+        """
+        ...
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        ...
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Do what a program of this kind is for, and return one document.
+
+        Raises:
+            NoProvider: A model would have to answer.
+            Refused: It cannot be done.
+        """
+        ...

@@ -1,0 +1,92 @@
+"""``agent``: a program that acts in sessions. Parameters of inference are its model's, not its."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from turntree.domain.canonical import Json
+from turntree.domain.errors import Refused
+from turntree.domain.lifecycles import LIFECYCLES
+from turntree.domain.program_kind import Kind, Option
+from turntree.ports.program_kinds import Call
+from turntree.programs.typed_config import Address, TypedConfig, check_config, schema_of
+
+
+class Harness(TypedConfig):
+    """How an agent is held."""
+
+    max_turns: Annotated[int, Field(ge=1)] | None = None
+    reflect_on_failure: bool | None = None
+    checkpoint_every: Annotated[int, Field(ge=1)] | None = None
+
+
+class AgentConfig(TypedConfig):
+    """What an agent is told, what it may use, and how it is held."""
+
+    name: str | None = None
+    description: str | None = None
+    system_prompt: str | None = None
+    tools: list[Address] | None = None
+    default_model: Address | None = None
+    harness: Harness | None = None
+    system_agent_kind: str | None = None
+    """What a system agent is for: ``triage``."""
+
+
+class Agent:
+    """The kind ``agent``."""
+
+    kind: Final = Kind(
+        "agent",
+        "A program that acts in sessions.",
+        LIFECYCLES["agent"],
+        (
+            Option("--prompt", "system_prompt", "What it is told before anything else."),
+            Option("--model", "default_model", "Which model answers.", "address"),
+            Option("--tool", "tools", "A program it may use.", "address", many=True),
+            Option("--max-turns", "harness/max_turns", "When it has to stop.", "integer"),
+            Option(
+                "--checkpoint-every",
+                "harness/checkpoint_every",
+                "After how many turns it notes where it is.",
+                "integer",
+            ),
+            Option(
+                "--reflect-on-failure",
+                "harness/reflect_on_failure",
+                "Whether it thinks about what failed.",
+                "flag",
+            ),
+            Option("--description", "description", "What it is for."),
+        ),
+        targets={"default_model": ("model",)},
+        move_events={
+            "thinking": "agent.thinking",
+            "executing": "agent.executing",
+            "idle": "agent.completed",
+            "error>idle": "agent.reset",
+            "paused>idle": "agent.reset",
+        },
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(AgentConfig, "agent", config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(AgentConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Accept a task, for which a session begins, or a message, which a model has to answer."""
+        match call.request:
+            case {"task": str(name)}:
+                task = await call.around.assign(await call.around.get(name), call.program)
+                return {"task": task.name, "session": task.details.get("session")}
+            case {"message": str()}:
+                named = call.program.config.get("default_model")
+                model = None if named is None else await call.around.get(str(named))
+                return {"reply": await call.around.ask_model(model, call.request)}
+            case _:
+                raise Refused("an agent accepts a task or a message: say which")

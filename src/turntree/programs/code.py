@@ -1,0 +1,71 @@
+"""``code``: a program in a language, one JSON document in and one out, inside a sandbox."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from turntree.domain.canonical import Json, canonical, digest_bytes
+from turntree.domain.errors import Refused
+from turntree.domain.lifecycles import LIFECYCLES
+from turntree.domain.program_kind import Kind, Option
+from turntree.ports.program_kinds import Call
+from turntree.programs.typed_config import TypedConfig, check_config, schema_of
+
+TIMEOUT_DEFAULT_S: Final = 10.0
+
+
+class CodeConfig(TypedConfig):
+    """What is run, and for how long at most."""
+
+    language: Literal["python", "javascript", "typescript"]
+    source: str = Field(min_length=1)
+    timeout_s: Annotated[float, Field(gt=0, le=600)] | None = None
+    description: str | None = None
+
+
+class Code:
+    """The kind ``code``."""
+
+    kind: Final = Kind(
+        "code",
+        "A program in a language: one JSON document in, one out.",
+        LIFECYCLES["code"],
+        (
+            Option("--language", "language", "python, javascript or typescript."),
+            Option("--source", "source", "The program itself."),
+            Option("--timeout", "timeout_s", "How many seconds it may take.", "number"),
+            Option("--description", "description", "What it does."),
+        ),
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(CodeConfig, "code", config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(CodeConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Run it on the document it is given; both are told by their digests."""
+        config, document = call.program.config, dict(call.request)
+        more: dict[str, Json] = {
+            "input": digest_bytes(canonical(document)),
+            "number": call.program.version.number,
+        }
+        program = await call.around.tell(call.program, "code.invoked", more=more)
+        limit = config.get("timeout_s")
+        try:
+            result = await call.around.run_code(
+                str(config["language"]),
+                str(config["source"]),
+                document,
+                timeout_s=float(limit) if isinstance(limit, int | float) else TIMEOUT_DEFAULT_S,
+            )
+        except Refused as error:
+            await call.around.tell(program, "code.finished", more={**more, "error": str(error)})
+            raise
+        output = digest_bytes(canonical(result))
+        await call.around.tell(program, "code.finished", more={**more, "output": output})
+        return {"output": result}

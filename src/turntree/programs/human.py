@@ -1,0 +1,133 @@
+"""``human``: a person, who can be told things and asked for approval.
+
+An approval is a fact in the person's own stream. Nobody can give one in their place, and no
+program can: only whoever acts as that person.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from turntree.domain.canonical import Json
+from turntree.domain.errors import Denied, NotFound, Refused
+from turntree.domain.lifecycles import LIFECYCLES
+from turntree.domain.program import Program
+from turntree.domain.program_kind import Kind, Option
+from turntree.ports.program_kinds import Call
+from turntree.programs.typed_config import TypedConfig, check_config, schema_of
+
+
+class Preferences(TypedConfig):
+    """How a person wants to be told."""
+
+    notification_channel: str | None = None
+
+
+class HumanConfig(TypedConfig):
+    """Who a person is, how to tell them something, and what they may decide."""
+
+    name: str | None = None
+    description: str | None = None
+    preferences: Preferences | None = None
+    permissions: list[Literal["approve", "assign", "configure"]] | None = None
+
+
+class Human:
+    """The kind ``human``."""
+
+    kind: Final = Kind(
+        "human",
+        "A person, who can be told things and asked for approval.",
+        LIFECYCLES["human"],
+        (
+            Option("--display-name", "name", "What the person is called."),
+            Option(
+                "--channel",
+                "preferences/notification_channel",
+                "How the person is told: terminal, or none.",
+            ),
+            Option("--may", "permissions", "approve, assign or configure.", many=True),
+            Option("--description", "description", "Who it is."),
+        ),
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(HumanConfig, "human", config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(HumanConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Tell the person something, ask for approval, or record what they decided."""
+        match call.request:
+            case {"decide": str(request), "approve": bool(approve)}:
+                return await _decide(call, request, approve=approve)
+            case {"ask": str(what)} if what:
+                return await _ask(call, what)
+            case {"message": str(text)} if text:
+                reached = await _notify(call, text)
+                return {"notified": call.program.name, **reached}
+            case _:
+                raise Refused("a person is told a message, or asked for approval: say which")
+
+
+async def _notify(call: Call, text: str) -> dict[str, Json]:
+    preferences = call.program.config.get("preferences")
+    channel: Json = "none"
+    if isinstance(preferences, Mapping):
+        channel = preferences.get("notification_channel") or "none"
+    reached = await call.around.notify(str(channel), text)
+    told: dict[str, Json] = {"channel": channel, "reached": reached}
+    await call.around.tell(call.program, "human.notified", more={**told, "message": text})
+    return told
+
+
+async def _ask(call: Call, what: str) -> dict[str, Json]:
+    if "approve" not in _permissions(call.program):
+        raise Refused(f"{call.program.address} approves nothing: the permission is missing")
+    told = await _notify(call, f"approval is asked for: {what}")
+    person = await call.around.get(call.program.name)
+    waiting = _waiting(person)
+    request = f"r{_count(person) + 1}"
+    await call.around.tell(
+        person,
+        "human.asked",
+        sets={"waiting": {**waiting, request: what}, "asked": _count(person) + 1},
+        more={"request": request, "what": what},
+    )
+    return {"asked": person.name, "request": request, **told}
+
+
+async def _decide(call: Call, request: str, *, approve: bool) -> dict[str, Json]:
+    waiting = _waiting(call.program)
+    if request not in waiting:
+        raise NotFound(f"{call.program.address} was not asked for {request}, or has decided")
+    if call.by.kind != "human" or str(call.by) not in (
+        call.program.owner,
+        f"human:{call.program.name}",
+    ):
+        raise Denied(f"{call.by} cannot decide for {call.program.address}")
+    left = {name: what for name, what in waiting.items() if name != request}
+    await call.around.tell(
+        call.program,
+        "human.approved" if approve else "human.rejected",
+        sets={"waiting": left or None},
+        more={"request": request, "what": waiting[request]},
+    )
+    return {"request": request, "what": waiting[request], "approved": approve}
+
+
+def _permissions(person: Program) -> list[Json]:
+    found = person.config.get("permissions")
+    return found if isinstance(found, list) else []
+
+
+def _waiting(person: Program) -> dict[str, Json]:
+    found = person.details.get("waiting")
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _count(person: Program) -> int:
+    found = person.details.get("asked")
+    return found if isinstance(found, int) else 0

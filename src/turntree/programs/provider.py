@@ -1,0 +1,52 @@
+"""``provider``: a service that answers for models. Keys are named, never kept."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import ConfigDict, Field
+
+from turntree.domain.canonical import Json
+from turntree.domain.lifecycles import LIFECYCLES
+from turntree.domain.program_kind import Kind, Option
+from turntree.ports.program_kinds import Call
+from turntree.programs.params import Params
+from turntree.programs.typed_config import TypedConfig, check_config, schema_of
+
+
+class ProviderConfig(TypedConfig):
+    """Where a service is, and what its own settings are: those are kept as they are written."""
+
+    model_config = ConfigDict(extra="allow")
+
+    provider_type: str = Field(min_length=1)
+    base_url: str | None = None
+    description: str | None = None
+    params: Params | None = None
+    """What it is asked with where nobody says otherwise."""
+
+
+class Provider:
+    """The kind ``provider``."""
+
+    kind: Final = Kind(
+        "provider",
+        "A service that answers for models.",
+        LIFECYCLES["provider"],
+        (
+            Option("--type", "provider_type", "What kind of service it is."),
+            Option("--base-url", "base_url", "Where it is reached; ${NAME} names a secret."),
+            Option("--description", "description", "What it is for."),
+        ),
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(ProviderConfig, "provider", config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(ProviderConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Ask the service whether it is well and which models it has."""
+        return {"models": await call.around.ask_model(call.program, {"list": "models"})}

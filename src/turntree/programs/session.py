@@ -1,0 +1,60 @@
+"""``session``: the config of a session, under the session's own id.
+
+Turns, the head and the reflog are the session's; here is who owns it and which model answers there.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from turntree.domain.canonical import Json
+from turntree.domain.errors import Refused
+from turntree.domain.lifecycles import LIFECYCLES
+from turntree.domain.program_kind import Kind, Option
+from turntree.ports.program_kinds import Call
+from turntree.programs.params import Params
+from turntree.programs.typed_config import Address, TypedConfig, check_config, schema_of
+
+
+class SessionConfig(TypedConfig):
+    """Who owns a session, and what is asked with there."""
+
+    owner: Address | None = None
+    default_model: Address | None = None
+    situation: str | None = None
+    params: Params | None = None
+
+
+class Session:
+    """The kind ``session``."""
+
+    kind: Final = Kind(
+        "session",
+        "The config of a session, under the session's own id.",
+        LIFECYCLES["session"],
+        (
+            Option("--model", "default_model", "Which model answers.", "address"),
+            Option("--owner", "owner", "The agent or human whose it is.", "address"),
+            Option("--situation", "situation", "Which overlay of the model's is used."),
+        ),
+        targets={"owner": ("agent", "human"), "default_model": ("model",)},
+        move_events={"completed": "session.completed"},
+        member_events={"default_model": "session.model_switched"},
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(SessionConfig, "session", config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(SessionConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Send a message to the session, to its own model or to the one that is named."""
+        if not call.request.get("message"):
+            raise Refused("a session is sent a message: say one")
+        if call.program.state == "completed":
+            raise Refused("the session is completed: fork it to go on")
+        named = call.request.get("model") or call.program.config.get("default_model")
+        model = None if named is None else await call.around.get(str(named))
+        return {"reply": await call.around.ask_model(model, call.request)}

@@ -1,0 +1,267 @@
+"""``tree.programs``: the registry, and what invoking a program does.
+
+Invoking is the kind's business; here it is given its surroundings, and whatever it tells becomes
+true with what follows from it: an agent is free once its task has ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from turntree.domain.canonical import Json
+from turntree.domain.code import CommandEnded
+from turntree.domain.errors import Denied, NoProvider, Refused
+from turntree.domain.principal import Principal
+from turntree.domain.program import (
+    Program,
+    ProgramVersion,
+    Right,
+    Visibility,
+    may,
+)
+from turntree.domain.program_change import Begin, Change, Tell, tell
+from turntree.ports.program_kinds import Call
+from turntree.ports.workplace import Workplace
+from turntree.runtime.registry import Registry
+
+LABELS_TRIED_MAX = 1000
+_ENDED = ("completed", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Programs(Registry):
+    """Everything that has an address."""
+
+    workplace: Workplace | None = None
+
+    async def create(
+        self,
+        kind: str,
+        name: str,
+        config: Mapping[str, Json],
+        *,
+        visibility: Visibility = "public",
+        owner: Principal | None = None,
+    ) -> Program:
+        """Begin a program with its first config. For a session the name is its label.
+
+        A task whose config says who does it is assigned at once.
+
+        Raises:
+            Refused: The config is none of this kind, or names a program that cannot stand there.
+            NotFound: There is no such kind, or a program that is named does not exist.
+            Conflict: The name is taken.
+        """
+        changes = await self.beginning(kind, name, config, visibility, owner or self.by)
+        begun = next(change for change in changes if isinstance(change, Begin))
+        if kind == "task" and config.get("assignee") is not None:
+            checked, _ = await self.check(self.kind(kind), config)
+            at = self.world.now()
+            version = ProgramVersion(1, checked, begun.version.digest)
+            task = Program(
+                begun.program, kind, name, begun.owner, begun.state, visibility, version, {}, at, at
+            )
+            changes += await self._assignment(task, await self.get(str(checked["assignee"])))
+        await self.commit(*changes)
+        return await self.get(begun.program)
+
+    async def invoke(self, name: str, request: Mapping[str, Json] | None = None) -> dict[str, Json]:
+        """Do what a program is for; what that is, its kind says.
+
+        Raises:
+            NoProvider: A model would have to answer, and none is wired.
+            Denied: This principal may not invoke it.
+            Refused: It cannot be done.
+        """
+        program = await self.get(name)
+        await self.check_right(program, "invoke")
+        call = Call(program, request or {}, self.by, _Around(self))
+        return await self.kind(program.kind).invoke(call)
+
+    async def assign(self, task: str, agent: str) -> Program:
+        """Give a task to an agent, for which a session begins, or to a human.
+
+        Raises:
+            Refused: The task is being worked on or has ended, or there is nobody of that name who
+                could do it.
+        """
+        found = await self.get(task)
+        await self.commit(*await self._assignment(found, await self.get(agent)))
+        return await self.get(found.id)
+
+    async def tell(
+        self,
+        name: str,
+        event: str,
+        *,
+        right: Right = "configure",
+        to: str | None = None,
+        sets: Mapping[str, Json] | None = None,
+        more: Mapping[str, Json] | None = None,
+    ) -> Program:
+        """Record a fact of a program, with the move and the details that become true by it.
+
+        Raises:
+            Refused: The move is not lawful.
+            Denied: This principal may not.
+        """
+        program = await self.get(name)
+        if to is not None:
+            self.kind(program.kind).kind.lifecycle.check(program.state, to)
+        fact = tell(program, event, by=str(self.by), right=right, to=to, sets=sets, more=more)
+        await self.commit(fact, *await self._consequences(program, to))
+        return await self.get(program.id)
+
+    async def move(self, name: str, state: str) -> Program:
+        """Move a program to another state of its lifecycle.
+
+        Raises:
+            Refused: The move is not lawful; the message names those that are.
+            Denied: It is not for this principal to do.
+        """
+        program = await self.get(name)
+        kind, target = self.kind(program.kind).kind, self.state_word(state)
+        return await self.tell(program.id, kind.moved(program.state, target), to=target)
+
+    async def check_right(self, program: Program, right: Right) -> None:
+        """Refuse somebody who lacks a right.
+
+        Raises:
+            Denied: The principal has not got it.
+        """
+        if may(program, str(self.by), right):
+            return
+        grants = await self.store.list_grants(program.id)
+        held: list[Right] = [one for grantee, one in grants if grantee == str(self.by)]
+        if not may(program, str(self.by), right, held):
+            raise Denied(f"{self.by} may not {right} {program.address}: it is {program.owner}'s")
+
+    async def _assignment(self, task: Program, agent: Program) -> list[Change]:
+        if task.kind != "task" or agent.kind not in ("agent", "human"):
+            raise Refused(
+                f"a task is assigned to an agent or a human, not a {task.kind} to a {agent.kind}"
+            )
+        if task.state not in ("pending", "blocked"):
+            raise Refused(
+                f"{task.address} is {task.state}: what waits can be assigned, and no other"
+            )
+        changes: list[Change] = []
+        sets: dict[str, Json] = {"assignee": agent.name}
+        if agent.kind == "agent":
+            label = await self._free_label(f"{agent.name}:{task.name}")
+            config: dict[str, Json] = {"owner": agent.address}
+            if "default_model" in agent.config:
+                config["default_model"] = agent.config["default_model"]
+            session = await self.beginning("session", label, config, task.visibility, self.by)
+            sets["session"] = label
+            changes = [*session, self._accept(agent, task, label)]
+        version = None
+        if task.config.get("assignee") != agent.address:
+            config = {**task.config, "assignee": agent.address}
+            _, version = await self.check(self.kind("task"), config, task)
+        assigned = tell(
+            task, "task.assigned", by=str(self.by), sets=sets, version=version, more=sets
+        )
+        return [*changes, assigned]
+
+    def _accept(self, agent: Program, task: Program, label: str) -> Tell:
+        """Return the fact that an agent was given a task; one that has none begins with it."""
+        more: dict[str, Json] = {"task": task.name, "session": label}
+        sets: dict[str, Json] | None = None
+        if "current_task" not in agent.details:
+            sets = {
+                "current_task": task.name,
+                "current_session": label,
+                "turn_count": 0,
+                "last_checkpoint": 0,
+            }
+        return tell(
+            agent, "agent.task_assigned", by=str(self.by), right="invoke", sets=sets, more=more
+        )
+
+    async def _consequences(self, program: Program, to: str | None) -> list[Change]:
+        """Return what follows from a move: whoever worked on a task that ended is free."""
+        if program.kind != "task" or to not in _ENDED:
+            return []
+        agent = await self.find(str(program.details.get("assignee", "")))
+        if agent is None or agent.details.get("current_task") != program.name:
+            return []
+        sets: dict[str, Json] = {"current_task": None, "current_session": None}
+        is_idle = agent.state in ("idle", "error")
+        more: dict[str, Json] = {"task": program.name, "outcome": to}
+        return [
+            tell(
+                agent,
+                "agent.completed",
+                by=str(self.by),
+                right="invoke",
+                to=None if is_idle else "idle",
+                sets=sets,
+                more=more,
+            )
+        ]
+
+    async def _free_label(self, label: str) -> str:
+        for number in range(1, LABELS_TRIED_MAX):
+            tried = label if number == 1 else f"{label}-{number}"
+            if await self.sessions.find(tried) is None:
+                return tried
+        raise Refused(f"{label} was begun {LABELS_TRIED_MAX} times: that is enough")
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What an invocation may reach. See ``ports.program_kinds``."""
+
+    programs: Programs
+
+    async def get(self, name: str) -> Program:
+        """Return another program."""
+        return await self.programs.get(name)
+
+    async def tell(
+        self,
+        program: Program,
+        event: str,
+        *,
+        to: str | None = None,
+        sets: Mapping[str, Json] | None = None,
+        more: Mapping[str, Json] | None = None,
+    ) -> Program:
+        """Record a fact of a program."""
+        return await self.programs.tell(
+            program.id, event, right="invoke", to=to, sets=sets, more=more
+        )
+
+    async def assign(self, task: Program, agent: Program) -> Program:
+        """Give a task to an agent."""
+        return await self.programs.assign(task.id, agent.id)
+
+    async def read_file(self, path: str) -> bytes | None:
+        """Return a file of the folder that is worked in."""
+        return await self._workplace().read_file(path)
+
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+        """Run a command inside a sandbox."""
+        return await self._workplace().run_command(command, timeout_s=timeout_s)
+
+    async def run_code(
+        self, language: str, source: str, document: Json, *, timeout_s: float
+    ) -> Json:
+        """Run a program inside a sandbox."""
+        return await self._workplace().run_code(language, source, document, timeout_s=timeout_s)
+
+    async def notify(self, channel: str, text: str) -> bool:
+        """Tell a person something."""
+        workplace = self.programs.workplace
+        return workplace is not None and await workplace.notify(channel, text)
+
+    async def ask_model(self, model: Program | None, request: Mapping[str, Json]) -> Json:
+        """Say that nobody can answer."""
+        del request
+        whom = "" if model is None else f", so {model.address} cannot answer"
+        raise NoProvider(f"no provider wired{whom}")
+
+    def _workplace(self) -> Workplace:
+        if self.programs.workplace is None:
+            raise Refused("there is no folder to work in")
+        return self.programs.workplace

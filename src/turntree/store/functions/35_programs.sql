@@ -1,0 +1,125 @@
+-- Programs: every change is checked, applied and told of in one transaction. Whether a move is lawful
+-- is for the kind's lifecycle to say, before these are called; here it must still stand where it did.
+
+-- Whether a principal has a right on a program. The system may do everything, and the owner too.
+CREATE OR REPLACE FUNCTION turntree.may_use_program(
+  p_ws uuid, p_program uuid, p_owner text, p_visibility text, p_by text, p_right text)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT p_by = p_owner OR p_by LIKE 'system:%' OR p_visibility = 'public' AND p_right <> 'configure'
+    OR EXISTS (SELECT FROM turntree.program_grants g
+      WHERE g.workspace_id = p_ws AND g.program_id = p_program AND g.grantee = p_by AND CASE p_right
+        WHEN 'read' THEN true WHEN 'invoke' THEN g."right" <> 'read' ELSE g."right" = 'configure' END)
+$$;
+
+-- Takes the next place in a program's stream. A session numbers its own.
+CREATE OR REPLACE FUNCTION turntree.next_program_place(p_ws uuid, p_program uuid, p_kind text)
+RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+BEGIN
+  IF p_kind = 'session' THEN
+    UPDATE turntree.sessions SET event_seq = event_seq + 1
+      WHERE workspace_id = p_ws AND id = p_program RETURNING event_seq - 1 INTO v_seq;
+  ELSE
+    UPDATE turntree.programs SET event_seq = event_seq + 1
+      WHERE workspace_id = p_ws AND id = p_program RETURNING event_seq - 1 INTO v_seq;
+  END IF;
+  IF v_seq IS NULL THEN
+    RAISE EXCEPTION 'there is no % %', p_kind, p_program USING ERRCODE = 'TT002';
+  END IF;
+  RETURN v_seq;
+END $$;
+
+-- Keeps a config under its digest, as a version, with what it refers to.
+CREATE OR REPLACE FUNCTION turntree.add_program_version(
+  p_ws uuid, p_program uuid, p_version int, p_digest bytea, p_config bytea, p_members text[], p_targets text[],
+  p_by text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (p_ws, p_digest, p_config) ON CONFLICT DO NOTHING;
+  INSERT INTO turntree.program_versions (workspace_id, program_id, version, digest, created_at, by)
+    VALUES (p_ws, p_program, p_version, p_digest, p_at::timestamptz, p_by);
+  INSERT INTO turntree.program_refs (workspace_id, program_id, version, member, target_id)
+    SELECT p_ws, p_program, p_version, r.member, r.target::uuid FROM unnest(p_members, p_targets) r (member, target);
+END $$;
+
+-- Begins a program with its first version and the fact that says so.
+CREATE OR REPLACE FUNCTION turntree.begin_program(
+  p_ws uuid, p_program uuid, p_kind text, p_name text, p_owner text, p_state text, p_visibility text, p_details text,
+  p_digest bytea, p_config bytea, p_members text[], p_targets text[], p_event text, p_data text, p_by text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)
+    VALUES (p_ws, p_program, p_kind, p_name, p_owner, p_state, p_visibility, p_details::jsonb, p_at::timestamptz, p_at::timestamptz)
+    ON CONFLICT (workspace_id, name) DO NOTHING;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
+  END IF;
+  PERFORM turntree.add_program_version(p_ws, p_program, 1, p_digest, p_config, p_members, p_targets, p_by, p_at);
+  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_place(p_ws, p_program, p_kind), p_event, p_at, p_data);
+END $$;
+
+-- Tells a fact of a program, and lets become true what it says: another state (p_from, p_to), another
+-- version (p_version, which must be the next), details set anew, another visibility.
+CREATE OR REPLACE FUNCTION turntree.tell_program(
+  p_ws uuid, p_program uuid, p_right text, p_event text, p_data text, p_by text, p_at text,
+  p_from text, p_to text, p_sets text, p_visibility text,
+  p_version int, p_digest bytea, p_config bytea, p_members text[], p_targets text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  p record;
+BEGIN
+  SELECT x.kind, x.name, x.owner, x.state, x.visibility, x.version INTO p FROM turntree.programs x
+    WHERE x.workspace_id = p_ws AND x.id = p_program FOR NO KEY UPDATE;
+  IF NOT FOUND OR NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
+    RAISE EXCEPTION 'there is no program %', p_program USING ERRCODE = 'TT002';
+  ELSIF NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, p_right) THEN
+    RAISE EXCEPTION '% may not % %: it is %''s', p_by, p_right, p.name, p.owner USING ERRCODE = '42501';
+  ELSIF p.state <> coalesce(p_from, p.state) THEN
+    RAISE EXCEPTION '% is %, no longer %', p.name, p.state, p_from USING ERRCODE = 'TT001';
+  ELSIF p_version <> p.version + 1 THEN
+    RAISE EXCEPTION '% was configured meanwhile: it is at version %', p.name, p.version USING ERRCODE = 'TT001';
+  ELSIF p_visibility IS NOT NULL AND p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
+    RAISE EXCEPTION 'only % says who sees %', p.owner, p.name USING ERRCODE = '42501';
+  END IF;
+  UPDATE turntree.programs SET state = coalesce(p_to, state), visibility = coalesce(p_visibility, visibility),
+      version = coalesce(p_version, version), updated_at = p_at::timestamptz,
+      details = CASE WHEN p_sets IS NULL THEN details ELSE (
+        SELECT coalesce(jsonb_object_agg(d.key, d.value), '{}') FROM jsonb_each(details || p_sets::jsonb) d
+          WHERE d.value <> 'null') END
+    WHERE workspace_id = p_ws AND id = p_program;
+  IF p_version IS NOT NULL THEN
+    PERFORM turntree.add_program_version(p_ws, p_program, p_version, p_digest, p_config, p_members, p_targets, p_by, p_at);
+  END IF;
+  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_place(p_ws, p_program, p.kind), p_event, p_at, p_data);
+END $$;
+
+-- Grants a right on a program or takes it back; one that is already so changes nothing.
+CREATE OR REPLACE FUNCTION turntree.grant_program(
+  p_ws uuid, p_program uuid, p_grantee text, p_right text, p_on boolean, p_data text, p_by text, p_at text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  p record;
+BEGIN
+  SELECT x.kind, x.name, x.owner, x.visibility INTO p FROM turntree.programs x
+    WHERE x.workspace_id = p_ws AND x.id = p_program FOR NO KEY UPDATE;
+  IF NOT FOUND OR NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
+    RAISE EXCEPTION 'there is no program %', p_program USING ERRCODE = 'TT002';
+  ELSIF p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
+    RAISE EXCEPTION 'only % lets others use %', p.owner, p.name USING ERRCODE = '42501';
+  END IF;
+  IF p_on THEN
+    INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
+      VALUES (p_ws, p_program, p_grantee, p_right) ON CONFLICT DO NOTHING;
+  ELSE
+    DELETE FROM turntree.program_grants
+      WHERE workspace_id = p_ws AND program_id = p_program AND grantee = p_grantee AND "right" = p_right;
+  END IF;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE turntree.programs SET updated_at = p_at::timestamptz WHERE workspace_id = p_ws AND id = p_program;
+  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_place(p_ws, p_program, p.kind),
+    CASE WHEN p_on THEN 'program.granted' ELSE 'program.revoked' END, p_at, p_data);
+  RETURN true;
+END $$;

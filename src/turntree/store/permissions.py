@@ -1,0 +1,59 @@
+"""Permissions as facts, on PostgreSQL. See ``ports.permissions``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from turntree.domain import audit
+from turntree.domain import event as events
+from turntree.domain.audit import Fact
+from turntree.domain.canonical import Json, canonical
+from turntree.domain.ids import Instant, SessionId, TurnId, instant
+from turntree.domain.principal import Principal
+from turntree.store.database import Database, as_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPermissions:
+    """What sessions and turns tell of permissions."""
+
+    database: Database
+
+    async def record(
+        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Instant
+    ) -> None:
+        """Write an event at the next place of a session's stream."""
+        events.group_of(kind)
+        told = canonical(dict(data)).decode()
+        await self.database.run(
+            "note_on_session", session=UUID(session), kind=kind, at=at, data=told
+        )
+
+    async def list_facts(
+        self, *, session: SessionId | None = None, until: Instant | None = None
+    ) -> list[Fact]:
+        """Return the facts of one session or of all, in the order in which they happened."""
+        found: list[Fact] = []
+        for started, by, granted, tools, label in await self.database.fetch(
+            "list_permitted_turns", session=as_uuid(session)
+        ):
+            who = Principal.from_json(by)
+            found += audit.read_turn(label, instant(started), who, granted, tools)
+        for body, label in await self.database.fetch(
+            "list_permission_events", session=as_uuid(session)
+        ):
+            found.append(audit.read_fact(events.from_json(orjson.loads(body)), label))
+        # Sorting is stable: what a turn or a stream tells stays in its own order.
+        return sorted((fact for fact in found if until is None or fact.at < until), key=_moment)
+
+    async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:
+        """Return the personas that the turns of a thread pin, each once, the newest first."""
+        rows = await self.database.fetch("list_thread_personas", turn=UUID(turn))
+        return [document for (document,) in rows if document is not None]
+
+
+def _moment(fact: Fact) -> Instant:
+    return fact.at

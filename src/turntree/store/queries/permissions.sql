@@ -1,0 +1,44 @@
+-- What sessions and turns tell of permissions.
+
+-- name: note_on_session
+SELECT turntree.note_on_session(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
+
+-- name: list_permission_events
+-- The kinds are those of the index, word for word, or it could not be used.
+SELECT e.body, n.name FROM turntree.events e
+  CROSS JOIN LATERAL (SELECT turntree.session_of(e.workspace_id, e.stream_id) AS session_id OFFSET 0) s
+  LEFT JOIN turntree.session_names n ON n.workspace_id = e.workspace_id AND n.session_id = s.session_id AND n.reason IS NULL
+  WHERE e.workspace_id = %(workspace)b AND e.kind IN ('permission.granted', 'permission.used', 'permission.denied')
+    AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid)
+  ORDER BY e.epoch, e.xid, e.n;
+
+-- name: list_permitted_turns
+-- A turn that pins permissions tells what was granted and, by its tool calls, what was used. A tool
+-- that an event of its run tells of already is left out. Most turns pin nothing, which their header
+-- shows without being parsed.
+SELECT turntree.unix_ms(t.started_at), turntree.header(t.workspace_id, t.id) -> 'by', p.granted,
+    (SELECT coalesce(jsonb_agg(c.tool ORDER BY c.sequence), '[]') FROM turntree.tool_calls c
+      WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id
+        AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = t.workspace_id AND e.stream_id = t.id
+          AND e.kind IN ('permission.granted', 'permission.used', 'permission.denied')
+          AND turntree.document(e.body) #>> '{data,right}' = 'tool:' || c.tool)), n.name
+  FROM turntree.turns t
+  JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
+  CROSS JOIN LATERAL (SELECT turntree.object_document(t.workspace_id,
+    turntree.manifest_entry(t.workspace_id, t.id, 'permissions') ->> 'object') AS granted OFFSET 0) p
+  CROSS JOIN LATERAL (SELECT turntree.session_of(t.workspace_id, t.id) AS session_id OFFSET 0) s
+  LEFT JOIN turntree.session_names n ON n.workspace_id = t.workspace_id AND n.session_id = s.session_id AND n.reason IS NULL
+  WHERE t.workspace_id = %(workspace)b AND b.header LIKE '%%"manifest":"sha256:%%' AND p.granted IS NOT NULL
+    AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid)
+  ORDER BY t.started_at, t.id;
+
+-- name: list_thread_personas
+SELECT turntree.object_document(%(workspace)b, p.object) FROM (
+    SELECT e.j ->> 'object' AS object, max(a.depth) AS depth
+      FROM turntree.ancestry(%(workspace)b, %(turn)b) a
+      JOIN turntree.turn_bodies b ON b.workspace_id = %(workspace)b AND b.turn_id = a.turn_id,
+        jsonb_array_elements(turntree.object_document(%(workspace)b, turntree.document(b.header) ->> 'manifest') -> 'entries')
+          AS e (j)
+      WHERE b.header LIKE '%%"manifest":"sha256:%%' AND e.j ->> 'kind' = 'persona'
+      GROUP BY 1) p
+  ORDER BY p.depth DESC;

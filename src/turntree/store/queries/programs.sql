@@ -1,0 +1,82 @@
+-- The registry. Whoever asks sees what is public, what is his, and what he was let into.
+
+-- name: lock_programs
+-- In one order everywhere, so that two who change the same programs cannot wait for each other.
+SELECT id::text FROM turntree.programs WHERE workspace_id = %(workspace)b AND id = ANY (%(programs)b::uuid[])
+  ORDER BY id FOR NO KEY UPDATE;
+
+-- name: begin_program
+SELECT turntree.begin_program(%(workspace)b, %(program)b, %(kind)b, %(name)b, %(owner)b, %(state)b, %(visibility)b,
+  %(details)b, %(digest)b, %(config)b, %(members)b::text[], %(targets)b::text[], %(event)b, %(data)b, %(by)b, %(at)b);
+
+-- name: tell_program
+SELECT turntree.tell_program(%(workspace)b, %(program)b, %(right)b, %(event)b, %(data)b, %(by)b, %(at)b,
+  %(from)b, %(to)b, %(sets)b, %(visibility)b,
+  %(number)b::int, %(digest)b, %(config)b, %(members)b::text[], %(targets)b::text[]);
+
+-- name: grant_program
+SELECT turntree.grant_program(%(workspace)b, %(program)b, %(grantee)b, %(right)b, %(on)b, %(data)b, %(by)b, %(at)b);
+
+-- name: find_program
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes, p.details::text,
+    p.created_at, p.updated_at,
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+  FROM turntree.programs p
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE p.workspace_id = %(workspace)b AND (p.name = %(name)b OR p.id = %(id)b::uuid)
+    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
+
+-- name: list_programs
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes, p.details::text,
+    p.created_at, p.updated_at,
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+  FROM turntree.programs p
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE p.workspace_id = %(workspace)b AND p.name > %(after)b
+    AND (%(kind)b::text IS NULL OR p.kind = %(kind)b::text)
+    AND (%(state)b::text IS NULL OR p.state = %(state)b::text)
+    AND NOT EXISTS (SELECT FROM unnest(%(tags)b::text[]) w WHERE NOT EXISTS (SELECT FROM turntree.tags t
+      WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id AND t.tag = w))
+    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+  ORDER BY p.name LIMIT %(limit)b;
+
+-- name: find_program_version
+SELECT v.version, v.digest, o.bytes FROM turntree.program_versions v
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE v.workspace_id = %(workspace)b AND v.program_id = %(program)b AND v.version = %(number)b::int;
+
+-- name: list_program_versions
+SELECT version, digest, created_at, by FROM turntree.program_versions
+  WHERE workspace_id = %(workspace)b AND program_id = %(program)b ORDER BY version DESC;
+
+-- name: list_program_uses
+-- Who names a program now: a version that is no longer the newest names nothing any more.
+SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes,
+    p.details::text, p.created_at, p.updated_at,
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+  FROM turntree.program_refs r
+  JOIN turntree.programs p ON p.workspace_id = r.workspace_id AND p.id = r.program_id AND p.version = r.version
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE r.workspace_id = %(workspace)b AND r.target_id = %(program)b
+    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+  ORDER BY p.name, r.member;
+
+-- name: list_program_used
+SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes,
+    p.details::text, p.created_at, p.updated_at,
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+  FROM turntree.programs u
+  JOIN turntree.program_refs r ON r.workspace_id = u.workspace_id AND r.program_id = u.id AND r.version = u.version
+  JOIN turntree.programs p ON p.workspace_id = r.workspace_id AND p.id = r.target_id
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE u.workspace_id = %(workspace)b AND u.id = %(program)b
+    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+  ORDER BY r.member;
+
+-- name: list_program_grants
+SELECT grantee, "right" FROM turntree.program_grants
+  WHERE workspace_id = %(workspace)b AND program_id = %(program)b ORDER BY grantee, "right";

@@ -1,0 +1,54 @@
+-- What a router asks.
+
+-- name: route_words
+SELECT turn_id::text, place, rarity FROM turntree.route_words(
+  %(terms)b::text[]::tsquery[], %(common)b::int, %(limit)b::int);
+
+-- name: route_likeness
+SELECT turn_id::text, likeness FROM turntree.likeness_of(
+  %(embedder)b::text, %(vector)b::text::real[], %(turns)b::uuid[]);
+
+-- name: route_holders
+-- Who ever held each of some turns, asked for all at once: a message has hundreds of candidates. Those that are
+-- open and go on first, then those that stand at the turn, then those that were used last. A session is open to
+-- everybody in the workspace unless its program says otherwise.
+WITH RECURSIVE below (turn_id, segment_id, low) AS (
+  SELECT x.id, t.segment_id, t.depth FROM unnest(%(turns)b::uuid[]) AS x (id), LATERAL (SELECT segment_id, depth
+    FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id OFFSET 0) t
+  UNION ALL
+  SELECT b.turn_id, s.id, s.fork_depth + 1 FROM below b, LATERAL (SELECT f.id, f.fork_depth FROM turntree.segments f
+    WHERE f.workspace_id = %(workspace)b AND f.parent_id = b.segment_id AND f.fork_depth >= b.low OFFSET 0) s
+), held AS MATERIALIZED (
+  SELECT DISTINCT b.turn_id, r.session_id FROM below b, LATERAL (SELECT x.session_id FROM turntree.session_reach x
+    WHERE x.workspace_id = %(workspace)b AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
+), known AS MATERIALIZED (
+  SELECT s.session_id, c.head_id, c.status = 'active' AS is_active, c.updated_at, coalesce(p.is_closed, false) AS is_closed
+    FROM (SELECT DISTINCT session_id FROM held) s
+    JOIN LATERAL (SELECT x.head_id, x.status, x.updated_at FROM turntree.sessions x
+      WHERE x.workspace_id = %(workspace)b AND x.id = s.session_id AND x.status <> 'deleted' OFFSET 0) c ON true
+    LEFT JOIN LATERAL (SELECT NOT turntree.may_use_program(x.workspace_id, x.id, x.owner, x.visibility, %(by)b::text, 'read')
+        AS is_closed FROM turntree.programs x
+      WHERE x.workspace_id = %(workspace)b AND x.id = s.session_id AND x.visibility <> 'public' OFFSET 0) p ON true
+), placed AS (
+  SELECT h.turn_id, k.*, row_number() OVER (PARTITION BY h.turn_id
+      ORDER BY k.is_closed, k.is_active DESC, k.head_id IS NOT DISTINCT FROM h.turn_id DESC, k.updated_at DESC, k.session_id) AS place
+    FROM held h JOIN known k USING (session_id)
+)
+SELECT p.turn_id::text, p.session_id::text, n.name, p.head_id::text, p.is_active, p.is_closed
+  FROM placed p, LATERAL (SELECT x.name FROM turntree.session_names x
+    WHERE x.workspace_id = %(workspace)b AND x.session_id = p.session_id AND x.reason IS NULL OFFSET 0) n
+  WHERE p.place <= %(limit)b::int ORDER BY p.turn_id, p.place;
+
+-- name: list_closed_sessions
+SELECT p.id::text FROM turntree.programs p
+  WHERE p.workspace_id = %(workspace)b AND p.id = ANY (%(sessions)b::uuid[]) AND p.visibility <> 'public'
+    AND NOT turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b::text, 'read');
+
+-- name: list_described_programs
+SELECT p.id::text, p.kind, p.name, o.bytes FROM turntree.programs p
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE p.workspace_id = %(workspace)b AND (%(ids)b::uuid[] IS NULL OR p.id = ANY (%(ids)b::uuid[]))
+    AND (%(name)b::text IS NULL OR p.name = %(name)b::text) AND (%(after)b::uuid IS NULL OR p.id > %(after)b::uuid)
+    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b::text, 'read')
+  ORDER BY p.id LIMIT %(limit)b::int;
