@@ -29,7 +29,9 @@ WITH drawn AS (
     FROM turntree.tags WHERE workspace_id = %(workspace)s
 ), others AS (
   SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
-    FROM turntree.sessions WHERE workspace_id = %(workspace)s
+    FROM turntree.sessions s WHERE workspace_id = %(workspace)s
+      -- A session with a config is a program too, and may have tags.
+      AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = s.workspace_id AND p.id = s.id)
 )
 UPDATE turntree.tags t SET target_id = o.id FROM drawn d JOIN others o USING (n)
   WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.target_id = d.target_id AND t.tag = d.tag
@@ -61,10 +63,12 @@ UPDATE turntree.turns t SET segment_id = d.segment_id, depth = d.depth FROM draw
   RETURNING t.segment_id || ' at depth ' || t.depth;
 
 -- name: i10
-UPDATE turntree.segments SET ordinal = ordinal + 7 WHERE workspace_id = %(workspace)s AND id IN (
-    SELECT id FROM turntree.segments WHERE workspace_id = %(workspace)s AND ordinal > 0
-      ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
-  RETURNING id::text;
+-- Each by another number: two that follow each other would fit together again.
+UPDATE turntree.segments s SET ordinal = s.ordinal + 7 * n FROM (
+    SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+      FROM turntree.segments WHERE workspace_id = %(workspace)s AND ordinal > 0) p
+  WHERE n <= %(count)s AND s.workspace_id = %(workspace)s AND s.id = p.id
+  RETURNING s.id::text;
 
 -- name: i11
 UPDATE turntree.segments SET fork_depth = fork_depth - 1 WHERE workspace_id = %(workspace)s AND id IN (
