@@ -31,6 +31,9 @@ COMMAND_TIMEOUT_S = 90
 POLL_S = 0.05
 LIMIT_S = 120
 LIMIT_QUICK_S = 60
+COUNTED = (
+    "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens",
+)  # fmt: skip
 SHORT = re.compile(r"next: turntree show ([0-9a-f]{8,})")
 
 
@@ -111,7 +114,7 @@ def _usages(files: list[Path]) -> Iterator[tuple[str, int]]:
         for line in file.read_bytes().splitlines():
             message = json.loads(line).get("message", {})
             if "usage" in message:
-                yield message["id"], sum(message["usage"].values())
+                yield message["id"], sum(message["usage"].get(name, 0) for name in COUNTED)
 
 
 @dataclass(slots=True)

@@ -43,7 +43,8 @@ if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
     tries=$((tries + 1))
   done
   case "$2" in session | end | close)
-    start --drain "$said" </dev/null >/dev/null 2>&1 & ;;
+    # A function's own redirections would leave the agent's pipe open as long as it runs.
+    (exec </dev/null >/dev/null 2>&1; start --drain "$said") & ;;
   esac
 else
   start "$@"
