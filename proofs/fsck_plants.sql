@@ -210,16 +210,16 @@ WITH drawn AS (
     SELECT %(workspace)s, gen_random_uuid(), 1, ''::tsvector FROM generate_series(1, %(count)s)
     RETURNING turn_id
 ), meanings AS (
-  INSERT INTO turntree.search_embeddings (workspace_id, turn_id, embedder, vector)
+  INSERT INTO turntree.search_embeddings (workspace_id, node_id, embedder, vector)
     SELECT %(workspace)s, gen_random_uuid(), 'planted', array_fill(1::real, ARRAY[3]) FROM generate_series(1, %(count)s)
     UNION ALL
     SELECT %(workspace)s, id, 'planted', array_fill(1::real, ARRAY[CASE WHEN n <= %(count)s THEN 2 ELSE 3 END])
       FROM drawn WHERE n <= 3 * %(count)s
-    RETURNING turn_id
+    RETURNING node_id
 )
 SELECT 'words of ' || turn_id FROM words
 UNION ALL
-SELECT 'meaning of ' || turn_id || ' by planted' FROM meanings
+SELECT 'meaning of ' || node_id || ' by planted' FROM meanings
   WHERE turn_id NOT IN (SELECT id FROM drawn WHERE n > %(count)s);
 
 -- name: i63

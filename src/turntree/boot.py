@@ -8,13 +8,14 @@ import getpass
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import anyio.to_thread
 
 from turntree.adapters.embedders.minilm import find_minilm
+from turntree.adapters.embedders.openai_compatible import OpenAiCompatible
 from turntree.adapters.prices.genai import find_genai_prices
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.principal import Principal
@@ -33,6 +34,7 @@ from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
 from turntree.store.imports import PostgresImports
 from turntree.store.ledger import PostgresLedger, PostgresMarks
+from turntree.store.meanings import PostgresMeanings
 from turntree.store.search import PostgresSearch
 from turntree.store.search_writer import PostgresSearchWriter
 from turntree.store.sessions import PostgresReflog, PostgresSessions
@@ -43,6 +45,28 @@ DATABASE_NAME = "turntree"
 EXPORTERS = "turntree.exporters"
 IMPORTERS = "turntree.importers"
 """The group of entry points under which importers are installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderSettings:
+    """An endpoint that embeds texts, instead of the model on this machine."""
+
+    url: str
+    model: str
+    dims: int
+    """How many numbers its vectors have: that belongs to the model. 0 if nobody said so."""
+    key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> "EmbedderSettings | None":
+        """Return what the variables of an embedder ask for; None if they name no address."""
+        url, dims = env.get("TURNTREE_EMBEDDER_URL"), env.get("TURNTREE_EMBEDDER_DIMS") or ""
+        if not url:
+            return None
+        # What is missing is said when somebody embeds: everything else works without it.
+        length = int(dims) if dims.isascii() and dims.isdigit() else 0
+        model = env.get("TURNTREE_EMBEDDER_MODEL") or ""
+        return cls(url, model, length, env.get("TURNTREE_EMBEDDER_KEY") or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +81,7 @@ class Settings:
     user: str = "me"
     session: str | None = None
     """What ``HEAD`` stands for."""
+    embedder: EmbedderSettings | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -69,6 +94,7 @@ class Settings:
             workspace=env.get("TURNTREE_WORKSPACE") or "default",
             user=env.get("TURNTREE_USER") or _login(),
             session=env.get("TURNTREE_SESSION") or None,
+            embedder=EmbedderSettings.from_environment(env),
         )
 
 
@@ -149,11 +175,19 @@ def tree_on(
         edges=PostgresEdges(database),
         search_reader=PostgresSearch(database),
         search_writer=PostgresSearchWriter(database),
+        meanings=PostgresMeanings(database),
         world=world,
         by=Principal("human", settings.user),
         current=settings.session,
-        embedder=embedder or find_minilm(),
+        embedder=embedder or find_embedder(settings),
     )
+
+
+def find_embedder(settings: Settings) -> Embedder | None:
+    """Return the embedder that the settings name, or the one on this machine, if any."""
+    if (chosen := settings.embedder) is not None:
+        return OpenAiCompatible(chosen.url, chosen.model, chosen.dims, chosen.key)
+    return find_minilm()
 
 
 async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:

@@ -75,6 +75,9 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "home": "default",
         "workspace": "environment",
         "user": "environment",
+        "embedder_url": "default",
+        "embedder_model": "default",
+        "embedder_dims": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err

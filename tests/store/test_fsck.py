@@ -435,7 +435,7 @@ async def test_the_vectors_that_search_cannot_use_are_named_and_no_others(
         leaf = (await tree.turns.get("last")).turn.id
         connection.execute(
             "UPDATE turntree.search_embeddings SET vector = array_fill(1::real, ARRAY[4])"
-            " WHERE embedder = 'toy' AND turn_id = %s",
+            " WHERE embedder = 'toy' AND node_id = %s",
             (leaf,),
         )
     found = await fsck(database, full=False)

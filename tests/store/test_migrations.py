@@ -211,7 +211,7 @@ async def test_functions_that_a_restore_gave_away_come_home(
     await tree.turns.record("main", [user("a remembered word")], [assistant("1")])
     await tree.search.fill()
     restore_without_owners(conninfo, empty, place / "given-away.dump")
-    strayed = ("forget_turn", "search_meaning", "search_names", "search_words")
+    strayed = ("forget_turn", "near_nodes", "search_meaning", "search_names", "search_words")
     assert (await health.examine(empty)).strayed_functions == strayed
     workspace = WorkspaceId(str(database.workspace))
     async with open_database(empty, workspace) as restored:

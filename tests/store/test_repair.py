@@ -67,7 +67,7 @@ async def test_a_vector_that_was_taken_out_is_made_again(
         before = connection.execute(count).fetchone()
         connection.execute(
             "UPDATE turntree.search_embeddings SET vector = array_fill(1::real, ARRAY[3])"
-            " WHERE turn_id = (SELECT turn_id FROM turntree.search_embeddings LIMIT 1)"
+            " WHERE node_id = (SELECT node_id FROM turntree.search_embeddings LIMIT 1)"
         )
         (change,) = repair_derived(conninfo, database.workspace, dry_run=False)
         assert (change.table, change.removed, change.added) == ("search_embeddings", 1, 0)

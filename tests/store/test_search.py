@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 TURNS = 20_000
-DEFINERS = {"search_words", "search_names", "search_meaning", "forget_turn"}
+DEFINERS = {"search_words", "search_names", "search_meaning", "near_nodes", "forget_turn"}
 FIND = (
     "SELECT turn_id FROM turntree.search_documents WHERE workspace_id = %s AND words @@ %s::tsquery"
 )

@@ -51,6 +51,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "show": Entry("Read", "show", "Show a turn: who, what was said, which tools, what follows."),
     "search": Entry("Read", "search", "Find turns by what was said in them."),
     "blame": Entry("Read", "search", "Say which turns read or wrote a file, newest first."),
+    "similar": Entry(
+        "Read", "meanings", "Find what means something like a turn, a program or a text."
+    ),
     "diff": Entry("Read", "compare", "Compare what was said in two turns or two threads."),
     "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
     "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
@@ -80,6 +83,14 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "down": Entry("Set up", "server", "Stop the embedded database server."),
     "status": Entry("Set up", "server", "Show the server, the workspace and the current session."),
     "index": Entry("Set up", "search", "Bring the search indexes up to date."),
+    "embed": Entry(
+        "Set up",
+        "meanings",
+        "Embed a turn or a program, or everything that has no vector yet.",
+    ),
+    "embed-stats": Entry(
+        "Set up", "meanings", "Say how many vectors there are, by embedder and kind."
+    ),
     "config": Entry("Set up", "config", "Read and write the settings, and say where each is from."),
     "completion": Entry(
         "Set up", "completion", "Print the script that completes words in a shell."
@@ -103,7 +114,8 @@ class Root(click.Group):
             return None
         module = import_module(f"turntree.cli.{COMMANDS[cmd_name].module}")
         # "import" is a word of Python's, so its function has an underscore behind it.
-        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        plain = cmd_name.replace("-", "_")
+        attribute = f"{plain}_" if keyword.iskeyword(plain) else plain
         command: click.Command = getattr(module, attribute)
         return command
 

@@ -3,8 +3,6 @@
 Gathering is here; how the pieces look is ``cli.search_text``'s.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -12,6 +10,7 @@ from typing import Final
 import click
 
 from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.progress import progress
 from turntree.cli.search_text import (
     blame_document,
     draw_blame,
@@ -20,7 +19,7 @@ from turntree.cli.search_text import (
 )
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Digest, Instant
-from turntree.domain.search import Indexed, SearchResult
+from turntree.domain.search import SearchResult
 from turntree.domain.search_query import OPERATORS
 from turntree.runtime.search import HITS_DEFAULT, HITS_MAX, Blame
 
@@ -103,7 +102,7 @@ async def _search(
     terminal: Terminal, text: str, limit: int, semantic: bool | None, opened: Opened
 ) -> Answered:
     tree = opened.tree
-    with _progress(terminal, "indexing words") as report:
+    with progress(terminal, "indexing words") as report:
         await tree.search.fill(report=report)
     result = await tree.search(text, limit=limit, semantic=semantic)
     unique = await tree.turns.list_unique_lengths([hit.placed.turn.digest for hit in result.hits])
@@ -136,38 +135,14 @@ async def _index(
     search_ = opened.tree.search
     if rebuild:
         await search_.forget()
-    with _progress(terminal, "indexing words") as report:
+    with progress(terminal, "indexing words") as report:
         words = await search_.fill(everything=True, report=report)
     wanted = search_.embedder is not None if semantic is None else semantic
     if not wanted or (semantic is None and not await search_.writer.prepare_meanings()):
         return words.turns, None
-    with _progress(terminal, "indexing meanings") as report:
+    with progress(terminal, "indexing meanings") as report:
         meanings = await search_.fill_meanings(everything=True, report=report)
     return words.turns, meanings.turns
-
-
-@contextmanager
-def _progress(terminal: Terminal, what: str) -> Generator["_Report", None, None]:
-    report = _Report(terminal, what)
-    yield report
-    if report.is_drawn:
-        click.echo("\r\x1b[K", nl=False, err=True)
-
-
-@dataclass(slots=True)
-class _Report:
-    """A line on stderr that counts, where a person watches and it takes more than one batch."""
-
-    terminal: Terminal
-    what: str
-    is_drawn: bool = False
-
-    def __call__(self, done: Indexed) -> None:
-        """Show how far it has come."""
-        if self.terminal.is_live and done.is_behind:
-            self.is_drawn = True
-            line = self.terminal.spell(f"{self.what}… {done.turns:,} turns")
-            click.echo(f"\r{line}\x1b[K", nl=False, err=True)
 
 
 @verb()

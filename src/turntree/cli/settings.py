@@ -32,6 +32,9 @@ KEYS: Final[Mapping[str, Key]] = {
     "home": Key("TURNTREE_HOME", "where the embedded server keeps its files"),
     "workspace": Key("TURNTREE_WORKSPACE", "whose turns are seen", "default"),
     "user": Key("TURNTREE_USER", "the name your turns and moves carry"),
+    "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an endpoint that embeds, as OpenAI's does"),
+    "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the model it is asked for"),
+    "embedder_dims": Key("TURNTREE_EMBEDDER_DIMS", "how many numbers its vectors have"),
     "color": Key("TURNTREE_COLOR", "when to use colours", "auto", ("auto", "always", "never")),
 }
 

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 from turntree.domain.checks import Verified
 from turntree.domain.ids import TurnId
 from turntree.domain.principal import Principal
+from turntree.ports import meanings as meaning_ports
 from turntree.ports import sessions as session_ports
 from turntree.ports.checks import Checks
 from turntree.ports.edges import Edges
 from turntree.ports.embedder import Embedder
 from turntree.ports.feed import Feed
 from turntree.ports.ledger import Ledger, Marks
+from turntree.ports.meanings import Describer
 from turntree.ports.search import SearchReader, SearchWriter
 from turntree.ports.threads import Index, Threads
 from turntree.ports.world import World
 from turntree.runtime.causes import Causes
+from turntree.runtime.meanings import Meanings
 from turntree.runtime.recorder import Recorder
 from turntree.runtime.revisions import Found, Revisions
 from turntree.runtime.search import Search
@@ -36,6 +39,7 @@ class Tree:
     edges: Edges
     causes: Causes
     search: Search
+    meanings: Meanings
 
     async def resolve(self, revision: str) -> Found:
         """Return the turn a revision names; see the revision grammar.
@@ -71,10 +75,12 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     edges: Edges,
     search_reader: SearchReader,
     search_writer: SearchWriter,
+    meanings: meaning_ports.Meanings,
     world: World,
     by: Principal,
     current: str | None = None,
     embedder: Embedder | None = None,
+    describers: tuple[Describer, ...] = (),
 ) -> Tree:
     """Return the tree that stands on these neighbours."""
     revisions = Revisions(sessions, reflog, threads, index, world, current)
@@ -83,4 +89,7 @@ def assemble(  # noqa: PLR0913  (one for each neighbour)
     reader = ThreadReader(threads, index, revisions)
     causes = Causes(edges, threads, sessions)
     search = Search(search_reader, search_writer, world, embedder)
-    return Tree(ledger, feed, revisions, names, turns, reader, checks, edges, causes, search)
+    return Tree(
+        ledger, feed, revisions, names, turns, reader, checks, edges, causes, search,
+        Meanings(meanings, search, revisions, describers),
+    )  # fmt: skip

@@ -122,8 +122,8 @@ BEGIN
     v_few := ARRAY(SELECT f.turn_id FROM turntree.search_names(
       p_facets, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_exact_max) f);
     IF cardinality(v_few) < p_exact_max THEN
-      RETURN QUERY SELECT e.turn_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
-        WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.turn_id = ANY (v_few)
+      RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
+        WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.kind = 'turn' AND e.node_id = ANY (v_few)
         ORDER BY 2 DESC LIMIT p_limit;
       RETURN;
     END IF;
@@ -131,19 +131,63 @@ BEGIN
   PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true);
   -- The number of dimensions has to stand in the text: that is how the index of that length is known.
   RETURN QUERY EXECUTE format(
-    'WITH proposed AS MATERIALIZED (SELECT e.turn_id, e.vector FROM turntree.search_embeddings e
-       WHERE e.workspace_id = $1 AND e.embedder = $2 AND vector_dims(e.vector) = %1$s
-         AND ($5::uuid[] IS NULL OR e.turn_id = ANY ($5))
+    'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.vector FROM turntree.search_embeddings e
+       WHERE e.workspace_id = $1 AND e.embedder = $2 AND e.kind = ''turn'' AND vector_dims(e.vector) = %1$s
+         AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5))
        ORDER BY binary_quantize(e.vector)::bit(%1$s) <~> binary_quantize($3::halfvec(%1$s))::bit(%1$s) LIMIT $4)
-     SELECT p.turn_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC LIMIT $6',
+     SELECT p.node_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC LIMIT $6',
     cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit;
+END $$;
+
+-- Whatever means something like a vector, nearest first: turns, programs, anything that was embedded. Where
+-- the kinds and tags asked for leave few, each is compared; where they leave many, the index proposes some,
+-- by the signs of the numbers alone, and goes on until enough of them pass.
+CREATE OR REPLACE FUNCTION turntree.near_nodes(
+  p_embedder text, p_vector real[], p_kinds text[], p_tags text[], p_without uuid,
+  p_exact_max int, p_proposed int, p_limit int)
+RETURNS TABLE (node_id uuid, kind text, likeness float8) LANGUAGE plpgsql SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_few uuid[];
+BEGIN
+  IF p_tags IS NULL THEN
+    v_few := ARRAY(SELECT e.node_id FROM turntree.search_embeddings e WHERE e.workspace_id = v_ws
+      AND e.embedder = p_embedder AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)) LIMIT p_exact_max + 1);
+  ELSE
+    -- Whoever has every tag has the first one; the others are asked for one by one.
+    v_few := ARRAY(SELECT t.target_id FROM turntree.tags t WHERE t.workspace_id = v_ws AND t.tag = p_tags[1]
+      LIMIT p_exact_max + 1);
+  END IF;
+  PERFORM set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true);
+  IF cardinality(v_few) <= p_exact_max THEN
+    RETURN QUERY SELECT e.node_id, e.kind, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
+      WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (v_few)
+        AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)) AND e.node_id IS DISTINCT FROM p_without
+        AND (p_tags IS NULL OR NOT EXISTS (SELECT FROM unnest(p_tags) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
+          WHERE t.workspace_id = v_ws AND t.target_id = e.node_id AND t.tag = x)))
+      ORDER BY 3 DESC, 1 DESC LIMIT p_limit;
+    RETURN;
+  END IF;
+  PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true),
+    -- Only the index of the vectors gives them in order: any other way would compare them all.
+    set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true);
+  RETURN QUERY EXECUTE format(
+    'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.kind, e.vector FROM turntree.search_embeddings e
+       WHERE e.workspace_id = $1 AND e.embedder = $2 AND vector_dims(e.vector) = %1$s
+         AND ($5::text[] IS NULL OR e.kind = ANY ($5)) AND e.node_id IS DISTINCT FROM $6
+         AND ($7::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($7) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
+           WHERE t.workspace_id = $1 AND t.target_id = e.node_id AND t.tag = x)))
+       ORDER BY binary_quantize(e.vector)::bit(%1$s) <~> binary_quantize($3::halfvec(%1$s))::bit(%1$s) LIMIT $4)
+     SELECT p.node_id, p.kind, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 3 DESC, 1 DESC LIMIT $8',
+    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, p_kinds, p_without, p_tags, p_limit;
 END $$;
 
 -- Vectors that nothing can ask for: of no turn, or of another length than most of their embedder's.
 -- A function, because where pgvector cannot be had there is no table to name. The numbers are counted
 -- as an array, for whoever installed the vectors chose the schema of what counts them.
 CREATE OR REPLACE FUNCTION turntree.useless_meanings(p_workspace uuid)
-RETURNS TABLE (turn_id uuid, embedder text) LANGUAGE plpgsql STABLE AS $$
+RETURNS TABLE (node_id uuid, embedder text) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
   IF to_regclass('turntree.search_embeddings') IS NULL THEN
@@ -151,14 +195,14 @@ BEGIN
   END IF;
   RETURN QUERY
   WITH held AS MATERIALIZED (
-    SELECT e.turn_id, e.embedder, cardinality(e.vector::real[]) AS dims FROM turntree.search_embeddings e
+    SELECT e.node_id, e.embedder, e.kind, cardinality(e.vector::real[]) AS dims FROM turntree.search_embeddings e
       WHERE e.workspace_id = p_workspace
   ), usual AS (
     SELECT h.embedder, mode() WITHIN GROUP (ORDER BY h.dims) AS dims FROM held h GROUP BY h.embedder
   )
-  SELECT h.turn_id, h.embedder FROM held h JOIN usual u ON u.embedder = h.embedder
-    WHERE h.dims <> u.dims OR NOT EXISTS (
-      SELECT FROM turntree.turns t WHERE t.workspace_id = p_workspace AND t.id = h.turn_id)
+  SELECT h.node_id, h.embedder FROM held h JOIN usual u ON u.embedder = h.embedder
+    WHERE h.dims <> u.dims OR h.kind = 'turn' AND NOT EXISTS (
+      SELECT FROM turntree.turns t WHERE t.workspace_id = p_workspace AND t.id = h.node_id)
     ORDER BY 1, 2;
 END $$;
 
@@ -173,7 +217,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:index:' || v_ws, 0));
   DELETE FROM turntree.search_documents WHERE workspace_id = v_ws AND turn_id = p_turn;
   IF to_regclass('turntree.search_embeddings') IS NOT NULL THEN
-    DELETE FROM turntree.search_embeddings WHERE workspace_id = v_ws AND turn_id = p_turn;
+    DELETE FROM turntree.search_embeddings WHERE workspace_id = v_ws AND node_id = p_turn;
   END IF;
 END $$;
 
@@ -186,12 +230,12 @@ DECLARE
 BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
-      AND proname IN ('search_words', 'search_names', 'search_meaning', 'forget_turn') LOOP
+      AND proname IN ('search_words', 'search_names', 'search_meaning', 'near_nodes', 'forget_turn') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE
       WHEN v_function::text LIKE '%forget_turn%' THEN 'turntree_eraser' ELSE 'turntree_app, turntree_reader' END);
-    IF v_function::text LIKE '%search_meaning%' THEN
+    IF v_function::text LIKE '%search_meaning%' OR v_function::text LIKE '%near_nodes%' THEN
       -- Whoever installed the vectors chose their schema.
       EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, turntree, %s, pg_temp', v_function, v_vectors);
     END IF;

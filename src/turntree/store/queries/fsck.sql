@@ -499,7 +499,7 @@ SELECT 'words of ' || d.turn_id FROM turntree.search_documents d
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i62_meanings
-SELECT 'meaning of ' || turn_id || ' by ' || embedder FROM turntree.useless_meanings(%(workspace)b)
+SELECT 'meaning of ' || node_id || ' by ' || embedder FROM turntree.useless_meanings(%(workspace)b)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i34_places

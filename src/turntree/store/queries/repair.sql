@@ -81,7 +81,7 @@ SELECT d.turn_id FROM turntree.search_documents d
 DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
 
 -- name: repair_useless_meanings
-SELECT turn_id, embedder FROM turntree.useless_meanings(%(workspace)b);
+SELECT node_id, embedder FROM turntree.useless_meanings(%(workspace)b);
 
 -- name: repair_drop_meaning
 -- Without its progress the embedder's index goes through all turns again, and fills what is missing.
@@ -89,7 +89,7 @@ WITH progress AS (
   DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND index_name = %(embedder)b::text
 )
 DELETE FROM turntree.search_embeddings
-  WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b AND embedder = %(embedder)b::text;
+  WHERE workspace_id = %(workspace)b AND node_id = %(turn)b AND embedder = %(embedder)b::text;
 
 -- name: repair_drop_reach
 DELETE FROM turntree.session_reach

@@ -63,7 +63,7 @@ SELECT t.id FROM turntree.turns t
 -- name: search_missing_meanings
 SELECT t.id FROM turntree.turns t
   WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
-    WHERE d.workspace_id = t.workspace_id AND d.turn_id = t.id AND d.embedder = %(embedder)b::text)
+    WHERE d.workspace_id = t.workspace_id AND d.node_id = t.id AND d.embedder = %(embedder)b::text)
   ORDER BY t.id DESC LIMIT %(limit)b::int;
 
 -- name: search_feed
@@ -93,12 +93,12 @@ SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_docume
 
 -- name: search_lacking_meanings
 SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
-      WHERE d.workspace_id = %(workspace)b AND d.turn_id = p.id AND d.embedder = %(embedder)b::text)
+      WHERE d.workspace_id = %(workspace)b AND d.node_id = p.id AND d.embedder = %(embedder)b::text)
   FROM unnest(%(turns)b::uuid[]) AS x (id)
   LEFT JOIN LATERAL (SELECT parent_id AS id FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id
     AND parent_id <> ALL (%(turns)b::uuid[]) OFFSET 0) p ON true
   WHERE NOT EXISTS (SELECT FROM turntree.search_embeddings d
-    WHERE d.workspace_id = %(workspace)b AND d.turn_id = x.id AND d.embedder = %(embedder)b::text);
+    WHERE d.workspace_id = %(workspace)b AND d.node_id = x.id AND d.embedder = %(embedder)b::text);
 
 -- name: search_hold
 -- One writer at a time, and none while a message is being erased.
@@ -120,11 +120,11 @@ INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, words
   ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, words = excluded.words;
 
 -- name: search_unstage_meanings
-INSERT INTO turntree.search_embeddings AS d (workspace_id, turn_id, embedder, vector)
+INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, vector)
   SELECT %(workspace)b, s.turn_id, %(embedder)b::text, s.vector FROM search_staging s
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
       AND e.kind = 'erased' AND e.xid >= %(seen_from)b::text::xid8)
-  ON CONFLICT (workspace_id, turn_id, embedder) DO UPDATE SET vector = excluded.vector;
+  ON CONFLICT (workspace_id, node_id, embedder) DO UPDATE SET vector = excluded.vector WHERE d.digest IS NULL;
 
 -- name: search_note
 INSERT INTO turntree.search_progress AS p (workspace_id, index_name, epoch, xid, n)
@@ -139,7 +139,8 @@ SELECT turntree.prepare_meanings();
 SELECT to_regclass('turntree.search_embeddings') IS NOT NULL;
 
 -- name: search_has_meanings
-SELECT EXISTS (SELECT FROM turntree.search_embeddings WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text);
+SELECT EXISTS (SELECT FROM turntree.search_embeddings
+  WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text AND kind = 'turn');
 
 -- name: search_clear_progress
 DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND index_name = %(index)b::text;
@@ -148,4 +149,6 @@ DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND inde
 DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b;
 
 -- name: search_clear_meanings
-DELETE FROM turntree.search_embeddings WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text;
+-- What somebody described in words of their own, and what is no turn, was not made from turns.
+DELETE FROM turntree.search_embeddings
+  WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text AND kind = 'turn' AND digest IS NULL;
