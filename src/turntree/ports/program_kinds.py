@@ -3,19 +3,22 @@
 A kind is a class without arguments, installed under the entry points ``turntree.programs``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from turntree.domain.canonical import Json
-from turntree.domain.code import CommandEnded
 from turntree.domain.principal import Principal
 from turntree.domain.program import Program
 from turntree.domain.program_kind import Kind
+from turntree.ports.workplace import Workplace
 
 
-class Surroundings(Protocol):
-    """What an invocation may reach. Whatever it changes is told in the program's stream."""
+class Surroundings(Workplace, Protocol):
+    """What an invocation may reach: the workplace, other programs and a model.
+
+    Whatever it changes is told in the program's stream.
+    """
 
     async def get(self, name: str) -> Program:
         """Return another program.
@@ -44,37 +47,6 @@ class Surroundings(Protocol):
 
     async def assign(self, task: Program, agent: Program) -> Program:
         """Give a task to an agent: a session begins for it. Returns the task as it is then."""
-        ...
-
-    async def read_file(self, path: str) -> bytes | None:
-        """Return a file of the folder that is worked in, or None if there is none.
-
-        Raises:
-            Refused: The path leads out of the folder.
-        """
-        ...
-
-    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
-        """Run a command in that folder, inside a sandbox.
-
-        Raises:
-            NoSandbox: None can be started here.
-        """
-        ...
-
-    async def run_code(
-        self, language: str, source: str, document: Json, *, timeout_s: float
-    ) -> Json:
-        """Run a program that reads one document and writes one, inside a sandbox.
-
-        Raises:
-            NoSandbox: None can be started here.
-            CodeFailed: The program failed, or went beyond a limit.
-        """
-        ...
-
-    async def notify(self, channel: str, text: str) -> bool:
-        """Tell a person something; returns whether the channel reached anybody."""
         ...
 
     async def ask_model(self, model: Program | None, request: Mapping[str, Json]) -> Json:

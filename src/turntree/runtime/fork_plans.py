@@ -26,7 +26,7 @@ from turntree.domain.session import Session
 from turntree.domain.thread import Placed
 from turntree.ports.keepers import Cost, FileKeeper
 from turntree.ports.resources import Pinned
-from turntree.runtime.descent import find_heirs, inherit
+from turntree.runtime.descent import find_heirs
 from turntree.runtime.resources import Resources, find_files, in_thread, settled
 
 Choice = Literal["keep", "take", "snapshot", "discard"]
@@ -38,7 +38,6 @@ snapshot  the new branch gets a place of its own, in the state of the turn
 discard   the new branch does without; nothing is said of who keeps it
 """
 
-PINNED_TURNS_MAX = 1000
 PLACES_MAX = 100
 
 
@@ -105,7 +104,7 @@ class ForkProposer:
         session = None if label is None else SessionId(self.resources.world.new_id())
         attached = {} if source is None else await self._attached(source)
         heirs = await find_heirs(self.resources.ledger, (one for one, _ in attached.values()))
-        pins = await self._pins(found.turn, heirs)
+        pins = await self.resources.nearest_pins(found.turn, heirs)
         known = {one.id: one for one, _ in attached.values()}
         known |= {one.resource.id: one.resource for one in pins.values()}
         chosen = _by_resource(known.values(), choices or {})
@@ -135,15 +134,6 @@ class ForkProposer:
     async def _attached(self, source: Session) -> dict[ResourceId, tuple[Resource, AttachMode]]:
         rows = await self.resources.attachments.list_attached(source.id)
         return {resource.id: (resource, mode) for resource, mode in rows}
-
-    async def _pins(
-        self, turn: TurnId, heirs: Mapping[ResourceId, Resource]
-    ) -> dict[ResourceId, Pinned]:
-        """Return, for each resource, the nearest pin at a turn or above it."""
-        found: dict[ResourceId, Pinned] = {}
-        for pinned in inherit(await self.resources.pins_along(turn, PINNED_TURNS_MAX), heirs):
-            found.setdefault(pinned.resource.id, pinned)
-        return found
 
     async def _plan(
         self,

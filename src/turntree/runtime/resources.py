@@ -4,7 +4,7 @@ A keeper's methods block, so each is called in a thread. What is kept is noted a
 that nobody noted costs room and harms nobody.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TypeAlias, cast
@@ -28,6 +28,7 @@ from turntree.ports.keepers import FileKeeper, ResourceKeeper, Taken
 from turntree.ports.resources import Pinned
 from turntree.ports.threads import Threads
 from turntree.ports.world import World
+from turntree.runtime.descent import inherit
 from turntree.runtime.revisions import Revisions
 from turntree.runtime.sessions import Sessions
 
@@ -229,6 +230,15 @@ class Resources:
         turn = (await self.revisions.resolve(revision)).turn
         found = await self.pins.list_pinned_along(turn, limit=limit)
         return await self.pins.list_pins([turn for turn, _ in found])
+
+    async def nearest_pins(
+        self, turn: TurnId, heirs: Mapping[ResourceId, Resource]
+    ) -> dict[ResourceId, Pinned]:
+        """Return, for each place that a session works on, the nearest pin at a turn or above it."""
+        found: dict[ResourceId, Pinned] = {}
+        for pinned in inherit(await self.pins_along(turn, PINNED_TURNS_MAX), heirs):
+            found.setdefault(pinned.resource.id, pinned)
+        return found
 
     def keeper_of(self, resource: Resource) -> ResourceKeeper:
         """Return what looks after a resource.

@@ -5,7 +5,7 @@ are left behind did is taken back; what others did stays; what both did is a con
 has to decide.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,10 +31,9 @@ from turntree.ports.resources import Pinned
 from turntree.runtime.deeds import Deeds
 from turntree.runtime.descent import find_heirs, inherit
 from turntree.runtime.hands import Hands
-from turntree.runtime.resources import Resources, find_files, in_thread
+from turntree.runtime.resources import PINNED_TURNS_MAX, Resources, find_files, in_thread
 
 RestoreKind = Literal["rewind", "replay", "undo"]
-PINNED_TURNS_MAX = 10_000
 MOVES_PAGE = 1000
 CONFLICTS_SHOWN_MAX = 10
 
@@ -140,26 +139,17 @@ class RestoreProposer:
             raise Refused(f"a session rewinds to an ancestor of its head, and {target} is none")
         attached = await self.resources.attachments.list_attached(session.id)
         heirs = await find_heirs(self.resources.ledger, (one for one, _ in attached))
-        wanted = await self._nearest(target, heirs)
+        wanted = await self.resources.nearest_pins(target, heirs)
         if not wanted:
             raise NotFound(f"no turn at {target} or above it knows any files")
         depth = 0 if base is None else (await threads.get_turn(base)).depth
         left = [turn for turn, _ in await self.resources.pins.list_below(head, depth)]
-        bases = {} if base is None else await self._nearest(base, heirs)
+        bases = {} if base is None else await self.resources.nearest_pins(base, heirs)
         along = inherit(await self.resources.pins_along(head, PINNED_TURNS_MAX), heirs)
         return [
             await self._item(pinned, bases.get(id), along, left, exact=exact)
             for id, pinned in wanted.items()
         ]
-
-    async def _nearest(
-        self, turn: TurnId, heirs: Mapping[ResourceId, Resource]
-    ) -> dict[ResourceId, Pinned]:
-        """Return, for each resource, the nearest pin at a turn or above it."""
-        found: dict[ResourceId, Pinned] = {}
-        for pinned in inherit(await self.resources.pins_along(turn, PINNED_TURNS_MAX), heirs):
-            found.setdefault(pinned.resource.id, pinned)
-        return found
 
     async def _item(
         self,

@@ -28,9 +28,7 @@ class PostgresPermissions:
         """Write an event at the next place of a session's stream."""
         events.group_of(kind)
         told = canonical(dict(data)).decode()
-        await self.database.run(
-            "note_on_session", session=UUID(session), kind=kind, at=at, data=told
-        )
+        await self.database.run("tell_session", session=UUID(session), kind=kind, at=at, data=told)
 
     async def list_facts(
         self, *, session: SessionId | None = None, until: Instant | None = None

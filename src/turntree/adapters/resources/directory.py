@@ -19,12 +19,7 @@ from turntree.adapters.resources.shadow.trees import (
     walk_nodes,
 )
 from turntree.adapters.resources.shadow.write import NodeWriter
-from turntree.adapters.resources.shadow_keeper import (
-    ShadowKeeper,
-    as_change,
-    look_for,
-    state_of,
-)
+from turntree.adapters.resources.shadow_keeper import ShadowKeeper, as_change, look_for
 from turntree.domain.errors import Refused
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Liveness
@@ -81,20 +76,7 @@ class DirectoryKeeper(ShadowKeeper):
             bring_back(self.store, where, differences)
         return [as_change(one) for one in differences]
 
-    def fork(self, external: ExtRef, place: str) -> None:
-        """Make a new directory in a state, all at once: it is whole or not there.
-
-        Raises:
-            Refused: Something is there already.
-            NotFound: The state is not kept here.
-        """
-        top = self._top(external)
-        with self.store.lock("store", exclusive=False):
-            self._forks.make(
-                os.fsencode(place), state_of(external), lambda growing: self._grow(top, growing)
-            )
-
-    def _grow(self, top: Node, place: bytes) -> None:
+    def grow(self, top: Node, place: bytes) -> None:
         """Write everything that a directory holds, and bring it to the disk."""
         os.mkdir(place, 0o700)
         folders = [(place, top)]

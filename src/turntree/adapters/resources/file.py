@@ -10,12 +10,7 @@ from turntree.adapters.resources.shadow.bring import bring_back
 from turntree.adapters.resources.shadow.capture import keep_file
 from turntree.adapters.resources.shadow.trees import PLACE_NAME, Difference, Node, read_state
 from turntree.adapters.resources.shadow.write import NodeWriter
-from turntree.adapters.resources.shadow_keeper import (
-    ShadowKeeper,
-    as_change,
-    look_for,
-    state_of,
-)
+from turntree.adapters.resources.shadow_keeper import ShadowKeeper, as_change, look_for
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Liveness
@@ -77,20 +72,8 @@ class SingleFileKeeper(ShadowKeeper):
             bring_back(self.store, above, [Difference(name, present, wanted)])
         return [as_change(Difference(PLACE_NAME, present, wanted))]
 
-    def fork(self, external: ExtRef, place: str) -> None:
-        """Make a new file in a state, all at once: it is whole or not there.
-
-        Raises:
-            Refused: Something is there already.
-            NotFound: The state is not kept here.
-        """
-        top = self._top(external)
-        with self.store.lock("store", exclusive=False):
-            self._forks.make(
-                os.fsencode(place), state_of(external), lambda growing: self._grow(top, growing)
-            )
-
-    def _grow(self, top: Node, place: bytes) -> None:
+    def grow(self, top: Node, place: bytes) -> None:
+        """Write the file, and bring it to the disk."""
         above, name = os.path.split(place)
         folder = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -4,6 +4,7 @@ Knows how the store's words become those of the port. Must never know what kind 
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -36,7 +37,7 @@ _HEX_LENGTH = 64
 _FOLDERS_OPENED_MAX = 100
 
 
-class ShadowKeeper:
+class ShadowKeeper(ABC):
     """Looks into states that are kept in the shadow store."""
 
     kind = ""
@@ -49,6 +50,23 @@ class ShadowKeeper:
         self.store = ShadowStore(os.fspath(home / "shadow"))
         self._forks = Forks(self.store)
         self._opened: dict[bytes, dict[bytes, Node]] = {}
+
+    def fork(self, external: ExtRef, place: str) -> None:
+        """Make a new place in a state, all at once: it is whole or not there.
+
+        Raises:
+            Refused: Something is there already.
+            NotFound: The state is not kept here.
+        """
+        top = self._top(external)
+        with self.store.lock("store", exclusive=False):
+            self._forks.make(
+                os.fsencode(place), state_of(external), lambda growing: self.grow(top, growing)
+            )
+
+    @abstractmethod
+    def grow(self, top: Node, place: bytes) -> None:
+        """Write everything that a state holds to a place that is not there, down to the disk."""
 
     def discard(self, place: str) -> None:
         """Remove a place that ``fork`` made, all at once; nothing there is fine.

@@ -11,7 +11,7 @@ Knows the numbers of system calls. Must never know what is run behind it.
 
 import errno
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 # Instructions of the machine: load a word, compare, combine, return.
@@ -19,6 +19,7 @@ _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 # Where the kernel puts the number, the architecture and the low halves of the first two arguments.
 _NUMBER_AT, _ARCH_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_DENY = _ERRNO | errno.EPERM
 _CLONE_THREAD: Final = 0x10000
 _X32: Final = 0x40000000
 """Numbers from here on are another way into the same kernel, past every list."""
@@ -88,35 +89,12 @@ def find_filter(machine: str) -> bytes | None:
     if machine not in _MACHINES:
         return None
     mark, calls, clone, ioctl = _MACHINES[machine]
-    denied = _ERRNO | errno.EPERM
     program = [
-        _step(_LOAD, _ARCH_AT),
-        _step(_EQUAL, mark, yes=1),
-        _step(_RETURN, _KILL),
-        _step(_LOAD, _NUMBER_AT),
-        _step(_AT_LEAST, _X32, no=1),
-        _step(_RETURN, denied),
-        # What it would start stands in memory, where a filter cannot look; libraries then use the
-        # older call, whose flags can be seen.
-        _step(_EQUAL, _CLONE3, no=1),
-        _step(_RETURN, _ERRNO | errno.ENOSYS),
-        _step(_EQUAL, clone, no=5),
-        _step(_LOAD, _FIRST_AT),
-        _step(_AND, _CLONE_THREAD),
-        _step(_EQUAL, 0, no=1),
-        _step(_RETURN, denied),
-        _step(_RETURN, _ALLOW),
+        *_enter(mark),
+        *_judge_clone(clone, _CLONE_THREAD, denies_none=True),
+        *_judge_argument(ioctl, _IOCTLS, otherwise=_DENY, among=_ALLOW),
+        *_judge(sorted(calls.values()), otherwise=_DENY, among=_ALLOW),
     ]
-    program += [
-        _step(_EQUAL, ioctl, no=len(_IOCTLS) + 3),
-        _step(_LOAD, _SECOND_AT),
-        *(_step(_EQUAL, one, yes=len(_IOCTLS) - n) for n, one in enumerate(_IOCTLS)),
-        _step(_RETURN, denied),
-        _step(_RETURN, _ALLOW),
-    ]
-    numbers = sorted(calls.values())
-    program += [_step(_EQUAL, one, yes=len(numbers) - n) for n, one in enumerate(numbers)]
-    program += [_step(_RETURN, denied), _step(_RETURN, _ALLOW)]
     return b"".join(program)
 
 
@@ -129,33 +107,59 @@ def find_denials(machine: str) -> bytes | None:
     if machine not in _MACHINES:
         return None
     mark, _, clone, ioctl = _MACHINES[machine]
-    denied = _ERRNO | errno.EPERM
+    numbers = sorted((*_DENIED[machine], *_DENIED_EVERYWHERE))
     program = [
+        *_enter(mark),
+        *_judge_clone(clone, _CLONE_NEW, denies_none=False),
+        *_judge_argument(ioctl, _TERMINAL_IOCTLS, otherwise=_ALLOW, among=_DENY),
+        *_judge(numbers, otherwise=_ALLOW, among=_DENY),
+    ]
+    return b"".join(program)
+
+
+def _enter(mark: int) -> list[bytes]:
+    """Return how every filter begins: another machine's calls, and those nobody can look into."""
+    return [
         _step(_LOAD, _ARCH_AT),
         _step(_EQUAL, mark, yes=1),
         _step(_RETURN, _KILL),
         _step(_LOAD, _NUMBER_AT),
         _step(_AT_LEAST, _X32, no=1),
-        _step(_RETURN, denied),
+        _step(_RETURN, _DENY),
+        # What it would start stands in memory, where a filter cannot look; libraries then use the
+        # older call, whose flags can be seen.
         _step(_EQUAL, _CLONE3, no=1),
         _step(_RETURN, _ERRNO | errno.ENOSYS),
+    ]
+
+
+def _judge_clone(clone: int, flags: int, *, denies_none: bool) -> list[bytes]:
+    """Return what denies a clone that has none of some flags, or one that has any of them."""
+    return [
         _step(_EQUAL, clone, no=5),
         _step(_LOAD, _FIRST_AT),
-        _step(_AND, _CLONE_NEW),
-        _step(_EQUAL, 0, yes=1),
-        _step(_RETURN, denied),
+        _step(_AND, flags),
+        _step(_EQUAL, 0, no=1) if denies_none else _step(_EQUAL, 0, yes=1),
+        _step(_RETURN, _DENY),
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, ioctl, no=len(_TERMINAL_IOCTLS) + 3),
-        _step(_LOAD, _SECOND_AT),
-        *(_step(_EQUAL, one, yes=len(_TERMINAL_IOCTLS) - n)
-          for n, one in enumerate(_TERMINAL_IOCTLS)),
-        _step(_RETURN, _ALLOW),
-        _step(_RETURN, denied),
-    ]  # fmt: skip
-    numbers = sorted((*_DENIED[machine], *_DENIED_EVERYWHERE))
-    program += [_step(_EQUAL, one, yes=len(numbers) - n) for n, one in enumerate(numbers)]
-    program += [_step(_RETURN, _ALLOW), _step(_RETURN, denied)]
-    return b"".join(program)
+    ]
+
+
+def _judge_argument(
+    number: int, values: Sequence[int], *, otherwise: int, among: int
+) -> list[bytes]:
+    """Return what judges a call by its second argument; other calls go on behind it."""
+    judged = _judge(values, otherwise=otherwise, among=among)
+    return [_step(_EQUAL, number, no=len(judged) + 1), _step(_LOAD, _SECOND_AT), *judged]
+
+
+def _judge(values: Sequence[int], *, otherwise: int, among: int) -> list[bytes]:
+    """Return what ends in one verdict if what was loaded is among values, or in another."""
+    return [
+        *(_step(_EQUAL, one, yes=len(values) - n) for n, one in enumerate(values)),
+        _step(_RETURN, otherwise),
+        _step(_RETURN, among),
+    ]
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:

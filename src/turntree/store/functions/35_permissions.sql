@@ -1,18 +1,4 @@
--- Permissions as facts: what is written beside a session's moves, and how it is found again.
-
--- Writes an event at the next place of a session's stream. p_data is canonical.
-CREATE OR REPLACE FUNCTION turntree.note_on_session(p_ws uuid, p_session uuid, p_kind text, p_at text, p_data text)
-RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  v_seq int;
-BEGIN
-  UPDATE turntree.sessions SET event_seq = event_seq + 1
-    WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
-  IF NOT FOUND THEN
-    RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
-  END IF;
-  PERFORM turntree.insert_event(p_ws, p_session, v_seq, p_kind, p_at, p_data);
-END $$;
+-- Permissions as facts: how what is written beside a session's moves is found again.
 
 -- The session that a stream belongs to: its own, the one its run was started in, or the one that its
 -- turn advanced. Null if nobody can tell.

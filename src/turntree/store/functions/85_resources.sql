@@ -1,37 +1,5 @@
 -- Resources: each write leaves its event in the same transaction. The events' data come as canonical text.
 
--- Records a fact at the end of a stream that has no owner to number its facts: they queue up here.
-CREATE OR REPLACE FUNCTION turntree.tell(p_ws uuid, p_stream uuid, p_kind text, p_at text, p_data text)
-RETURNS int LANGUAGE plpgsql AS $$
-DECLARE
-  v_seq int;
-BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_stream, 0));
-  SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events WHERE workspace_id = p_ws AND stream_id = p_stream;
-  PERFORM turntree.insert_event(p_ws, p_stream, v_seq, p_kind, p_at, p_data);
-  IF turntree.may_link(p_kind, p_data) THEN
-    PERFORM turntree.note_links(p_ws, p_stream, v_seq);
-  END IF;
-  RETURN v_seq;
-END $$;
-
--- The same for a session, which numbers its facts itself.
-CREATE OR REPLACE FUNCTION turntree.tell_session(p_ws uuid, p_session uuid, p_kind text, p_at text, p_data text)
-RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  v_seq int;
-BEGIN
-  UPDATE turntree.sessions SET event_seq = event_seq + 1
-    WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
-  IF NOT FOUND THEN
-    RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
-  END IF;
-  PERFORM turntree.insert_event(p_ws, p_session, v_seq, p_kind, p_at, p_data);
-  IF turntree.may_link(p_kind, p_data) THEN
-    PERFORM turntree.note_links(p_ws, p_session, v_seq);
-  END IF;
-END $$;
-
 -- Returns the resource of that kind at that place of that machine, noting it if it is new.
 CREATE OR REPLACE FUNCTION turntree.ensure_resource(
   p_ws uuid, p_id uuid, p_kind text, p_host text, p_place text, p_name text, p_capabilities text[], p_imperative boolean,

@@ -1,8 +1,5 @@
 -- What sessions and turns tell of permissions.
 
--- name: note_on_session
-SELECT turntree.note_on_session(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
-
 -- name: list_permission_events
 -- The kinds are those of the index, word for word, or it could not be used.
 SELECT e.body, n.name FROM turntree.events e
