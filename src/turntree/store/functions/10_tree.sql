@@ -44,6 +44,25 @@ BEGIN
     AND (v_segment = v_from OR turntree.segment_at(p_ws, v_from, v_depth) = v_segment);
 END $$;
 
+-- The nearest compaction at or above a place of a thread, or null.
+CREATE OR REPLACE FUNCTION turntree.compaction_at(p_ws uuid, p_segment uuid, p_depth int)
+RETURNS uuid LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_at uuid := p_segment;
+  v_depth int := p_depth;
+  v_found uuid;
+BEGIN
+  LOOP
+    SELECT id INTO v_found FROM turntree.turns
+      WHERE workspace_id = p_ws AND segment_id = v_at AND kind = 'compaction' AND depth <= v_depth
+      ORDER BY depth DESC LIMIT 1;
+    IF FOUND OR v_at IS NULL THEN
+      RETURN v_found;
+    END IF;
+    SELECT parent_id, fork_depth INTO v_at, v_depth FROM turntree.segments WHERE workspace_id = p_ws AND id = v_at;
+  END LOOP;
+END $$;
+
 -- The ancestor of a segment that has p_ordinal segments above it.
 CREATE OR REPLACE FUNCTION turntree.segment_above(p_ws uuid, p_segment uuid, p_ordinal int)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$

@@ -58,6 +58,8 @@ CREATE TABLE turntree.turns (
 );
 -- Few act and they act often, so an entry shares its key with many others and takes a few bytes.
 CREATE INDEX turns_by ON turntree.turns (workspace_id, by);
+-- Few turns are compactions, and every context begins at the nearest one.
+CREATE INDEX turns_compactions ON turntree.turns (workspace_id, segment_id, depth) WHERE kind = 'compaction';
 
 -- The canonical bytes, the truth about a turn: the header, then a line a message. The header is
 -- full of digests, which no compressor shortens; kept out of the compressed text it can be read

@@ -299,10 +299,10 @@ SELECT c.turn_id::text FROM turntree.compactions c
 -- it left, and other kinds pick.
 SELECT c.turn_id::text FROM turntree.compactions c
   JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.summarized_through
+  JOIN turntree.turns x ON x.workspace_id = c.workspace_id AND x.id = c.turn_id
   WHERE c.workspace_id = %(workspace)b AND (c.turns_summarized NOT BETWEEN 1 AND t.depth
-    OR c.kind = 'summary' AND c.turns_summarized <> t.depth AND NOT EXISTS (
-      SELECT FROM turntree.compactions o WHERE o.workspace_id = c.workspace_id AND o.turn_id <> c.turn_id
-        AND turntree.is_ancestor(c.workspace_id, o.turn_id, c.turn_id)))
+    OR c.kind = 'summary' AND c.turns_summarized <> t.depth
+      AND turntree.compaction_at(c.workspace_id, x.segment_id, x.depth - 1) IS NULL)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i26

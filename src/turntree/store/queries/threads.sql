@@ -28,22 +28,13 @@ SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text
 
 -- name: nearest_compaction
 -- The newest compaction of a thread and the depth of the first turn it keeps.
-WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
-  SELECT s.id, s.fork_depth, t.depth, s.parent_id
-    FROM turntree.turns t JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
-    WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
-  UNION ALL
-  SELECT s.id, s.fork_depth, c.low, s.parent_id
-    FROM chain c, LATERAL (SELECT * FROM turntree.segments
-      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
-)
 SELECT t.depth, k.depth
-  FROM turntree.compactions x
-  JOIN turntree.turns t ON t.workspace_id = x.workspace_id AND t.id = x.turn_id
-  JOIN chain c ON c.segment_id = t.segment_id AND t.depth <= c.high
+  FROM turntree.turns h
+  JOIN turntree.turns t ON t.workspace_id = h.workspace_id
+    AND t.id = turntree.compaction_at(h.workspace_id, h.segment_id, h.depth)
+  JOIN turntree.compactions x ON x.workspace_id = t.workspace_id AND x.turn_id = t.id
   LEFT JOIN turntree.turns k ON k.workspace_id = x.workspace_id AND k.id = x.first_kept
-  WHERE x.workspace_id = %(workspace)b
-  ORDER BY t.depth DESC LIMIT 1;
+  WHERE h.workspace_id = %(workspace)b AND h.id = %(head)b;
 
 -- name: turn_at_depth
 SELECT x.id::text FROM turntree.turns t, turntree.turns x
