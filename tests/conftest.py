@@ -13,6 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from turntree.boot import Settings, tree_on
+from turntree.domain.ids import WorkspaceId
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer
@@ -21,12 +22,23 @@ from turntree.testing.worlds import ScriptedWorld
 # What a test writes may vanish with the machine; what a proof writes may not.
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 WORKSPACE = "tests"
+TEMPLATE = "ready"
+FAST_EXAMPLES_MAX = 20
+"""So many examples of a property are enough to work with; all of them are tried before landing."""
 
 # How long an example takes says more about who else uses the machine than about the test.
 hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("patient")
+hypothesis.settings.register_profile(
+    "fast", hypothesis.settings.get_profile("patient"), max_examples=FAST_EXAMPLES_MAX
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples where somebody asks for the fast tier."""
+    is_fast = config.getoption("markexpr") == "not slow"
+    hypothesis.settings.load_profile("fast" if is_fast else "patient")
 
 
 @pytest.fixture(scope="session")
@@ -47,13 +59,18 @@ def server(place: Path) -> Generator[str, None, None]:
 
 
 @pytest.fixture(scope="session")
-def template(server: str) -> str:
-    """The name of a database brought up to date once, from which every test's is cloned."""
+def workspace(server: str) -> WorkspaceId:
+    """The workspace of every test, in a database that is brought up to date once."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE ready")
-    conninfo = make_conninfo(server, dbname="ready")
-    anyio.run(prepare_database, conninfo, WORKSPACE, ScriptedWorld().new_id())
-    return "ready"
+        connection.execute(f"CREATE DATABASE {TEMPLATE}")
+    conninfo = make_conninfo(server, dbname=TEMPLATE)
+    return anyio.run(prepare_database, conninfo, WORKSPACE, ScriptedWorld().new_id())
+
+
+@pytest.fixture(scope="session")
+def template(workspace: WorkspaceId) -> str:
+    """The name of the database that every test's is cloned from."""
+    return TEMPLATE
 
 
 @pytest.fixture
@@ -61,15 +78,15 @@ def conninfo(server: str, template: str) -> Generator[str, None, None]:
     """How to reach a database of the test's own, as its owner."""
     name = f"test_{os.urandom(6).hex()}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Copying files takes half the time of logging their pages, where nothing has to last.
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         yield make_conninfo(server, dbname=name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
-async def database(conninfo: str) -> AsyncGenerator[Database, None]:
+async def database(conninfo: str, workspace: WorkspaceId) -> AsyncGenerator[Database, None]:
     """A database opened as the application opens it."""
-    workspace = await prepare_database(conninfo, WORKSPACE, "")
     async with open_database(conninfo, workspace) as opened:
         yield opened
 

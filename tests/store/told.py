@@ -31,7 +31,7 @@ def told_in(server: str, template: str, *more: Callable[[Tree], Awaitable[None]]
     """Return the name of a database in which the story was told, and more of it."""
     name = f"told_{os.urandom(4).hex()}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     anyio.run(_fill, make_conninfo(server, dbname=name), more)
     return name
 
