@@ -59,7 +59,7 @@ def server(place: Path) -> Generator[str, None, None]:
 
 
 @pytest.fixture(scope="session")
-def workspace(server: str) -> WorkspaceId:
+def workspace_id(server: str) -> WorkspaceId:
     """The workspace of every test, in a database that is brought up to date once."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {TEMPLATE}")
@@ -68,7 +68,7 @@ def workspace(server: str) -> WorkspaceId:
 
 
 @pytest.fixture(scope="session")
-def template(workspace: WorkspaceId) -> str:
+def template(workspace_id: WorkspaceId) -> str:
     """The name of the database that every test's is cloned from."""
     return TEMPLATE
 
@@ -85,9 +85,9 @@ def conninfo(server: str, template: str) -> Generator[str, None, None]:
 
 
 @pytest.fixture
-async def database(conninfo: str, workspace: WorkspaceId) -> AsyncGenerator[Database, None]:
+async def database(conninfo: str, workspace_id: WorkspaceId) -> AsyncGenerator[Database, None]:
     """A database opened as the application opens it."""
-    async with open_database(conninfo, workspace) as opened:
+    async with open_database(conninfo, workspace_id) as opened:
         yield opened
 
 
