@@ -4,7 +4,9 @@ A thread is recorded whose turns were taken by Claude Code and by Codex in turn,
 calls, a failed one, an answer too large for its message, and one id used twice. It is checked
 out as a session of each tool, and the real tool continues it against a scripted model on loopback.
 The model's log shows what was sent: every earlier call with its arguments and its result. The
-same is done after a compaction, when the summary and the kept turns are sent and no others.
+same is done after a compaction, when the summary and the kept turns are sent and no others. Then
+the session is imported: what the tool added follows the turn that was checked out, and nothing else
+is new.
 
 ``--quick`` runs Claude Code and Codex; without it opencode and Gemini CLI run too, and are skipped,
 with a reason, where they cannot be installed.
@@ -42,6 +44,7 @@ CALLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("exec_command", {"cmd": "make test"}, "1 failed"),
     ("exec_command", {"cmd": "make fix"}, "fixed"),
 )
+TURNS_MAX = 100
 KEPT = 2
 """How many of the calls stand in turns that the compaction kept."""
 SUMMARY = "Notes and a large file were read."
@@ -104,6 +107,8 @@ async def record(settings: Settings) -> None:
 def continue_with(proof: Proof, program: Program, folder: Path, conninfo: str) -> None:
     """Check both threads out as a tool's sessions, continue them, and show what was sent."""
     began, name = time.monotonic(), program.name
+    settings = Settings(folder, conninfo, workspace="checkout", user="ana")
+    before = asyncio.run(list_following(settings))
     try:
         whole, short = (sent_by(program, folder / rev, conninfo, rev) for rev in ("long", "short"))
     except (NotInstalled, AgentFailed) as error:
@@ -120,6 +125,10 @@ def continue_with(proof: Proof, program: Program, folder: Path, conninfo: str) -
     proof.at_least(f"{name}: calls of kept turns sent", len(short.calls), "calls", KEPT)
     proof.at_most(f"{name}: calls of summarised turns sent", gone(short), "calls", 0)
     proof.at_least(f"{name}: summaries sent", short.text.count(SUMMARY), "summaries", 1)
+    after = asyncio.run(list_following(settings))
+    home = [one for one in after - before if one[1] in ("long", "short")]
+    proof.at_least(f"{name}: turns that follow the one checked out", len(home), "turns", 2)
+    proof.at_most(f"{name}: other turns that came", len(after - before) - len(home), "turns", 0)
     proof.note(f"{name}: two checkouts and continuations", time.monotonic() - began, "s")
 
 
@@ -137,6 +146,7 @@ def sent_by(program: Program, folder: Path, conninfo: str, revision: str) -> Sen
         try:
             made = check_out(stage, conninfo, revision, TOOLS[program.name])
             GO[program.name](stage, made)
+            turntree_in(stage, conninfo, "import")
         finally:
             stage.end_all()
         asked = [one for one in model.exchanges if one.dialect and PROMPT in json.dumps(one.body)]
@@ -145,20 +155,36 @@ def sent_by(program: Program, folder: Path, conninfo: str, revision: str) -> Sen
     return max(map(sent_in, asked), key=lambda sent: len(sent.calls))
 
 
+async def list_following(settings: Settings) -> set[tuple[str, str | None]]:
+    """Return every turn, each with the session of ours whose newest turn it follows."""
+    async with turntree.open(settings) as tree:
+        heads = {(await tree.sessions.get(name)).head: name for name in ("long", "short")}
+        found = await tree.turns.list_newest(limit=TURNS_MAX)
+        return {(one.turn.id, heads.get(one.parent)) for one in found}
+
+
 def check_out(stage: Stage, conninfo: str, revision: str, name: str) -> dict[str, Any]:
-    """Run ``turntree checkout`` in the tool's folder, with the tool's own environment."""
+    """Run ``turntree checkout`` in the tool's folder."""
+    return turntree_in(stage, conninfo, "checkout", revision, "--as", name)
+
+
+def turntree_in(stage: Stage, conninfo: str, *words: str) -> dict[str, Any]:
+    """Run ``turntree`` in the tool's folder, with the tool's own environment.
+
+    Raises:
+        AgentFailed: It did not end well.
+    """
     settings = {
         "TURNTREE_DATABASE_URL": conninfo,
         "TURNTREE_WORKSPACE": "checkout",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    words = [sys.executable, "-c", COMMAND, "checkout", revision, "--as", name, "--json"]
     done = subprocess.run(
-        words, cwd=stage.work, env={**stage.environment(), **settings},
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-c", COMMAND, *words, "--json"], cwd=stage.work,
+        env={**stage.environment(), **settings}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise AgentFailed(f"checkout ended with {done.returncode}: {done.stderr}")
+        raise AgentFailed(f"{words[0]} ended with {done.returncode}: {done.stderr}")
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 

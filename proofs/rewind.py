@@ -208,7 +208,7 @@ def go_on(
     asked = [turn for turn in after if GO_ON in said(turn)]
     proof.at_least(f"{name}, turns of the fork that are pinned", len(asked), "turns", 1)
     known = [turn for turn in asked if turn.parent == old]
-    proof.note(f"{name}, turns of the fork that follow the old one", len(known), "turns")
+    proof.at_least(f"{name}, turns of the fork that follow the old one", len(known), "turns", 1)
     proof.at_most(
         f"{name}, paths of the present changed by a fork", differ(present, look(work)), "paths", 0
     )

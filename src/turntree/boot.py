@@ -34,6 +34,7 @@ from turntree.domain.token import KEY_BYTES_MIN
 from turntree.ports.embedder import Embedder
 from turntree.ports.exporters import Exporter
 from turntree.ports.importers import Importer, Places
+from turntree.ports.imports import Checkouts
 from turntree.ports.keepers import ResourceKeeper
 from turntree.ports.prices import Prices
 from turntree.ports.program_kinds import ProgramKind
@@ -46,6 +47,7 @@ from turntree.runtime.imports import Importing
 from turntree.runtime.resources import FindKeeper
 from turntree.runtime.sightings import Settling
 from turntree.runtime.tree import Neighbours, Tree, assemble
+from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.checks import PostgresChecks
 from turntree.store.database import (
     Database,
@@ -180,12 +182,18 @@ def importing_on(database: Database, world: World) -> Importing:
     """Return what imports transcripts into a database."""
     return Importing(
         PostgresImports(database),
+        PostgresCheckouts(database),
         PostgresSessions(database),
         PostgresReflog(database),
         world,
         reader_command=READER,
         reader_processes=min(os.cpu_count() or 1, READERS_MAX),
     )
+
+
+def checkouts_on(database: Database) -> Checkouts:
+    """Return what knows the sessions that were written for other tools."""
+    return PostgresCheckouts(database)
 
 
 def settling_on(

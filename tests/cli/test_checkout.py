@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import psycopg
 import pytest
 
 from tests.cli.conftest import Call
@@ -60,9 +61,44 @@ def test_a_checkout_is_a_new_file_and_says_how_to_go_on(planted: Call, home: Pat
     assert len(list((home / ".claude/projects").glob("*/*.jsonl"))) == 2
 
 
+@pytest.mark.parametrize("flat", [(), ("--flatten",)])
+def test_what_is_added_to_a_checkout_follows_its_turn(
+    planted: Call, home: Path, flat: tuple[str, ...]
+) -> None:
+    made = planted("checkout", "demo/fix-login~2", "--as", "claude-code", "--json", *flat).document
+    (file,) = (Path(path) for path in made["files"])
+    last = json.loads(file.read_text().splitlines()[-2])["uuid"]
+    answer = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "Onward."}]}
+    frame = {"sessionId": made["session"], "timestamp": "2026-11-15T09:31:00.000Z"}
+    asked = {"type": "user", "uuid": "q", "message": {"role": "user", "content": "And now?"}}
+    with file.open("a") as added:
+        for line in (
+            {**frame, **asked, "parentUuid": last},
+            {**frame, "type": "assistant", "uuid": "a", "parentUuid": "q", "message": answer},
+        ):
+            added.write(f"{json.dumps(line)}\n")
+    before = planted("log", "--all", "--json").documents
+    assert planted("import", "--json").document["turns_added"] == 1
+    after = planted("log", "--all", "--json").documents
+    (came,) = [turn for turn in after if turn not in before]
+    assert came["parent"] == made["turn"]
+    assert planted("fsck").code == 0
+
+
+def test_a_checkout_that_cannot_be_noted_is_there_all_the_same(
+    planted: Call, home: Path, tmp_path: Path
+) -> None:
+    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as owner:
+        owner.execute("REVOKE INSERT ON turntree.checkouts FROM turntree_app")
+    answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
+    assert answer.code == 0
+    assert "nobody will know where it came from" in answer.err
+    assert len(list((home / ".claude/projects").glob("*/*.jsonl"))) == 1
+
+
 @pytest.mark.parametrize("tool", ["claude-code", "codex", "gemini", "opencode"])
-def test_every_tool_gets_the_calls_of_the_thread(reader: Call, home: Path, tool: str) -> None:
-    made = reader("checkout", "demo/fix-login~6", "--as", tool, "--json").document
+def test_every_tool_gets_the_calls_of_the_thread(planted: Call, home: Path, tool: str) -> None:
+    made = planted("checkout", "demo/fix-login~6", "--as", tool, "--json").document
     assert made["tool"] == tool
     assert made["tool_calls"] == 2
     (path,) = made["files"]
@@ -72,8 +108,8 @@ def test_every_tool_gets_the_calls_of_the_thread(reader: Call, home: Path, tool:
     assert made["session"] in made["next"] or path in made["next"]
 
 
-def test_a_flat_session_has_words_for_calls(reader: Call, home: Path) -> None:
-    made = reader(
+def test_a_flat_session_has_words_for_calls(planted: Call, home: Path) -> None:
+    made = planted(
         "checkout", "demo/fix-login~6", "--as", "codex", "--flatten", "--json"
     ).document  # fmt: skip
     text = Path(made["files"][0]).read_text(encoding="utf-8")
@@ -82,19 +118,19 @@ def test_a_flat_session_has_words_for_calls(reader: Call, home: Path) -> None:
     assert "[tool call: fs.read" in text
 
 
-def test_a_checkout_reads_what_a_context_reads(reader: Call, home: Path) -> None:
-    thread = reader("log", "demo/fix-login", "--json").documents
+def test_a_checkout_reads_what_a_context_reads(planted: Call, home: Path) -> None:
+    thread = planted("log", "demo/fix-login", "--json").documents
     assert "compaction" in [turn["kind"] for turn in thread]
-    made = reader("checkout", "demo/fix-login", "--as", "claude-code", "--json").document
+    made = planted("checkout", "demo/fix-login", "--as", "claude-code", "--json").document
     text = Path(made["files"][0]).read_text(encoding="utf-8")
     assert '"isCompactSummary":true' in text
     assert "Why does login drop the query string?" not in text
 
 
-def test_another_folder_is_worked_in_when_asked(reader: Call, home: Path, tmp_path: Path) -> None:
+def test_another_folder_is_worked_in_when_asked(planted: Call, home: Path, tmp_path: Path) -> None:
     there = tmp_path / "else where"
     there.mkdir()
-    made = reader(
+    made = planted(
         "checkout", "HEAD", "--as", "claude-code", "--into", str(there), "--json"
     ).document  # fmt: skip
     assert made["next"].startswith(f"cd '{there}' && claude --resume")
@@ -122,14 +158,16 @@ def test_without_an_origin_a_tool_has_to_be_named(
     assert "Be brief." in Path(made["files"][0]).read_text(encoding="utf-8")
 
 
-def test_resume_says_what_to_install(reader: Call, home: Path) -> None:
-    answer = reader("resume", "HEAD", "--as", "claude-code")
+def test_resume_says_what_to_install(planted: Call, home: Path) -> None:
+    answer = planted("resume", "HEAD", "--as", "claude-code")
     assert answer.code == 1
     assert "claude is not on the PATH; get it with: npm install" in answer.err
     assert "next: claude --resume" in answer.err
 
 
-def test_resume_starts_the_tool_where_the_work_is(reader: Call, home: Path, tmp_path: Path) -> None:
+def test_resume_starts_the_tool_where_the_work_is(
+    planted: Call, home: Path, tmp_path: Path
+) -> None:
     bin = tmp_path / "bin"
     bin.mkdir()
     for name in ("claude", "opencode"):

@@ -15,6 +15,7 @@ from turntree.domain.transcript import DraftSession, DraftSpawn, DraftTurn, Key,
 from turntree.ports.importers import Bundle, Places, stamp_of
 from turntree.runtime.imports import Importing, Progress
 from turntree.runtime.tree import Tree
+from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database
 from turntree.store.fsck import fsck
 from turntree.store.imports import PostgresImports
@@ -136,6 +137,7 @@ async def bring(
     importer = toy or Toy()
     importing = Importing(
         PostgresImports(database),
+        PostgresCheckouts(database),
         PostgresSessions(database),
         PostgresReflog(database),
         ScriptedWorld(seed),
@@ -286,6 +288,7 @@ async def test_better_readers_seal_new_turns_beside_the_old(
     before = (await tree.sessions.get("toy/one")).head
     importing = Importing(
         PostgresImports(database),
+        PostgresCheckouts(database),
         PostgresSessions(database),
         PostgresReflog(database),
         ScriptedWorld(98),

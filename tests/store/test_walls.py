@@ -37,8 +37,9 @@ from turntree.domain.session import Spawn
 from turntree.domain.transcript import Record
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
-from turntree.ports.imports import Cursor, Incoming, TurnSource
+from turntree.ports.imports import Checkout, Cursor, Incoming, TurnSource
 from turntree.runtime.tree import Tree
+from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.imports import PostgresImports
 from turntree.store.sql import QUERIES
@@ -48,10 +49,10 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "bundles", "compactions", "event_links", "events", "handles", "inbox", "message_files",
-    "model_calls", "objects", "program_refs", "program_versions", "raw_blocks", "resources",
-    "segments", "session_history", "session_plans", "snapshots", "spawns", "tool_calls",
-    "turn_bodies", "turn_resources", "turn_sources", "turns",
+    "bundles", "checkouts", "compactions", "event_links", "events", "handles", "inbox",
+    "message_files", "model_calls", "objects", "program_refs", "program_versions", "raw_blocks",
+    "resources", "segments", "session_history", "session_plans", "snapshots", "spawns",
+    "tool_calls", "turn_bodies", "turn_resources", "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "search_embeddings", "search_progress"}
 MOVING = {
@@ -121,6 +122,8 @@ async def bring(imports: PostgresImports, world: ScriptedWorld) -> None:
     await imports.store_turns([Incoming(sealed, None, source=source)])
     cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (blocks[0].digest,))
     await imports.mark([cursor], now)
+    made = Checkout("toy", "two", sealed.turn.id, "two.jsonl", 2)
+    await PostgresCheckouts(imports.database).note(made, by="human:ana", at=now)
 
 
 @pytest.fixture

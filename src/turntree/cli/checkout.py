@@ -18,19 +18,20 @@ import click
 
 from turntree.adapters.exporters.writing import write_new
 from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import load_exporters
+from turntree.boot import checkouts_on, load_exporters
 from turntree.cli.names import REVISION
-from turntree.cli.opening import with_ledger
+from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import cut, digits, title
 from turntree.cli.standing import note_standing
 from turntree.cli.verb import Function, Terminal, verb
 from turntree.cli.whole_thread import WholeThread, read_whole
 from turntree.cli.worktree import make_worktree
-from turntree.domain.errors import Refused
+from turntree.domain.errors import Refused, TurntreeError
 from turntree.domain.handover import flatten, without_system
 from turntree.domain.message import ToolUse
 from turntree.ports.exporters import Exporter, Order, Plan
 from turntree.ports.importers import Places
+from turntree.ports.imports import Checkout
 
 TITLE_CHARS_MAX: Final = 60
 
@@ -159,8 +160,29 @@ def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
     if not order.folder.is_dir():
         raise click.UsageError(f"there is no folder {order.folder}; --files makes a new one")
     plan = exporter.plan(told, order, Places(Path.home(), os.environ))
-    write_new(plan.files)
-    return CheckedOut(exporter, thread, order, plan, len(told), calls, worktree)
+    made = CheckedOut(exporter, thread, order, plan, len(told), calls, worktree)
+    with_ledger(terminal, partial(_write, terminal=terminal, made=made))
+    return made
+
+
+async def _write(opened: Opened, *, terminal: Terminal, made: CheckedOut) -> None:
+    """Write the files and note whose they are, at once: an import may be looking."""
+    first = made.plan.files[0]
+    noted = Checkout(
+        origin=made.exporter.tool,
+        session=made.plan.session,
+        turn=made.thread.head.turn.id,
+        file=first.path.name,
+        bytes=len(first.text.encode()),
+        mark=made.plan.mark,
+        last=made.plan.last,
+    )
+    write_new(made.plan.files)
+    try:
+        by = f"human:{opened.settings.user}"
+        await checkouts_on(opened.database).note(noted, by=by, at=made.order.at)
+    except TurntreeError as error:
+        terminal.note(f"the session is there, but nobody will know where it came from: {error}")
 
 
 def _make_folder(terminal: Terminal, asked: _Asked) -> str:

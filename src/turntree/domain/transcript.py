@@ -114,6 +114,15 @@ class DraftSession:
 
 
 @dataclass(frozen=True, slots=True)
+class Planted:
+    """A turn that is known already, under a key of the source."""
+
+    id: TurnId
+    digest: Digest
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Projection:
     """What a bundle of records tells of."""
 
@@ -131,6 +140,8 @@ class Projection:
 
     None if nobody has looked, or if its records are read in other bundles too.
     """
+    planted: Mapping[Key, Planted] = field(default_factory=dict[Key, Planted])
+    """Turns that are none of its own, which its own may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +166,10 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
     Raises:
         Refused: A turn comes before its parent, or says something impossible.
     """
-    known: dict[Key, _Known] = {}
+    known = {
+        key: _Known(turn.id, turn.digest, None, turn.depth)
+        for key, turn in projection.planted.items()
+    }
     for draft in projection.turns:
         parent = None if draft.parent is None else known.get(draft.parent)
         if draft.parent is not None and parent is None:

@@ -46,6 +46,13 @@ class Plan:
     """The tool's own command that continues it."""
     prepare: tuple[str, ...] | None = None
     """The tool's own command that has to run once before; None if it finds the files itself."""
+    mark: str | None = None
+    """How the ids of all messages in it end, and of nobody else's.
+
+    None if they have none, and the tool goes on in the first file, behind what was written.
+    """
+    last: str | None = None
+    """The id of the last message, if they have ids."""
 
 
 class Exporter(Protocol):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from turntree.domain.event import Recorded
+from turntree.domain.graft import Graft
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
 from turntree.domain.turn import Sealed
@@ -184,4 +185,36 @@ class Imports(Protocol):
 
     async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
         """Remember how far bundles have been read, all of them or none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A thread that becomes a session of another tool."""
+
+    origin: str
+    """The tool, by the name of its importer."""
+    session: str
+    """What the tool calls it."""
+    turn: TurnId
+    file: str
+    bytes: int
+    mark: str | None = None
+    last: str | None = None
+
+
+class Checkouts(Protocol):
+    """Knows the sessions that were written for other tools to continue."""
+
+    async def note(self, checkout: Checkout, *, by: str, at: Instant) -> None:
+        """Note a checkout, and in the same transaction the fact that says so.
+
+        Raises:
+            NotFound: There is no such turn.
+            Conflict: The tool has a session of this name already.
+        """
+        ...
+
+    async def list_all(self) -> list[tuple[str, Graft]]:
+        """Return what was ever checked out: the tool, and how its session is known again."""
         ...

@@ -11,6 +11,7 @@ from hashlib import sha256
 from turntree.domain.canonical import digest_from_raw
 from turntree.domain.errors import NotCanonical, Refused
 from turntree.domain.event import Event, Recorded, record
+from turntree.domain.graft import Graft, find_graft, list_written, plant
 from turntree.domain.ids import Digest, Instant, TurnId, unix_ms
 from turntree.domain.journal import recorded
 from turntree.domain.principal import Principal
@@ -42,6 +43,8 @@ class ReadTask:
     records: int = 0
     prefix: Digest | None = None
     """Of the records that are kept already; None if there are none."""
+    grafts: Sequence[Graft] = ()
+    """Sessions that we wrote ourselves, of which this may be one."""
 
 
 @dataclass(slots=True)
@@ -122,7 +125,7 @@ def take_records(
         secrets,
     )
     try:
-        projection = importer.project(bundle, records)
+        projection = _project(importer, task, records)
         if held := _list_held(task, projection):
             projection, read.held = _without(projection, held), True
         turns = list(seal_drafts(projection, Principal("agent", bundle.origin)))
@@ -136,11 +139,33 @@ def take_records(
     ]
     told = [(item, turn.draft.records) for item, turn in zip(read.turns, turns, strict=True)]
     read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:], told)
-    read.heads = {turn.draft.key: turn.sealed.turn.id for turn in turns}
+    read.heads = {key: turn.id for key, turn in projection.planted.items()}
+    read.heads |= {turn.draft.key: turn.sealed.turn.id for turn in turns}
     read.sessions, read.unknown = list(projection.sessions), dict(projection.unknown)
     read.orphans, read.broken = len(projection.orphans), projection.broken
     read.repaired, read.tokens = sum(turn.repaired for turn in turns), projection.usage_told
     return read
+
+
+def may_begin_with(bundle: Bundle, graft: Graft) -> bool:
+    """Say whether a bundle has to be read to know whether we wrote its beginning."""
+    # Whoever copies records may call its files anything, and kept records have no files.
+    return (
+        graft.mark is not None
+        or not bundle.files
+        or any(file.name.startswith(graft.file) for file in bundle.files)
+    )
+
+
+def _project(importer: Importer, task: ReadTask, records: Sequence[Record]) -> Projection:
+    """Return what records tell of, without the turns that we wrote into them ourselves."""
+    projection = importer.project(task.bundle, records)
+    graft = find_graft(projection, records, task.grafts)
+    if graft is None:
+        return projection
+    places = list_written(graft, records)
+    written = importer.project(task.bundle, [records[place] for place in places])
+    return plant(projection, graft, frozenset(places), written)
 
 
 def _compare(task: ReadTask, records: Sequence[Record]) -> tuple[int, Digest]:
@@ -179,7 +204,7 @@ def _without(projection: Projection, held: Mapping[Key, Key | None]) -> Projecti
 
     turns = [turn for turn in projection.turns if turn.key not in held]
     sessions = [replace(one, head=stands(one.head)) for one in projection.sessions]
-    kept = {turn.key for turn in turns}
+    kept = {turn.key for turn in turns} | projection.planted.keys()
     return replace(
         projection,
         turns=turns,

@@ -19,15 +19,16 @@ from typing import Any
 import anyio.to_thread
 
 from turntree.domain.errors import Conflict, NotFound, Refused
+from turntree.domain.graft import Graft
 from turntree.domain.ids import Instant, Label, SessionId, TurnId
 from turntree.domain.secrets import RULES_VERSION
 from turntree.domain.session import Origin, Spawn
 from turntree.domain.transcript import DraftSession, DraftSpawn, Key
 from turntree.ports import sessions as session_ports
 from turntree.ports.importers import Bundle, Importer
-from turntree.ports.imports import Cursor, Imports
+from turntree.ports.imports import Checkouts, Cursor, Imports
 from turntree.ports.world import World
-from turntree.runtime.bundles import BundleRead, ReadTask, take_records
+from turntree.runtime.bundles import BundleRead, ReadTask, may_begin_with, take_records
 from turntree.runtime.readers import Readers
 
 BY = "system:import"
@@ -82,6 +83,7 @@ class Importing:
     """Imports bundles into one workspace."""
 
     imports: Imports
+    checkouts: Checkouts
     sessions: session_ports.Sessions
     reflog: session_ports.Reflog
     world: World
@@ -97,9 +99,12 @@ class Importing:
     """Leave out turns of a bundle that began later: their ends have not been told yet."""
     report: Callable[[Progress], None] = lambda _: None
     progress: Progress = field(default_factory=Progress)
+    _grafts: list[tuple[str, Graft]] = field(default_factory=list[tuple[str, Graft]])
+    """What was checked out before this run began."""
 
     async def run(self, found: Sequence[tuple[Importer, Bundle]]) -> Progress:
         """Import whatever has changed since it was last read."""
+        self._grafts = await self.checkouts.list_all()
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         self.progress.bundles += len(found)
         self.progress.bytes += sum(bundle.size for _, bundle in found)
@@ -177,13 +182,19 @@ class Importing:
     def _task(self, bundle: Bundle, cursor: Cursor | None) -> ReadTask:
         records, prefix = (0, None) if cursor is None else (cursor.records, cursor.prefix)
         hold_after = self.hold_after.get((bundle.origin, bundle.id))
-        return ReadTask(bundle, self.redacting, self.hold_open, hold_after, records, prefix)
+        grafts = [
+            graft
+            for origin, graft in self._grafts
+            if origin == bundle.origin and may_begin_with(bundle, graft)
+        ]
+        return ReadTask(bundle, self.redacting, self.hold_open, hold_after, records, prefix, grafts)
 
     async def reproject(self, importers: Mapping[str, Importer]) -> Progress:
         """Project kept records again wherever an importer has learned to read them better.
 
         New turns are sealed beside the old ones, which stay, and each says what it replaces.
         """
+        self._grafts = await self.checkouts.list_all()
         for cursor in await self.imports.list_cursors():
             importer = importers.get(cursor.origin)
             if importer is None or cursor.projector >= importer.version:

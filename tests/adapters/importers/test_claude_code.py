@@ -24,6 +24,7 @@ from turntree.domain.usage import Usage
 from turntree.ports.importers import Bundle, Places
 from turntree.runtime.imports import Importing
 from turntree.runtime.tree import Tree
+from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database
 from turntree.store.fsck import fsck
 from turntree.store.imports import PostgresImports
@@ -969,6 +970,7 @@ async def test_a_session_its_fork_and_its_subagent_arrive(
     importer = ClaudeCode()
     importing = Importing(
         PostgresImports(database),
+        PostgresCheckouts(database),
         PostgresSessions(database),
         PostgresReflog(database),
         ScriptedWorld(99),

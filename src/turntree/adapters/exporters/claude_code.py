@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from turntree.adapters.exporters.anthropic import CALL_PREFIX, PROVIDER, blocks_of
-from turntree.adapters.exporters.writing import json_lines
+from turntree.adapters.exporters.writing import json_lines, mark_of, marked_id
 from turntree.domain.errors import Refused
 from turntree.domain.handover import Said, fit
-from turntree.domain.ids import derived_id, unix_ms
 from turntree.domain.message import ToolUse
 from turntree.ports.exporters import NewFile, Order, Plan
 from turntree.ports.importers import Places
@@ -37,10 +36,14 @@ class ClaudeCode:
     def plan(self, told: Sequence[Said], order: Order, places: Places) -> Plan:
         """Return the session's file and the command that continues it."""
         folder = project_folder(order.folder, places)
+        records = list(render(told, order))
+        ids = [record["uuid"] for record in records if "uuid" in record]
         return Plan(
             session=order.session,
-            files=(NewFile(folder / f"{order.session}.jsonl", json_lines(render(told, order))),),
+            files=(NewFile(folder / f"{order.session}.jsonl", json_lines(records)),),
             resume=(self.program, "--resume", order.session),
+            mark=mark_of(order) if ids else None,
+            last=ids[-1] if ids else None,
         )
 
 
@@ -48,7 +51,7 @@ def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
     """Yield the records of a session, in order. Pure: equal input, equal records."""
     before: str | None = None
     for place, said in enumerate(fit(told, provider=PROVIDER, call_prefix=CALL_PREFIX)):
-        here = derived_id(unix_ms(order.at), order.session, str(place))
+        here = marked_id(order, place)
         yield {
             "parentUuid": before,
             "isSidechain": False,

@@ -13,12 +13,13 @@ from turntree.adapters.exporters.writing import (
     arguments_of,
     find_data,
     json_lines,
+    mark_of,
+    marked_id,
     spoken,
     tool_name,
 )
 from turntree.domain.canonical import digest_bytes
 from turntree.domain.handover import Said, fit, note_of, text_of
-from turntree.domain.ids import derived_id, unix_ms
 from turntree.domain.message import Media, Text, ToolResult, ToolUse
 from turntree.ports.exporters import NewFile, Order, Plan
 from turntree.ports.importers import Places
@@ -39,10 +40,14 @@ class Gemini:
         named = places.environ.get("GEMINI_CLI_HOME")
         home = (Path(named) if named else places.home) / ".gemini"
         path = home / "turntree" / f"session-{order.session}.jsonl"
+        records = list(render(told, order))
+        ids = [record["id"] for record in records if "id" in record]
         return Plan(
             session=order.session,
-            files=(NewFile(path, json_lines(render(told, order))),),
+            files=(NewFile(path, json_lines(records)),),
             resume=(self.program, "--session-file", str(path)),
+            mark=mark_of(order) if ids else None,
+            last=ids[-1] if ids else None,
         )
 
 
@@ -62,8 +67,7 @@ def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
     for place, said in enumerate(fitted):
         if said.role == "tool":
             continue  # Its results stand beside their calls.
-        id = derived_id(unix_ms(order.at), order.session, str(place))
-        yield {"id": id, "timestamp": said.at, **_message(said, results)}
+        yield {"id": marked_id(order, place), "timestamp": said.at, **_message(said, results)}
 
 
 def _message(said: Said, results: Mapping[str, ToolResult]) -> dict[str, Any]:

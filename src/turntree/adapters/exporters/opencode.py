@@ -45,13 +45,18 @@ class Opencode:
         """Return the document, the command that reads it and the one that continues it."""
         data = places.environ.get("XDG_DATA_HOME")
         root = Path(data) if data else places.home / ".local/share"
-        session = _Ids(order).session
+        ids = _Ids(order)
+        session = ids.session
         path = root / "opencode" / "turntree" / f"{session}.json"
+        document = render(told, order)
+        messages = [message["info"]["id"] for message in document["messages"]]
         return Plan(
             session=session,
-            files=(NewFile(path, json_line(render(told, order)) + "\n"),),
+            files=(NewFile(path, json_line(document) + "\n"),),
             resume=(self.program, "--session", session),
             prepare=(self.program, "import", str(path)),
+            mark=ids.ending if messages else None,
+            last=messages[-1] if messages else None,
         )
 
 
@@ -83,15 +88,16 @@ class _Ids:
     def session(self) -> str:
         """The session's id; those of sessions run backwards, the newest first."""
         mask = (1 << _TIME_BITS) - 1
-        return f"ses_{self._moment(0) ^ mask:012x}{self._ending}"
+        return f"ses_{self._moment(0) ^ mask:012x}{self.ending}"
 
     def next(self, prefix: str) -> str:
         """Return an id that sorts behind all that were given before."""
         self.count += 1
-        return f"{prefix}_{self._moment(self.count):012x}{self._ending}"
+        return f"{prefix}_{self._moment(self.count):012x}{self.ending}"
 
     @property
-    def _ending(self) -> str:
+    def ending(self) -> str:
+        """How all of them end; nobody else's do."""
         return self.order.session.replace("-", "")[-_ENDING_CHARS:]
 
     def _moment(self, count: int) -> int:

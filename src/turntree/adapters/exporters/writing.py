@@ -14,11 +14,13 @@ from typing import Any, Final
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.handover import Said
+from turntree.domain.ids import derived_id, unix_ms
 from turntree.domain.message import Text
-from turntree.ports.exporters import NewFile
+from turntree.ports.exporters import NewFile, Order
 
 SYSTEM_TEXT: Final = "These instructions were given to the model here:\n\n"
 TOOL_NAME_CHARS_MAX: Final = 64
+MARK_CHARS: Final = 12
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -46,6 +48,17 @@ def write_new(files: Iterable[NewFile]) -> None:
         for path in written:
             path.unlink(missing_ok=True)
         raise Refused(f"{error.filename} cannot be written: {error.strerror}") from error
+
+
+def marked_id(order: Order, place: int) -> str:
+    """Return the id of a session's message: a UUID that ends as all ids of this session do."""
+    id = derived_id(unix_ms(order.at), order.session, str(place))
+    return f"{id[:-MARK_CHARS]}{mark_of(order)}"
+
+
+def mark_of(order: Order) -> str:
+    """Return how the ids of a session's messages end; tools keep these when they copy."""
+    return order.session[-MARK_CHARS:]
 
 
 def json_lines(documents: Iterable[Mapping[str, Any]]) -> str:

@@ -65,6 +65,27 @@ CREATE TABLE turntree.imports (
   PRIMARY KEY (workspace_id, origin, bundle)
 );
 
+-- Sessions that were written for other tools to continue, and the turn that each of them continues: by these
+-- an import knows the turns that we wrote ourselves. mark: how the ids of our records end, wherever the tool copies
+-- them, and last_id is the last of these. Without a mark, ours are those in the first bytes of the file.
+CREATE TABLE turntree.checkouts (
+  workspace_id uuid NOT NULL,
+  origin text NOT NULL,
+  session text NOT NULL,
+  turn_id uuid NOT NULL,
+  file text NOT NULL,
+  bytes bigint NOT NULL,
+  mark text,
+  last_id text,
+  by text NOT NULL,
+  checked_out_at timestamptz NOT NULL,
+  PRIMARY KEY (workspace_id, origin, session),
+  FOREIGN KEY (workspace_id, turn_id) REFERENCES turntree.turns,
+  CHECK (bytes > 0),
+  CHECK (mark <> ''),
+  CHECK ((mark IS NULL) = (last_id IS NULL))
+);
+
 -- The one change a block may undergo: with a message, the eraser takes out its records.
 CREATE FUNCTION turntree.check_record_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -81,6 +102,7 @@ END $$;
 SELECT turntree.wall_in_facts('raw_blocks', false, p_update => 'check_record_erasure');
 SELECT turntree.wall_in_facts('bundles', true);
 SELECT turntree.wall_in_facts('turn_sources', true);
+SELECT turntree.wall_in_facts('checkouts', false);
 SELECT turntree.wall_in('imports');
 GRANT INSERT, UPDATE ON turntree.imports TO turntree_app;
 GRANT SELECT ON turntree.raw_blocks, turntree.bundles, turntree.turn_sources, turntree.imports TO turntree_eraser;

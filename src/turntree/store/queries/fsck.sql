@@ -209,7 +209,7 @@ SELECT coalesce(t.id, b.turn_id)::text
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
     'session_history', 'spawns', 'events', 'event_links', 'inbox', 'message_files', 'raw_blocks', 'bundles',
-    'turn_sources', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans',
+    'turn_sources', 'checkouts', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans',
     'program_versions', 'program_refs']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (

@@ -75,6 +75,16 @@ SELECT s.key, s.turn_id::text FROM turntree.turn_sources s
   JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
   WHERE b.workspace_id = %(workspace)b AND b.origin = %(origin)b AND b.bundle = %(bundle)b ORDER BY s.projector;
 
+-- name: note_checkout
+SELECT turntree.note_checkout(%(workspace)b, %(turn)b, %(origin)b, %(session)b, %(file)b, %(bytes)b, %(mark)b, %(last)b,
+  %(by)b, %(at)b, %(data)b);
+
+-- name: list_checkouts
+-- With what a turn that follows has to know of the turn that was checked out.
+SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, t.id::text, t.digest, t.depth
+  FROM turntree.checkouts c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
+  WHERE c.workspace_id = %(workspace)b ORDER BY c.checked_out_at, c.origin, c.session;
+
 -- name: mark_import
 INSERT INTO turntree.imports (workspace_id, origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix,
     blocks, heads, report, imported_at)
