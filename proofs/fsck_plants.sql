@@ -322,3 +322,9 @@ SELECT turn_id, sequence, call_id, tool, status FROM turntree.tool_calls WHERE w
 
 -- name: read_bare_model_calls
 SELECT * FROM turntree.model_calls WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b;
+
+-- name: i67
+UPDATE turntree.actors SET posted = posted + 1 WHERE workspace_id = %(workspace)s AND session_id IN (
+    SELECT session_id FROM turntree.actors WHERE workspace_id = %(workspace)s
+      ORDER BY md5(session_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING session_id::text;

@@ -6,6 +6,7 @@ Knows how the product is called. Must never know what is planted into what it te
 from dataclasses import replace
 from typing import Final
 
+from turntree.adapters.engines.inline import InlineEngine
 from turntree.domain import plan as plans
 from turntree.domain.canonical import Json, canonical, digest_bytes
 from turntree.domain.compaction import Compaction
@@ -40,8 +41,11 @@ from turntree.domain.run import Fact
 from turntree.domain.session import Origin, Session, Spawn
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage, to_json
+from turntree.ports.inbox import Begin
 from turntree.runtime.execution import ExecutionContext
 from turntree.runtime.tree import Tree
+from turntree.store.inbox import PostgresInbox
+from turntree.store.ledger import PostgresLedger
 
 CALLS: Final = [
     ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),
@@ -60,6 +64,7 @@ async def tell(tree: Tree, copy: int) -> None:
     await _tell_moves(tree, f"main-{copy}", copy)
     await _tell_open_run(tree, copy)
     await _tell_interrupted_run(tree, copy)
+    await _tell_inbox(tree, copy)
     await _tell_replacement(tree, copy)
     await tell_resources(tree, f"main-{copy}", copy)
     await _tell_programs(tree, copy)
@@ -154,6 +159,26 @@ async def _tell_interrupted_run(tree: Tree, copy: int) -> None:
         seal(header, [asked], [answered, gone]), None, session=SessionId(session.id), by="human:a",
         at=at, calls=CALLS[:1], journal=[finished], epoch=epoch,
     )  # fmt: skip
+
+
+async def _tell_inbox(tree: Tree, copy: int) -> None:
+    """A run that is parked, a message that waits behind it, and one that nobody looked at."""
+    world, ledger = tree.revisions.world, tree.ledger
+    assert isinstance(ledger, PostgresLedger), "the story is told on PostgreSQL"
+    inbox = PostgresInbox(ledger.database, InlineEngine(ledger.database.lend))
+    asked = await tree.sessions.create(f"asked-{copy}")
+    waiting = await tree.sessions.create(f"waiting-{copy}")
+    for session, text in ((asked, "first"), (asked, "second"), (waiting, "third")):
+        key = f"{text}-{copy}"
+        await inbox.post(session.id, user(text), by="human:ana", at=world.now(), key=key)
+    found = await inbox.next_work(asked.id, worker="w1")
+    assert isinstance(found, Begin), "nobody else works here"
+    run = found.messages[0].run
+    started = _fact(tree, run, 0, "run_started", found.messages[0].message)
+    epoch = await inbox.begin(run, asked.id, [started], [1], worker="w1")
+    parked = _fact(tree, run, 1, "run_parked", data={"reason": "approval"})
+    await inbox.append_facts([parked], epoch=epoch)
+    await inbox.next_work(asked.id, worker="w1")
 
 
 async def _tell_grant(tree: Tree, copy: int) -> None:

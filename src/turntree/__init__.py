@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from turntree.adapters.toolsets.functions import function_tool
     from turntree.boot import Settings
     from turntree.boot import open_tree as open  # noqa: A004
     from turntree.domain.compaction import Compaction
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
         NoProvider,
         NotCanonical,
         NotFound,
+        ProviderFailed,
         Refused,
         TurntreeError,
         Unreachable,
     )
-    from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
+    from turntree.domain.ids import Digest, Instant, Label, RunId, SessionId, TurnId
     from turntree.domain.message import (
         Message,
         Opaque,
@@ -53,13 +55,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "adapters.toolsets.functions": ("function_tool",),
     "boot": ("Settings",),
     "domain.compaction": ("Compaction",),
     "domain.errors": (
         "Ambiguous", "BadQuery", "BadRevision", "Conflict", "Denied", "NoProvider", "NotCanonical",
-        "NotFound", "Refused", "TurntreeError", "Unreachable",
+        "NotFound", "ProviderFailed", "Refused", "TurntreeError", "Unreachable",
     ),
-    "domain.ids": ("Digest", "Instant", "Label", "SessionId", "TurnId"),
+    "domain.ids": ("Digest", "Instant", "Label", "RunId", "SessionId", "TurnId"),
     "domain.message": (
         "Message", "Opaque", "Reasoning", "Text", "ToolResult", "ToolUse",
         "assistant", "tool", "user",
@@ -102,10 +105,12 @@ __all__ = [
     "Placed",
     "Principal",
     "Program",
+    "ProviderFailed",
     "Reasoning",
     "Recorder",
     "Refused",
     "Rights",
+    "RunId",
     "SearchResult",
     "Session",
     "SessionId",
@@ -122,6 +127,7 @@ __all__ = [
     "Unreachable",
     "Usage",
     "assistant",
+    "function_tool",
     "open",
     "tool",
     "user",

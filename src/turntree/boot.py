@@ -11,7 +11,7 @@ import os
 import platform
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -21,6 +21,7 @@ import anyio.to_thread
 
 from turntree.adapters.embedders.minilm import find_minilm
 from turntree.adapters.embedders.openai_compatible import OpenAiCompatible
+from turntree.adapters.engines.choice import ChosenEngine
 from turntree.adapters.prices.genai import find_genai_prices
 from turntree.adapters.sandboxes.bubblewrap import Bubblewrap
 from turntree.adapters.sandboxes.node import find_node
@@ -32,6 +33,7 @@ from turntree.domain.ids import Digest, Instant, WorkspaceId
 from turntree.domain.principal import Principal
 from turntree.domain.token import KEY_BYTES_MIN
 from turntree.ports.embedder import Embedder
+from turntree.ports.engine import Engine
 from turntree.ports.exporters import Exporter
 from turntree.ports.importers import Importer, Places
 from turntree.ports.imports import Checkouts
@@ -42,6 +44,7 @@ from turntree.ports.sandbox import Sandbox
 from turntree.ports.stats import Stats
 from turntree.ports.workplace import Workplace
 from turntree.ports.world import Processes, World
+from turntree.running import Parts, Running, load_toolsets, running_on
 from turntree.runtime.execution import ExecutionContext
 from turntree.runtime.imports import Importing
 from turntree.runtime.resources import FindKeeper
@@ -55,11 +58,13 @@ from turntree.store.database import (
     open_database,
     place_of,
     prepare_database,
+    sqlalchemy_url,
 )
 from turntree.store.edges import PostgresEdges
 from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
 from turntree.store.imports import PostgresImports
+from turntree.store.inbox import PostgresInbox
 from turntree.store.ledger import PostgresLedger, PostgresMarks
 from turntree.store.meanings import PostgresMeanings
 from turntree.store.permissions import PostgresPermissions
@@ -77,6 +82,7 @@ from turntree.store.search_writer import PostgresSearchWriter
 from turntree.store.sessions import PostgresReflog, PostgresSessions
 from turntree.store.stats import PostgresStats
 from turntree.store.threads import PostgresIndex, PostgresThreads
+from turntree.store.workers import PostgresWorkers
 
 DATABASE_NAME = "turntree"
 TOKEN_KEY_FILE = "token.key"  # noqa: S105  (where it lies, not what it is)
@@ -152,11 +158,14 @@ async def open_tree(
     *,
     world: World | None = None,
     report: Callable[[str], None] = lambda _: None,
+    worker: bool = False,
+    tools: Sequence[object] = (),
 ) -> AsyncGenerator[Tree, None]:
     """Open the ledger, starting the embedded server if no other database is named.
 
     The embedded server keeps running afterwards, so that the next process starts at once;
-    ``turntree down`` stops it.
+    ``turntree down`` stops it. With ``worker`` this process answers what is sent to sessions for as
+    long as the block lasts, and ``tools``, functions or sets of tools, are what models may call.
 
     Raises:
         Unreachable: The database does not answer.
@@ -164,7 +173,44 @@ async def open_tree(
     chosen = settings or Settings.from_environment()
     here = world or SystemWorld()
     async with connect(chosen, here, report=report) as database:
-        yield tree_on(database, chosen, here)
+        engine = engine_on(database)
+        tree = tree_on(database, chosen, here, engine=engine)
+        running = run_on(database, tree, chosen, here, engine, tools)
+        try:
+            if worker:
+                async with running.serving(stays_here=True):
+                    yield running.tree
+            else:
+                yield running.tree
+        finally:
+            await running.aclose()
+
+
+def engine_on(database: Database) -> ChosenEngine:
+    """Return what wakes sessions of a database up; it is loaded when it is first needed."""
+    workspace = WorkspaceId(str(database.workspace))
+    return ChosenEngine(database.lend, sqlalchemy_url(database.conninfo), workspace)
+
+
+def run_on(
+    database: Database,
+    tree: Tree,
+    settings: Settings,
+    world: World,
+    engine: ChosenEngine,
+    tools: Sequence[object] = (),
+) -> Running:
+    """Return what takes turns in a tree, with the tools that are installed and those given."""
+    parts = Parts(
+        engine,
+        PostgresPermissions(database),
+        world,
+        begin_context(settings),
+        platform.node(),
+        lambda: load_toolsets(tools),
+        database.keep_together,
+    )
+    return running_on(tree, parts)
 
 
 @asynccontextmanager
@@ -374,11 +420,13 @@ def tree_on(
     keepers: FindKeeper | None = None,
     processes: Processes | None = None,
     workplace: Workplace | None = None,
+    engine: Engine | None = None,
 ) -> Tree:
     """Return the tree that lives in a database; embedder and keepers are those installed.
 
     Programs work in the folder of this process, unless another place is given.
     """
+    wakes = engine or engine_on(database)
     on = Neighbours(
         ledger=PostgresLedger(database),
         marks=PostgresMarks(database),
@@ -405,6 +453,8 @@ def tree_on(
         programs=PostgresPrograms(database),
         kinds=InstalledKinds(),
         permissions=PostgresPermissions(database),
+        inbox=PostgresInbox(database, wakes),
+        workers=PostgresWorkers(database, wakes),
         world=world,
         by=Principal("human", settings.user),
         current=settings.session,

@@ -26,6 +26,7 @@ from turntree.domain.message import (
     ToolUse,
     assistant,
     check_message,
+    distinct_calls,
     from_json,
     lift,
     line_of,
@@ -185,3 +186,19 @@ def test_media_and_lifted_parts_are_never_lifted() -> None:
 def test_absent_is_absent() -> None:
     assert to_json(Message("user", ())) == {"role": "user", "parts": []}
     assert part_to_json(Media("file", "text/plain")) == {"kind": "file", "media_type": "text/plain"}
+
+
+def test_calls_that_were_numbered_anew_are_told_apart() -> None:
+    said = assistant("once more", ToolUse("1", "nod", {}), ToolUse("", "nod", {}))
+    first, second = distinct_calls(said, {"1"}, 7).tool_uses
+    assert (first.call_id, second.call_id) == ("1-7-1", "call-7-2")
+
+
+def test_calls_that_differ_are_left_as_they_are() -> None:
+    said = assistant(ToolUse("1", "nod", {}), ToolUse("2", "nod", {}))
+    assert distinct_calls(said, {"3"}, 7) == said
+
+
+def test_two_calls_of_one_answer_are_told_apart_too() -> None:
+    said = assistant(ToolUse("1", "nod", {}), ToolUse("1", "nod", {}))
+    assert len({use.call_id for use in distinct_calls(said, (), 7).tool_uses}) == 2

@@ -37,6 +37,7 @@ def test_every_value_is_one_that_its_level_says_and_no_higher_level_does(
     said: dict[Level, Layer] = {layer.level: layer for layer in layers}
     for name, chosen in resolve(layers).items():
         assert chosen.level != "situation"
+        assert chosen.level != "workspace"
         assert said[chosen.level].values[name] == chosen.value is not None
         above = LEVELS[: LEVELS.index(chosen.level)]
         assert all(said[one].values.get(name) is None for one in above if one in said)

@@ -19,6 +19,7 @@ from turntree.domain.run import (
     CallTools,
     Done,
     Fact,
+    Fail,
     Run,
     Seal,
     SettleCalls,
@@ -66,7 +67,7 @@ def test_a_run_asks_the_model_first() -> None:
 def test_a_model_that_asks_for_nothing_ends_the_run() -> None:
     journal = started()
     journal.add("model_request", model="scripted-1")
-    assert journal.run.next_step() == AskModel()
+    assert journal.run.next_step() == AskModel(is_requested=True)
     journal.add("model_response", assistant("hello"), call=usage.to_json(CALL))
     assert journal.run.next_step() == Seal("completed", (assistant("hello"),))
     assert journal.run.calls == (CALL,)
@@ -218,7 +219,7 @@ def drive(rounds: list[int], accidents: list[str]) -> Driven:
             case SettleCalls(lost):
                 for call_id in lost:
                     answer(journal, call_id, "interrupted")
-            case Wait():
+            case Wait() | Fail():
                 journal.add("run_unparked")
             case Seal(outcome):
                 journal.add("run_finished", outcome=outcome)

@@ -222,7 +222,7 @@ FAULTS = {
     "there is a turn without a body, or a body without a turn": (
         "I12 DELETE FROM turntree.turn_bodies WHERE turn_id = {leaf}"
     ),
-    "facts could be changed here": "I12 ALTER TABLE turntree.inbox DISABLE TRIGGER refuse_delete",
+    "facts could be changed here": "I12 ALTER TABLE turntree.answers DISABLE TRIGGER refuse_delete",
     "the body does not prove the digest, or not after this parent": (
         "I12 UPDATE turntree.turn_bodies SET body = replace(body, 'leaf', 'lead')"
         " WHERE turn_id = {leaf}"
@@ -284,7 +284,7 @@ FAULTS = {
         "I27 UPDATE turntree.session_reach SET max_depth = max_depth + 1 WHERE session_id = {last}"
     ),
     "the key was answered with a move that does not exist": (
-        "I27 UPDATE turntree.inbox SET version = 99"
+        "I27 UPDATE turntree.answers SET version = 99"
     ),
     "a move of this kind cannot stand or lead here": (
         "I28 UPDATE turntree.session_history SET kind = 'create'"
@@ -440,6 +440,20 @@ FAULTS = {
         "CREATE UNIQUE INDEX alone ON turntree.spawns (session_id);"
         "ALTER TABLE turntree.workspaces ADD FOREIGN KEY (head)"
         " REFERENCES turntree.spawns (session_id)"
+    ),
+    # What is sent to sessions.
+    "the message and the run that it began do not agree": (
+        "I67 UPDATE turntree.inbox SET payload = payload || ' '"
+    ),
+    "the session counts other messages than it was sent, or sleeps": (
+        "I67 UPDATE turntree.actors SET awake = false"
+    ),
+    "two runs are open in the session": (
+        "I67 DROP INDEX turntree.runs_one_open; UPDATE turntree.runs SET status = 'open',"
+        " session_id = (SELECT session_id FROM turntree.runs WHERE status <> 'finished' LIMIT 1)"
+    ),
+    "the run is parked, and its events do not say so": (
+        "I67 UPDATE turntree.runs SET status = 'parked' WHERE status = 'open'"
     ),
     # Beyond the formats of domain.secrets.
     "what looks like a secret key stands in it": (

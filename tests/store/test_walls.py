@@ -16,6 +16,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from proofs.fsck_story import tell_resources
+from turntree.adapters.engines.inline import InlineEngine
 from turntree.boot import Settings, tree_on
 from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.compaction import Compaction
@@ -42,6 +43,7 @@ from turntree.runtime.tree import Tree
 from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.imports import PostgresImports
+from turntree.store.inbox import PostgresInbox
 from turntree.store.sql import QUERIES
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.testing.worlds import ScriptedWorld
@@ -49,16 +51,16 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "bundles", "checkouts", "compactions", "event_links", "events", "handles", "inbox",
+    "answers", "bundles", "checkouts", "compactions", "event_links", "events", "handles",
     "message_files", "model_calls", "objects", "program_refs", "program_versions", "raw_blocks",
     "resources", "segments", "session_history", "session_plans", "snapshots", "spawns",
     "tool_calls", "turn_bodies", "turn_resources", "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "search_embeddings", "search_progress"}
 MOVING = {
-    "imports", "leases", "plans", "program_grants", "programs", "resource_attachments",
-    "resource_liveness", "run_payloads", "runs", "session_names", "session_reach", "sessions",
-    "tags",
+    "actors", "imports", "inbox", "leases", "plans", "program_grants", "programs",
+    "resource_attachments", "resource_liveness", "run_payloads", "runs", "session_names",
+    "session_reach", "sessions", "tags", "workers",
 }  # fmt: skip
 WITHOUT_WORKSPACE = {"shard", "workspaces"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
@@ -108,6 +110,9 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
     await tree.search.fill()
     await tell_resources(tree, "main", 1)
+    inbox = PostgresInbox(database, InlineEngine(database.lend))
+    await inbox.post(session.id, user("next"), by="human:ana", at=world.now())
+    await database.run("announce_worker", worker="w1")
     return tree
 
 

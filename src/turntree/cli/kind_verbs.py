@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import click
 
+from turntree.cli.assign import assign
 from turntree.cli.names import PROGRAM, SESSION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.program import invoke_program
-from turntree.cli.program_text import program_document
 from turntree.cli.render import clean, table
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import Json
@@ -20,22 +20,6 @@ from turntree.runtime.model_choice import Choice, choose_model
 
 def _call(terminal: Terminal, name: str, **request: Json) -> None:
     invoke_program(terminal, name, None, None, None, stream=False, **request)
-
-
-@verb()
-@click.argument("agent", type=PROGRAM)
-@click.argument("task", type=PROGRAM)
-def assign(terminal: Terminal, agent: str, task: str) -> None:
-    """Give a task to an agent; a session begins for it."""
-    found = with_ledger(terminal, lambda opened: opened.tree.programs.assign(task, agent))
-    session = found.details.get("session")
-    where = "" if session is None else f", in the session {session}"
-    terminal.tell(
-        f"{found.address} is for {clean(str(found.config['assignee']))}{clean(where)}",
-        program_document(found),
-        undo=None,
-        then=(f"start it with: turntree task start {found.name}",),
-    )
 
 
 @verb()

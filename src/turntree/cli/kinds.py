@@ -165,15 +165,17 @@ def _move(kind: "Kind") -> click.Command:
 
 
 def _invoke(kind: "Kind") -> click.Command:
-    def invoke(terminal: Terminal, name: str, **given: Any) -> None:
+    def invoke(terminal: Terminal, name: str, words: str | None, **given: Any) -> None:
         from turntree.cli.program import invoke_program
 
+        given["message"] = given["message"] or words
         invoke_program(terminal, name, **given)
 
     return _command(
         f"Invoke a {kind.name}.",
         invoke,
         click.Argument(["name"], type=PROGRAM),
+        click.Argument(["words"], metavar="[MESSAGE]", required=False),
         *invoke_options(),
     )
 

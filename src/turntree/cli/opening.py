@@ -3,7 +3,8 @@
 Knows settings and how a current session is chosen when nobody chose one. Must never print data.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -11,11 +12,12 @@ from typing import Final, TypeVar
 import anyio
 
 from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, connect, tree_on, workplace_in
+from turntree.boot import Settings, connect, engine_on, run_on, tree_on, workplace_in
 from turntree.cli.settings import merged_environment
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant
 from turntree.domain.session import Session
+from turntree.running import Running
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
 
@@ -28,10 +30,15 @@ HOLDERS_READ_MAX: Final = 200
 class Opened:
     """The ledger, open for one command."""
 
-    tree: Tree
+    running: Running
     database: Database
     settings: Settings
     now: Instant
+
+    @property
+    def tree(self) -> Tree:
+        """What the command works on."""
+        return self.running.tree
 
     @property
     def current(self) -> str | None:
@@ -53,16 +60,29 @@ def with_ledger(terminal: Terminal, act: Callable[[Opened], Awaitable[T]]) -> T:
     """Open the ledger, do one thing with it and return what it gave."""
 
     async def opened() -> T:
-        settings, world = load_settings(), SystemWorld()
-        async with connect(settings, world, report=terminal.note) as database:
-            here = workplace_in(Path(), terminal.note)
-            tree = tree_on(database, settings, world, workplace=here)
-            if settings.session is None:
-                settings = replace(settings, session=await _likely_session(tree, Path.cwd()))
-                tree = tree_on(database, settings, world, workplace=here)
-            return await act(Opened(tree, database, settings, world.now()))
+        async with open_ledger(terminal) as found:
+            return await act(found)
 
     return anyio.run(opened)
+
+
+@asynccontextmanager
+async def open_ledger(
+    terminal: Terminal, *, tools: Sequence[object] = ()
+) -> AsyncGenerator[Opened, None]:
+    """Open the ledger, with tools that models may call; nobody answers yet."""
+    settings, world = load_settings(), SystemWorld()
+    async with connect(settings, world, report=terminal.note) as database:
+        here, engine = workplace_in(Path(), terminal.note), engine_on(database)
+        tree = tree_on(database, settings, world, workplace=here, engine=engine)
+        if settings.session is None:
+            settings = replace(settings, session=await _likely_session(tree, Path.cwd()))
+            tree = tree_on(database, settings, world, workplace=here, engine=engine)
+        running = run_on(database, tree, settings, world, engine, tools)
+        try:
+            yield Opened(running, database, settings, world.now())
+        finally:
+            await running.aclose()
 
 
 async def _likely_session(tree: Tree, here: Path) -> str | None:

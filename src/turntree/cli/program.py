@@ -4,10 +4,12 @@ from typing import Any
 
 import click
 
+from turntree.cli.cleaner import WordWriter
 from turntree.cli.names import PROGRAM
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.program_options import config_options, invoke_options, read_sets
 from turntree.cli.program_text import (
+    answer_lines,
     program_document,
     program_lines,
     program_rows,
@@ -22,6 +24,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.program import Program, ProgramVersion
 from turntree.domain.program_kind import put_member
 from turntree.ports.programs import Use, VersionRow
+from turntree.runtime.programs import unheard
 
 
 @click.group()
@@ -107,22 +110,26 @@ def invoke_program(
     stream: bool,
     **more: Json,
 ) -> None:
-    """Invoke a program and print what it gave."""
-    del stream  # What answers in pieces is not here yet; what answers at once is printed at once.
+    """Invoke a program and print what it gave; with ``stream``, words while they come."""
     if input is not None and not isinstance(input, dict):
         raise click.UsageError("--input is one JSON document: {…}")
     request: dict[str, Json] = {**(input or {}), **more}
     request |= {} if message is None else {"message": message}
     request |= {} if model is None else {"model": model}
 
+    writer = WordWriter(terminal) if stream else None
+
     async def act(opened: Opened) -> dict[str, Json]:
-        return await opened.tree.programs.invoke(name, request)
+        hear = unheard if writer is None else writer.write
+        return await opened.tree.programs.invoke(name, request, hear=hear)
 
     result = with_ledger(terminal, act)
     if terminal.as_json:
         terminal.document(result)
+    elif writer is not None and writer.is_used:
+        terminal.say()
     else:
-        terminal.page(result_lines(result))
+        terminal.page(answer_lines(result))
 
 
 @verb("list")
@@ -144,8 +151,10 @@ def get(terminal: Terminal, name: str, number: int | None) -> None:
 
 @verb(params=invoke_options())
 @click.argument("name", type=PROGRAM)
-def invoke(terminal: Terminal, name: str, **given: Any) -> None:
+@click.argument("words", metavar="[MESSAGE]", required=False)
+def invoke(terminal: Terminal, name: str, words: str | None, **given: Any) -> None:
     """Do what a program is for; its kind says what that is."""
+    given["message"] = given["message"] or words
     invoke_program(terminal, name, **given)
 
 

@@ -44,7 +44,7 @@ def config_options() -> list[click.Option]:
             ["--set", "sets"],
             multiple=True,
             metavar="MEMBER=VALUE",
-            help="Set a member by the way to it, as harness/max_turns=5; no value takes it out.",
+            help="Set a member by the way to it, as harness/max_steps=5; no value takes it out.",
         ),
     ]
 

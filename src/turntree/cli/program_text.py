@@ -105,6 +105,15 @@ def result_lines(result: Mapping[str, Json]) -> list[str]:
     return lines
 
 
+def answer_lines(result: Mapping[str, Json]) -> list[str]:
+    """Return what an invocation gave: an answer in words is no more than its words."""
+    match result:
+        case {"reply": {"text": str(text)}} if len(result) == 1:
+            return clean_block(text)
+        case _:
+            return result_lines(result)
+
+
 def _short(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 

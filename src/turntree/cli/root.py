@@ -50,6 +50,18 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
+    "chat": Entry("Talk", "chat", "Talk with a session, here in the terminal."),
+    "send": Entry("Talk", "send", "Send a message to a session and print the answer."),
+    "tail": Entry(
+        "Talk", "send", "Show the last turns of a session, or follow what is being answered there."
+    ),
+    "cancel": Entry("Talk", "send", "End what is being answered in a session."),
+    "rerun": Entry(
+        "Talk",
+        "replay",
+        "Ask again what a turn was asked, from where it was taken, and show what differs.",
+    ),
+    "worker": Entry("Talk", "worker", "Answer what is sent, until it is told to stop."),
     "log": Entry("Read", "log", "List turns, or draw their tree."),
     "show": Entry("Read", "show", "Show a turn: who, what was said, which tools, what follows."),
     "search": Entry("Read", "search", "Find turns by what was said in them."),
@@ -68,6 +80,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
     "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
+    "context": Entry("Read", "context", "Show what the model saw for a turn, call by call."),
     "reflog": Entry("Read", "move", "List where a session has stood, newest first."),
     "stats": Entry("Read", "stats", "Show tokens and cost over time, each model call once."),
     "fork": Entry("Move", "move", "Begin a session at any turn; nothing is copied."),
@@ -99,6 +112,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "code": Entry("Programs", "kinds", "Programs in a language: one JSON document in, one out."),
     "nodes": Entry("Programs", "nodes", "List programs, and the turns that have words on them."),
     "verify": Entry("Check", "check", "Prove a thread, turn by turn, back to its root."),
+    "replay": Entry(
+        "Check",
+        "replay",
+        "Take a turn again from its journal, and say whether the same one comes out.",
+    ),
     "fsck": Entry("Check", "check", "Check the whole store against its invariants."),
     "audit": Entry("Check", "audit", "List rights that were granted, used, denied or never used."),
     "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
@@ -117,7 +135,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "Set up", "first_run", "Start the database and bring home what your agents have kept."
     ),
     "down": Entry("Set up", "server", "Stop the embedded database server."),
-    "status": Entry("Set up", "server", "Show the server, the workspace and the current session."),
+    "status": Entry(
+        "Set up",
+        "server",
+        "Show the server, the workspace, the current session and what is being answered.",
+    ),
     "index": Entry("Set up", "search", "Bring the search indexes up to date."),
     "gc": Entry("Set up", "gc", "Remove kept states of files that no turn pins any more."),
     "embed": Entry(

@@ -20,9 +20,11 @@ from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Instant
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
+from turntree.ports.inbox import OpenRun
 from turntree.store.embedded import EmbeddedServer, ServerState
 from turntree.store.health import examine
 
+RUNS_SHOWN_MAX = 10
 _PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@|(?<=password=)\S+", re.IGNORECASE)
 
 
@@ -86,11 +88,13 @@ class Counts:
     current: Session | None
     chosen: str | None
     now: Instant
+    workers: tuple[str, ...] = ()
+    runs: tuple[OpenRun, ...] = ()
 
 
 @verb()
 def status(terminal: Terminal) -> None:
-    """Show the server, the workspace and the current session.
+    """Show the server, the workspace, the current session and what is being answered.
 
     Starts nothing.
     """
@@ -120,7 +124,11 @@ async def _count(opened: Opened) -> Counts:
     sessions = [session async for session in opened.tree.sessions.list_all()]
     turns = await opened.tree.turns.index.count()
     current = await opened.find_current()
-    return Counts(turns, len(sessions), current, opened.current, opened.now)
+    workers = await opened.tree.runs.workers.list_workers()
+    runs = await opened.tree.runs.list_open()
+    return Counts(
+        turns, len(sessions), current, opened.current, opened.now, tuple(workers), tuple(runs)
+    )
 
 
 def _rows(
@@ -140,6 +148,7 @@ def _rows(
         yield "session", clean(settings.session or "not chosen")
         return
     yield "holds", f"{counts.turns:,} turns, {counts.sessions:,} active sessions"
+    yield from _running_rows(counts)
     current = counts.current
     if current is not None:
         moved = age(current.updated_at, counts.now)
@@ -148,6 +157,33 @@ def _rows(
         yield "session", f"{clean(counts.chosen)}, which does not exist yet"
     else:
         yield "session", "none is current"
+
+
+def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
+    """Yield who answers, and what is being answered; nothing where nothing ever was."""
+    if counts.workers:
+        yield "workers", clean(", ".join(counts.workers))
+    elif counts.runs:
+        yield "workers", "none lives; turntree worker, or turntree chat, goes on"
+    for run in counts.runs[:RUNS_SHOWN_MAX]:
+        waits = f" for {clean(run.parked_reason)}" if run.parked_reason else ""
+        ending = ", asked to end" if run.is_canceled else ""
+        since = age(run.started_at, counts.now)
+        yield "run", f"{run.run} {run.status}{waits}{ending}, began {since}"
+    if (left := len(counts.runs) - RUNS_SHOWN_MAX) > 0:
+        yield "", f"{left} more"
+
+
+def _run_document(run: OpenRun) -> dict[str, Any]:
+    return {
+        "run": run.run,
+        "session": run.session,
+        "status": run.status,
+        "started_at": run.started_at,
+        "worker": run.worker,
+        "canceled": run.is_canceled,
+        "parked_reason": run.parked_reason,
+    }
 
 
 def _document(
@@ -163,6 +199,8 @@ def _document(
         "user": settings.user,
         "turns": None if counts is None else counts.turns,
         "sessions": None if counts is None else counts.sessions,
+        "workers": None if counts is None else list(counts.workers),
+        "runs": None if counts is None else [_run_document(run) for run in counts.runs],
         "head": settings.session if counts is None else counts.chosen,
         "session": None if current is None else session_row_document(current, current=current),
     }

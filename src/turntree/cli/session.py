@@ -10,7 +10,8 @@ from turntree.cli.move_files import HowToMove, file_options, move_with_files, te
 from turntree.cli.names import PROGRAM, REVISION, SESSION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import age, clean, digits, table, usage_sentence
-from turntree.cli.session_talk import configure, history, send, session_config
+from turntree.cli.send import send
+from turntree.cli.session_talk import configure, history, session_config
 from turntree.cli.session_text import session_row_document, stand
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import short_id

@@ -7,12 +7,10 @@ import click
 
 from turntree.cli.names import PROGRAM, SESSION
 from turntree.cli.opening import Opened, with_ledger
-from turntree.cli.program import invoke_program
 from turntree.cli.program_text import program_document
 from turntree.cli.render import clean, clean_block
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import Json
-from turntree.domain.errors import NoProvider
 from turntree.domain.ids import TurnId
 from turntree.domain.message import Message, Text
 from turntree.domain.program import address_of, name_in
@@ -53,31 +51,6 @@ def session_config(
     members |= {} if model is None else {"default_model": address_of(name_in(model))}
     members |= {} if owner is None else {"owner": address_of(name_in(owner))}
     return members | ({} if situation is None else {"situation": situation})
-
-
-@verb()
-@click.argument("name", metavar="SESSION", type=SESSION)
-@click.argument("message", metavar="MESSAGE")
-@click.option("--model", type=PROGRAM, help="Which model answers, this time.")
-@click.option("--stream", is_flag=True, help="Print the answer while it comes.")
-def send(terminal: Terminal, name: str, message: str, model: str | None, stream: bool) -> None:
-    """Send a message to a session, to its own model or to another this time."""
-
-    async def act(opened: Opened) -> str:
-        session = await opened.tree.sessions.get(name)
-        if await opened.tree.programs.find(session.id) is not None:
-            return session.id
-        if model is not None:
-            return (await opened.tree.programs.get(model)).id
-        raise NoProvider(
-            f"no provider wired: {session.label} has no model; `{_configure(session)}`"
-        )
-
-    invoke_program(terminal, with_ledger(terminal, act), message, None, model, stream)
-
-
-def _configure(session: Session) -> str:
-    return f"turntree session configure {session.label} --model MODEL"
 
 
 @verb()

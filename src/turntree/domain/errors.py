@@ -4,19 +4,24 @@
   x NotFound          the address names nothing
     + Ambiguous       the address names more than one thing
   x Conflict          somebody else moved first; read again and retry
+    + Canceled        the run was asked to end
   x Refused           the change would break a rule of the ledger
     + Unsupported     this kind of resource cannot do it
     + Denied          it is not for this principal to do
     + NoSandbox       code would have to run where it could do harm
     + CodeFailed      a program of somebody's crashed, or went beyond a limit
   x NoProvider        a model would have to answer, and none is wired
+  x ProviderFailed    a model was asked and gave no answer
   x BadRevision       the text is not a revision
   x BadQuery          the text is not a search
   x NotCanonical      the value cannot be hashed the same way everywhere
   x Unreachable       the database cannot be reached
 
-Whether to try again is the type: only ``Conflict`` and ``Unreachable`` are worth it.
+Whether to try again is the type: only ``Conflict`` and ``Unreachable`` are worth it, and
+``ProviderFailed`` if its kind says so.
 """
+
+from typing import Literal
 
 
 class TurntreeError(Exception):
@@ -35,6 +40,10 @@ class Conflict(TurntreeError):
     """The session moved since it was read, or the place is already taken."""
 
 
+class Canceled(Conflict):
+    """Somebody asked for the end of the run; nothing more is begun in it."""
+
+
 class Refused(TurntreeError):
     """The change would break a rule of the ledger."""
 
@@ -49,6 +58,22 @@ class Denied(Refused):
 
 class NoProvider(TurntreeError):
     """A model would have to answer, and no provider is wired."""
+
+
+Failure = Literal[
+    "rate_limited", "overloaded", "timeout", "broken", "too_long", "refused", "denied", "unknown"
+]
+"""Why a provider gave no answer. ``broken`` is a stream that ended in the middle."""
+
+
+class ProviderFailed(TurntreeError):
+    """A model was asked and gave no answer."""
+
+    def __init__(self, message: str, kind: Failure, *, retry_after_s: float | None = None) -> None:
+        """Say what happened, of which kind it is, and when the provider wants to be asked again."""
+        super().__init__(message)
+        self.kind: Failure = kind
+        self.retry_after_s = retry_after_s
 
 
 class NoSandbox(Refused):

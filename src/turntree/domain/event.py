@@ -67,6 +67,7 @@ KINDS: Mapping[str, Group] = {
     "run_parked": "transition",
     "run_unparked": "transition",
     "run_finished": "transition",
+    "run_failed": "transition",
     "resource_created": "transition",
     "resource_attached": "transition",
     "resource_detached": "transition",

@@ -9,7 +9,7 @@ sent back. A document this version does not understand decodes to ``Opaque`` and
 the same document.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeGuard, cast
 
@@ -193,6 +193,22 @@ def _check_opaque(document: Mapping[str, Json]) -> None:
     kind = document.get("kind")
     if not isinstance(kind, str) or kind in _READ:
         raise Refused(f"an opaque part needs a kind that is not one of ours, not {kind!r}")
+
+
+def distinct_calls(said: Message, taken: Collection[str], place: int) -> Message:
+    """Return the message with calls that nobody has made before, told apart by its place.
+
+    Some providers number the calls of each answer anew, or give them no id at all.
+    """
+    seen = set(taken)
+    parts: list[Part] = []
+    for number, part in enumerate(said.parts):
+        if isinstance(part, ToolUse) and (not part.call_id or part.call_id in seen):
+            part = replace(part, call_id=f"{part.call_id or 'call'}-{place}-{number}")  # noqa: PLW2901
+        if isinstance(part, ToolUse):
+            seen.add(part.call_id)
+        parts.append(part)
+    return replace(said, parts=tuple(parts))
 
 
 def lift(part: Part) -> tuple[Part, bytes | None]:

@@ -53,7 +53,8 @@ class Chosen:
     """A value, and where it came from."""
 
     value: Json
-    level: Level | Literal["situation"]
+    level: Level | Literal["situation", "workspace"]
+    """``workspace`` is the model that is asked where nobody names one."""
     address: str | None = None
 
     def to_json(self) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.event import Event
 from turntree.domain.ids import Digest, Instant, ProgramId, find_long_id
 from turntree.domain.manifest import Entry
+from turntree.domain.secret_names import NAMED
 from turntree.domain.secrets import find_keys
 
 Visibility = Literal["public", "private"]
@@ -28,7 +29,6 @@ NAME_CHARS_MAX: Final = 200
 CONFIG_BYTES_MAX: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,199}")
 _REFERENCE: Final = re.compile(r"@\(([^()]+)\)")
-_SECRET: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def rename_references(config: Json, names: Mapping[str, str]) -> Json:
 
 def list_secrets(config: Json) -> list[str]:
     """Return the names of the secrets that a config refers to as ``${NAME}``, each once."""
-    found = (name for _, text in _walk(config, "") for name in _SECRET.findall(text))
+    found = (name for _, text in _walk(config, "") for name in NAMED.findall(text))
     return list(dict.fromkeys(found))
 
 

@@ -22,7 +22,7 @@ class Option:
     flag: str
     """As it is typed: ``--backend``."""
     member: str
-    """The way to the member: ``model_id``, ``harness/max_turns``."""
+    """The way to the member: ``model_id``, ``harness/max_steps``."""
     help: str
     type: OptionType = "text"
     many: bool = False

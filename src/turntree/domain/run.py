@@ -8,7 +8,10 @@ any machine, after any crash, with newer code.
          ^               ^                          │                             │
          │               └──────────────────────────┼─────────────────────────────┘
          │                                          └─> run_finished
-    run_parked / run_unparked and interruption may come in between.
+    run_parked / run_unparked and interruption may come in between; run_failed ends it.
+
+A call that was begun and never answered is lost: an ``interruption`` that names it, and a result
+that says so, let the run go on. An ``interruption`` that names nothing ends the run.
 """
 
 from collections.abc import Iterable
@@ -63,6 +66,9 @@ class Fact:
 class AskModel:
     """Send the thread, the query and the reply so far to the model."""
 
+    is_requested: bool = False
+    """The request stands in the journal and was never answered: it is this very request."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallTools:
@@ -76,6 +82,13 @@ class SettleCalls:
     """These calls were begun and have no result: whoever carried them out is gone."""
 
     call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The run cannot go on; record why."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +111,7 @@ class Done:
     """The turn is sealed."""
 
 
-Step = AskModel | CallTools | SettleCalls | Wait | Seal | Done
+Step = AskModel | CallTools | SettleCalls | Fail | Wait | Seal | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +129,11 @@ class Run:
     calls: tuple[ModelCall, ...] = ()
     parked: str | None = None
     interrupted: InterruptionReason | None = None
+    failed: str | None = None
+    requested: bool = False
+    """A model was asked and has not answered yet."""
+    steps_max: int | None = None
+    """How many times a model may answer, where somebody set a bound."""
     finished: bool = False
 
     @classmethod
@@ -142,34 +160,22 @@ class Run:
         data: dict[str, Any] = dict(fact.event.data)
         match fact.event.kind:
             case "run_started":
-                return replace(run, query=said)
+                return replace(run, query=said, steps_max=data.get("max_steps"))
             case "history_append":
                 return replace(run, query=(*run.query, *said))
+            case "model_request":
+                return replace(run, requested=True)
             case "model_response":
-                return replace(
-                    run,
-                    reply=(*run.reply, *said),
-                    calls=(*run.calls, usage.from_json(data["call"]))
-                    if "call" in data
-                    else run.calls,
-                )
+                calls = (usage.from_json(data["call"]),) if "call" in data else ()
+                reply = (*run.reply, *said)
+                return replace(run, reply=reply, requested=False, calls=(*run.calls, *calls))
             case "tool_call":
                 return replace(run, begun=run.begun | {data["call_id"]})
             case "tool_result":
-                return replace(
-                    run, reply=(*run.reply, *said), answered=run.answered | {data["call_id"]}
-                )
-            case "run_parked":
-                return replace(run, parked=data["reason"])
-            case "run_unparked":
-                return replace(run, parked=None)
-            case "interruption":
-                return replace(run, interrupted=data["reason"], parked=None)
-            case "run_finished":
-                return replace(run, finished=True)
-            case _:
-                # Foreign kinds and provenance stand in the journal and change nothing here.
-                return run
+                answered = run.answered | {data["call_id"]}
+                return replace(run, reply=(*run.reply, *said), answered=answered)
+            case kind:
+                return _moved(run, kind, data)
 
     def _check(self, event: Event) -> None:
         if event.stream != self.id or event.seq != self.seq:
@@ -188,15 +194,24 @@ class Run:
         if self.interrupted is not None:
             outcome: Outcome = "canceled" if self.interrupted == "canceled" else "interrupted"
             return Seal(outcome, interrupt_calls(self.reply, self.interrupted))
+        if self.failed is not None:
+            return Seal("failed", interrupt_calls(self.reply, self.failed))
         if self.parked is not None:
             return Wait(self.parked)
         if lost := tuple(sorted(self.begun - self.answered)):
             return SettleCalls(lost)
         if waiting := self._waiting():
+            if self.steps_max is not None and self.steps >= self.steps_max:
+                return Fail("max_steps")
             return CallTools(waiting)
         if self.reply and self.reply[-1].role == "assistant":
             return Seal("completed", self.reply)
-        return AskModel()
+        return AskModel(self.requested)
+
+    @property
+    def steps(self) -> int:
+        """How many times a model has answered."""
+        return sum(1 for said in self.reply if said.role == "assistant")
 
     def _waiting(self) -> tuple[ToolUse | Lifted, ...]:
         return tuple(
@@ -205,3 +220,20 @@ class Run:
             for use in message.tool_uses
             if use.call_id not in self.answered
         )
+
+
+def _moved(run: Run, kind: str, data: dict[str, Any]) -> Run:
+    match kind:
+        case "run_parked":
+            return replace(run, parked=data["reason"])
+        case "run_unparked":
+            return replace(run, parked=None)
+        case "interruption" if not data.get("affects"):
+            return replace(run, interrupted=data["reason"], parked=None)
+        case "run_failed":
+            return replace(run, failed=data["reason"], parked=None)
+        case "run_finished":
+            return replace(run, finished=True)
+        case _:
+            # Foreign kinds and provenance stand in the journal and change nothing here.
+            return run

@@ -30,3 +30,9 @@ class Permissions(Protocol):
     async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:
         """Return the personas that the turns of a thread pin, each once, the newest first."""
         ...
+
+    async def find_persona(
+        self, session: SessionId | None, head: TurnId | None
+    ) -> Mapping[str, Any] | None:
+        """Return the persona that a session was begun under, else the one that a turn pins."""
+        ...

@@ -50,10 +50,18 @@ class Surroundings(Workplace, Protocol):
         ...
 
     async def ask_model(self, model: Program | None, request: Mapping[str, Json]) -> Json:
-        """Have a model answer.
+        """Have a model answer; a provider says which models it has.
 
         Raises:
             NoProvider: None is wired.
+        """
+        ...
+
+    async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
+        """Send a message to a session, wait for the turn and return what was answered.
+
+        Raises:
+            NoProvider: Nobody answers there.
         """
         ...
 

@@ -55,6 +55,12 @@ class Programs(Protocol):
         """Return a program by its name or its id, if the principal may see it."""
         ...
 
+    async def list_reachable(
+        self, names: Sequence[str], members: Sequence[str], *, by: str
+    ) -> list[Program]:
+        """Return programs by name or id, and what they lead to through members of their configs."""
+        ...
+
     async def list_page(
         self, wanted: Wanted, *, by: str, after: str = "", limit: int = 500
     ) -> list[Program]:

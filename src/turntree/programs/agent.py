@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
+from pydantic.alias_generators import to_camel
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
@@ -12,11 +13,18 @@ from turntree.domain.program_kind import Kind, Option
 from turntree.ports.program_kinds import Call
 from turntree.programs.typed_config import Address, TypedConfig, check_config, schema_of
 
+_MAX_STEPS: Final = ("max_steps", "max_turns")
+"""Elsewhere a step is called a turn."""
+
 
 class Harness(TypedConfig):
     """How an agent is held."""
 
-    max_turns: Annotated[int, Field(ge=1)] | None = None
+    max_steps: Annotated[
+        int | None,
+        Field(ge=1, validation_alias=AliasChoices(*_MAX_STEPS, *map(to_camel, _MAX_STEPS))),
+    ] = None
+    """How often a model may answer in a turn."""
     reflect_on_failure: bool | None = None
     checkpoint_every: Annotated[int, Field(ge=1)] | None = None
 
@@ -45,17 +53,23 @@ class Agent:
             Option("--prompt", "system_prompt", "What it is told before anything else."),
             Option("--model", "default_model", "Which model answers.", "address"),
             Option("--tool", "tools", "A program it may use.", "address", many=True),
-            Option("--max-turns", "harness/max_turns", "When it has to stop.", "integer"),
+            Option(
+                "--max-steps",
+                "harness/max_steps",
+                "How often a model may answer in a turn.",
+                "integer",
+            ),
+            Option("--max-turns", "harness/max_steps", "The same as --max-steps.", "integer"),
             Option(
                 "--checkpoint-every",
                 "harness/checkpoint_every",
-                "After how many turns it notes where it is.",
+                "After how many answers of a model it notes where it is.",
                 "integer",
             ),
             Option(
                 "--reflect-on-failure",
                 "harness/reflect_on_failure",
-                "Whether it thinks about what failed.",
+                "Whether it gets one more turn to put right what failed.",
                 "flag",
             ),
             Option("--description", "description", "What it is for."),
@@ -87,6 +101,8 @@ class Agent:
             case {"message": str()}:
                 named = call.program.config.get("default_model")
                 model = None if named is None else await call.around.get(str(named))
-                return {"reply": await call.around.ask_model(model, call.request)}
+                told = call.program.config.get("system_prompt")
+                request = {**call.request} if told is None else {"system": told, **call.request}
+                return {"reply": await call.around.ask_model(model, request)}
             case _:
                 raise Refused("an agent accepts a task or a message: say which")

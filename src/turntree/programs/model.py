@@ -1,7 +1,7 @@
 """``model``: a named way of asking a provider, with overlays for situations."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ class ModelConfig(Params):
     family: str | None = None
     """Whose model it is; told by its name where nobody says, and kept."""
     description: str | None = None
+    context_tokens: Annotated[int, Field(ge=1)] | None = None
+    """How much it can read and write at once."""
     situations: dict[str, Params] | None = None
 
 
@@ -40,6 +42,7 @@ class Model:
             Option("--max-tokens", "max_tokens", "How long an answer may be.", "integer"),
             Option("--top-p", "top_p", "How much of what is likely it chooses from.", "number"),
             Option("--thinking", "thinking", "How long it thinks: none, low, medium or high."),
+            Option("--context-tokens", "context_tokens", "How much it reads at once.", "integer"),
             Option("--description", "description", "What it is for."),
         ),
         targets={"provider": ("provider",)},

@@ -1,16 +1,30 @@
 """``provider``: a service that answers for models. Keys are named, never kept."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from turntree.domain.canonical import Json
 from turntree.domain.lifecycles import LIFECYCLES
 from turntree.domain.program_kind import Kind, Option
+from turntree.domain.secret_names import carries_secret, is_only_named
 from turntree.ports.program_kinds import Call
 from turntree.programs.params import Params
 from turntree.programs.typed_config import TypedConfig, check_config, schema_of
+
+
+def _named(text: str) -> str:
+    if not is_only_named(text):
+        raise ValueError("a key is never stored: name it as ${NAME}")
+    return text
+
+
+def _headers_named(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if carries_secret(name) and not is_only_named(value):
+            raise ValueError(f"{name} carries a key, which is never stored: name it as ${{NAME}}")
+    return headers
 
 
 class ProviderConfig(TypedConfig):
@@ -23,6 +37,15 @@ class ProviderConfig(TypedConfig):
     description: str | None = None
     params: Params | None = None
     """What it is asked with where nobody says otherwise."""
+    api_key: Annotated[str, AfterValidator(_named)] | None = None
+    """The name of its key; without one the vendor's own name for it is tried."""
+    headers: Annotated[dict[str, str], AfterValidator(_headers_named)] | None = None
+    """Sent with every request: what a gateway wants to see."""
+    vendor: str | None = None
+    """Whose models there are, where the type does not say it."""
+    timeout_s: Annotated[float, Field(gt=0)] | None = None
+    cache: Literal["5m", "1h", False] | None = None
+    """How long a service is asked to keep what it has read."""
 
 
 class Provider:

@@ -55,6 +55,4 @@ class Session:
             raise Refused("a session is sent a message: say one")
         if call.program.state == "completed":
             raise Refused("the session is completed: fork it to go on")
-        named = call.request.get("model") or call.program.config.get("default_model")
-        model = None if named is None else await call.around.get(str(named))
-        return {"reply": await call.around.ask_model(model, call.request)}
+        return {"reply": await call.around.send(call.program, call.request)}

@@ -12,7 +12,9 @@ from turntree.domain.model_config import Chosen, Layer, resolve
 from turntree.domain.program import Program
 from turntree.runtime.registry import Registry
 
-_OURS = frozenset({"name", "provider", "description", "situations", "family"})
+DEFAULT_TAG = "default"
+"""The tag of the model that answers where nobody names one and there are several."""
+_OURS = frozenset({"name", "provider", "description", "situations", "family", "context_tokens"})
 """Members of a model's config that are no parameters."""
 
 
@@ -53,19 +55,44 @@ async def choose_model(
         Refused: Nobody says which model, or there is no such situation.
         NotFound: A program that is named does not exist.
     """
-    said = dict(turn or {})
-    layers = [Layer("turn", said), Layer("persona", dict(persona or {}))]
-    if session is not None and (found := await programs.find(session)) is not None:
-        layers.append(Layer("session", _session_values(found), found.address))
-        situation = situation or _text(found.config.get("situation"))
-        agent = agent or _text(found.config.get("owner"))
+    found = None if session is None else await programs.find(session)
+    named = agent or (None if found is None else _text(found.config.get("owner")))
+    actor = None if named is None else await programs.get(named)
+    return await choose_for(
+        programs, turn=turn, session=found, persona=persona, agent=actor, situation=situation
+    )
+
+
+async def choose_for(
+    programs: Registry,
+    *,
+    turn: Mapping[str, Json] | None = None,
+    session: Program | None = None,
+    persona: Mapping[str, Json] | None = None,
+    agent: Program | None = None,
+    situation: str | None = None,
+) -> Choice:
+    """Return who answers a turn, given the programs that may say so.
+
+    Where none of them names a model, it is the only one there is, or the one with the tag
+    ``default``.
+
+    Raises:
+        Refused: Nobody says which model, or there is no such situation.
+        NotFound: A program that is named does not exist.
+    """
+    layers = [Layer("turn", dict(turn or {})), Layer("persona", dict(persona or {}))]
+    if session is not None:
+        layers.append(Layer("session", _session_values(session), session.address))
+        situation = situation or _text(session.config.get("situation"))
     if agent is not None:
-        actor = await programs.get(agent)
-        layers.append(Layer("agent", {"model": actor.config.get("default_model")}, actor.address))
+        layers.append(Layer("agent", {"model": agent.config.get("default_model")}, agent.address))
     named = resolve(layers).get("model")
     if named is None:
-        raise Refused("nobody says which model answers: name one with --model")
-    model = await programs.get(str(named.value))
+        model = await _default_model(programs)
+        named = Chosen(model.address, "workspace")
+    else:
+        model = await programs.get(str(named.value))
     if model.kind != "model":
         raise Refused(f"{model.address} is a {model.kind}, and a model has to answer")
     layers.append(Layer("model", _model_values(model), model.address))
@@ -77,6 +104,25 @@ async def choose_model(
     values = resolve(layers, situations=situations, situation=situation)
     values["model"] = Chosen(model.address, named.level, named.address)
     return Choice(model, provider, values)
+
+
+async def _default_model(programs: Registry) -> Program:
+    known = [one async for one in programs.list_all(kind="model") if one.state != "deprecated"]
+    chosen = [one for one in known if DEFAULT_TAG in one.tags] or known
+    match chosen:
+        case [only]:
+            return only
+        case []:
+            raise Refused(
+                "there is no model that could answer: "
+                "`turntree model create NAME --backend MODEL --provider PROVIDER`"
+            )
+        case _:
+            names = ", ".join(one.name for one in chosen)
+            raise Refused(
+                f"nobody says which model answers, and there are {names}: name one with --model,"
+                f" or make one the workspace's: `turntree tag add {chosen[0].address} default`"
+            )
 
 
 async def _provider(programs: Registry, model: Program) -> Program | None:

@@ -4,8 +4,9 @@ Invoking is the kind's business; here it is given its surroundings, and whatever
 true with what follows from it: an agent is free once its task has ended.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from turntree.domain.canonical import Json
 from turntree.domain.code import CommandEnded
@@ -23,8 +24,34 @@ from turntree.ports.program_kinds import Call
 from turntree.ports.workplace import Workplace
 from turntree.runtime.registry import Registry
 
+Spoken = Callable[[str], None]
+"""Is told words of an answer while it comes."""
 LABELS_TRIED_MAX = 1000
 _ENDED = ("completed", "failed")
+
+
+def unheard(words: str) -> None:
+    """Wait for the whole answer."""
+
+
+class Voices(Protocol):
+    """Has questions answered, where something is there that answers."""
+
+    async def ask(
+        self, programs: "Programs", model: Program, request: Mapping[str, Json], hear: Spoken
+    ) -> Json:
+        """Have a model answer one message."""
+        ...
+
+    async def send(
+        self, programs: "Programs", session: Program, request: Mapping[str, Json], hear: Spoken
+    ) -> Json:
+        """Send a message to a session and return what was answered."""
+        ...
+
+    async def list_models(self, provider: Program) -> Json:
+        """Return the names of the models that a provider has."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +59,8 @@ class Programs(Registry):
     """Everything that has an address."""
 
     workplace: Workplace | None = None
+    voices: Voices | None = None
+    """None where nothing can answer."""
 
     async def create(
         self,
@@ -64,8 +93,10 @@ class Programs(Registry):
         await self.commit(*changes)
         return await self.get(begun.program)
 
-    async def invoke(self, name: str, request: Mapping[str, Json] | None = None) -> dict[str, Json]:
-        """Do what a program is for; what that is, its kind says.
+    async def invoke(
+        self, name: str, request: Mapping[str, Json] | None = None, *, hear: Spoken = unheard
+    ) -> dict[str, Json]:
+        """Do what a program is for; what that is, its kind says. Words are heard as they come.
 
         Raises:
             NoProvider: A model would have to answer, and none is wired.
@@ -74,7 +105,7 @@ class Programs(Registry):
         """
         program = await self.get(name)
         await self.check_right(program, "invoke")
-        call = Call(program, request or {}, self.by, _Around(self))
+        call = Call(program, request or {}, self.by, _Around(self, hear))
         return await self.kind(program.kind).invoke(call)
 
     async def assign(self, task: str, agent: str) -> Program:
@@ -213,6 +244,7 @@ class _Around:
     """What an invocation may reach. See ``ports.program_kinds``."""
 
     programs: Programs
+    hear: Spoken
 
     async def get(self, name: str) -> Program:
         """Return another program."""
@@ -256,10 +288,20 @@ class _Around:
         return workplace is not None and await workplace.notify(channel, text)
 
     async def ask_model(self, model: Program | None, request: Mapping[str, Json]) -> Json:
-        """Say that nobody can answer."""
-        del request
-        whom = "" if model is None else f", so {model.address} cannot answer"
-        raise NoProvider(f"no provider wired{whom}")
+        """Have a model answer, or a provider say which models it has."""
+        voices = self.programs.voices
+        if voices is None or model is None:
+            whom = "" if model is None else f", so {model.address} cannot answer"
+            raise NoProvider(f"no provider wired{whom}")
+        if model.kind == "provider":
+            return await voices.list_models(model)
+        return await voices.ask(self.programs, model, request, self.hear)
+
+    async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
+        """Send a message to a session and return what was answered."""
+        if self.programs.voices is None:
+            raise NoProvider("no provider wired, so nobody answers in the session")
+        return await self.programs.voices.send(self.programs, session, request, self.hear)
 
     def _workplace(self) -> Workplace:
         if self.programs.workplace is None:

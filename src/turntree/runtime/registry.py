@@ -112,6 +112,8 @@ class Registry:
         while page := await self.store.list_page(wanted, by=str(self.by), after=after, limit=PAGE):
             for program in page:
                 yield program
+            if len(page) < PAGE:
+                return
             after = page[-1].name
 
     async def refs_to(self, name: str) -> list[Use]:

@@ -14,6 +14,7 @@ from turntree.ports.checks import Checks
 from turntree.ports.edges import Edges
 from turntree.ports.embedder import Embedder
 from turntree.ports.feed import Feed
+from turntree.ports.inbox import Inbox, Workers
 from turntree.ports.ledger import Ledger, Marks
 from turntree.ports.meanings import Describer
 from turntree.ports.permissions import Permissions
@@ -31,19 +32,24 @@ from turntree.runtime.causes import Causes
 from turntree.runtime.files import Files
 from turntree.runtime.fork_plans import ForkProposer
 from turntree.runtime.hands import Hands
+from turntree.runtime.hub import Hub
 from turntree.runtime.line_blame import LineBlame
 from turntree.runtime.matching import Matcher
 from turntree.runtime.meanings import Meanings
 from turntree.runtime.personas import Personas
+from turntree.runtime.pinning import Pinning
 from turntree.runtime.plans import Plans
 from turntree.runtime.programs import Programs
 from turntree.runtime.recorder import Recorder
+from turntree.runtime.replay import Replays
 from turntree.runtime.resources import FindKeeper, Resources
 from turntree.runtime.restore_plans import RestoreProposer
 from turntree.runtime.revisions import Found, Revisions
 from turntree.runtime.router import Router
+from turntree.runtime.runs import Runs
 from turntree.runtime.saga import Saga
 from turntree.runtime.search import Search
+from turntree.runtime.seen import Contexts
 from turntree.runtime.sessions import Sessions
 from turntree.runtime.turns import ThreadReader, Turns
 from turntree.runtime.worktrees import Worktrees
@@ -73,6 +79,9 @@ class Tree:
     personas: Personas
     meanings: Meanings
     router: Router
+    runs: Runs
+    contexts: Contexts
+    replays: Replays
 
     async def resolve(self, revision: str) -> Found:
         """Return the turn a revision names; see the revision grammar.
@@ -124,6 +133,8 @@ class Neighbours:
     programs: program_ports.Programs
     kinds: Mapping[str, ProgramKind]
     permissions: Permissions
+    inbox: Inbox
+    workers: Workers
     world: World
     by: Principal
     current: str | None = None
@@ -145,6 +156,8 @@ def assemble(on: Neighbours) -> Tree:
     authority = Authority(on.permissions, on.ledger, world)
     places = _assemble_resources(on, revisions, names)
     files = Files(places)
+    programs = Programs(on.programs, on.kinds, on.sessions, world, by, on.workplace)
+    contexts = Contexts(Pinning(programs, on.ledger, on.permissions), on.ledger, on.threads)
     return Tree(
         ledger=on.ledger,
         feed=on.feed,
@@ -161,11 +174,14 @@ def assemble(on: Neighbours) -> Tree:
         files=files,
         blame=LineBlame(places, files, world),
         worktrees=Worktrees(places, files),
-        programs=Programs(on.programs, on.kinds, on.sessions, world, by, on.workplace),
+        programs=programs,
         authority=authority,
         personas=Personas(on.permissions, on.ledger, names, revisions, authority, world),
         meanings=Meanings(on.meanings, search, revisions, on.routing, by, on.describers),
         router=Router(Matcher(on.routing, search), names, on.programs, by),
+        runs=Runs(on.inbox, on.workers, on.ledger, on.threads, names, world, by, Hub()),
+        contexts=contexts,
+        replays=Replays(contexts, on.ledger, on.threads),
     )
 
 

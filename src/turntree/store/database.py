@@ -7,8 +7,10 @@ made: a forgotten filter shows nothing instead of everything.
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+from urllib.parse import quote
 from uuid import UUID
 
 import psycopg
@@ -16,7 +18,15 @@ from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from turntree.domain.errors import Conflict, Denied, NotFound, Refused, TurntreeError, Unreachable
+from turntree.domain.errors import (
+    Canceled,
+    Conflict,
+    Denied,
+    NotFound,
+    Refused,
+    TurntreeError,
+    Unreachable,
+)
 from turntree.domain.ids import WorkspaceId
 from turntree.store.arrays import register_arrays
 from turntree.store.migrate import begin_epoch_if_moved, migrate
@@ -34,12 +44,19 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
     "TT001": Conflict,
     "TT002": NotFound,
     "TT003": Refused,
+    "TT004": Canceled,
     "23505": Conflict,  # Two writers, one place.
     "40001": Conflict,
     "40P01": Conflict,
     "23503": NotFound,  # A reference to something that is not there.
     "42501": Denied,
 }
+
+
+_KEPT: ContextVar["tuple[AsyncConnectionPool[Connection], Connection] | None"] = ContextVar(
+    "kept connection", default=None
+)
+"""The connection that a task keeps while it does several things in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +84,56 @@ class Database:
             await run(connection, query, {"workspace": self.workspace, **params})
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
-        """Lend a connection of the pool.
+        """Lend a connection of the pool, or the one that this task keeps.
 
         Raises:
             Unreachable: The database does not answer.
         """
-        return _Lent(self.pool)
+        kept = _KEPT.get()
+        return _Lent(self.pool) if kept is None or kept[0] is not self.pool else _Kept(kept[1])
+
+    @asynccontextmanager
+    async def keep_together(self) -> AsyncGenerator[None, None]:
+        """Do what this task asks for in the block in one transaction.
+
+        Many small questions cost one transaction then. Whoever else is asked in it, and waits,
+        keeps a connection waiting.
+        """
+        async with self.connection() as connection, connection.transaction():
+            token = _KEPT.set((self.pool, connection))
+            try:
+                yield
+            finally:
+                _KEPT.reset(token)
 
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
         """Open one connection under another role, in the same workspace."""
-        async with _Translated():
+        async with Translated():
             connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
             async with connection:
                 await _take_role(connection, role, self.workspace)
                 yield connection
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncGenerator[object, None]:
+        """Begin a transaction and lend its connection to somebody who takes it as it is."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def borrow(self, driver: object) -> AsyncGenerator[Connection, None]:
+        """Act as the application on the connection of somebody else's transaction, for a while.
+
+        Whoever lent it has his own role back afterwards.
+        """
+        assert isinstance(driver, AsyncConnection), "the driver is psycopg, whoever opens it"
+        connection = cast("Connection", driver)
+        async with Translated():
+            role = {"role": "turntree_app", "workspace": str(self.workspace)}
+            await run(connection, "take_role_here", role)
+            yield connection
+            await run(connection, "give_role_back")
 
 
 @asynccontextmanager
@@ -112,7 +164,7 @@ async def open_database(
         connection_class=AsyncConnection[Row],
         kwargs={"autocommit": True},
     )
-    async with _Translated():
+    async with Translated():
         await pool.open(wait=True, timeout=CONNECT_TIMEOUT_S)
     try:
         yield Database(conninfo, scope, pool)
@@ -126,9 +178,20 @@ def place_of(conninfo: str) -> str:
     return " ".join(f"{key}={found.get(key)}" for key in ("host", "port", "dbname"))
 
 
+def sqlalchemy_url(conninfo: str) -> str:
+    """Return the same address as SQLAlchemy writes it, for the same driver."""
+    found = {key: quote(str(value), safe="") for key, value in conninfo_to_dict(conninfo).items()}
+    name, user, password = (found.pop(key, "") for key in ("dbname", "user", "password"))
+    # Who asks stands where everybody who prints an address leaves the password out. A host may be
+    # a folder of sockets, which has no room before the slash: the rest are settings of the driver.
+    who = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    rest = "&".join(f"{key}={value}" for key, value in found.items())
+    return f"postgresql+psycopg://{who}/{name}?{rest}"
+
+
 async def ensure_database(conninfo: str, name: str) -> str:
     """Create a database if it is missing and return how to reach it."""
-    async with _Translated():
+    async with Translated():
         connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
         async with connection:
             if not await fetch(connection, "find_database", name=name):
@@ -162,7 +225,7 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
         Refused: The server is too old.
     """
     check_address(conninfo)
-    async with _Translated():
+    async with Translated():
         connection = await AsyncConnection[Row].connect(
             conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
         )
@@ -196,7 +259,7 @@ async def _take_role(connection: Connection, role: str, workspace: UUID) -> None
     await run(connection, "take_role", {"role": role, "workspace": str(workspace)})
 
 
-class _Translated:
+class Translated:
     """Turns what PostgreSQL says into an error a caller can act upon."""
 
     async def __aenter__(self) -> None:
@@ -233,6 +296,21 @@ class _Lent(AbstractAsyncContextManager[Connection]):
         await self._pool.putconn(self._connection)
         if error is not None:
             _raise_translated(error)
+
+
+class _Kept(AbstractAsyncContextManager[Connection]):
+    """The connection of a transaction that this task has begun further out."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def __aenter__(self) -> Connection:
+        return self._connection
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        _raise_translated(error)
 
 
 def _raise_translated(error: BaseException | None) -> None:

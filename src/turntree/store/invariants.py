@@ -76,6 +76,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "one length.",
     "I63": "A turn's tags are those that its events tell of.",
     "I65": "Nothing refers to another workspace, and every table keeps workspaces apart.",
+    "I67": "A message waits with its words or has begun a run, a session has at most one open run, "
+    "and none sleeps while there is something to do for it.",
 }
 WARNINGS: Final = frozenset({"I61"})
 """The rules whose findings a person has to judge."""
@@ -146,6 +148,10 @@ SESSIONS: Final = (
     Check("fsck_i59", "its status is not the one that its events tell of"),
     Check("fsck_i62_documents", "search keeps the words of a turn that does not exist"),
     Check("fsck_i62_meanings", "the vector is of no turn, or not as long as its embedder's others"),
+    Check("fsck_i67_inbox", "the message and the run that it began do not agree"),
+    Check("fsck_i67_actors", "the session counts other messages than it was sent, or sleeps"),
+    Check("fsck_i67_runs", "two runs are open in the session"),
+    Check("fsck_i67_parked", "the run is parked, and its events do not say so"),
     Check("fsck_i65_references", "it refers to something that is not in its workspace"),
     Check("fsck_i65_walls", "the table does not keep workspaces apart"),
     Check("fsck_i65_functions", "the function lends the rights of another than the searcher"),

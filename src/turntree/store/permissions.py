@@ -52,6 +52,15 @@ class PostgresPermissions:
         rows = await self.database.fetch("list_thread_personas", turn=UUID(turn))
         return [document for (document,) in rows if document is not None]
 
+    async def find_persona(
+        self, session: SessionId | None, head: TurnId | None
+    ) -> Mapping[str, Any] | None:
+        """Return the persona that a session was begun under, else the one that a turn pins."""
+        row = await self.database.fetch_one(
+            "find_persona", session=as_uuid(session), head=as_uuid(head)
+        )
+        return None if row is None else row[0]
+
 
 def _moment(fact: Fact) -> Instant:
     return fact.at

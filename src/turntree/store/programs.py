@@ -49,6 +49,20 @@ class PostgresPrograms:
         row = await self.database.fetch_one("find_program", name=name, id=id, by=by)
         return None if row is None else _program(row)
 
+    async def list_reachable(
+        self, names: Sequence[str], members: Sequence[str], *, by: str
+    ) -> list[Program]:
+        """Return programs by name or id, and what they lead to through members of their configs."""
+        ids = [id for id in map(find_long_id, names) if id is not None]
+        rows = await self.database.fetch(
+            "list_reachable_programs",
+            names=text_array(names),
+            ids=as_uuids(ids),
+            members=text_array(members),
+            by=by,
+        )
+        return [_program(row) for row in rows]
+
     async def list_page(
         self, wanted: Wanted, *, by: str, after: str = "", limit: int = 500
     ) -> list[Program]:

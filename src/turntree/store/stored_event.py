@@ -177,7 +177,8 @@ class EventsRead:
             case "tool_result":
                 at.begun.discard(data["call_id"])
             case _:
-                at.is_interrupted = True
+                # One that names calls is of those alone: the run goes on.
+                at.is_interrupted |= not data.get("affects")
 
 
 def _call_row(turn: str, place: int, document: Mapping[str, Any]) -> Derived:

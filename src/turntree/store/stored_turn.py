@@ -223,7 +223,10 @@ class TurnsRead:
             self._complain("I23", sentence, id)
         if (manifest := head.get("manifest")) is not None:
             self.objects[manifest] = id
-            self.manifests.append((id, manifest, {tool for _, tool in said.uses}))
+            # Whoever calls a tool that it was not given is told so, and has not used it.
+            failed = {call for call, status in said.answers if status == "error"}
+            used = {tool for call, tool in said.uses if call not in failed}
+            self.manifests.append((id, manifest, used))
         for source in head.get("derived_from", ()):
             self.sources.append((id, f"sha256:{digest.hex()}", str(source)))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from turntree.testing.script import Asked, Call, Reply
+from turntree.testing.script import Asked, Call, Failure, Reply
 
 Document: TypeAlias = dict[str, Any]
 Event: TypeAlias = tuple[str | None, Document | str]
@@ -48,7 +48,7 @@ class Dialect:
     reads: Callable[[str, Document], Asked]
     writes: Callable[[Sent], Document]
     streams: Callable[[Sent], Iterable[Event]]
-    fails: Callable[[int, str], Document]
+    fails: Callable[[Failure], Document]
 
 
 def arguments_text(call: Call) -> str:

@@ -47,6 +47,29 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """What the server says instead of a reply, in the error format of whoever asked."""
+
+    status: int
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    code: str | None = None
+    """The vendor's word for it, where its format has a place for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A stream that ends too early."""
+
+    after: int
+    """How many of its events arrive."""
+    failure: Failure | None = None
+    """What is said in the stream before it ends; None for one that just ends."""
+    is_reset: bool = False
+    """The connection breaks instead of ending."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What the model says once: thoughts, then words, then calls, and what that used."""
 
@@ -54,14 +77,11 @@ class Reply:
     calls: tuple[Call, ...] = ()
     reasoning: str = ""
     usage: Usage = USAGE
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What the server says instead of a reply, in the error format of whoever asked."""
-
-    status: int
-    message: str
+    signature: str | None = None
+    """What the thoughts are signed with, where the format has a place for it."""
+    breaks: Break | None = None
+    pause_s: float = 0.0
+    """How long a stream is silent before each of its events."""
 
 
 Answer: TypeAlias = Reply | Failure

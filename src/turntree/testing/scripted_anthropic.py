@@ -16,7 +16,7 @@ from turntree.testing.dialect import (
     documents,
     texts,
 )
-from turntree.testing.script import MODEL, Asked, Said, said_by_user
+from turntree.testing.script import MODEL, Asked, Failure, Said, said_by_user
 
 SIGNATURE = "c2NyaXB0ZWQ="
 """What a thought is signed with; programs send it back and look no further."""
@@ -59,12 +59,15 @@ def events(sent: Sent) -> Iterator[Event]:
     yield _event({"type": "message_stop"})
 
 
-def failure(status: int, message: str) -> Document:
+def failure(failed: Failure) -> Document:
     """Return how a request is refused."""
+    status = failed.status
     kind = "rate_limit_error" if status == 429 else "api_error"  # noqa: PLR2004 (HTTP's own)
     if status in {400, 404}:
         kind = "invalid_request_error"
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    if status == 529:  # noqa: PLR2004 (Anthropic's own)
+        kind = "overloaded_error"
+    return {"type": "error", "error": {"type": failed.code or kind, "message": failed.message}}
 
 
 def _said(message: Document) -> Iterator[Said]:
@@ -97,7 +100,8 @@ def _blocks(sent: Sent) -> list[Document]:
     blocks: list[Document] = []
     if sent.reply.reasoning:
         thought = sent.reply.reasoning
-        blocks.append({"type": "thinking", "thinking": thought, "signature": SIGNATURE})
+        signature = sent.reply.signature or SIGNATURE
+        blocks.append({"type": "thinking", "thinking": thought, "signature": signature})
     if sent.reply.text:
         blocks.append({"type": "text", "text": sent.reply.text})
     blocks += [

@@ -17,7 +17,15 @@ from turntree.testing.dialect import (
     member,
     texts,
 )
-from turntree.testing.script import MODEL, Asked, Said, said_by_user
+from turntree.testing.script import MODEL, Asked, Failure, Said, said_by_user
+
+_KINDS = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+}
 
 
 def asked(path: str, body: Document) -> Asked:
@@ -51,12 +59,12 @@ def events(sent: Sent) -> Iterator[Event]:
     yield None, _piece(sent, [last], last=True)
 
 
-def failure(status: int, message: str) -> Document:
+def failure(failed: Failure) -> Document:
     """Return how a request is refused."""
-    kind = "INVALID_ARGUMENT" if status < 500 else "INTERNAL"  # noqa: PLR2004 (HTTP's own)
-    if status == 429:  # noqa: PLR2004 (HTTP's own)
-        kind = "RESOURCE_EXHAUSTED"
-    return {"error": {"code": status, "message": message, "status": kind}}
+    is_theirs = failed.status < 500  # noqa: PLR2004 (HTTP's own)
+    kind = _KINDS.get(failed.status) or ("INVALID_ARGUMENT" if is_theirs else "UNAVAILABLE")
+    told = {"code": failed.status, "message": failed.message, "status": failed.code or kind}
+    return {"error": told}
 
 
 def _said(content: Document) -> Iterator[Said]:
@@ -82,6 +90,9 @@ def _parts(sent: Sent) -> list[Document]:
         {"functionCall": {"id": id, "name": call.tool, "args": arguments_value(call)}}
         for id, call in sent.calls(DIALECT.call_prefix)
     ]
+    if sent.reply.signature is not None and parts:
+        # It signs the thoughts and stands with what came of them.
+        parts[-1]["thoughtSignature"] = sent.reply.signature
     return parts or [{"text": ""}]
 
 

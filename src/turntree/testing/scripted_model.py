@@ -17,12 +17,16 @@ Anthropic's clients take ``url`` as their base, OpenAI's take ``url + "/v1"``, G
 import gzip
 import json
 import secrets
+import socket
+import struct
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -37,6 +41,7 @@ from turntree.testing.script import (
     MODEL,
     Answer,
     Asked,
+    Break,
     Call,
     Failure,
     Found,
@@ -45,8 +50,8 @@ from turntree.testing.script import (
     Script,
 )
 
-__all__ = ["MODEL", "Answer", "Asked", "Call", "Exchange", "Failure", "Found", "Reply", "Rule",
-           "ScriptedModel"]  # fmt: skip
+__all__ = ["MODEL", "Answer", "Asked", "Break", "Call", "Exchange", "Failure", "Found", "Reply",
+           "Rule", "ScriptedModel"]  # fmt: skip
 
 TOKENS_COUNTED = 100
 """What every request for a count of tokens is told."""
@@ -98,6 +103,8 @@ class ScriptedModel:
         """
         self.exchanges: list[Exchange] = []
         """What arrived, in order of arrival."""
+        self.left: list[str] = []
+        """The paths of the streams that whoever asked for them left before their end."""
         self._script = Script(answers, rules)
         self._log = log
         self._name = name or secrets.token_hex(6)
@@ -176,7 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.model.note("GET", self.path, self._open_headers())
         if self.path.partition("?")[0].endswith("/models"):
             listed = {"id": MODEL, "object": "model", "owned_by": "scripted"}
-            self._send_json(200, {"object": "list", "data": [listed], "models": []})
+            named = {"name": f"models/{MODEL}"}
+            self._send_json(200, {"object": "list", "data": [listed], "models": [named]})
         else:
             self._send_json(404, _unknown(self.path))
 
@@ -204,9 +212,10 @@ class _Handler(BaseHTTPRequestHandler):
         document = cast("Document", body)
         asked, told = self.model.answer(dialect, self.path, self._open_headers(), document)
         if isinstance(told, Failure):
-            self._send_json(told.status, dialect.fails(told.status, told.message))
+            failed = dialect.fails(told)
+            self._send(told.status, json.dumps(failed).encode(), told.headers)
         elif asked.streams:
-            self._send_events(dialect.streams(told))
+            self._stream(dialect, told)
         else:
             self._send_json(200, dialect.writes(told))
 
@@ -233,14 +242,34 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_json(self, status: int, document: Mapping[str, Any]) -> None:
         self._send(status, json.dumps(document).encode())
 
-    def _send(self, status: int, body: bytes) -> None:
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
-    def _send_events(self, events: Iterable[Event]) -> None:
+    def _stream(self, dialect: Dialect, told: Sent) -> None:
+        reply = told.reply
+        events: Iterable[Event] = dialect.streams(told)
+        if reply.breaks is not None:
+            events = [*islice(events, reply.breaks.after)]
+            failure = reply.breaks.failure
+            if failure is not None:
+                events.append(("error", dialect.fails(failure)))
+        try:
+            self._send_events(events, reply.pause_s)
+        except ConnectionError:
+            self.model.left.append(self.path)
+            return
+        if reply.breaks is not None and reply.breaks.is_reset:
+            # Without this the connection would end as one that has said all it had to say.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+
+    def _send_events(self, events: Iterable[Event], pause_s: float) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache")
@@ -249,6 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         for name, data in events:
+            time.sleep(pause_s)
             text = data if isinstance(data, str) else json.dumps(data)
             line = f"data: {text}\n\n" if name is None else f"event: {name}\ndata: {text}\n\n"
             self.wfile.write(line.encode())

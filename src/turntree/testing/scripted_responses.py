@@ -16,7 +16,7 @@ from turntree.testing.dialect import (
     documents,
     texts,
 )
-from turntree.testing.script import MODEL, Asked, Said, said_by_user
+from turntree.testing.script import MODEL, Asked, Failure, Said, said_by_user
 
 CREATED_AT = 1_790_000_000
 
@@ -50,10 +50,12 @@ def events(sent: Sent) -> Iterator[Event]:
         yield data["type"], {**data, "sequence_number": place}
 
 
-def failure(status: int, message: str) -> Document:
+def failure(failed: Failure) -> Document:
     """Return how a request is refused."""
-    kind = "invalid_request_error" if status < 500 else "server_error"  # noqa: PLR2004 (HTTP's own)
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    is_theirs = failed.status < 500  # noqa: PLR2004 (HTTP's own)
+    kind = "invalid_request_error" if is_theirs else "server_error"
+    told = {"message": failed.message, "type": kind, "param": None, "code": failed.code}
+    return {"error": told}
 
 
 def _instructions(body: Document, items: list[Document]) -> Iterator[str]:
@@ -107,7 +109,10 @@ def _items(sent: Sent) -> list[Document]:
     items: list[Document] = []
     if sent.reply.reasoning:
         summary = [{"type": "summary_text", "text": sent.reply.reasoning}]
-        items.append({"type": "reasoning", "id": sent.id("rs_"), "summary": summary})
+        item: Document = {"type": "reasoning", "id": sent.id("rs_"), "summary": summary}
+        if sent.reply.signature is not None:
+            item["encrypted_content"] = sent.reply.signature
+        items.append(item)
     if sent.reply.text:
         content: list[Document] = [
             {"type": "output_text", "text": sent.reply.text, "annotations": []}
@@ -122,7 +127,7 @@ def _items(sent: Sent) -> list[Document]:
             }
         )
     for place, (id, call) in enumerate(sent.calls(DIALECT.call_prefix)):
-        item = {
+        called: Document = {
             "type": "function_call",
             "id": sent.id("fc_", place),
             "call_id": id,
@@ -130,7 +135,9 @@ def _items(sent: Sent) -> list[Document]:
             "arguments": arguments_text(call),
             "status": "completed",
         }
-        items.append(item if call.namespace is None else {**item, "namespace": call.namespace})
+        if call.namespace is not None:
+            called["namespace"] = call.namespace
+        items.append(called)
     return items
 
 

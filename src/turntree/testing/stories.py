@@ -31,7 +31,7 @@ from turntree.domain.ids import (
 )
 from turntree.domain.message import Message, ToolResult, ToolUse, assistant, line_of, tool, user
 from turntree.domain.principal import Principal
-from turntree.domain.run import AskModel, CallTools, Done, Fact, Run, Seal, SettleCalls, Wait
+from turntree.domain.run import AskModel, CallTools, Done, Fact, Fail, Run, Seal, SettleCalls, Wait
 from turntree.domain.session import Session
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
@@ -259,6 +259,8 @@ class Attempt:
                     await self._answer(str(uses[0].call_id))
                 case SettleCalls(call_ids):
                     await self._answer(call_ids[0])
+                case Fail(reason):
+                    await self._append("run_failed", reason=reason)
                 case Wait(reason):
                     raise Refused(f"nobody in a story unparks a run: {reason}")
                 case Seal():

@@ -10,7 +10,7 @@ DECLARE
   v_kind text;
 BEGIN
   SELECT i.session_id, i.version, h.after_id, h.kind INTO session_id, version, head, v_kind
-    FROM turntree.inbox i
+    FROM turntree.answers i
     JOIN turntree.session_history h ON h.workspace_id = i.workspace_id
       AND h.session_id = i.session_id AND h.version = i.version
     WHERE i.workspace_id = p_ws AND i.key = p_key;
@@ -37,7 +37,7 @@ BEGIN
     DO UPDATE SET max_depth = excluded.max_depth WHERE r.max_depth < excluded.max_depth;
 END $$;
 
--- Logs where a locked session stands now: reflog, reach, event and, under a key, the inbox.
+-- Logs where a locked session stands now: reflog, reach, event and, under a key, the answer.
 CREATE OR REPLACE FUNCTION turntree.log_move(
   p_ws uuid, p_session uuid, p_version int, p_event_seq int, p_kind text, p_before uuid, p_after uuid,
   p_segment uuid, p_depth int, p_by text, p_at text, p_key text)
@@ -51,7 +51,7 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_session, p_event_seq, 'session_moved', p_at,
     turntree.move_data(p_kind, p_before, p_after, p_by, p_version));
   IF p_key IS NOT NULL THEN
-    INSERT INTO turntree.inbox (workspace_id, key, session_id, version)
+    INSERT INTO turntree.answers (workspace_id, key, session_id, version)
       VALUES (p_ws, p_key, p_session, p_version);
   END IF;
 END $$;
@@ -107,7 +107,7 @@ BEGIN
       VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
   END IF;
   IF p_key IS NOT NULL THEN
-    INSERT INTO turntree.inbox (workspace_id, key, session_id, version) VALUES (p_ws, p_key, p_session, 1);
+    INSERT INTO turntree.answers (workspace_id, key, session_id, version) VALUES (p_ws, p_key, p_session, 1);
   END IF;
   session_id := p_session; version := 1; head := p_head; repeated := false;
 END $$;

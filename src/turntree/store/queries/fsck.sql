@@ -40,6 +40,8 @@ WITH found (what, id, asked) AS (
   UNION ALL
   SELECT 'run ' || id, session_id, 'session' FROM turntree.runs WHERE workspace_id = %(workspace)b
   UNION ALL
+  SELECT 'message to ' || session_id, session_id, 'session' FROM turntree.inbox WHERE workspace_id = %(workspace)b
+  UNION ALL
   SELECT 'payload of ' || run_id, run_id, 'run' FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'pin of ' || turn_id, turn_id, 'turn' FROM turntree.turn_resources WHERE workspace_id = %(workspace)b
@@ -71,6 +73,8 @@ WITH found (what, id) AS (
     unnest(ARRAY[session_id, parent_session_id, parent_turn_id]) r WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'run ' || id, session_id FROM turntree.runs WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'message to ' || session_id, session_id FROM turntree.inbox WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'payload of ' || run_id, run_id FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
   UNION ALL
@@ -208,7 +212,7 @@ SELECT coalesce(t.id, b.turn_id)::text
 -- A trigger with a condition would refuse some changes only.
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
-    'session_history', 'spawns', 'events', 'event_links', 'inbox', 'message_files', 'raw_blocks', 'bundles',
+    'session_history', 'spawns', 'events', 'event_links', 'answers', 'message_files', 'raw_blocks', 'bundles',
     'turn_sources', 'checkouts', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans',
     'program_versions', 'program_refs']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
@@ -367,7 +371,7 @@ SELECT coalesce(h.session_id, r.session_id) || ' in segment ' || coalesce(h.segm
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i27_keys
-SELECT i.key FROM turntree.inbox i
+SELECT i.key FROM turntree.answers i
   WHERE i.workspace_id = %(workspace)b AND NOT EXISTS (
     SELECT FROM turntree.session_history h WHERE h.workspace_id = i.workspace_id
       AND h.session_id = i.session_id AND h.version = i.version)
@@ -500,14 +504,19 @@ SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i38
+-- An interruption that names calls is of those alone: the run goes on.
+WITH stopped AS MATERIALIZED (
+  SELECT stream_id, min(seq) AS seq FROM turntree.events
+    WHERE workspace_id = %(workspace)b AND kind = 'interruption'
+      AND coalesce(body::jsonb #> '{data,affects}', '[]') = '[]'
+    GROUP BY stream_id
+)
 SELECT DISTINCT what FROM (
-    SELECT e.stream_id::text AS what FROM turntree.events e
-      JOIN turntree.turns t ON t.workspace_id = e.workspace_id AND t.id = e.stream_id
-      WHERE e.workspace_id = %(workspace)b AND e.kind = 'interruption' AND t.outcome NOT IN ('interrupted', 'canceled')
+    SELECT i.stream_id::text AS what FROM stopped i
+      JOIN turntree.turns t ON t.workspace_id = %(workspace)b AND t.id = i.stream_id
+      WHERE t.outcome NOT IN ('interrupted', 'canceled')
     UNION ALL
-    SELECT e.stream_id::text
-      FROM (SELECT stream_id, min(seq) AS seq FROM turntree.events
-        WHERE workspace_id = %(workspace)b AND kind = 'interruption' GROUP BY stream_id) i
+    SELECT e.stream_id::text FROM stopped i
       JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = i.stream_id AND e.seq > i.seq
       WHERE e.kind IN ('model_request', 'model_response', 'tool_call', 'tool_result')
   ) x
@@ -832,3 +841,38 @@ SELECT r.program_id::text, r.version, r.member, t.name FROM turntree.program_ref
 -- name: fsck_program_grants
 SELECT program_id::text, grantee, "right" FROM turntree.program_grants
   WHERE workspace_id = %(workspace)b AND program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
+
+-- name: fsck_i67_inbox
+SELECT i.session_id || ' message ' || i.seq FROM turntree.inbox i
+  LEFT JOIN turntree.runs r ON r.workspace_id = i.workspace_id AND r.id = i.run_id
+  WHERE i.workspace_id = %(workspace)b
+    AND ((i.payload IS NULL) <> (r.id IS NOT NULL) OR sha256(convert_to(i.payload, 'UTF8')) <> i.digest)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i67_actors
+-- A session that is awake without a reason is none of our business: whoever handles it will see.
+SELECT coalesce(a.session_id, i.session_id)::text
+  FROM (SELECT * FROM turntree.actors WHERE workspace_id = %(workspace)b) a
+  FULL JOIN (
+    SELECT session_id, max(seq) AS last, count(*) AS messages, count(payload) AS waiting
+      FROM turntree.inbox WHERE workspace_id = %(workspace)b GROUP BY session_id
+  ) i ON i.session_id = a.session_id
+  LEFT JOIN turntree.runs r ON r.workspace_id = %(workspace)b AND r.session_id = a.session_id AND r.status <> 'finished'
+  WHERE a.session_id IS NULL OR a.posted <> coalesce(i.last, 0) OR a.posted <> coalesce(i.messages, 0)
+    OR a.taken > a.posted
+    OR NOT a.awake AND CASE WHEN r.id IS NULL THEN i.waiting > 0 ELSE r.status = 'open' OR r.cancel_requested END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i67_runs
+SELECT session_id::text FROM turntree.runs
+  WHERE workspace_id = %(workspace)b AND status <> 'finished' AND session_id IS NOT NULL
+  GROUP BY session_id HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i67_parked
+SELECT r.id::text FROM turntree.runs r
+  WHERE r.workspace_id = %(workspace)b AND r.status = 'parked' AND 'run_parked' IS DISTINCT FROM (
+    SELECT e.kind FROM turntree.events e
+      WHERE e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.kind IN ('run_parked', 'run_unparked')
+      ORDER BY e.seq DESC LIMIT 1)
+  ORDER BY 1 LIMIT %(limit)b;

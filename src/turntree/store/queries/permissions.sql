@@ -39,3 +39,13 @@ SELECT turntree.object_document(%(workspace)b, p.object) FROM (
       WHERE b.header LIKE '%%"manifest":"sha256:%%' AND e.j ->> 'kind' = 'persona'
       GROUP BY 1) p
   ORDER BY p.depth DESC;
+
+-- name: find_persona
+-- A session goes on under another persona from its beginning or not at all, so only its first facts
+-- are looked at, however long its stream has become.
+SELECT coalesce(
+    (SELECT turntree.object_document(e.workspace_id, turntree.document(e.body) #>> '{data,digest}') FROM turntree.events e
+      WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(session)b::uuid AND e.seq < 16 AND e.kind = 'persona_changed'
+      ORDER BY e.seq DESC LIMIT 1),
+    turntree.object_document(%(workspace)b,
+      turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object'));

@@ -27,6 +27,26 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
   WHERE p.workspace_id = %(workspace)b AND (p.name = %(name)b OR p.id = %(id)b::uuid)
     AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
+-- name: list_reachable_programs
+-- Some programs and whatever they name through certain members, and what that names: who takes a turn
+-- needs all of them, and asks once.
+WITH RECURSIVE reached (id, steps) AS (
+    SELECT p.id, 0 FROM turntree.programs p WHERE p.workspace_id = %(workspace)b
+      AND (p.name = ANY (%(names)b::text[]) OR p.id = ANY (%(ids)b::uuid[]))
+    UNION
+    SELECT r.target_id, reached.steps + 1 FROM reached
+      JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = reached.id
+      JOIN turntree.program_refs r ON r.workspace_id = %(workspace)b AND r.program_id = p.id AND r.version = p.version
+      WHERE r.member = ANY (%(members)b::text[]) AND reached.steps < 4)
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes, p.details::text,
+    p.created_at, p.updated_at,
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+  FROM (SELECT DISTINCT id FROM reached) d
+  JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = d.id
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
+
 -- name: list_programs
 SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes, p.details::text,
     p.created_at, p.updated_at,

@@ -1,0 +1,194 @@
+"""What counts after the chaos: each complaint is a sentence, and there must be none.
+
+Knows what a calm run of the same words leaves. Must never know how the chaos was made.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from proofs.run_stories import Player, Send
+from proofs.run_world import Fates, RunWorld
+from turntree.domain.errors import NotFound
+from turntree.domain.ids import RunId, SessionId, TurnId, unix_ms
+from turntree.domain.message import Erased, Message, ToolResult, tool
+from turntree.domain.run import Fact
+from turntree.domain.thread import Placed
+from turntree.store.database import Database
+from turntree.store.fsck import fsck
+from turntree.store.ledger import PostgresLedger
+from turntree.store.sessions import PostgresSessions
+from turntree.store.threads import PostgresThreads
+
+Reply = tuple[Message | Erased, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that was taken in: its run, and what it said."""
+
+    run: RunId
+    text: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found."""
+
+    turns: int = 0
+    events: int = 0
+    interruptions: int = 0
+    silence_s: float = 0.0
+    """The longest time between two facts of a run: somebody died and another had to come."""
+    unsealed: list[str] = field(default_factory=list[str])
+    chains: list[str] = field(default_factory=list[str])
+    gaps: list[str] = field(default_factory=list[str])
+    unfinished: list[str] = field(default_factory=list[str])
+    differences: list[str] = field(default_factory=list[str])
+    deeds: list[str] = field(default_factory=list[str])
+    findings: list[str] = field(default_factory=list[str])
+
+
+async def calm_replies(database: Database, texts: Sequence[str]) -> dict[str, Reply]:
+    """Return what is answered to some words where nothing dies."""
+    world = RunWorld(database, Fates())
+    for number, text in enumerate(texts):
+        await Player(world, number).tell(Send("main", (text,)))
+        await world.settle()
+    return {
+        text: (await world.threads.get_turn(TurnId(run))).turn.reply
+        for text, run in zip(texts, world.posted, strict=True)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Looks at everything that was sent, and at what became of it."""
+
+    database: Database
+    calm: Mapping[str, Reply]
+    deeds: Path
+
+    async def judge(self, sent: Mapping[SessionId, Sequence[Sent]]) -> Verdict:
+        """Return what was found."""
+        verdict = Verdict()
+        done = Counter(self.deeds.read_text().splitlines() if self.deeds.exists() else ())
+        verdict.deeds += [f"{deed} was done {n} times" for deed, n in done.items() if n > 1]
+        for session, messages in sent.items():
+            await self._judge_chain(verdict, session, messages)
+            for message in messages:
+                await self._judge_run(verdict, message, done)
+        verdict.findings += [
+            f"{one.invariant} {one.sentence}: {one.subject}" for one in await fsck(self.database)
+        ]
+        return verdict
+
+    async def _judge_chain(
+        self, verdict: Verdict, session: SessionId, messages: Sequence[Sent]
+    ) -> None:
+        found = await PostgresSessions(self.database).get(session)
+        thread: tuple[Placed, ...] = ()
+        if found.head is not None:
+            thread = await PostgresThreads(self.database).list_range(found.head)
+        if [RunId(placed.turn.id) for placed in thread] != [message.run for message in messages]:
+            verdict.chains.append(f"session {session} is not the chain of what was sent to it")
+
+    async def _judge_run(self, verdict: Verdict, sent: Sent, done: Counter[str]) -> None:
+        try:
+            turn = (await PostgresThreads(self.database).get_turn(TurnId(sent.run))).turn
+        except NotFound:
+            verdict.unsealed.append(f"{sent.run} ({sent.text}) left no turn")
+            return
+        facts = await PostgresLedger(self.database).facts(sent.run)
+        verdict.turns += 1
+        verdict.events += len(facts)
+        kinds = [fact.event.kind for fact in facts]
+        if [fact.event.seq for fact in facts] != list(range(len(facts))):
+            verdict.gaps.append(f"{sent.run} has a gap: {[fact.event.seq for fact in facts]}")
+        if kinds[0] != "run_started" or kinds.count("run_finished") != 1:
+            verdict.gaps.append(f"{sent.run} does not begin or end: {kinds}")
+        moments = [unix_ms(fact.event.at) for fact in facts]
+        silences = [after - before for before, after in pairwise(moments)]
+        verdict.silence_s = max(verdict.silence_s, *(ms / 1000 for ms in silences))
+        lost = _lost(facts)
+        verdict.interruptions += len(lost)
+        verdict.unfinished += [f"{sent.run}: {told}" for told in _unfinished(facts, lost)]
+        expected = [_interrupted(said, lost) for said in self.calm[sent.text]]
+        if _arranged(turn.reply) != _arranged(expected) or turn.header.outcome != "completed":
+            verdict.differences.append(
+                f"{sent.run} ({sent.text}) differs, with {sorted(lost)} interrupted: {turn.reply}"
+            )
+        verdict.deeds += [
+            f"{sent.run} {result.call_id} is said to be done and is not"
+            for result in _results(turn.reply)
+            if result.status == "ok"
+            and _tool_of(facts, result.call_id) == "append"
+            and done[f"{sent.run} {result.call_id}"] != 1
+        ]
+
+
+def _lost(facts: Sequence[Fact]) -> set[str]:
+    """Return the calls that interruptions name."""
+    return {
+        str(call)
+        for fact in facts
+        if fact.event.kind == "interruption"
+        for call in _list(fact.event.data.get("calls"))
+    }
+
+
+def _unfinished(facts: Sequence[Fact], lost: set[str]) -> list[str]:
+    begun = Counter(str(f.event.data["call_id"]) for f in facts if f.event.kind == "tool_call")
+    ended = Counter(str(f.event.data["call_id"]) for f in facts if f.event.kind == "tool_result")
+    interrupted = {
+        str(f.event.data["call_id"])
+        for f in facts
+        if f.event.kind == "tool_result" and f.event.data["status"] == "interrupted"
+    }
+    told = [f"{call} was begun {n} times" for call, n in begun.items() if n > 1]
+    told += [f"{call} ended {ended[call]} times" for call in begun if ended[call] != 1]
+    told += [f"{call} is interrupted, and nobody says why" for call in interrupted - lost]
+    return told + [f"{call} was interrupted and ended otherwise" for call in lost - interrupted]
+
+
+def _interrupted(said: Message | Erased, lost: set[str]) -> Message | Erased:
+    if isinstance(said, Message) and said.role == "tool":
+        (part,) = said.tool_results
+        if part.call_id in lost:
+            return tool(ToolResult(str(part.call_id), "interrupted", "crash"))
+    return said
+
+
+def _arranged(reply: Sequence[Message | Erased]) -> list[Message | Erased]:
+    """Return a reply with results in the order of their calls: arrival makes no difference."""
+    arranged: list[Message | Erased] = []
+    results: list[Message | Erased] = []
+    for said in reply:
+        if said.role == "tool":
+            results.append(said)
+        else:
+            arranged += [*sorted(results, key=_call_of), said]
+            results = []
+    return [*arranged, *sorted(results, key=_call_of)]
+
+
+def _call_of(said: Message | Erased) -> str:
+    return str(said.tool_results[0].call_id) if isinstance(said, Message) else ""
+
+
+def _results(reply: Sequence[Message | Erased]) -> list[ToolResult]:
+    return [part for said in reply for part in said.parts if isinstance(part, ToolResult)]
+
+
+def _tool_of(facts: Sequence[Fact], call_id: str) -> str | None:
+    for fact in facts:
+        if fact.event.kind == "tool_call" and fact.event.data["call_id"] == call_id:
+            return str(fact.event.data["tool"])
+    return None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,93 @@
+"""A worker in a process of its own, with a scripted model and tools, for ``proofs.engine_cost``.
+
+    python -m proofs.engine_worker CONNINFO WORKSPACE NAME [--parking]
+
+It says ``ready`` when it serves and drains when its input ends. It is the product's own, with one
+tool; only a parking one is put together here, for it lets nobody write without being asked.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from turntree.adapters.engines.dbos import DbosEngine, open_dbos
+from turntree.adapters.worlds.system import SystemWorld
+from turntree.boot import Settings, engine_on, run_on, tree_on
+from turntree.domain.ids import WorkspaceId
+from turntree.domain.message import ToolUse
+from turntree.runtime.actor import Actor
+from turntree.runtime.asking import Asking
+from turntree.runtime.attempt import Attempt
+from turntree.runtime.calling import Calling
+from turntree.runtime.hub import Hub
+from turntree.runtime.runner import Runner
+from turntree.runtime.worker import Worker
+from turntree.store.database import Database, open_database, sqlalchemy_url
+from turntree.store.inbox import PostgresInbox
+from turntree.store.ledger import PostgresLedger
+from turntree.store.threads import PostgresThreads
+from turntree.store.workers import PostgresWorkers
+from turntree.testing.scripted_provider import PlainAssembly, ScriptedProvider, ScriptedTools
+
+
+def worker_on(database: Database, engine: DbosEngine, name: str) -> Worker:
+    """Return a worker whose model and tools are scripted and take no time."""
+    world, hub, calling = SystemWorld(), Hub(), Calling((ScriptedTools(),))
+    ledger = PostgresLedger(database)
+    assembly = PlainAssembly(PostgresThreads(database), ScriptedProvider(), calling.specs)
+    asking = Asking(hub, clock=time.monotonic, chance=lambda: 0.5)
+    inbox, workers = PostgresInbox(database, engine), PostgresWorkers(database, engine)
+    runner = Runner(ledger, assembly, asking, calling, hub, ask_first)
+    actor = Actor(name, inbox, workers, ledger, runner, lambda _run, _seq: world.now())
+    return Worker(engine, workers, actor, world)
+
+
+async def ask_first(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
+    """Park a run that wants to write."""
+    del attempt
+    return "approval" if any(use.tool == "append" for use in uses) else None
+
+
+def nod() -> str:
+    """Nod."""
+    return "yes"
+
+
+async def serve(conninfo: str, workspace: WorkspaceId, name: str) -> None:
+    """Serve as the product does until nobody holds the other end of our input."""
+    world, settings = SystemWorld(), Settings(Path(), user="ana", session="main")
+    async with open_database(conninfo, workspace) as database:
+        engine = engine_on(database)
+        tree = tree_on(database, settings, world, engine=engine)
+        running = run_on(database, tree, settings, world, engine, [nod])
+        async with running.serving(name=name):
+            _say_ready()
+            await anyio.to_thread.run_sync(sys.stdin.read)
+        await running.aclose()
+
+
+async def serve_parking(conninfo: str, workspace: WorkspaceId, name: str) -> None:
+    """Serve and park whoever wants to write."""
+    async with (
+        open_dbos(sqlalchemy_url(conninfo), workspace) as engine,
+        open_database(conninfo, workspace) as database,
+        anyio.create_task_group() as group,
+    ):
+        worker = worker_on(database, engine, name)
+        group.start_soon(partial(worker.serve, ready=_say_ready))
+        await anyio.to_thread.run_sync(sys.stdin.read)
+        worker.drain()
+
+
+def _say_ready() -> None:
+    print("ready", flush=True)
+
+
+if __name__ == "__main__":
+    chosen = serve_parking if "--parking" in sys.argv else serve
+    anyio.run(chosen, sys.argv[1], WorkspaceId(sys.argv[2]), sys.argv[3])

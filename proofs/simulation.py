@@ -1,0 +1,193 @@
+"""The claim: whatever dies on the way, a turn comes out as if nothing had died.
+
+Random stories are told twice, each in a workspace of its own of a real database: once where all is
+calm, and once where processes die before and after writes, in the middle of what a model says and
+in tools, where another worker takes over from one that is only slow, and where wake-ups are
+delivered twice. The two pictures (turns, events and moves, all by their digests) must be equal,
+nobody may be left awake, and ``fsck`` must find nothing.
+
+Then faults are planted in the runtime itself, to see that stories would find them.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from multiprocessing import get_context
+
+from proofs.drills.plants import Plant, install
+from proofs.figures import Proof, run, temporary_server
+from proofs.run_stories import Scene, play, random_fates, random_story
+from proofs.run_world import Fates, RunWorld
+from turntree.domain.ids import uuid7
+from turntree.runtime.ending import error_of
+from turntree.store.database import ensure_database, open_database, prepare_database
+from turntree.store.fsck import fsck
+from turntree.testing.worlds import START_MS
+
+FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+STORIES, STORIES_QUICK = 5000, 160
+BATCH = 20
+FSCK_EVERY = 10
+PLANT_STORIES = 60
+PLANTS = (
+    Plant(
+        "a message that is sent again is taken in again",
+        ((r"run_id, p_key, v_digest", "run_id, NULL, v_digest"),),
+    ),
+    Plant(
+        "a run whose worker died is left alone",
+        ((r"\(r\.status = 'open' OR r\.cancel_requested\)", "r.cancel_requested"),),
+    ),
+    Plant(
+        "whoever falls asleep does not look for messages",
+        ((r"AND x\.payload IS NOT NULL ORDER BY x\.seq LIMIT 1", "AND false"),),
+    ),
+)
+
+
+@dataclass(slots=True)
+class Told:
+    """What a number of stories showed."""
+
+    stories: int = 0
+    points: int = 0
+    deaths: int = 0
+    takeovers: int = 0
+    differences: list[str] = field(default_factory=list[str])
+    findings: list[str] = field(default_factory=list[str])
+    examined: int = 0
+
+    def add(self, other: "Told") -> None:
+        """Count another's stories as well."""
+        self.stories += other.stories
+        self.points += other.points
+        self.deaths += other.deaths
+        self.takeovers += other.takeovers
+        self.differences += other.differences
+        self.findings += other.findings
+        self.examined += other.examined
+
+
+async def prove(proof: Proof) -> None:
+    """Tell stories in several processes."""
+    wanted = STORIES_QUICK if proof.quick else STORIES
+    with temporary_server(FORGETFUL) as (server, _):
+        conninfo = await ensure_database(server, "stories")
+        await prepare_database(conninfo, "first", uuid7(START_MS, 0))
+        told = Told()
+        began = time.monotonic()
+        workers = min(os.cpu_count() or 1, 4)
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            batches = [
+                pool.submit(tell_in_process, conninfo, proof.seed * 1_000_000 + first, BATCH)
+                for first in range(0, wanted, BATCH)
+            ]
+            for batch in batches:
+                told.add(await asyncio.wrap_future(batch))
+                spent = time.monotonic() - began
+                differ = len(told.differences) + len(told.findings)
+                say(f"{told.stories} stories, {told.stories / spent:.1f} a second, {differ} differ")
+        show(proof, told, wanted)
+        await find_plants(proof, server)
+
+
+async def find_plants(proof: Proof, server: str) -> None:
+    """Plant faults, each in a database of its own, and look for them with stories."""
+    for number, plant in enumerate(PLANTS):
+        conninfo = await ensure_database(server, f"planted_{number}")
+        await prepare_database(conninfo, "first", uuid7(START_MS, 0))
+        await install(conninfo, plant)
+        is_found = False
+        for seed in range(PLANT_STORIES):
+            # Some faults end a story instead of changing its picture.
+            told = Told()
+            is_found = await error_of(tell_into(told, conninfo, seed)) is not None
+            if is_found := is_found or bool(told.differences):
+                break
+        proof.at_least(f"planted and found: {plant.name}", int(is_found), "of 1", 1)
+
+
+async def tell_into(told: Told, conninfo: str, seed: int) -> None:
+    """Tell one story, and count it."""
+    told.add(await tell(conninfo, seed, 1))
+
+
+def show(proof: Proof, told: Told, wanted: int) -> None:
+    """Show what the stories showed."""
+    for problem in (*told.differences, *told.findings)[:10]:
+        say(problem)
+    proof.note("seed", proof.seed, "")
+    proof.at_least("stories told twice", told.stories, "stories", wanted)
+    proof.at_least("processes that died", told.deaths, "deaths", wanted)
+    proof.at_least("runs taken over from somebody who lived", told.takeovers, "runs", wanted / 4)
+    proof.note("points at which a process could have died", told.points, "points")
+    proof.at_most("stories whose pictures differ", len(told.differences), "stories", 0)
+    proof.at_least("workspaces examined", told.examined, "workspaces", wanted // FSCK_EVERY)
+    proof.at_most("what fsck finds in them", len(told.findings), "findings", 0)
+
+
+def tell_in_process(conninfo: str, seed: int, stories: int) -> Told:
+    """Tell stories in a process of one's own."""
+    return asyncio.run(tell(conninfo, seed, stories))
+
+
+async def tell(conninfo: str, seed: int, stories: int) -> Told:
+    """Tell random stories twice each, and compare."""
+    # A process that dies in the middle of a statement takes its connection with it.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    told = Told()
+    for number in range(seed, seed + stories):
+        chance = random.Random(number)
+        story = random_story(chance)
+        fates = random_fates(chance)
+        async with a_world(conninfo, f"calm {number}", Fates()) as calm:
+            expected = await play(calm, story)
+        async with a_world(conninfo, f"dying {number}", fates) as dying:
+            found = await play(dying, story)
+            if number % FSCK_EVERY == 0:
+                told.examined += 1
+                told.findings += [
+                    f"story {number}: {one.invariant} {one.sentence}: {one.subject}"
+                    for one in await fsck(dying.database)
+                ]
+        told.stories += 1
+        told.points += fates.points
+        told.deaths += fates.deaths
+        told.takeovers += fates.takeovers
+        if found != expected or expected["awake"] or expected["forgotten"]:
+            told.differences.append(f"story {number} differs: {describe(story)}")
+    return told
+
+
+_workspaces = count(1)
+
+
+@asynccontextmanager
+async def a_world(conninfo: str, name: str, fates: Fates) -> AsyncGenerator[RunWorld, None]:
+    """Open a workspace in which nothing has happened yet."""
+    number = os.getpid() * 1_000_000 + next(_workspaces)
+    workspace = await prepare_database(conninfo, name, uuid7(START_MS, number))
+    async with open_database(conninfo, workspace, connections_max=3) as database:
+        yield RunWorld(database, fates)
+
+
+def describe(story: Sequence[Scene]) -> str:
+    """Return a story in one line."""
+    return "; ".join(str(scene) for scene in story)
+
+
+def say(words: str) -> None:
+    """Tell whoever watches how far it has come."""
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    run(prove, __doc__.partition("\n")[0])

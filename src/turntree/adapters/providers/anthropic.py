@@ -1,0 +1,41 @@
+"""Anthropic's Messages, or whatever speaks like them.
+
+Knows how the vendor's client is set up. Must never know a message.
+"""
+
+from anthropic import AnthropicError, AsyncAnthropic
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+
+from turntree.adapters.providers.connection import NO_KEY, Connection
+from turntree.adapters.providers.direct import DirectProvider, http_client
+from turntree.adapters.providers.native import Author
+from turntree.ports.provider import Objects, Provider
+
+URL = "https://api.anthropic.com"
+
+
+def build_anthropic(connection: Connection, name: str, objects: Objects) -> Provider:
+    """Return a provider of type ``anthropic``."""
+    http = http_client(connection)
+    client = AsyncAnthropic(
+        api_key=connection.key or NO_KEY,
+        base_url=connection.base_url or URL,
+        timeout=http.timeout,
+        max_retries=0,
+        http_client=http,
+    )
+    vendor = AnthropicProvider(anthropic_client=client)
+
+    async def lists() -> list[str]:
+        return [model.id async for model in client.models.list()]
+
+    return DirectProvider(
+        Author("anthropic", name, vendor.name),
+        connection,
+        objects,
+        model_of=lambda model: AnthropicModel(model, provider=vendor),
+        lists=lists,
+        raises=AnthropicError,
+        http=http,
+    )

@@ -1,0 +1,1 @@
+"""Tools that models may have called."""

@@ -1,0 +1,70 @@
+"""A few turns as a talk: who said what, with the tools in between.
+
+Pure, as ``cli.render``. It must never ask the ledger for anything.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from turntree.cli.part_text import ToolCall, brief_of, list_tool_calls
+from turntree.cli.render import clean, clean_block, cut, digits
+from turntree.cli.session_text import stand
+from turntree.cli.verb import Terminal
+from turntree.domain.message import Erased, Message
+from turntree.domain.session import Session
+from turntree.domain.thread import Placed
+from turntree.domain.turn import Turn
+
+LINES_SHOWN_MAX: Final = 12
+ARGS_WIDTH_MAX: Final = 60
+
+
+def draw_tail(session: Session, turns: Sequence[Placed], terminal: Terminal) -> Iterator[str]:
+    """Yield where a session stands, and its last turns."""
+    label = terminal.paint(clean(session.label), "strong")
+    if not turns:
+        yield f"{label}, nothing was said yet; /help lists what a slash does"
+        return
+    hidden = session.depth - len(turns)
+    more = f"   ({hidden} earlier: /log {session.depth})" if hidden > 0 else ""
+    yield f"{label}, {stand(session)}{terminal.paint(more, 'dim')}"
+    for placed in turns:
+        yield from draw_talk(placed.turn, terminal, label=session.label)
+
+
+def draw_talk(turn: Turn, terminal: Terminal, *, label: str) -> Iterator[str]:
+    """Yield what was said in a turn, long texts cut."""
+    prompt = terminal.paint(f"{clean(label)}>", "label")
+    for said in turn.query:
+        lines = _lines(said, terminal)
+        yield from (f"{prompt if n == 0 else '   '} {line}" for n, line in enumerate(lines))
+    calls = {call.use.call_id: call for call in list_tool_calls(turn)}
+    for said in turn.reply:
+        if isinstance(said, Erased):
+            yield from _lines(said, terminal)
+        elif said.role == "assistant":
+            yield from _lines(said, terminal)
+            yield from (_call(calls[use.call_id], terminal) for use in said.tool_uses)
+    if turn.header.outcome != "completed":
+        yield terminal.paint(f"({turn.header.outcome})", "bad")
+
+
+def _call(call: ToolCall, terminal: Terminal) -> str:
+    status = "open" if call.result is None else str(call.result.status)
+    arrow = terminal.paint(terminal.spell("  → "), "note")
+    name = terminal.paint(clean(str(call.use.tool)), "strong")
+    args = cut(brief_of(call.use), ARGS_WIDTH_MAX, ellipsis=terminal.spell("…"))
+    return f"{arrow}{name} {args} {terminal.paint(status, 'good' if status == 'ok' else 'bad')}"
+
+
+def _lines(said: Message | Erased, terminal: Terminal) -> list[str]:
+    if isinstance(said, Erased):
+        return [terminal.paint(f"(a message was taken out: {digits(said.digest)})", "dim")]
+    if not said.text:
+        return []
+    lines = clean_block(said.text)
+    if len(lines) > LINES_SHOWN_MAX:
+        left = len(lines) - LINES_SHOWN_MAX
+        hidden = terminal.spell(f"… {left} more lines: turntree show")
+        lines = [*lines[:LINES_SHOWN_MAX], terminal.paint(hidden, "dim")]
+    return lines

@@ -1,0 +1,76 @@
+"""``worker``: answers what is sent to the sessions of a workspace, until it is told to stop."""
+
+import logging
+import signal
+from typing import Any, Final
+
+import anyio
+import click
+
+from turntree.cli.opening import load_settings, open_ledger
+from turntree.cli.render import clean
+from turntree.cli.talking import load_tools
+from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import Conflict, Refused
+from turntree.running import Running
+
+AT_ONCE: Final = 32
+AT_ONCE_MAX: Final = 1000
+DRAIN_S: Final = 20.0
+
+
+@verb()
+@click.option("--name", help="What it is called; else the machine, the process and a random word.")
+@click.option("--at-once", type=click.IntRange(1, AT_ONCE_MAX), default=AT_ONCE, show_default=True,
+              help="So many sessions are answered at the same time.")  # fmt: skip
+@click.option("--tools", metavar="MODULE:NAME", multiple=True,
+              help="Functions that models may call, as module:name; repeatable.")  # fmt: skip
+@click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
+              help="So long may what was begun take when it is told to stop.")  # fmt: skip
+def worker(
+    terminal: Terminal, name: str | None, at_once: int, tools: tuple[str, ...], drain_s: float
+) -> None:
+    """Answer what is sent, until it is told to stop.
+
+    As many may run as one likes, on any machine that reaches the database: a session is answered by
+    one of them at a time, and what a dead one left is taken over within seconds. SIGTERM or Ctrl-C
+    lets it finish what it has begun; what takes longer than --drain-s goes on elsewhere.
+    """
+
+    given = load_tools(tools)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+
+    async def serve() -> None:
+        async with open_ledger(terminal, tools=given) as opened:
+            running = opened.running
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async with running.serving(name=name, at_once=at_once, drain_s=drain_s) as called:
+                    _tell(terminal, running, called, at_once)
+                    async for _ in signals:
+                        terminal.note(f"stopping; what was begun has {drain_s:g} s to end")
+                        break
+        terminal.note("stopped")
+
+    try:
+        anyio.run(serve)
+    except Conflict as error:
+        raise Refused(f"{error}: see `turntree status`") from error
+
+
+def _tell(terminal: Terminal, running: Running, name: str, at_once: int) -> None:
+    settings = load_settings()
+    tools = [spec.name for spec in running.tool_specs]
+    document: dict[str, Any] = {
+        "worker": name,
+        "workspace": settings.workspace,
+        "at_once": at_once,
+        "engine": running.engine_name,
+        "tools": tools,
+    }
+    if terminal.as_json:
+        terminal.document(document)
+        return
+    terminal.say(f"{clean(name)} answers in the workspace {clean(settings.workspace)}")
+    terminal.say(f"  {at_once} sessions at once, woken up by {running.engine_name}")
+    terminal.say(f"  tools: {', '.join(map(clean, tools)) or 'none; add some with --tools'}")
+    terminal.note("Ctrl-C or SIGTERM stops it")

@@ -1,0 +1,34 @@
+"""Tools: what a model may have done."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from turntree.domain.ids import RunId, SessionId
+from turntree.domain.message import ToolResult, ToolUse
+from turntree.domain.prompt import ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """In which run a tool is called."""
+
+    run: RunId
+    session: SessionId | None
+    call_id: str
+
+
+class Toolset(Protocol):
+    """Some tools, each with the shape of its arguments."""
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """What a model is told of them, in a lasting order."""
+        ...
+
+    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+        """Do what a call asks for. What goes wrong inside is a result, not an error.
+
+        The caller ends it after ``ToolSpec.timeout_s``, or when the run is canceled.
+        """
+        ...

@@ -1,0 +1,272 @@
+"""What takes turns in this process: an engine, an inbox, providers, tools and workers, wired.
+
+Whatever is slow to load waits until something is sent or served. Knows every adapter of the
+runtime. Must never read the environment: boot hands in what it found there.
+"""
+
+import asyncio
+import os
+import random
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Final
+
+from turntree.adapters.engines.choice import ChosenEngine
+from turntree.adapters.providers.building import build_provider
+from turntree.domain.errors import NoProvider, NotFound, TurntreeError
+from turntree.domain.ids import Digest, Instant, RunId
+from turntree.domain.program import Program
+from turntree.domain.prompt import ToolSpec
+from turntree.ports.inbox import Posted
+from turntree.ports.ledger import Ledger
+from turntree.ports.permissions import Permissions
+from turntree.ports.provider import Provider
+from turntree.ports.tools import Toolset
+from turntree.ports.world import World
+from turntree.runtime.actor import Actor
+from turntree.runtime.asking import Asking
+from turntree.runtime.assembly import Assembly
+from turntree.runtime.assignments import Assignments
+from turntree.runtime.calling import Calling
+from turntree.runtime.execution import ExecutionContext
+from turntree.runtime.following import Following
+from turntree.runtime.pinning import Pinning
+from turntree.runtime.runner import Runner
+from turntree.runtime.runs import Asked
+from turntree.runtime.tree import Tree
+from turntree.runtime.voices import Voices
+from turntree.runtime.worker import Worker
+
+AT_ONCE: Final = 32
+DRAIN_S: Final = 2.0
+"""How long whoever serves only itself waits for what it has begun; the rest goes on later."""
+
+
+LOOK_S: Final = 1.0
+LOOK_SILENT_S: Final = 3.0
+"""A session that is awake for so long without anybody is looked after here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What turns are taken with."""
+
+    engine: ChosenEngine
+    permissions: Permissions
+    world: World
+    context: ExecutionContext
+    """Whose credentials providers are asked with."""
+    host: str
+    load_toolsets: Callable[[], tuple[Toolset, ...]]
+    """Called once, when somebody begins to serve: importing tools is importing anybody's code."""
+    together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Makes one transaction of what is read in a block."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A tree in whose sessions turns are taken, once somebody serves."""
+
+    tree: Tree
+    parts: Parts
+    following: Following
+    assignments: Assignments
+    providers: "Providers"
+    actors: list[Actor]
+    _runner: Runner | None = None
+    _own: "tuple[Worker, asyncio.Task[None]] | None" = None
+
+    @property
+    def engine_name(self) -> str:
+        """What wakes sessions up."""
+        return "this process alone" if self.parts.engine.is_here else "DBOS"
+
+    @property
+    def tool_specs(self) -> tuple[ToolSpec, ...]:
+        """What models may have called here."""
+        return self._get_runner().calling.specs
+
+    async def ensure_served(self) -> None:
+        """Serve from now on, unless somebody does already: here, or in another process."""
+        if self._own is not None and not self._own[1].done():
+            return
+        if not await self.tree.runs.workers.list_workers():
+            self.parts.engine.stay_here()
+            self._own = await self._start(None, AT_ONCE, DRAIN_S)
+
+    @asynccontextmanager
+    async def serving(
+        self,
+        *,
+        name: str | None = None,
+        at_once: int = AT_ONCE,
+        drain_s: float = DRAIN_S,
+        stays_here: bool = False,
+    ) -> AsyncGenerator[str, None]:
+        """Serve while the block lasts, under a name; what was begun may end afterwards.
+
+        ``stays_here`` is for a process that serves itself: what others send is found by looking.
+
+        Raises:
+            Conflict: Somebody who lives has the name.
+        """
+        if stays_here:
+            self.parts.engine.stay_here()
+        worker, task = await self._start(name, at_once, drain_s)
+        try:
+            yield worker.name
+        finally:
+            await self._stop(worker, task)
+
+    async def aclose(self) -> None:
+        """Stop serving, if it was begun on the way."""
+        if self._own is not None:
+            own, self._own = self._own, None
+            await self._stop(*own)
+        await self.providers.aclose()
+        await self.parts.engine.close()
+
+    async def _start(
+        self, name: str | None, at_once: int, drain_s: float
+    ) -> "tuple[Worker, asyncio.Task[None]]":
+        runs, parts = self.tree.runs, self.parts
+        # No other process ever has the name: what a dead one held must not look like ours.
+        called = name or f"{parts.host}-{os.getpid()}-{secrets.token_hex(3)}"
+        actor = Actor(
+            called, runs.inbox, runs.workers, runs.ledger, self._get_runner(), self._moment
+        )
+        worker = Worker(
+            parts.engine, runs.workers, actor, parts.world, at_once=at_once, grace_s=drain_s
+        )
+        self.actors.append(actor)
+        begun = asyncio.Event()
+        task = asyncio.create_task(self._serve(worker, begun))
+        ready = asyncio.create_task(begun.wait())
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if task.done():
+            await task
+        return worker, task
+
+    async def _serve(self, worker: Worker, begun: asyncio.Event) -> None:
+        looking = asyncio.create_task(self._look()) if self.parts.engine.is_here else None
+        try:
+            await worker.serve(ready=begun.set)
+        finally:
+            if looking is not None:
+                looking.cancel()
+
+    async def _look(self) -> None:
+        """Find what was sent by others: their wake-ups do not reach this process."""
+        while True:
+            with suppress(TurntreeError):
+                await self.tree.runs.workers.wake_stuck(silent_s=LOOK_SILENT_S)
+            await asyncio.sleep(LOOK_S)
+
+    async def _stop(self, worker: Worker, task: "asyncio.Task[None]") -> None:
+        worker.drain()
+        try:
+            await task
+        finally:
+            self.actors.remove(worker.actor)
+
+    def _get_runner(self) -> Runner:
+        if self._runner is None:
+            tree, runs = self.tree, self.tree.runs
+            toolsets = self.parts.load_toolsets()
+            pinning = Pinning(tree.programs, tree.ledger, self.parts.permissions, toolsets)
+            assembly = Assembly(
+                pinning, tree.ledger, runs.threads, self.providers.build, self.parts.together
+            )
+            asking = Asking(runs.hub, time.monotonic, random.random)
+            self._runner = Runner(tree.ledger, assembly, asking, Calling(toolsets), runs.hub)
+        return self._runner
+
+    def _moment(self, run: RunId, seq: int) -> Instant:
+        del run, seq
+        return self.parts.world.now()
+
+
+def running_on(tree: Tree, parts: Parts) -> Running:
+    """Return what takes turns in a tree; nobody serves yet."""
+    actors: list[Actor] = []
+
+    def end_here(run: RunId) -> bool:
+        return any(one.cancel(run) for one in actors)
+
+    runs = replace(tree.runs, end_here=end_here)
+    providers = Providers(parts.context, tree.ledger)
+
+    async def post(
+        session: str, text: str, *, key: str, agent: str, max_steps: int | None
+    ) -> Posted:
+        asked: Asked = {"agent": agent}
+        if max_steps is not None:
+            asked["max_steps"] = max_steps
+        return await runs.post(session, text, key=key, **asked)
+
+    async def ensure_served() -> None:
+        await running.ensure_served()
+
+    voices = Voices(providers.build, runs, ensure_served, time.monotonic)
+    programs = replace(tree.programs, voices=voices)
+    following = Following(runs)
+    running = Running(
+        replace(tree, runs=runs, programs=programs),
+        parts,
+        following,
+        Assignments(programs, following, post),
+        providers,
+        actors,
+    )
+    return running
+
+
+def load_toolsets(tools: Sequence[object] = ()) -> tuple[Toolset, ...]:
+    """Return the tools that are installed, and those given.
+
+    Raises:
+        Refused: Something is no tool, or two have one name.
+    """
+    # Loading what reads functions takes as long as most commands do: only who serves needs it.
+    loading = import_module("turntree.adapters.toolsets.loading")
+    found: tuple[Toolset, ...] = loading.toolsets_of([*loading.load_installed(), *tools])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """Providers, each built when it is first asked for and kept while its config stays."""
+
+    context: ExecutionContext
+    ledger: Ledger
+    _built: dict[Digest, Provider] = field(default_factory=dict[Digest, Provider])
+
+    def build(self, program: Program) -> Provider:
+        """Return the provider of a program.
+
+        Raises:
+            NoProvider: Nobody knows its type, or what it needs is not installed or not there.
+            Refused: Its config contradicts itself.
+        """
+        digest = program.version.digest
+        if digest not in self._built:
+            try:
+                self._built[digest] = build_provider(
+                    program.config, self.context.get_credential, objects=self.ledger.get_object
+                )
+            except NotFound as error:
+                # A key that is missing today may be there tomorrow: nothing is kept of this.
+                raise NoProvider(str(error)) from error
+        return self._built[digest]
+
+    async def aclose(self) -> None:
+        """Let go of the connections of all of them."""
+        built = list(self._built.values())
+        self._built.clear()
+        for provider in built:
+            await provider.aclose()

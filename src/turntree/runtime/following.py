@@ -1,0 +1,195 @@
+"""Following a run: what has been recorded of it, and the words that are on their way.
+
+The ledger is the truth; words are only ever shown early. Whoever follows is told things in the
+order in which they became true, and may begin at any time: in the middle of a run, or after it.
+It must never write, and never know who is told.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from turntree.domain import usage
+from turntree.domain.canonical import digest_bytes
+from turntree.domain.ids import Instant, RunId, TurnId, unix_ms
+from turntree.domain.live import Live
+from turntree.domain.message import Lifted, Message, ToolResult, ToolUse, line_of
+from turntree.domain.run import Fact
+from turntree.domain.thread import Placed
+from turntree.domain.usage import ModelCall
+from turntree.runtime.runs import Runs
+
+WordKind = Literal["text", "reasoning", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run began with what was sent."""
+
+    run: RunId
+    query: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Some words of an answer that is on its way to a place in the journal."""
+
+    seq: int
+    kind: WordKind
+    text: str
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Somebody begins the answer for a place again: the words so far are void."""
+
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A model has answered."""
+
+    seq: int
+    message: Message
+    call: ModelCall | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallBegun:
+    """A tool is at work."""
+
+    use: ToolUse | Lifted
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A tool has answered, or never will."""
+
+    use: ToolUse | Lifted
+    result: ToolResult | Lifted
+    took_ms: int | None
+    """None if nobody recorded that it had begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something else that people want to know: it waits, was interrupted or failed."""
+
+    kind: Literal["parked", "unparked", "interrupted", "failed"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The turn is sealed."""
+
+    placed: Placed
+    calls: tuple[ModelCall, ...]
+
+
+Heard = Begun | Words | Dropped | Said | CallBegun | CallEnded | Told | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Tells runs to those who watch."""
+
+    runs: Runs
+
+    async def follow(self, run: RunId, hear: Callable[[Heard], None]) -> Placed:
+        """Tell everything of a run until its turn is sealed; return the turn."""
+        journal, sealed = _Journal(run), dict[str, Message]()
+        async with aclosing(self.runs.follow(run)) as news:
+            async for one in news:
+                if isinstance(one, Live):
+                    hear(_words(one))
+                    continue
+                if one.message is None and "message" in one.event.data and not sealed:
+                    sealed = await self._read_sealed(run)
+                for heard in journal.read(one, sealed):
+                    hear(heard)
+        placed = await self.runs.threads.get_turn(TurnId(run))
+        hear(Ended(placed, tuple(journal.calls)))
+        return placed
+
+    async def _read_sealed(self, run: RunId) -> dict[str, Message]:
+        """Return what was said in a turn by its digest: sealing takes the words out of the run."""
+        turn = (await self.runs.threads.get_turn(TurnId(run))).turn
+        return {digest_bytes(line_of(m)): m for m in turn.messages if isinstance(m, Message)}
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What a reader has read of a run."""
+
+    run: RunId
+    calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    uses: dict[str, ToolUse | Lifted] = field(default_factory=dict[str, ToolUse | Lifted])
+    begun: dict[str, Instant] = field(default_factory=dict[str, Instant])
+
+    def read(self, fact: Fact, sealed: Mapping[str, Message]) -> Sequence[Heard]:
+        """Return what one more fact tells."""
+        data: Mapping[str, Any] = fact.event.data
+        said = fact.message or sealed.get(str(data.get("message")))
+        match fact.event.kind:
+            case "run_started":
+                return [Begun(self.run, () if said is None else (said,))]
+            case "history_append" if said is not None:
+                return [Begun(self.run, (said,))]
+            case "model_response":
+                return self._answer(fact, said)
+            case "tool_call":
+                call_id = str(data["call_id"])
+                self.begun[call_id] = fact.event.at
+                use = self.uses.get(call_id)
+                return [] if use is None else [CallBegun(use)]
+            case "tool_result":
+                return self._result(fact, said)
+            case kind:
+                return _told(kind, data)
+
+    def _answer(self, fact: Fact, said: Message | None) -> Sequence[Heard]:
+        data: Mapping[str, Any] = fact.event.data
+        call = usage.from_json(data["call"]) if "call" in data else None
+        if call is not None:
+            self.calls.append(call)
+        if said is None:
+            return []
+        self.uses |= {str(use.call_id): use for use in said.tool_uses}
+        return [Said(fact.event.seq, said, call)]
+
+    def _result(self, fact: Fact, said: Message | None) -> Sequence[Heard]:
+        call_id = str(fact.event.data["call_id"])
+        use = self.uses.get(call_id)
+        results = () if said is None else said.tool_results
+        result = next((one for one in results if one.call_id == call_id), None)
+        if use is None or result is None:
+            return []
+        begun = self.begun.get(call_id)
+        took = None if begun is None else unix_ms(fact.event.at) - unix_ms(begun)
+        return [CallEnded(use, result, took)]
+
+
+def _words(live: Live) -> Words | Dropped:
+    if live.kind == "restart":
+        return Dropped(live.position.seq)
+    return Words(live.position.seq, live.kind, live.text, live.tool)
+
+
+def _told(kind: str, data: Mapping[str, Any]) -> Sequence[Heard]:
+    reason = str(data.get("reason", ""))
+    match kind:
+        case "run_parked":
+            return [Told("parked", reason)]
+        case "run_unparked":
+            return [Told("unparked", reason)]
+        case "interruption" if not data.get("affects"):
+            return [Told("interrupted", reason)]
+        case "run_failed":
+            error = str(data.get("error") or "")
+            return [Told("failed", f"{reason}: {error}" if error else reason)]
+        case _:
+            return []

@@ -1,0 +1,304 @@
+"""What a run asks with, chosen once and pinned: model, parameters, persona, prompt and tools.
+
+Everything that stands before a thread becomes an object, and their ordered digests the manifest
+that the turn's header holds. Nothing of one session enters it: two forks that go on in the same
+way share it. It must never know a prompt.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+import orjson
+
+from turntree.domain.canonical import Json, canonical, digest_bytes
+from turntree.domain.errors import Refused
+from turntree.domain.ids import Digest, SessionId, TurnId
+from turntree.domain.manifest import Entry, EntryKind, Manifest
+from turntree.domain.permission import right
+from turntree.domain.persona import Persona
+from turntree.domain.program import Program, name_in
+from turntree.domain.prompt import ToolSpec
+from turntree.ports.ledger import Ledger
+from turntree.ports.permissions import Permissions
+from turntree.ports.programs import Programs as Store
+from turntree.ports.tools import Toolset
+from turntree.runtime.model_choice import Choice, choose_for
+from turntree.runtime.registry import Registry
+
+PARAMS_RECIPE: Final = "params/1"
+OBJECTS_MAX: Final = 4096
+_NO_PARAMETERS: Final = frozenset({"model", "model_id"})
+_LEADING: Final = ("owner", "default_model", "provider")
+"""The members of configs that lead from a session to whoever answers there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """Who is asked, with what, and what stands before the thread."""
+
+    model: str
+    """What the provider calls the model."""
+    address: str
+    """The model's program."""
+    provider: Program | None
+    settings: Mapping[str, Json]
+    manifest: Digest
+    entries: Manifest
+    context_tokens: int | None = None
+    told: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """What the first request of a run says of all this: where each value is from, and versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AtHand:
+    """A store of programs of which some were read already."""
+
+    store: Store
+    known: Mapping[str, Program]
+    asked: frozenset[str]
+
+    async def find(self, name: str, *, by: str) -> Program | None:
+        """Return a program, or None; what was asked for before and not found is not there."""
+        if name in self.known or name in self.asked:
+            return self.known.get(name)
+        return await self.store.find(name, by=by)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Pinning:
+    """Chooses and pins. Objects are kept in memory by their digests: they never change."""
+
+    programs: Registry
+    ledger: Ledger
+    permissions: Permissions
+    toolsets: Sequence[Toolset] = ()
+    _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
+
+    async def choose(
+        self, session: SessionId | None, parent: TurnId | None, started: Mapping[str, Json]
+    ) -> tuple[Pinned, dict[Digest, bytes]]:
+        """Return what a new run asks with, and the objects of its manifest.
+
+        Raises:
+            Refused: Nobody says which model answers, or the situation does not exist.
+            NotFound: A program that is named does not exist.
+        """
+        options = _mapping(started.get("options"))
+        programs = await self._gather(session, options)
+        home = None if session is None else await programs.store.find(session, by=str(programs.by))
+        persona = await self._find_persona(session, parent)
+        agent = await _find_agent(programs, options, home, persona)
+        situation = options.get("situation")
+        choice = await choose_for(
+            programs,
+            turn={**_mapping(options.get("params")), "model": options.get("model")},
+            session=home,
+            persona=None if persona is None else persona.model.to_json(),
+            agent=agent,
+            situation=None if situation is None else str(situation),
+        )
+        tools, lacking = offered(self.toolsets, agent, persona)
+        entries = await self._pin(choice, persona, agent, tools)
+        pins: dict[str, Json] = {
+            name: {"address": one.address, "version": one.version.number,
+                   "digest": one.version.digest}
+            for name, one in (("session", home), ("agent", agent))
+            if one is not None
+        }  # fmt: skip
+        document = choice.to_json()
+        told: dict[str, Json] = {
+            "values": document.pop("values"),
+            "pins": {**document, **pins},
+            "situation": situation,
+            "lacking_tools": lacking or None,
+        }
+        pinned = Pinned(
+            str(choice.values["model_id"].value),
+            choice.model.address,
+            choice.provider,
+            _settings(choice),
+            await self._put(canonical(entries.to_json())),
+            entries,
+            _number(choice.model.config.get("context_tokens")),
+            {name: value for name, value in told.items() if value is not None},
+        )
+        return pinned, await self.read(entries)
+
+    async def restore(self, request: Mapping[str, Json]) -> tuple[Pinned, dict[Digest, bytes]]:
+        """Return what a run asked with, as its request recorded it, and the manifest's objects.
+
+        Who answers now for the model is not looked for.
+
+        Raises:
+            NotFound: An object is gone.
+        """
+        digest = Digest(str(request["manifest"]))
+        entries = await self.read_manifest(digest)
+        pinned = Pinned(
+            str(request["model"]),
+            str(_pin_of(request, "model")),
+            None,
+            _mapping(request.get("params")),
+            digest,
+            entries,
+        )
+        return pinned, await self.read(entries)
+
+    async def find_provider(self, request: Mapping[str, Json]) -> Program | None:
+        """Return the provider that a run asked, as it is now.
+
+        Raises:
+            NotFound: It is gone.
+        """
+        named = _pin_of(request, "provider")
+        return None if named is None else await self.programs.get(str(named))
+
+    async def read_manifest(self, digest: Digest) -> Manifest:
+        """Return a manifest.
+
+        Raises:
+            NotFound: There is none.
+        """
+        return Manifest.from_json(orjson.loads(await self._get(digest)))
+
+    async def read(self, manifest: Manifest) -> dict[Digest, bytes]:
+        """Return the objects that a manifest puts before a thread.
+
+        Raises:
+            NotFound: One of them is gone.
+        """
+        wanted = [e.object for e in manifest.entries if e.kind not in ("program", "params")]
+        return {digest: await self._get(digest) for digest in wanted}
+
+    async def _gather(self, session: SessionId | None, options: Mapping[str, Json]) -> Registry:
+        """Return the registry with everything at hand that a turn is likely to ask it for."""
+        named = [name_in(str(options[one])) for one in ("agent", "model") if options.get(one)]
+        asked = [*named, *(() if session is None else (session,))]
+        store = self.programs.store
+        found = await store.list_reachable(asked, _LEADING, by=str(self.programs.by))
+        known = {key: one for one in found for key in (one.id, one.name)}
+        return replace(self.programs, store=cast("Store", _AtHand(store, known, frozenset(asked))))
+
+    async def _find_persona(
+        self, session: SessionId | None, parent: TurnId | None
+    ) -> Persona | None:
+        document = await self.permissions.find_persona(session, parent)
+        return None if document is None else Persona.from_json(document)
+
+    async def _pin(
+        self,
+        choice: Choice,
+        persona: Persona | None,
+        agent: Program | None,
+        tools: Sequence[ToolSpec],
+    ) -> Manifest:
+        entries: list[Entry] = []
+
+        async def add(kind: EntryKind, name: str, data: bytes) -> None:
+            entries.append(Entry(kind, name, await self._put(data)))
+
+        if persona is not None:
+            given = persona.get_toolset()
+            await add("persona", persona.agent, persona.body)
+            await add("toolset", given.name, canonical(given.to_json()))
+            await add("permissions", "granted", canonical(persona.granted.to_json()))
+        if agent is not None and (prompt := agent.config.get("system_prompt")):
+            await add("prompt", agent.address, str(prompt).encode())
+        for spec in tools:
+            await add("tool", spec.name, canonical(spec.to_json()))
+        programs = [one for one in (agent, choice.model, choice.provider) if one is not None]
+        entries += [Entry("program", one.address, one.version.digest) for one in programs]
+        values: dict[str, Json] = {
+            # Where a value is from is told without an address: a session has one of its own.
+            name: {"value": chosen.value, "from": chosen.level}
+            for name, chosen in choice.values.items()
+        }
+        params: dict[str, Json] = {"turntree": PARAMS_RECIPE, "values": values}
+        await add("params", choice.model.address, canonical(params))
+        return Manifest(tuple(entries))
+
+    async def _put(self, data: bytes) -> Digest:
+        digest = digest_bytes(data)
+        if digest not in self._objects:
+            await self.ledger.put_object(data)
+            self._remember(digest, data)
+        return digest
+
+    async def _get(self, digest: Digest) -> bytes:
+        data = self._objects.get(digest)
+        if data is None:
+            data = await self.ledger.get_object(digest)
+            self._remember(digest, data)
+        return data
+
+    def _remember(self, digest: Digest, data: bytes) -> None:
+        while len(self._objects) >= OBJECTS_MAX:
+            del self._objects[next(iter(self._objects))]
+        self._objects[digest] = data
+
+
+def offered(
+    toolsets: Iterable[Toolset], agent: Program | None, persona: Persona | None
+) -> tuple[list[ToolSpec], list[str]]:
+    """Return the tools that a model is told of, by name, and those that were wanted in vain.
+
+    An agent that lists its tools gets those and no others; a persona's permissions narrow them
+    further, and what it denies is denied.
+
+    Raises:
+        Refused: Two tools have one name.
+    """
+    specs: dict[str, ToolSpec] = {}
+    for spec in (one for toolset in toolsets for one in toolset.specs):
+        if spec.name in specs:
+            raise Refused(f"there are two tools of the name {spec.name}: a model could not choose")
+        specs[spec.name] = spec
+    listed = None if agent is None else agent.config.get("tools")
+    wanted = [name_in(str(one)) for one in listed] if isinstance(listed, list) else None
+    kept = [spec for name, spec in sorted(specs.items()) if wanted is None or name in wanted]
+    if persona is not None:
+        kept = [spec for spec in kept if persona.granted.permits(right("tool", spec.name))]
+    return kept, [name for name in wanted or () if name not in specs]
+
+
+async def _find_agent(
+    programs: Registry, options: Mapping[str, Json], home: Program | None, persona: Persona | None
+) -> Program | None:
+    """Return who acts: whom the message is for, whose session it is, whose persona it has."""
+    if (named := options.get("agent")) is not None:
+        return _as_agent(await programs.get(str(named)))
+    if home is not None and (owner := home.config.get("owner")) is not None:
+        found = await programs.find(str(owner))
+        return found if found is not None and found.kind == "agent" else None
+    if persona is None:
+        return None
+    found = await programs.find(persona.agent)
+    return found if found is not None and found.kind == "agent" else None
+
+
+def _as_agent(program: Program) -> Program:
+    if program.kind != "agent":
+        raise Refused(f"{program.address} is a {program.kind}, and an agent has to act")
+    return program
+
+
+def _settings(choice: Choice) -> dict[str, Json]:
+    return {
+        name: chosen.value for name, chosen in choice.values.items() if name not in _NO_PARAMETERS
+    }
+
+
+def _pin_of(request: Mapping[str, Json], name: str) -> Json:
+    return _mapping(_mapping(request.get("pins")).get(name)).get("address")
+
+
+def _mapping(value: Json) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _number(value: Json) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,113 @@
+"""Taking a turn again for real: the same query at the same place, in a session of its own.
+
+Nothing of the first turn changes. The session that begins here stands at the turn's parent, so both
+answers hang side by side in the tree.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from turntree.domain.errors import Conflict, Refused
+from turntree.domain.message import Erased, Message, Part
+from turntree.domain.run import Fact
+from turntree.domain.session import Session
+from turntree.domain.thread import Placed
+from turntree.domain.turn import Turn
+from turntree.ports.inbox import Posted
+from turntree.ports.ledger import Ledger
+from turntree.runtime.runs import Asked, Runs
+from turntree.runtime.sessions import Sessions
+
+LABELS_TRIED_MAX: Final = 100
+DIGITS: Final = 8
+_KEPT: Final = ("model", "situation", "params", "agent", "max_steps")
+"""What a sender asked for and asks for again; folding is nobody's wish any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn that is taken again."""
+
+    session: Session
+    posted: Posted
+
+
+async def rerun(
+    runs: Runs,
+    sessions: Sessions,
+    ledger: Ledger,
+    placed: Placed,
+    *,
+    label: str | None = None,
+    model: str | None = None,
+) -> Begun:
+    """Send a turn's query again, to a new session at the same place; returns at once.
+
+    What its sender had asked for is asked for again: agent, parameters, situation and model, unless
+    another model is named.
+
+    Raises:
+        Refused: The query has been erased.
+        Conflict: The name is taken.
+    """
+    said = query_of(placed.turn)
+    options = asked_in(await ledger.facts(placed.turn.id), model)
+    session = await _begin(sessions, placed, label)
+    return Begun(session, await runs.post(session.label, said, **options))
+
+
+def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
+    """Return what was asked for in a run, as whoever sends its query again has to ask for it.
+
+    What the session said then, it may not say now, and the new one says nothing: model, agent and
+    parameters are those that were resolved. Another model brings parameters of its own.
+    """
+    if not facts:
+        return Asked() if model is None else Asked(model=model)
+    options: dict[str, Any] = {}
+    started: Any = facts[0].event.data.get("options")
+    if isinstance(started, Mapping):
+        options = {name: started[name] for name in _KEPT if name in started}
+    requests = [fact.event.data for fact in facts if fact.event.kind == "model_request"]
+    recorded: dict[str, Any] = dict(requests[0]) if requests else {}
+    pins: Mapping[str, Any] = recorded.get("pins", {})
+    if "agent" in pins:
+        options["agent"] = pins["agent"]["address"]
+    if model is not None:
+        options["model"] = model
+    elif "model" in pins:
+        options |= {"model": pins["model"]["address"], "params": recorded.get("params", {})}
+        # Its overlay is among the parameters already.
+        options.pop("situation", None)
+    return cast("Asked", options)
+
+
+def query_of(turn: Turn) -> Message:
+    """Return a turn's query as one message.
+
+    Raises:
+        Refused: Some of it has been erased.
+    """
+    parts: list[Part] = []
+    for said in turn.query:
+        if isinstance(said, Erased):
+            raise Refused("what was asked has been erased, so that it cannot be asked again")
+        parts += said.parts
+    first = turn.query[0]
+    source = first.source if isinstance(first, Message) else None
+    return Message("user", tuple(parts), source)
+
+
+async def _begin(sessions: Sessions, placed: Placed, label: str | None) -> Session:
+    wanted = label or f"rerun-{placed.turn.digest.removeprefix('sha256:')[:DIGITS]}"
+    for number in range(1, LABELS_TRIED_MAX):
+        tried = wanted if number == 1 else f"{wanted}-{number}"
+        try:
+            if placed.parent is None:
+                return await sessions.create(tried)
+            return await sessions.fork(placed.parent, tried)
+        except Conflict:
+            if label is not None:
+                raise
+    raise Refused(f"{wanted} was begun {LABELS_TRIED_MAX} times: name a session with --session")

@@ -1,0 +1,237 @@
+"""What can be done with runs: send something in, follow what becomes of it, end it.
+
+Nothing here works on a run; that is a worker's business, in this process or another.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypedDict, Unpack
+
+import anyio
+
+from turntree.domain.canonical import Json
+from turntree.domain.errors import NotFound, Refused
+from turntree.domain.ids import RunId, TurnId, find_long_id
+from turntree.domain.live import Live, Position
+from turntree.domain.message import Message, check_message, lift_parts, user
+from turntree.domain.principal import Principal
+from turntree.domain.run import Done, Fact, Run, Wait
+from turntree.domain.thread import Placed
+from turntree.ports.inbox import Inbox, OpenRun, Posted, Waiting, Workers
+from turntree.ports.ledger import Ledger
+from turntree.ports.threads import Threads
+from turntree.ports.world import World
+from turntree.runtime.hub import Hub
+from turntree.runtime.sessions import Sessions
+
+POLL_S = 0.2
+"""How often it is looked for what another process recorded."""
+
+RunStatus = Literal["waiting", "open", "parked", "finished"]
+
+
+class Asked(TypedDict, total=False):
+    """What a sender may ask for besides an answer."""
+
+    model: str
+    situation: str
+    params: Mapping[str, Json]
+    agent: str
+    max_steps: int
+    fold: bool
+
+
+def _nobody(run: RunId) -> bool:  # noqa: ARG001
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """``tree.runs``: what is being answered."""
+
+    inbox: Inbox
+    workers: Workers
+    ledger: Ledger
+    threads: Threads
+    sessions: Sessions
+    world: World
+    by: Principal
+    hub: Hub
+    end_here: Callable[[RunId], bool] = _nobody
+    """Ends what this process does for a run, if it does anything."""
+    poll_s: float = POLL_S
+
+    async def post(
+        self,
+        session: str,
+        said: str | Message,
+        *,
+        key: str | None = None,
+        by: Principal | None = None,
+        **asked: Unpack[Asked],
+    ) -> Posted:
+        """Send a message to a session, which begins if there is none; returns at once.
+
+        ``key`` makes the call safe to repeat. ``fold`` lets a message join the one before it, if
+        nobody has begun to answer that one.
+
+        Raises:
+            Refused: The message cannot be sent in, or the key belongs to another one.
+        """
+        message = user(said) if isinstance(said, str) else said
+        if message.role not in ("user", "system"):
+            raise Refused(f"a message that is sent in is a user's, not {message.role}'s")
+        check_message(message)
+        objects: list[bytes] = []
+        stands = lift_parts(message, objects)
+        for data in objects:
+            await self.ledger.put_object(data)
+        found = await self.sessions.get_or_create(session)
+        options = {name: value for name, value in asked.items() if value is not None}
+        return await self.inbox.post(
+            found.id, stands, by=str(by or self.by), at=self.world.now(), key=key,
+            options=_options(options),
+        )  # fmt: skip
+
+    async def cancel(self, session: str, *, discard: bool = False) -> RunId | None:
+        """Ask for the end of what is being answered in a session; None if nothing is.
+
+        ``discard`` leaves the session where it stood, even if a tool had been called.
+
+        Raises:
+            NotFound: No such session.
+        """
+        found = await self.sessions.get(session)
+        run = await self.inbox.cancel(
+            found.id, by=str(self.by), at=self.world.now(), discard=discard
+        )
+        if run is not None:
+            # A worker in another process hears of it with its next beat.
+            self.end_here(run)
+        return run
+
+    async def unpark(self, run: RunId, **data: Json) -> bool:
+        """Let a run go on that waits for somebody; False if it does not wait."""
+        return await self.inbox.unpark(run, by=str(self.by), at=self.world.now(), data=data)
+
+    async def wait(self, run: RunId, *, timeout_s: float | None = None) -> Placed:
+        """Return the turn that a run leaves, when it has left it.
+
+        Raises:
+            TimeoutError: It took longer than that.
+        """
+        with anyio.fail_after(timeout_s):
+            while True:
+                news = self.hub.news(run)
+                found = await self._find(run)
+                if found is not None:
+                    return found
+                await self.hub.wait(run, since=news, timeout_s=self.poll_s)
+
+    async def follow(
+        self, of: str, *, after: Position | None = None
+    ) -> AsyncGenerator[Live | Fact, None]:
+        """Yield what a run says and does, from a position on, until it is sealed.
+
+        ``of`` is a run's address, or a session: then its runs are followed one after the other, and
+        there is no end. What is recorded comes as facts; what is on its way comes in pieces, and a
+        piece of kind ``restart`` takes back those of the event that is being said.
+
+        Raises:
+            NotFound: No such session.
+        """
+        if (run := find_long_id(of)) is not None and await self._is_run(run):
+            async for news in self._follow_run(RunId(run), after or Position()):
+                yield news
+            return
+        async for news in self._follow_session(of):
+            yield news
+
+    async def status(self, run: RunId) -> RunStatus:
+        """Say how far a run has got; one that nobody has begun is waiting."""
+        facts = await self.ledger.facts(run)
+        if not facts:
+            return "waiting" if await self._find(run) is None else "finished"
+        match Run.replay(run, facts).next_step():
+            case Done():
+                return "finished"
+            case Wait():
+                return "parked"
+            case _:
+                return "open"
+
+    async def list_open(self, session: str | None = None) -> list[OpenRun]:
+        """Return runs that are open or parked, oldest first.
+
+        Raises:
+            NotFound: No such session.
+        """
+        found = None if session is None else await self.sessions.get(session)
+        return await self.workers.list_open(None if found is None else found.id)
+
+    async def list_waiting(self, session: str) -> list[Waiting]:
+        """Return what was sent to a session and has not been begun.
+
+        Raises:
+            NotFound: No such session.
+        """
+        return await self.inbox.list_waiting((await self.sessions.get(session)).id)
+
+    async def _find(self, run: RunId) -> Placed | None:
+        try:
+            return await self.threads.get_turn(TurnId(run))
+        except NotFound:
+            return None
+
+    async def _is_run(self, id: str) -> bool:
+        """Say whether an id is a run's; one under which nothing was recorded yet is, too."""
+        facts = await self.ledger.facts(id)
+        return not facts or facts[0].event.kind == "run_started"
+
+    async def _follow_run(self, run: RunId, after: Position) -> AsyncGenerator[Live | Fact, None]:
+        while True:
+            news = self.hub.news(run)
+            for fact in await self.ledger.facts(run, after=after.seq):
+                after = Position(fact.event.seq + 1)
+                yield fact
+                if fact.event.kind == "run_finished":
+                    return
+            for live in self.hub.pieces(run, after):
+                # What is recorded is told by the fact; earlier pieces of it are stale.
+                if live.position.seq == after.seq:
+                    after = live.position
+                    yield live
+            await self.hub.wait(run, since=news, timeout_s=self.poll_s)
+
+    async def _follow_session(self, name: str) -> AsyncGenerator[Live | Fact, None]:
+        session = (await self.sessions.get(name)).id
+        seen: set[RunId] = set()
+        moves = len(await self.ledger.facts(session))
+        while True:
+            queue = [run.run for run in await self.workers.list_open(session)]
+            queue += [waiting.run for waiting in await self.inbox.list_waiting(session)]
+            # A run may have begun and ended since we looked: then the session has moved.
+            told = await self.ledger.facts(session, after=moves)
+            moves += len(told)
+            moved = [
+                RunId(str(fact.event.data["after"]))
+                for fact in told
+                if fact.event.data.get("move") == "advance"
+            ]
+            fresh = [run for run in dict.fromkeys((*moved, *queue)) if run not in seen]
+            for run in fresh:
+                seen.add(run)
+                async for news in self._follow_run(run, Position()):
+                    yield news
+            if not fresh:
+                await anyio.sleep(self.poll_s)
+
+
+def _options(asked: Mapping[str, object]) -> dict[str, Json]:
+    """Return what was asked for as it is written down; what was not asked for is absent."""
+    found: dict[str, Json] = {}
+    for name, value in asked.items():
+        if name not in Asked.__annotations__:
+            raise TypeError(f"post() knows no {name}")
+        found[name] = dict(value) if isinstance(value, Mapping) else value  # type: ignore[assignment]
+    return found

@@ -1,0 +1,301 @@
+-- What is sent to sessions, and who answers it.
+--
+-- Locks are always taken in this order: an actor, then its run. A session's row is never locked here.
+
+-- The id that everybody gives to the run of the message at a place: domain.ids.derived_id.
+CREATE OR REPLACE FUNCTION turntree.run_of_message(p_session uuid, p_seq int, p_at timestamptz)
+RETURNS uuid LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_seed constant bit(80) := ('x' || left(encode(sha256(convert_to(
+    '36:' || p_session || length(p_seq::text) || ':' || p_seq, 'UTF8')), 'hex'), 20))::bit(80);
+  v_high constant bit(64) := floor(extract(epoch FROM p_at) * 1000)::bigint::bit(48) || B'0111' || substring(v_seed FROM 1 FOR 12);
+  v_low constant bit(64) := B'10' || substring(v_seed FROM 13 FOR 62);
+BEGIN
+  RETURN lpad(to_hex(v_high::bigint), 16, '0') || lpad(to_hex(v_low::bigint), 16, '0');
+END $$;
+
+-- What a worker holds a lock on as long as it lives.
+CREATE OR REPLACE FUNCTION turntree.worker_key(p_ws uuid, p_worker text)
+RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended('turntree:worker:' || p_ws || ':' || p_worker, 0) $$;
+
+-- Whether somebody holds the lock under a worker's name. Nothing is taken in order to find out.
+CREATE OR REPLACE FUNCTION turntree.is_leased(p_ws uuid, p_worker text)
+RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_key constant bigint := turntree.worker_key(p_ws, p_worker);
+BEGIN
+  RETURN EXISTS (SELECT FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND l.classid::bigint = (v_key >> 32) & 4294967295 AND l.objid::bigint = v_key & 4294967295);
+END $$;
+
+-- Locks the actor of a session; a session that was never sent anything has none yet.
+CREATE OR REPLACE FUNCTION turntree.hold_actor(p_ws uuid, p_session uuid)
+RETURNS turntree.actors LANGUAGE plpgsql AS $$
+DECLARE
+  v_actor turntree.actors;
+BEGIN
+  SELECT * INTO v_actor FROM turntree.actors
+    WHERE workspace_id = p_ws AND session_id = p_session FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    IF NOT EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session) THEN
+      RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
+    END IF;
+    INSERT INTO turntree.actors (workspace_id, session_id, awake_since) VALUES (p_ws, p_session, clock_timestamp())
+      ON CONFLICT DO NOTHING;
+    SELECT * INTO v_actor FROM turntree.actors
+      WHERE workspace_id = p_ws AND session_id = p_session FOR NO KEY UPDATE;
+  END IF;
+  RETURN v_actor;
+END $$;
+
+-- Sets a locked actor awake. Returns the number of the wake-up that the caller owes it, or null if
+-- one is under way.
+CREATE OR REPLACE FUNCTION turntree.wake_actor(p_ws uuid, p_session uuid)
+RETURNS int LANGUAGE sql AS $$
+  UPDATE turntree.actors SET awake = true, wakes = wakes + 1, awake_since = clock_timestamp(), worker = NULL
+    WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakes
+$$;
+
+-- Takes a message in. wake is the number of the wake-up that the caller owes the session, or null.
+CREATE OR REPLACE FUNCTION turntree.post_message(
+  p_ws uuid, p_session uuid, p_payload text, p_by text, p_at text, p_key text, p_options jsonb,
+  OUT run_id uuid, OUT seq int, OUT repeated boolean, OUT wake int)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  v_at constant timestamptz := p_at::timestamptz;
+  v_digest constant bytea := sha256(convert_to(p_payload, 'UTF8'));
+  a turntree.actors;
+  i record;
+BEGIN
+  a := turntree.hold_actor(p_ws, p_session);
+  IF p_options @> '{"fold": true}' THEN
+    -- It joins the newest message, unless that one is in somebody's hands already.
+    SELECT x.run_id INTO run_id FROM turntree.inbox x
+      WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.seq = a.posted AND x.seq > a.taken
+        AND x.payload IS NOT NULL;
+  END IF;
+  seq := a.posted + 1;
+  run_id := coalesce(run_id, turntree.run_of_message(p_session, seq, v_at));
+  repeated := false;
+  INSERT INTO turntree.inbox (workspace_id, session_id, seq, run_id, key, digest, payload, options, by, received_at)
+    VALUES (p_ws, p_session, seq, run_id, p_key, v_digest, p_payload, p_options, p_by, v_at)
+    ON CONFLICT (workspace_id, key) WHERE key IS NOT NULL DO NOTHING;
+  IF NOT FOUND THEN
+    SELECT x.session_id, x.digest, x.run_id, x.seq INTO i FROM turntree.inbox x
+      WHERE x.workspace_id = p_ws AND x.key = p_key;
+    IF i.session_id <> p_session OR i.digest <> v_digest THEN
+      RAISE EXCEPTION 'the key % was used for another message, to session %', p_key, i.session_id USING ERRCODE = 'TT003';
+    END IF;
+    run_id := i.run_id; seq := i.seq; repeated := true;
+    RETURN;
+  END IF;
+  IF a.awake THEN
+    UPDATE turntree.actors SET posted = post_message.seq WHERE workspace_id = p_ws AND session_id = p_session;
+  ELSE
+    UPDATE turntree.actors SET posted = post_message.seq, awake = true, wakes = wakes + 1,
+        awake_since = clock_timestamp(), worker = NULL
+      WHERE workspace_id = p_ws AND session_id = p_session RETURNING wakes INTO wake;
+  END IF;
+END $$;
+
+-- Says what is to be done for a session and lets whoever asks do it.
+--   begin     a row a message: nobody answers them yet
+--   continue  an open run, taken over under a new epoch
+--   sleep     nothing: the session fell asleep just now, or somebody else who lives looks after it
+CREATE OR REPLACE FUNCTION turntree.next_work(p_ws uuid, p_session uuid, p_worker text)
+RETURNS TABLE (what text, run_id uuid, epoch int, canceled boolean, head uuid, head_digest bytea,
+  seq int, payload text, sender text, received_at timestamptz, options jsonb) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  a turntree.actors;
+  r record;
+  v_first record;
+  v_last int;
+BEGIN
+  a := turntree.hold_actor(p_ws, p_session);
+  -- A wake-up may be handled twice. Whoever came first goes on, as long as he lives.
+  IF a.awake AND a.worker <> p_worker AND turntree.is_leased(p_ws, a.worker) THEN
+    what := 'sleep';
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  SELECT x.id, x.status, x.cancel_requested INTO r FROM turntree.runs x
+    WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.status <> 'finished' FOR NO KEY UPDATE;
+  IF FOUND AND (r.status = 'open' OR r.cancel_requested) THEN
+    UPDATE turntree.runs x SET epoch = x.epoch + 1, worker = p_worker, status = 'open', parked_reason = NULL
+      WHERE x.workspace_id = p_ws AND x.id = r.id RETURNING x.epoch INTO epoch;
+    PERFORM turntree.hold_awake(p_ws, p_session, a, p_worker, a.taken);
+    what := 'continue'; run_id := r.id; canceled := r.cancel_requested;
+    RETURN NEXT;
+    RETURN;
+  ELSIF NOT FOUND THEN
+    SELECT x.run_id, x.seq INTO v_first FROM turntree.inbox x
+      WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.payload IS NOT NULL ORDER BY x.seq LIMIT 1;
+    IF FOUND THEN
+      SELECT s.head_id INTO head FROM turntree.sessions s WHERE s.workspace_id = p_ws AND s.id = p_session;
+      SELECT t.digest INTO head_digest FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = head;
+      what := 'begin';
+      FOR run_id, seq, payload, sender, received_at, options IN
+          SELECT x.run_id, x.seq, x.payload, x.by, x.received_at, x.options FROM turntree.inbox x
+            WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.payload IS NOT NULL
+              AND x.seq >= v_first.seq ORDER BY x.seq LOOP
+        EXIT WHEN run_id <> v_first.run_id;
+        v_last := seq;
+        RETURN NEXT;
+      END LOOP;
+      PERFORM turntree.hold_awake(p_ws, p_session, a, p_worker, greatest(a.taken, v_last));
+      RETURN;
+    END IF;
+  END IF;
+  IF a.awake THEN
+    UPDATE turntree.actors x SET awake = false, worker = NULL
+      WHERE x.workspace_id = p_ws AND x.session_id = p_session;
+  END IF;
+  what := 'sleep';
+  RETURN NEXT;
+END $$;
+
+-- Notes who looks after a locked actor. It is written only if something is new: a worker asks often.
+CREATE OR REPLACE FUNCTION turntree.hold_awake(
+  p_ws uuid, p_session uuid, p_actor turntree.actors, p_worker text, p_taken int)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF (p_actor.awake, p_actor.worker, p_actor.taken) IS DISTINCT FROM (true, p_worker, p_taken) THEN
+    UPDATE turntree.actors SET awake = true, worker = p_worker, taken = p_taken
+      WHERE workspace_id = p_ws AND session_id = p_session;
+  END IF;
+END $$;
+
+-- Facts of a run at places that are known to be free, with what was said.
+CREATE OR REPLACE FUNCTION turntree.insert_facts(
+  p_ws uuid, p_run uuid, p_first int, p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  FOR i IN 1 .. cardinality(p_ids) LOOP
+    INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
+      VALUES (p_ws, p_run, p_first + i - 1, p_ids[i], p_kinds[i], p_bodies[i]);
+    IF p_payloads[i] IS NOT NULL THEN
+      INSERT INTO turntree.run_payloads (workspace_id, run_id, seq, payload)
+        VALUES (p_ws, p_run, p_first + i - 1, p_payloads[i]);
+    END IF;
+    IF turntree.may_link(p_kinds[i], p_bodies[i]) THEN
+      PERFORM turntree.note_links(p_ws, p_run, p_first + i - 1);
+    END IF;
+  END LOOP;
+END $$;
+
+-- Begins a run with its first facts; the words of its messages move from the inbox to the run.
+CREATE OR REPLACE FUNCTION turntree.begin_run(
+  p_ws uuid, p_run uuid, p_session uuid, p_seqs int[], p_worker text, p_at text,
+  p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
+RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  v_taken int;
+BEGIN
+  PERFORM turntree.hold_actor(p_ws, p_session);
+  IF EXISTS (SELECT FROM turntree.runs WHERE workspace_id = p_ws AND session_id = p_session AND status <> 'finished') THEN
+    RAISE EXCEPTION 'the session has another open run' USING ERRCODE = 'TT001';
+  END IF;
+  UPDATE turntree.inbox SET payload = NULL
+    WHERE workspace_id = p_ws AND session_id = p_session AND seq = ANY (p_seqs) AND run_id = p_run AND payload IS NOT NULL;
+  GET DIAGNOSTICS v_taken = ROW_COUNT;
+  IF v_taken <> cardinality(p_seqs) THEN
+    RAISE EXCEPTION 'somebody else took a message of the run %', p_run USING ERRCODE = 'TT001';
+  END IF;
+  INSERT INTO turntree.runs (workspace_id, id, session_id, started_at, worker)
+    VALUES (p_ws, p_run, p_session, p_at::timestamptz, p_worker);
+  PERFORM turntree.insert_facts(p_ws, p_run, 0, p_ids, p_kinds, p_bodies, p_payloads);
+  RETURN 1;
+END $$;
+
+-- Records facts of an open run that become true together. What stands there already, word for word,
+-- is answered again: whoever lost the acknowledgement may repeat the call.
+CREATE OR REPLACE FUNCTION turntree.append_facts(
+  p_ws uuid, p_run uuid, p_epoch int, p_first int, p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  r record;
+  v_next int;
+BEGIN
+  SELECT epoch, status, cancel_requested INTO r FROM turntree.runs
+    WHERE workspace_id = p_ws AND id = p_run FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no run %', p_run USING ERRCODE = 'TT002';
+  END IF;
+  SELECT coalesce(max(seq) + 1, 0) INTO v_next FROM turntree.events WHERE workspace_id = p_ws AND stream_id = p_run;
+  IF v_next >= p_first + cardinality(p_ids) AND p_ids = (
+      SELECT array_agg(id::bytea ORDER BY seq) FROM turntree.events
+        WHERE workspace_id = p_ws AND stream_id = p_run AND seq >= p_first AND seq < p_first + cardinality(p_ids)) THEN
+    RETURN false;
+  ELSIF r.epoch <> p_epoch THEN
+    RAISE EXCEPTION 'the run % was taken over: epoch % is over, it is now %', p_run, p_epoch, r.epoch
+      USING ERRCODE = 'TT001';
+  ELSIF r.status = 'finished' THEN
+    RAISE EXCEPTION 'the run % is finished', p_run USING ERRCODE = 'TT003';
+  ELSIF v_next > p_first THEN
+    RAISE EXCEPTION 'another fact holds place % of %', p_first, p_run USING ERRCODE = 'TT001';
+  ELSIF v_next < p_first THEN
+    RAISE EXCEPTION 'place % of % comes before place % is taken', p_first, p_run, v_next USING ERRCODE = 'TT003';
+  ELSIF r.cancel_requested AND p_kinds && ARRAY['model_request', 'tool_call'] THEN
+    RAISE EXCEPTION 'the run % was canceled', p_run USING ERRCODE = 'TT004';
+  END IF;
+  PERFORM turntree.insert_facts(p_ws, p_run, p_first, p_ids, p_kinds, p_bodies, p_payloads);
+  IF 'run_parked' = ANY (p_kinds) THEN
+    UPDATE turntree.runs SET status = 'parked',
+        parked_reason = p_bodies[array_position(p_kinds, 'run_parked')]::json -> 'data' ->> 'reason'
+      WHERE workspace_id = p_ws AND id = p_run;
+  END IF;
+  RETURN true;
+END $$;
+
+-- Lets a parked run go on, with the fact that says so.
+CREATE OR REPLACE FUNCTION turntree.unpark_run(
+  p_ws uuid, p_run uuid, p_at text, p_data text, OUT unparked boolean, OUT session uuid, OUT wake int)
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT session_id INTO session FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run;
+  IF session IS NOT NULL THEN
+    PERFORM turntree.hold_actor(p_ws, session);
+  END IF;
+  UPDATE turntree.runs SET status = 'open', parked_reason = NULL
+    WHERE workspace_id = p_ws AND id = p_run AND status = 'parked';
+  unparked := FOUND;
+  IF unparked THEN
+    PERFORM turntree.insert_event(p_ws, p_run, (SELECT max(seq) + 1 FROM turntree.events
+      WHERE workspace_id = p_ws AND stream_id = p_run), 'run_unparked', p_at, p_data);
+    wake := turntree.wake_actor(p_ws, session);
+  END IF;
+END $$;
+
+-- Asks for the end of the run that is open in a session. Whoever works on it hears of it when he
+-- says that he lives, and at the latest when he wants to begin another effect.
+CREATE OR REPLACE FUNCTION turntree.cancel_run(
+  p_ws uuid, p_session uuid, p_by text, p_at text, p_discard boolean, OUT run_id uuid, OUT wake int)
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM turntree.hold_actor(p_ws, p_session);
+  UPDATE turntree.runs SET discard = discard OR p_discard, cancel_requested = true,
+      canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
+    WHERE workspace_id = p_ws AND session_id = p_session AND status <> 'finished' RETURNING id INTO run_id;
+  IF run_id IS NOT NULL THEN
+    wake := turntree.wake_actor(p_ws, p_session);
+  END IF;
+END $$;
+
+-- Wakes a session up again whose wake-up p_wakes is gone. Null if it is no longer so.
+CREATE OR REPLACE FUNCTION turntree.wake_again(p_ws uuid, p_session uuid, p_wakes int)
+RETURNS int LANGUAGE sql AS $$
+  UPDATE turntree.actors SET wakes = wakes + 1, awake_since = clock_timestamp(), worker = NULL
+    WHERE workspace_id = p_ws AND session_id = p_session AND awake AND wakes = p_wakes RETURNING wakes
+$$;
+
+-- Workers whose lock is free, or of whom nothing was heard for so long.
+CREATE OR REPLACE FUNCTION turntree.dead_workers(p_ws uuid, p_silent interval)
+RETURNS SETOF text LANGUAGE sql STABLE AS $$
+  SELECT name FROM turntree.workers
+    WHERE workspace_id = p_ws AND (beat_at < clock_timestamp() - p_silent OR NOT turntree.is_leased(p_ws, name))
+    ORDER BY name
+$$;

@@ -1,0 +1,162 @@
+"""Messages on their way in and the runs that answer them, on PostgreSQL.
+
+Whatever gives a session something to do is written on a transaction of the engine's, so that the
+cause and its wake-up become true together. Everything else is one statement on a connection of
+our own. Must never know what a run does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg.types.json import Jsonb
+from psycopg.types.numeric import Int4
+
+from turntree.domain import event as events
+from turntree.domain import message as messages
+from turntree.domain.canonical import Json, canonical, digest_from_raw, digest_raw
+from turntree.domain.ids import Instant, RunId, SessionId
+from turntree.domain.message import Message
+from turntree.domain.run import Fact
+from turntree.ports.engine import Engine
+from turntree.ports.inbox import Begin, Continue, Posted, Sleep, Waiting, Work
+from turntree.store.arrays import bytea_array, int_array, text_array
+from turntree.store.database import Database, Row, fetch
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresInbox:
+    """Messages on their way in, on PostgreSQL. See ``ports.inbox``."""
+
+    database: Database
+    engine: Engine
+
+    async def post(
+        self,
+        session: SessionId,
+        message: Message,
+        *,
+        by: str,
+        at: Instant,
+        key: str | None = None,
+        options: Mapping[str, Json] | None = None,
+    ) -> Posted:
+        """Take a message in and wake its session up."""
+        run, seq, repeated, _ = await self._waking(
+            "post_message",
+            session,
+            session=UUID(session),
+            payload=messages.line_of(message).decode(),
+            by=by,
+            at=at,
+            key=key,
+            options=Jsonb(dict(options or {})),
+        )
+        return Posted(RunId(run), seq, repeated)
+
+    async def next_work(self, session: SessionId, *, worker: str) -> Work:
+        """Say what is to be done for a session; an open run that is not parked is taken over."""
+        rows = await self.database.fetch("next_work", session=UUID(session), worker=worker)
+        what, run, epoch, canceled, head, digest, *_ = rows[0]
+        match what:
+            case "continue":
+                return Continue(RunId(run), epoch, canceled)
+            case "begin":
+                head_digest = None if digest is None else digest_from_raw(bytes(digest))
+                return Begin(
+                    tuple(_waiting(row[6], row[1], *row[7:]) for row in rows), head, head_digest
+                )
+            case _:
+                return Sleep()
+
+    async def begin(
+        self,
+        run: RunId,
+        session: SessionId,
+        facts: Sequence[Fact],
+        messages: Sequence[int],
+        *,
+        worker: str,
+    ) -> int:
+        """Begin a run with its first facts, take its messages off the pile, return its epoch."""
+        row = await self.database.fetch_one(
+            "begin_run",
+            run=UUID(run),
+            session=UUID(session),
+            seqs=int_array(messages),
+            worker=worker,
+            at=facts[0].event.at,
+            **_fact_params(facts),
+        )
+        assert row is not None, "the function returns one row or raises"
+        epoch: int = row[0]
+        return epoch
+
+    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> None:
+        """Record facts of an open run that become true together."""
+        first = facts[0].event
+        await self.database.run(
+            "append_facts",
+            run=UUID(first.stream),
+            epoch=Int4(epoch),
+            first=Int4(first.seq),
+            **_fact_params(facts),
+        )
+
+    async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
+        """Let a parked run go on, and wake its session; False if it was not parked."""
+        said = canonical({**data, "by": by}).decode()
+        unparked, *_ = await self._waking("unpark_run", None, run=UUID(run), at=at, data=said)
+        return bool(unparked)
+
+    async def cancel(
+        self, session: SessionId, *, by: str, at: Instant, discard: bool = False
+    ) -> RunId | None:
+        """Ask for the end of the run that is open in a session; None if there is none."""
+        run, _ = await self._waking(
+            "cancel_run", session, session=UUID(session), by=by, at=at, discard=discard
+        )
+        return None if run is None else RunId(run)
+
+    async def note_failure(self, run: RunId, *, epoch: int) -> int:
+        """Count an unforeseen end of an attempt; returns how many there were."""
+        row = await self.database.fetch_one("note_failure", run=UUID(run), epoch=epoch)
+        return 0 if row is None else int(row[0])
+
+    async def list_waiting(self, session: SessionId) -> list[Waiting]:
+        """Return what was sent to a session and has not been begun."""
+        rows = await self.database.fetch("list_waiting", session=UUID(session))
+        return [_waiting(*row) for row in rows]
+
+    async def _waking(self, query: str, woken: SessionId | None, /, **params: Any) -> Row:
+        """Run a statement whose last column is the number of the wake-up that is owed."""
+        async with self.engine.transaction() as transaction:
+            async with self.database.borrow(transaction.driver) as connection:
+                (row,) = await fetch(connection, query, workspace=self.database.workspace, **params)
+            if row[-1] is not None:
+                # Where the caller does not know the session, the statement names it.
+                await transaction.wake(woken or SessionId(row[-2]), row[-1])
+        return row
+
+
+def _fact_params(facts: Sequence[Fact]) -> dict[str, Any]:
+    recorded = [events.record(fact.event) for fact in facts]
+    said = [fact.message for fact in facts]
+    return {
+        "ids": bytea_array([digest_raw(one.id) for one in recorded]),
+        "kinds": text_array([one.event.kind for one in recorded]),
+        "bodies": text_array([one.body for one in recorded]),
+        "payloads": text_array(
+            [None if one is None else messages.line_of(one).decode() for one in said]
+        ),
+    }
+
+
+def _waiting(
+    seq: int, run: str, payload: str, by: str, at: Instant, options: Mapping[str, Json]
+) -> Waiting:
+    message = messages.from_json(orjson.loads(payload))
+    assert isinstance(message, Message), "nothing that waits was erased"
+    return Waiting(seq, RunId(run), message, by, at, options)

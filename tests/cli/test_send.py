@@ -1,0 +1,172 @@
+"""``send``, ``tail``, ``cancel`` and the invocations that have something answered."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.cli.conftest import Call
+from tests.cli.talker import SUM, TOOLS, chat, furnish
+from turntree.cli.root import root
+
+BROKEN = {"when": "broken", "replies": [{"failures": [{"kind": "denied"}] * 9}]}
+
+
+@pytest.fixture
+def talk(turntree: Call) -> Call:
+    furnish(turntree, [SUM, BROKEN])
+    return turntree
+
+
+def test_a_message_is_answered(talk: Call) -> None:
+    answer = talk("send", "main", "hello there")
+    assert (answer.code, answer.out) == (0, "hello there\n")
+    assert talk("session", "send", "main", "again").out == "again\n"
+    assert [turn["title"] for turn in talk("log", "--json").documents] == ["again", "hello there"]
+
+
+def test_an_answer_may_be_watched(talk: Call) -> None:
+    lines = talk("send", "main", "the sum", "--stream", "--tools", TOOLS).lines
+    assert lines[:2] == ["They want a sum.", "Let me add."]
+    assert lines[2].startswith("  → add 20 22 … ok")
+    assert lines[3] == "It is 42."
+    assert "tokens" in lines[4]
+
+
+def test_an_answer_is_one_document_or_one_a_step(talk: Call) -> None:
+    told = talk("send", "main", "the sum", "--json", "--tools", TOOLS).document
+    assert told["text"] == "It is 42."
+    assert told["outcome"] == "completed"
+    steps = talk("send", "main", "the sum", "--json", "--stream", "--tools", TOOLS).documents
+    kinds = [one["event"] for one in steps if one["event"] != "words"]
+    assert kinds == ["begun", "said", "tool_begun", "tool_ended", "said", "ended"]
+
+
+def test_words_come_from_stdin_too(talk: Call) -> None:
+    ended = CliRunner().invoke(root, ["send", "main", "-"], input="from a pipe\n")
+    assert ended.stdout == "from a pipe\n\n"
+
+
+def test_the_same_key_is_not_sent_twice(talk: Call) -> None:
+    first = talk("send", "main", "once", "--key", "k", "--json").document
+    again = talk("send", "main", "once", "--key", "k", "--json").document
+    assert first == again
+    assert len(talk("log", "--json").documents) == 1
+    assert talk("send", "main", "another", "--key", "k").code == 1
+
+
+def test_another_model_may_answer_this_time(talk: Call) -> None:
+    rules = json.dumps([{"when": "", "replies": [{"text": "The other one."}]}])
+    talk("provider", "create", "other", "--type", "scripted", "--set", f"rules={rules}")
+    talk("model", "create", "second", "--backend", "scripted-1", "--provider", "other")
+    assert talk("send", "main", "hi", "--model", "second").out == "The other one.\n"
+    assert talk("send", "main", "hi", "--model", "echo").out == "hi\n"
+
+
+def test_messages_that_wait_may_be_folded_into_one_turn(talk: Call) -> None:
+    first = talk("send", "main", "one", "--no-wait", "--json").document
+    second = talk("send", "main", "two", "--no-wait", "--fold", "--json").document
+    assert first["run"] == second["run"]
+    chat([])
+    (turn,) = talk("log", "--json").documents
+    assert turn["id"] == first["run"]
+
+
+def test_what_was_taken_in_can_be_followed_by_its_address(talk: Call) -> None:
+    posted = talk("send", "main", "later", "--no-wait", "--json").document
+    assert talk("status", "--json").document["runs"] == []
+    chat([])
+    lines = talk("tail", posted["run"]).lines
+    assert lines[:2] == ["user> later", "later"]
+
+
+def test_the_tail_of_a_session(talk: Call) -> None:
+    for words in ("one", "two", "three"):
+        talk("send", "main", words)
+    assert talk("tail", "main", "-n", "2").lines == ["main> two", "two", "main> three", "three"]
+    assert [one["text"] for one in talk("tail", "main", "--json").documents] == [
+        "one", "two", "three",
+    ]  # fmt: skip
+    assert talk("tail", "-f", "--for", "0.1").code == 0
+    assert talk("tail", "HEAD~1").lines[:2] == ["user> two", "two"]
+    assert talk("tail", "nothing").code == 1
+
+
+def test_nothing_is_canceled_where_nothing_is_answered(talk: Call) -> None:
+    answer = talk("cancel", "main")
+    assert (answer.code, answer.out) == (0, "nothing is being answered in main\n")
+
+
+def test_a_turn_that_failed_ends_with_one_and_says_why(talk: Call) -> None:
+    answer = talk("send", "main", "broken")
+    assert (answer.code, answer.out) == (1, "")
+    assert "provider_denied" in answer.err
+    assert talk("log", "main", "--json").documents == []
+    (turn,) = talk("log", "--all", "--json").documents
+    assert turn["outcome"] == "failed"
+
+
+def test_a_misspelt_session_is_not_begun(talk: Call) -> None:
+    assert talk("send", "mian", "hello").code == 3
+    assert talk("send", "main", " ").code == 2
+    assert talk("send", "main", "hi", "--tools", "no_such_module:add").code == 3
+    assert talk("send", "main", "hi", "--tools", "json").code == 1
+
+
+def test_a_model_is_asked_alone(talk: Call) -> None:
+    assert talk("model", "invoke", "echo", "hello model").out == "hello model\n"
+    assert talk("model", "invoke", "echo", "hello model", "--stream").out == "hello model\n"
+    told = talk("model", "invoke", "echo", "-m", "hello", "--json").document["reply"]
+    assert told["text"] == "hello"
+    assert told["call"]["usage"] == {"input": 1, "output": 1}
+    assert talk("log", "--all", "--json").documents == []
+
+
+def test_an_agent_and_a_session_are_invoked_by_words(talk: Call) -> None:
+    talk("agent", "create", "helper", "--model", "echo", "--prompt", "You help.")
+    assert talk("agent", "invoke", "helper", "hello").out == "hello\n"
+    talk("session", "configure", "main", "--model", "echo")
+    assert talk("program", "invoke", "main", "hello").out == "hello\n"
+    assert len(talk("log", "main", "--json").documents) == 1
+
+
+def test_a_provider_says_which_models_it_has(talk: Call) -> None:
+    assert talk("provider", "invoke", "script", "--json").document == {"models": ["scripted-1"]}
+
+
+def test_an_agent_works_on_a_task(talk: Call) -> None:
+    rules = [
+        {"when": "not done", "replies": [
+            {"text": "I forgot.", "tools": [{"tool": "write", "args": {"path": "a.md"}}]},
+            {"text": "Now it is there."},
+        ]},
+        {"when": "", "replies": [{"text": "Done!"}]},
+    ]  # fmt: skip
+    Path("writing.py").write_text(
+        "from pathlib import Path\ndef write(path: str) -> str:\n"
+        '    """Write a file."""\n    Path(path).write_text("words")\n    return "ok"\n'
+    )
+    talk("provider", "create", "w", "--type", "scripted", "--set", f"rules={json.dumps(rules)}")
+    talk("model", "create", "writing", "--backend", "scripted-1", "--provider", "w")
+    talk("agent", "create", "writer", "--model", "writing", "--reflect-on-failure")
+    criterion = '{"kind": "file_exists", "path": "a.md"}'
+    talk("task", "create", "Write a.md", "--name", "paper", "--criterion", criterion)
+    told = talk("agent", "assign", "writer", "paper", "--tools", "writing:write")
+    assert told.code == 0, told.err
+    assert told.out == "@(paper) is completed after 2 turns in writer:paper, 1 of 1 criteria met\n"
+    standing = talk("agent", "status", "writer", "--json").document
+    assert (standing["state"], standing["turn_count"]) == ("idle", 3)
+    talk("task", "create", "Write b.md", "--name", "other", "--criterion",
+         '{"kind": "file_exists", "path": "b.md"}')  # fmt: skip
+    failed = talk("agent", "assign", "writer", "other", "--tools", "writing:write")
+    assert failed.code == 1
+    assert "file_exists: b.md is not there" in failed.err
+
+
+def test_an_agent_whom_no_model_answers_is_given_the_task_all_the_same(turntree: Call) -> None:
+    turntree("agent", "create", "idler")
+    turntree("task", "create", "Do it", "--name", "it")
+    told = turntree("agent", "assign", "idler", "it")
+    assert told.code == 0
+    assert "nobody works on it yet: there is no model that could answer" in told.err
