@@ -197,6 +197,13 @@ async def test_an_agent_gives_its_prompt_and_the_tools_it_lists(models: Tree) ->
     assert asked.request["lacking_tools"] == ["main-task"]
 
 
+async def test_an_agent_gets_the_functions_it_lists(models: Tree) -> None:
+    await models.programs.create("agent", "atlas", {"functions": ["write", "fly"]})
+    asked = await ask(assembly_on(models), models, agent="atlas")
+    assert [one.name for one in asked.prompt.tools] == ["write"]
+    assert asked.request["lacking_tools"] == ["fly"]
+
+
 async def test_what_a_persona_denies_is_not_offered(models: Tree) -> None:
     await taken_under(models, persona(allow=("*",), deny=("fetch",)))
     asked = await ask(assembly_on(models), models)

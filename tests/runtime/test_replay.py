@@ -213,6 +213,8 @@ async def test_a_turn_is_taken_again_beside_itself(stage: Workshop) -> None:
     assert (other.parent, other.turn.query) == (placed.parent, placed.turn.query)
     assert other.turn.messages == placed.turn.messages
     assert other.turn.id != placed.turn.id
+    assert other.turn.header.retry_of == placed.turn.id
+    assert (await stage.tree.replays.replay(other.turn.id)).is_same
     request = (await stage.tree.contexts.read(other.turn.id)).calls[0].taped.request
     assert request["params"] == {"temperature": 0.5, "top_p": 0.5}
     # The first thread is where it was.

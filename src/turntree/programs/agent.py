@@ -36,6 +36,8 @@ class AgentConfig(TypedConfig):
     description: str | None = None
     system_prompt: str | None = None
     tools: list[Address] | None = None
+    functions: list[Annotated[str, Field(min_length=1)]] | None = None
+    """Functions of the workers' that it may call. With neither tools nor functions: all of them."""
     default_model: Address | None = None
     harness: Harness | None = None
     system_agent_kind: str | None = None
@@ -53,6 +55,7 @@ class Agent:
             Option("--prompt", "system_prompt", "What it is told before anything else."),
             Option("--model", "default_model", "Which model answers.", "address"),
             Option("--tool", "tools", "A program it may use.", "address", many=True),
+            Option("--function", "functions", "A worker's function it may call.", many=True),
             Option(
                 "--max-steps",
                 "harness/max_steps",

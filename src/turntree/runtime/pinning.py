@@ -246,8 +246,8 @@ def offered(
 ) -> tuple[list[ToolSpec], list[str]]:
     """Return the tools that a model is told of, by name, and those that were wanted in vain.
 
-    An agent that lists its tools gets those and no others; a persona's permissions narrow them
-    further, and what it denies is denied.
+    An agent that lists tools or functions gets those and no others; a persona's permissions narrow
+    them further, and what it denies is denied.
 
     Raises:
         Refused: Two tools have one name.
@@ -257,12 +257,19 @@ def offered(
         if spec.name in specs:
             raise Refused(f"there are two tools of the name {spec.name}: a model could not choose")
         specs[spec.name] = spec
-    listed = None if agent is None else agent.config.get("tools")
-    wanted = [name_in(str(one)) for one in listed] if isinstance(listed, list) else None
+    wanted = None if agent is None else _listed(agent)
     kept = [spec for name, spec in sorted(specs.items()) if wanted is None or name in wanted]
     if persona is not None:
         kept = [spec for spec in kept if persona.granted.permits(right("tool", spec.name))]
     return kept, [name for name in wanted or () if name not in specs]
+
+
+def _listed(agent: Program) -> list[str] | None:
+    tools, functions = agent.config.get("tools"), agent.config.get("functions")
+    if not isinstance(tools, list) and not isinstance(functions, list):
+        return None
+    named = [name_in(str(one)) for one in tools] if isinstance(tools, list) else []
+    return named + ([str(one) for one in functions] if isinstance(functions, list) else [])
 
 
 async def _find_agent(

@@ -53,6 +53,7 @@ async def rerun(
     """
     said = query_of(placed.turn)
     options = asked_in(await ledger.facts(placed.turn.id), model)
+    options["retry_of"] = placed.turn.id
     session = await _begin(sessions, placed, label)
     return Begun(session, await runs.post(session.label, said, **options))
 

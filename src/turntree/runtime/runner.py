@@ -286,13 +286,16 @@ def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _asked(attempt: Attempt) -> dict[str, Any]:
-    """Return what a header says of the model that answered, or was asked last."""
+    """Return what a header says of whoever answered or was asked last, and what is retried."""
     requested = attempt.requested
+    retried = _options(attempt.started).get("retry_of")
+    retry: dict[str, Any] = {} if retried is None else {"retry_of": TurnId(str(retried))}
     if requested is None:
-        return {}
+        return retry
     data, calls = requested.event.data, attempt.run.calls
     manifest = data.get("manifest")
     return {
+        **retry,
         "model": calls[-1].model if calls else data.get("model"),
         "provider": calls[-1].provider if calls else data.get("provider"),
         "manifest": None if manifest is None else Digest(str(manifest)),

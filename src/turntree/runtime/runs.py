@@ -38,6 +38,8 @@ class Asked(TypedDict, total=False):
     params: Mapping[str, Json]
     agent: str
     max_steps: int
+    retry_of: TurnId
+    """The turn that this one takes again, beside it in the tree."""
     fold: bool
 
 
