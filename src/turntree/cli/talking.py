@@ -8,6 +8,7 @@ import asyncio
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -102,6 +103,10 @@ class Listening(Generic[T]):
 
         Raised where it happens to arrive, it could be lost: in a callback whose errors nobody sees.
         """
+        if threading.current_thread() is not threading.main_thread():
+            # Ctrl-C arrives in the main thread, and so does whoever wants to hear it.
+            yield
+            return
 
         def hear(number: int, frame: object) -> None:
             del number, frame
