@@ -219,7 +219,7 @@ async def take_speed(proof: Proof, place: Place) -> None:
 
 async def take_parked(proof: Proof, server: str) -> None:
     """What runs cost that wait for somebody: nothing beyond what an idle worker costs."""
-    count, window_s = (1_000, 15.0) if proof.quick else (10_000, 60.0)
+    count, window_s = (300, 20.0) if proof.quick else (10_000, 60.0)
     # The same minute on both sides: whatever else the machine does, it does to both.
     async with (
         place_on(server, "empty", "--parking") as empty,
