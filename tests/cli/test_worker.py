@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.cli.talker import TOOLS, furnish
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 BEGIN_S = 60
 END_S = 40
 
@@ -24,8 +26,10 @@ END_S = 40
 def working(*options: str) -> Generator["subprocess.Popen[str]", None, None]:
     """A worker that serves, and is gone at the end."""
     command = [sys.executable, "-m", "turntree.cli.main", "worker", "--json", *options]
+    # Its tools are a module of these tests.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as worker:
         try:
             yield worker
