@@ -13,10 +13,10 @@ from turntree.cli.names import PROGRAM
 from turntree.cli.program_options import JSON, config_options, invoke_options, read_sets
 from turntree.cli.verb import Terminal, Verb, verb
 from turntree.domain.canonical import Json
+from turntree.domain.program import Program, a_kind
 
 if TYPE_CHECKING:
     from turntree.cli.opening import Opened
-    from turntree.domain.program import Program
     from turntree.domain.program_kind import Kind, Option
 
 SHARED: Final = ("create", "list", "show", "configure", "move", "invoke")
@@ -74,7 +74,7 @@ def _create(kind: "Kind") -> click.Command:
             name = given.get("name") or name_from(said, prefix=kind.name)
             config = {**config, kind.titled_by: said}
 
-        async def act(opened: "Opened") -> "Program":
+        async def act(opened: "Opened") -> Program:
             return await opened.tree.programs.create(
                 kind.name, name, config, visibility="private" if private else "public"
             )
@@ -83,7 +83,7 @@ def _create(kind: "Kind") -> click.Command:
 
     said = kind.titled_by or "name"
     return _command(
-        f"Begin a {kind.name}.",
+        f"Begin {a_kind(kind.name)}.",
         create,
         click.Argument(["said"], metavar=said.upper()),
         *_options(kind),
@@ -143,7 +143,7 @@ def _configure(kind: "Kind") -> click.Command:
             click.Option(["--situation"], help="Set it for this situation only, as an overlay.")
         )
     return _command(
-        f"Set members of a {kind.name}'s config; that makes a new version.",
+        f"Set members of {a_kind(kind.name)}'s config; that makes a new version.",
         configure,
         click.Argument(["name"], type=PROGRAM),
         *options,
@@ -157,7 +157,7 @@ def _move(kind: "Kind") -> click.Command:
         move_program(terminal, name, state)
 
     return _command(
-        f"Move a {kind.name} to another state: {', '.join(kind.lifecycle.states)}.",
+        f"Move {a_kind(kind.name)} to another state: {', '.join(kind.lifecycle.states)}.",
         move,
         click.Argument(["name"], type=PROGRAM),
         click.Argument(["state"], type=click.Choice(kind.lifecycle.states)),
@@ -172,7 +172,7 @@ def _invoke(kind: "Kind") -> click.Command:
         invoke_program(terminal, name, **given)
 
     return _command(
-        f"Invoke a {kind.name}.",
+        f"Invoke {a_kind(kind.name)}.",
         invoke,
         click.Argument(["name"], type=PROGRAM),
         click.Argument(["words"], metavar="[MESSAGE]", required=False),
@@ -243,11 +243,11 @@ def _config(base: dict[str, Json], kind: "Kind", given: dict[str, Any]) -> dict[
     return base
 
 
-def _tell(terminal: Terminal, program: "Program", done: str) -> None:
+def _tell(terminal: Terminal, program: Program, done: str) -> None:
     from turntree.cli.program_text import program_document
 
     terminal.tell(
-        f"{program.address} {done}: a {program.kind}, {program.state}, "
+        f"{program.address} {done}: {a_kind(program.kind)}, {program.state}, "
         f"version {program.version.number}",
         program_document(program),
         undo=None,

@@ -21,7 +21,7 @@ from turntree.cli.render import age, clean, digits, table
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
-from turntree.domain.program import Program, ProgramVersion
+from turntree.domain.program import Program, ProgramVersion, a_kind
 from turntree.domain.program_kind import put_member
 from turntree.ports.programs import Use, VersionRow
 from turntree.runtime.programs import unheard
@@ -179,7 +179,9 @@ def create(
 
     made = with_ledger(terminal, act)
     terminal.tell(
-        f"{made.address} begins: a {made.kind}, {made.state}", program_document(made), undo=None
+        f"{made.address} begins: {a_kind(made.kind)}, {made.state}",
+        program_document(made),
+        undo=None,
     )
 
 

@@ -148,6 +148,11 @@ def name_from(title: str, *, prefix: str = "") -> str:
     return check_name("-".join([*([prefix] if prefix else []), *words])[:80].rstrip("-"))
 
 
+def a_kind(kind: str) -> str:
+    """Return a kind with its article, as a sentence needs it."""
+    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
+
+
 def address_of(name: str) -> str:
     """Return how a config refers to a program of this name."""
     return f"@({name})"

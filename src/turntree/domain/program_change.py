@@ -11,7 +11,7 @@ from typing import TypeAlias
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, Label, ProgramId, SessionId
-from turntree.domain.program import Program, Right, Visibility, version_of
+from turntree.domain.program import Program, Right, Visibility, a_kind, version_of
 from turntree.domain.program_kind import Kind
 
 
@@ -139,7 +139,9 @@ def tell(
         Refused: The event is not one of its kind.
     """
     if not event.startswith(f"{program.kind}."):
-        raise Refused(f"what is told of a {program.kind} begins with {program.kind}., not {event}")
+        raise Refused(
+            f"what is told of {a_kind(program.kind)} begins with {program.kind}., not {event}"
+        )
     data: dict[str, Json] = {**(more or {}), "by": by}
     if to is not None:
         data |= {"from": program.state, "to": to}

@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
-from turntree.domain.program import address_of, name_in
+from turntree.domain.program import a_kind, address_of, name_in
 
 COMPLAINTS_MAX = 10
 
@@ -60,7 +60,9 @@ def check_config(
     try:
         known = model.model_validate(dict(config))
     except ValidationError as error:
-        raise Refused("\n".join([f"this is no config of a {kind}", *_complaints(error)])) from error
+        raise Refused(
+            "\n".join([f"this is no config of {a_kind(kind)}", *_complaints(error)])
+        ) from error
     return known.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 

@@ -20,7 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.ids import RunId
-from turntree.domain.program import Program
+from turntree.domain.program import Program, a_kind
 from turntree.domain.thread import Placed
 from turntree.ports.inbox import Posted
 from turntree.runtime.following import CallBegun, CallEnded, Following, Heard, Said, Told
@@ -121,7 +121,9 @@ class Assignments:
 
     async def _agent_of(self, task: Program) -> Program:
         if task.kind != "task" or task.state in ("completed", "failed"):
-            raise Refused(f"{task.address} is a {task.kind}, {task.state}: there is nothing to do")
+            raise Refused(
+                f"{task.address} is {a_kind(task.kind)}, {task.state}: there is nothing to do"
+            )
         named, session = task.details.get("assignee"), task.details.get("session")
         if named is None or session is None:
             raise Refused(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.model_config import Chosen, Layer, resolve
-from turntree.domain.program import Program
+from turntree.domain.program import Program, a_kind
 from turntree.runtime.registry import Registry
 
 DEFAULT_TAG = "default"
@@ -94,7 +94,7 @@ async def choose_for(
     else:
         model = await programs.get(str(named.value))
     if model.kind != "model":
-        raise Refused(f"{model.address} is a {model.kind}, and a model has to answer")
+        raise Refused(f"{model.address} is {a_kind(model.kind)}, and a model has to answer")
     layers.append(Layer("model", _model_values(model), model.address))
     provider = await _provider(programs, model)
     if provider is not None:

@@ -17,7 +17,7 @@ from turntree.domain.ids import Digest, SessionId, TurnId
 from turntree.domain.manifest import Entry, EntryKind, Manifest
 from turntree.domain.permission import right
 from turntree.domain.persona import Persona
-from turntree.domain.program import Program, name_in
+from turntree.domain.program import Program, a_kind, name_in
 from turntree.domain.prompt import ToolSpec
 from turntree.ports.ledger import Ledger
 from turntree.ports.permissions import Permissions
@@ -289,7 +289,7 @@ async def _find_agent(
 
 def _as_agent(program: Program) -> Program:
     if program.kind != "agent":
-        raise Refused(f"{program.address} is a {program.kind}, and an agent has to act")
+        raise Refused(f"{program.address} is {a_kind(program.kind)}, and an agent has to act")
     return program
 
 

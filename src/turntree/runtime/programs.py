@@ -17,6 +17,7 @@ from turntree.domain.program import (
     ProgramVersion,
     Right,
     Visibility,
+    a_kind,
     may,
 )
 from turntree.domain.program_change import Begin, Change, Tell, tell
@@ -169,7 +170,8 @@ class Programs(Registry):
     async def _assignment(self, task: Program, agent: Program) -> list[Change]:
         if task.kind != "task" or agent.kind not in ("agent", "human"):
             raise Refused(
-                f"a task is assigned to an agent or a human, not a {task.kind} to a {agent.kind}"
+                "a task is assigned to an agent or a human, "
+                f"not {a_kind(task.kind)} to {a_kind(agent.kind)}"
             )
         if task.state not in ("pending", "blocked"):
             raise Refused(
