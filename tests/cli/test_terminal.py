@@ -5,9 +5,12 @@ import sys
 
 import click
 import pexpect
+import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.project import Project
+
+pytestmark = pytest.mark.slow
 
 ROWS, COLUMNS = 24, 80
 

@@ -18,7 +18,7 @@ from turntree.runtime.asking import Question
 from turntree.testing.scripted_provider import PlainRequest
 from turntree.testing.worlds import Crash
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SOON_S = 10.0
 

@@ -28,7 +28,7 @@ from turntree.store.fsck import fsck
 from turntree.testing.copying_keeper import CopyingKeeper
 from turntree.testing.worlds import Crash, ScriptedWorld
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KEEPS_ONLY: frozenset[Capability] = frozenset({"snapshot"})
 

@@ -46,6 +46,8 @@ from turntree.testing.stories import (
 )
 from turntree.testing.worlds import START_MS, Crash, Dying, DyingLedger, Fate
 
+pytestmark = pytest.mark.slow
+
 DEATHS: tuple[Fate, ...] = ("die before", "die after")
 _worlds = itertools.count(1)
 

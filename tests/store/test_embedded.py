@@ -17,6 +17,8 @@ from turntree.store.account import LENT_ID, Account
 from turntree.store.embedded import EmbeddedServer, ServerError, default_home
 from turntree.store.installation import find_installation
 
+pytestmark = pytest.mark.slow
+
 IS_ROOT = os.geteuid() == 0
 ACCOUNTS_BEFORE = Path("/etc/passwd").read_text()
 NEWCOMER = """

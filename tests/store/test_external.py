@@ -16,7 +16,7 @@ from turntree.store.bulk import import_turns
 from turntree.store.embedded import EmbeddedServer
 from turntree.testing.worlds import ScriptedWorld
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture(params=["WITH ADMIN OPTION", ""], ids=["may let others in", "was let in"])

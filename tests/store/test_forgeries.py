@@ -28,7 +28,7 @@ from turntree.store.database import Database
 from turntree.store.fsck import fsck
 from turntree.testing.worlds import ScriptedWorld
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

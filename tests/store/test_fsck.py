@@ -40,7 +40,7 @@ from turntree.store.repair import repair_derived
 from turntree.store.verify import verify_thread
 from turntree.testing.worlds import ScriptedWorld
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CALLS = [
     ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),

@@ -13,7 +13,7 @@ from proofs.drills.pairs import PAIRS, Pair, explore
 from turntree.store.database import open_database
 from turntree.store.fsck import fsck
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
@@ -40,7 +40,6 @@ async def test_a_crowd_in_one_session_loses_nothing(conninfo: str) -> None:
         assert await fsck(database) == []
 
 
-@pytest.mark.slow
 async def test_a_writer_killed_anywhere_leaves_what_was_asked_once(conninfo: str) -> None:
     killed = await kill_everywhere(conninfo)
     assert killed.problems == ()

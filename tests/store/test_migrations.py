@@ -32,7 +32,7 @@ from turntree.store.migrate import begin_epoch_if_moved, list_migrations, migrat
 from turntree.store.sql import load_files
 from turntree.testing.worlds import ScriptedWorld
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 CATALOGUE = {
@@ -114,7 +114,6 @@ async def test_several_processes_may_begin_at_once(empty: str) -> None:
     assert [len(names) for names in sorted(done)] == [0, 0, 0, len(list_migrations()) + 1]
 
 
-@pytest.mark.slow
 async def test_several_databases_of_a_cluster_may_begin_at_once(place: Path) -> None:
     # Roles belong to the cluster, so here the databases meet although each has a lock of its own:
     # the first four find no roles yet, the others find them.

@@ -5,7 +5,7 @@ import pytest
 from proofs.drills import plants
 from proofs.drills.walk import take_walk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("seed", "steps"), [(1, 300), (2, 500), (3, 700)])

@@ -29,7 +29,7 @@ from turntree.testing.worlds import ScriptedWorld
 
 pytest.importorskip("dbos")
 sqlalchemy = pytest.importorskip("sqlalchemy")
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -40,7 +40,6 @@ async def engine(database: Database) -> AsyncGenerator[DbosEngine, None]:
         yield opened
 
 
-@pytest.mark.slow
 class TestDbosEngine(EngineContract):
     """The engine on DBOS."""
 

@@ -10,7 +10,7 @@ from turntree.domain.ids import Instant, WorkspaceId
 from turntree.store.database import Database, sqlalchemy_url
 
 pytest.importorskip("dbos")
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def test_nobody_finds_half_of_the_tables(database: Database) -> None:

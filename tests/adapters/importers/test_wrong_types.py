@@ -12,6 +12,8 @@ from turntree.domain.principal import Principal
 from turntree.domain.transcript import seal_drafts
 from turntree.testing.importer_contract import check_importer, check_sessions
 
+pytestmark = pytest.mark.slow
+
 CASES = 150
 
 

@@ -41,7 +41,7 @@ from turntree.domain.usage import Usage
 from turntree.ports.provider import Answer, Delta, Provider
 from turntree.testing.scripted_model import Call, Reply, Rule, ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {"at": {"type": "string"}}})
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.type)

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from turntree.adapters.resources.directory import DirectoryKeeper
 from turntree.adapters.resources.file import SingleFileKeeper
 from turntree.testing.keeper_contract import check_keeper
 from turntree.testing.keeper_scenes import FileScene, FolderScene
+
+pytestmark = pytest.mark.slow
 
 
 def test_directories_are_kept_as_promised(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ref import ExtRef
 from turntree.testing.keeper_scenes import describe_folder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def keeper(tmp_path: Path) -> DirectoryKeeper:

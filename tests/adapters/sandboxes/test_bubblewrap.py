@@ -29,7 +29,7 @@ from turntree.testing.sandbox_contract import (
     attempt,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SANDBOX = Bubblewrap(node=find_node())
 FAULT = SANDBOX.find_fault()
