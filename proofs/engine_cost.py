@@ -229,7 +229,7 @@ async def take_parked(proof: Proof, server: str) -> None:
         for place in (empty, parked):
             await asyncio.sleep(1)
             await place.owner.execute(STATEMENTS["analyze"])
-        await asyncio.sleep(FLUSH_S)
+        await asyncio.sleep(2 if proof.quick else FLUSH_S)
         before = [await spent_s(place) for place in (empty, parked)]
         begun = time.monotonic()
         await asyncio.sleep(window_s)
