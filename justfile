@@ -15,11 +15,11 @@ setup:
 
 # The fast tier: no Docker, no network, no key. Must stay under 60 s.
 test *args:
-    {{python}} -m pytest -q -m "not slow" "$@"
+    {{python}} -m pytest -q -n auto --dist worksteal -m "not slow" "$@"
 
 # Both tiers: crash drills, other processes and real agents too.
 test-all *args:
-    {{python}} -m pytest -q "$@"
+    {{python}} -m pytest -q -n auto --dist worksteal "$@"
 
 # Format, lint, layers and types: everything that judges without running.
 check:

@@ -111,7 +111,7 @@ def show(
     proof.at_least("calls that were interrupted", verdict.interruptions, "calls", extent.lost)
     proof.note("events", verdict.events, "events")
     proof.note("from the last message to the last turn", spent_s, "s")
-    proof.at_most("the longest silence within a run", verdict.silence_s, "s", 30)
+    proof.at_most("the longest silence within a run", verdict.silence_s, "s", 30, of="time")
     for figure, problems in (
         ("messages without a turn", verdict.unsealed),
         ("sessions that are no chain in the order of sending", verdict.chains),

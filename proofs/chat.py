@@ -67,7 +67,7 @@ def chat(proof: Proof) -> None:
         read_ledger(talk, proof, 1 if proof.quick else KILLS)
         spent = time.monotonic() - began
         if proof.quick:
-            proof.at_most("the whole talk", spent, "s", LIMIT_QUICK_S)
+            proof.at_most("the whole talk", spent, "s", LIMIT_QUICK_S, of="time")
         else:
             proof.note("the whole talk", spent, "s")
         proof.at_most("lines that did not show what they should", len(talk.wrong), "", 0)

@@ -5,8 +5,8 @@ calls, a failed one, an answer too large for its message, and one id used twice.
 out as a session of each tool, and the real tool continues it against a scripted model on loopback.
 The model's log shows what was sent: every earlier call with its arguments and its result. The
 same is done after a compaction, when the summary and the kept turns are sent and no others. Then
-the session is imported: what the tool added follows the turn that was checked out, and nothing else
-is new.
+the session is imported: what the tool added follows the turn that was checked out, nothing else is
+new, and the session that was checked out stands at it.
 
 ``--quick`` runs Claude Code and Codex; without it opencode and Gemini CLI run too, and are skipped,
 with a reason, where they cannot be installed.
@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import turntree
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
@@ -49,6 +49,15 @@ KEPT = 2
 """How many of the calls stand in turns that the compaction kept."""
 SUMMARY = "Notes and a large file were read."
 Go = Callable[[Stage, Mapping[str, Any]], None]
+
+
+class Stands(NamedTuple):
+    """Where a turn stands."""
+
+    follows: str | None
+    """The session of ours whose newest turn it follows."""
+    sessions: list[str]
+    """Those that stand at it."""
 
 
 async def prove(proof: Proof) -> None:
@@ -108,9 +117,12 @@ def continue_with(proof: Proof, program: Program, folder: Path, conninfo: str) -
     """Check both threads out as a tool's sessions, continue them, and show what was sent."""
     began, name = time.monotonic(), program.name
     settings = Settings(folder, conninfo, workspace="checkout", user="ana")
-    before = asyncio.run(list_following(settings))
+    asyncio.run(fork(settings, name))
+    before = asyncio.run(list_turns(settings))
     try:
-        whole, short = (sent_by(program, folder / rev, conninfo, rev) for rev in ("long", "short"))
+        whole, short = (
+            sent_by(program, folder / rev, conninfo, f"{name}/{rev}") for rev in ("long", "short")
+        )
     except (NotInstalled, AgentFailed) as error:
         say(f"{name}: {error}")
         if program.required:
@@ -125,10 +137,14 @@ def continue_with(proof: Proof, program: Program, folder: Path, conninfo: str) -
     proof.at_least(f"{name}: calls of kept turns sent", len(short.calls), "calls", KEPT)
     proof.at_most(f"{name}: calls of summarised turns sent", gone(short), "calls", 0)
     proof.at_least(f"{name}: summaries sent", short.text.count(SUMMARY), "summaries", 1)
-    after = asyncio.run(list_following(settings))
-    home = [one for one in after - before if one[1] in ("long", "short")]
+    came = {
+        id: stands for id, stands in asyncio.run(list_turns(settings)).items() if id not in before
+    }
+    home = [stands for stands in came.values() if stands.follows in ("long", "short")]
     proof.at_least(f"{name}: turns that follow the one checked out", len(home), "turns", 2)
-    proof.at_most(f"{name}: other turns that came", len(after - before) - len(home), "turns", 0)
+    proof.at_most(f"{name}: other turns that came", len(came) - len(home), "turns", 0)
+    went = [stands for stands in home if f"{name}/{stands.follows}" in stands.sessions]
+    proof.at_least(f"{name}: sessions that went on with the tool", len(went), "sessions", 2)
     proof.note(f"{name}: two checkouts and continuations", time.monotonic() - began, "s")
 
 
@@ -155,12 +171,24 @@ def sent_by(program: Program, folder: Path, conninfo: str, revision: str) -> Sen
     return max(map(sent_in, asked), key=lambda sent: len(sent.calls))
 
 
-async def list_following(settings: Settings) -> set[tuple[str, str | None]]:
-    """Return every turn, each with the session of ours whose newest turn it follows."""
+async def fork(settings: Settings, name: str) -> None:
+    """Begin sessions for a tool to go on with; the others stay where they are."""
     async with turntree.open(settings) as tree:
-        heads = {(await tree.sessions.get(name)).head: name for name in ("long", "short")}
-        found = await tree.turns.list_newest(limit=TURNS_MAX)
-        return {(one.turn.id, heads.get(one.parent)) for one in found}
+        for label in ("long", "short"):
+            await tree.sessions.fork(label, f"{name}/{label}")
+
+
+async def list_turns(settings: Settings) -> dict[str, Stands]:
+    """Return every turn, and where it stands among our sessions."""
+    async with turntree.open(settings) as tree:
+        sessions = [one async for one in tree.sessions.list_all()]
+        heads = {one.head: str(one.label) for one in sessions if one.label in ("long", "short")}
+        return {
+            one.turn.id: Stands(
+                heads.get(one.parent), [str(s.label) for s in sessions if s.head == one.turn.id]
+            )
+            for one in await tree.turns.list_newest(limit=TURNS_MAX)
+        }
 
 
 def check_out(stage: Stage, conninfo: str, revision: str, name: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def main() -> int:
         drills.on_any_server(conninfo)
     with temporary_server(DURABLE) as (conninfo, folder):
         drills.on_a_careful_server(conninfo, folder)
-    return 0 if all(figure.ok for figure in proof.figures) else 1
+    return proof.conclude()
 
 
 @dataclass(slots=True)

@@ -168,7 +168,7 @@ async def take_latency(proof: Proof, place: Place) -> None:
         await place.wait_until("turns", turns + number)
     facts = await place.ask("first_facts", list(sent))
     delays = sorted((at - sent[run]) * 1000 for run, at in facts)
-    proof.at_most("first fact, p50", statistics.median(delays), "ms", FIRST_FACT_MAX_MS)
+    proof.at_most("first fact, p50", statistics.median(delays), "ms", FIRST_FACT_MAX_MS, of="time")
     proof.note("first fact, p95", delays[int(len(delays) * 0.95)], "ms")
 
 
@@ -190,7 +190,11 @@ async def take_transactions(proof: Proof, place: Place) -> None:
     rest_s = time.monotonic() - begun - busy_s
     spent = await place.count("transactions") - before - looks - idle * rest_s
     proof.at_most(
-        "transactions a turn", spent / (waves * len(sessions)), "transactions", TRANSACTIONS_MAX
+        "transactions a turn",
+        spent / (waves * len(sessions)),
+        "transactions",
+        TRANSACTIONS_MAX,
+        of="time",
     )
     proof.note("transactions of an idle worker", idle, "1/s")
 
@@ -239,7 +243,9 @@ async def take_parked(proof: Proof, server: str) -> None:
         proof.at_least("parked runs", await parked.count("parked"), "runs", count)
         proof.at_most("sessions awake beside them", await parked.count("awake"), "sessions", 0)
         proof.note("an idle worker and its backends", idle, "% of a core")
-        proof.at_most("parked runs, beyond that", full - idle, "% of a core", PARKED_CPU_MAX)
+        proof.at_most(
+            "parked runs, beyond that", full - idle, "% of a core", PARKED_CPU_MAX, of="time"
+        )
 
 
 async def park(place: Place, count: int) -> None:

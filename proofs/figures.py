@@ -1,6 +1,7 @@
 """What every proof shares: figures with bars, a server of its own, and clocks.
 
-A proof prints one JSON line a figure and ends with status 1 if one falls short of its bar.
+A proof prints one JSON line a figure and ends with status 1 if one falls short of its bar. Its
+last line counts them: without that line it ended in an error, whatever its status says.
 Knows PostgreSQL and the machine's clocks. Must never know what a single proof is about.
 
 Costs are compared as CPU time of the client and of its backend, in rounds that take turns:
@@ -20,11 +21,13 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Literal, NoReturn, TypeVar
 
 from turntree.store.embedded import EmbeddedServer
 
 Result = TypeVar("Result")
+Of = Literal["truth", "time"]
+"""A truth holds on any machine; a time may be spoilt by whoever else uses this one."""
 
 DURABLE = {
     "fsync": "on",
@@ -47,6 +50,8 @@ class Figure:
     bar: str | None
     """None for a number that is only reported."""
     ok: bool
+    of: Of | None
+    """None for a number that is only reported."""
 
 
 @dataclass(slots=True)
@@ -64,17 +69,27 @@ class Proof:
         """Say whether a part of the proof was asked for."""
         return self.only is None or self.only in name
 
-    def at_most(self, figure: str, value: float, unit: str, bar: float) -> None:
+    def at_most(
+        self, figure: str, value: float, unit: str, bar: float, *, of: Of = "truth"
+    ) -> None:
         """Show a figure that must not exceed its bar."""
-        self._show(Figure(figure, _shown(value), unit, f"<= {bar}", value <= bar))
+        self._show(Figure(figure, _shown(value), unit, f"<= {bar}", value <= bar, of))
 
-    def at_least(self, figure: str, value: float, unit: str, bar: float) -> None:
+    def at_least(
+        self, figure: str, value: float, unit: str, bar: float, *, of: Of = "truth"
+    ) -> None:
         """Show a figure that must reach its bar."""
-        self._show(Figure(figure, _shown(value), unit, f">= {bar}", value >= bar))
+        self._show(Figure(figure, _shown(value), unit, f">= {bar}", value >= bar, of))
 
     def note(self, figure: str, value: float, unit: str) -> None:
         """Show a figure that has no bar."""
-        self._show(Figure(figure, _shown(value), unit, None, ok=True))
+        self._show(Figure(figure, _shown(value), unit, None, ok=True, of=None))
+
+    def conclude(self) -> int:
+        """Count the figures in a last line, and return the status to end with."""
+        short = sum(not figure.ok for figure in self.figures)
+        print(json.dumps({"figures": len(self.figures), "short": short}), flush=True)
+        return 1 if short else 0
 
     def _show(self, figure: Figure) -> None:
         self.figures.append(figure)
@@ -98,7 +113,7 @@ def run(
     wanted = frozenset(flag for flag in flags or {} if getattr(asked, flag))
     proof = Proof(asked.quick, asked.seed, asked.only, wanted)
     asyncio.run(_awaited(prove(proof)))
-    sys.exit(0 if all(figure.ok for figure in proof.figures) else 1)
+    sys.exit(proof.conclude())
 
 
 async def _awaited(work: Awaitable[None]) -> None:

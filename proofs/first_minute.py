@@ -45,7 +45,11 @@ def first_minute(proof: Proof) -> None:
         proof.note("from the sources to an installed wheel", time.monotonic() - began, "s")
         story(Terminal(turntree, place), proof)
         proof.at_most(
-            "turntree --version against Python that does nothing", start_ratio(turntree), "x", 6
+            "turntree --version against Python that does nothing",
+            start_ratio(turntree),
+            "x",
+            6,
+            of="time",
         )
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -75,7 +79,7 @@ def story(terminal: "Terminal", proof: Proof) -> None:
     terminal.run("rewind HEAD~1", shows=["nothing was deleted", "undo with"])
     terminal.run("undo", shows=["moved"])
     terminal.run("verify", shows=["verified"])
-    proof.at_most("from demo to verify", time.monotonic() - began, "s", 60)
+    proof.at_most("from demo to verify", time.monotonic() - began, "s", 60, of="time")
     terminal.run("down", shows=[])
     proof.at_least("turns drawn", len(digests), "turns", 5)
     proof.at_most("commands that did not show what they should", len(terminal.wrong), "", 0)

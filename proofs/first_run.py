@@ -85,7 +85,7 @@ def story(screen: "Screen", proof: Proof, files: list[Path]) -> None:
     )
     spent = time.monotonic() - began
     limit = LIMIT_QUICK_S if proof.quick else LIMIT_S
-    proof.at_most("from an empty home to a search hit and a checkout", spent, "s", limit)
+    proof.at_most("from an empty home to a search hit and a checkout", spent, "s", limit, of="time")
     proof.at_least("sessions written for codex", len(screen.written(".codex")), "files", 1)
     screen.run("turntree stats", shows=["tokens a", "each call once"])
     proof.at_most("commands that did not show what they should", len(screen.wrong), "", 0)

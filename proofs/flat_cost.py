@@ -63,8 +63,12 @@ async def take_append(stage: Stage) -> None:
         _note_cost(stage.proof, f"append at depth {depth:,}", cost)
     _note_cost(stage.proof, "bare insert", floor)
     medians = [median_cpu(cost) for cost in costs]
-    stage.proof.at_most("append, dearest depth to cheapest", max(medians) / min(medians), "x", 1.15)
-    stage.proof.at_most("append to a bare insert, CPU", max(medians) / median_cpu(floor), "x", 12)
+    stage.proof.at_most(
+        "append, dearest depth to cheapest", max(medians) / min(medians), "x", 1.15, of="time"
+    )
+    stage.proof.at_most(
+        "append to a bare insert, CPU", max(medians) / median_cpu(floor), "x", 12, of="time"
+    )
 
 
 async def _append_at(stage: Stage, depth: int) -> Measured:
@@ -144,7 +148,7 @@ async def take_fork(stage: Stage) -> None:
         stage.proof.note("bare commit, wall", _median_wall(commits), "us")
         stage.proof.note("bare commit through the pool, wall", _median_wall(pooled), "us")
         figure = f"fork at depth {depth:,} to a bare commit, wall"
-        stage.proof.at_most(figure, _median_pair(forks, commits), "x", 3)
+        stage.proof.at_most(figure, _median_pair(forks, commits), "x", 3, of="time")
         figure = f"tree.sessions.fork at depth {depth:,} to a bare commit, wall"
         stage.proof.note(figure, _median_pair(named, commits), "x")
     after = await stage.sizes()
@@ -175,7 +179,7 @@ async def take_load(stage: Stage) -> None:
     _note_cost(stage.proof, "load of 1,000 turns", ours)
     _note_cost(stage.proof, "bare load of 1,000 turns", floor)
     ratio = median_cpu(ours) / median_cpu(floor)
-    stage.proof.at_most("load of 1,000 turns to a bare one, CPU", ratio, "x", 1.5)
+    stage.proof.at_most("load of 1,000 turns to a bare one, CPU", ratio, "x", 1.5, of="time")
 
 
 async def take_relations(stage: Stage) -> None:
@@ -209,7 +213,7 @@ async def _relate(stage: Stage, turns: list[TurnId], where: str, bar: float) -> 
     asked, found = await interleave(stage.times(20, 60), ways)
     for name, costs in (("is_ancestor", asked), ("find_common_ancestor", found)):
         backend_ms = statistics.median(cost.backend for cost in costs) / 1000
-        stage.proof.at_most(f"{name} {where}, CPU of the backend", backend_ms, "ms", bar)
+        stage.proof.at_most(f"{name} {where}, CPU of the backend", backend_ms, "ms", bar, of="time")
 
 
 async def take_import(stage: Stage) -> None:
@@ -231,7 +235,9 @@ async def take_import(stage: Stage) -> None:
     import_us, copy_us = map(statistics.median, await interleave(stage.times(3, 7), [ours, theirs]))
     stage.proof.note("import", 1e6 / import_us, "turns/s")
     stage.proof.note("bare COPY", 1e6 / copy_us, "turns/s")
-    stage.proof.at_least("import to a bare COPY, turns a second", copy_us / import_us, "x", 0.5)
+    stage.proof.at_least(
+        "import to a bare COPY, turns a second", copy_us / import_us, "x", 0.5, of="time"
+    )
 
 
 async def _copy_bare(stage: Stage, turns: Sequence[Incoming]) -> None:
@@ -286,7 +292,7 @@ async def take_writers(stage: Stage) -> None:
     stage.proof.note("8 writers, eight processes to pgbench", processes_rate / floor, "x")
     stage.proof.note("8 writers, one process to pgbench", tasks_rate / floor, "x")
     better = max(processes_rate, tasks_rate) / floor
-    stage.proof.at_least("8 writers, the better way to pgbench", better, "x", 0.55)
+    stage.proof.at_least("8 writers, the better way to pgbench", better, "x", 0.55, of="time")
 
 
 async def _put_payload(stage: Stage) -> Path:

@@ -1,7 +1,8 @@
 """That fsck finds every fault that is planted, by the name of its rule, and is quick about it.
 
 A story with something of every kind is told and cloned. Into each clone ten faults of one rule are
-planted, for subjects that a seed draws, and fsck has to name each of them under that rule. Then a
+planted, for subjects that a seed draws, and fsck has to name each of them under that rule. Files
+that turns pin are removed and damaged likewise. Then a
 large sound ledger is checked whole, against a bare reading of the same bytes, by pages. Both are
 taken in turns, and the least disturbed of each counts: others may be using the machine. The median
 of all is shown beside it.
@@ -12,6 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +21,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from proofs.figures import Proof, interleave, median_ratio, run, temporary_server
+from proofs.fsck_files import PLANTS, RULE, plant_files, tell_files
 from proofs.fsck_plants import RULES, STATEMENTS, plant
 from proofs.fsck_story import tell
 from proofs.workload import CALLS, Library, thread
@@ -64,8 +67,12 @@ async def _plant_everything(proof: Proof, server: str) -> None:
         subjects, named = await _plant(proof, server, rule)
         planted, found = planted + subjects, found + named
         proof.at_least(f"planted {rule}", named, f"of {subjects} found", subjects)
+    for how in PLANTS:
+        subjects, named = await _plant_files(proof, server, how)
+        planted, found = planted + subjects, found + named
+        proof.at_least(f"planted {RULE} {how}", named, f"of {subjects} found", subjects)
     proof.at_least("planted in all", found, f"of {planted} found", planted)
-    covered = len(INVARIANTS.keys() & set(RULES))
+    covered = len(INVARIANTS.keys() & {*RULES, RULE})
     proof.at_least("rules planted", covered, f"of {len(INVARIANTS)}", len(INVARIANTS))
 
 
@@ -84,6 +91,24 @@ async def _plant(proof: Proof, server: str, rule: str) -> tuple[int, int]:
         findings = [found for found in await fsck(database) if found.invariant == rule]
     told = [f"{found.subject} {found.sentence}" for found in findings]
     return len(subjects), sum(any(subject in one for one in told) for subject in subjects)
+
+
+async def _plant_files(proof: Proof, server: str, how: str) -> tuple[int, int]:
+    """Break files that turns pin and return how many, and how many were named."""
+    conninfo = await ensure_database(server, f"files_{how}")
+    world = ScriptedWorld(proof.seed)
+    with TemporaryDirectory() as folder:
+        home, place = Path(folder) / "home", Path(folder) / "work"
+        async with _opened(conninfo, "files", world) as database:
+            tree = tree_on(database, Settings(home, user="ana", session="files"), world)
+            states = await tell_files(tree, place, proof.seed)
+            assert await tree.checks.fsck() == [], "what was just kept is whole"
+            paths = plant_files(home, states, how, proof.seed, FAULTS)
+            # As another process finds it.
+            again = tree_on(database, Settings(home, user="ana", session="files"), world)
+            findings = [one for one in await again.checks.fsck() if one.invariant == RULE]
+    told = [f"{found.subject} {found.sentence}" for found in findings]
+    return len(paths), sum(any(f" {path}: " in one for one in told) for path in paths)
 
 
 async def _check_clean(proof: Proof, server: str) -> None:
@@ -113,7 +138,9 @@ async def _check_clean(proof: Proof, server: str) -> None:
         await fsck(database, full=False)
         proof.note("quick check", time.perf_counter() - began, "s")
         proof.note("median full check over bare read", median_ratio(checked, bare), "x")
-        proof.at_most("clean full check over bare read", min(checked) / min(bare), "x", RATIO_MAX)
+        proof.at_most(
+            "clean full check over bare read", min(checked) / min(bare), "x", RATIO_MAX, of="time"
+        )
 
 
 def _with_usage(item: Incoming) -> Incoming:

@@ -91,7 +91,7 @@ async def _take(proof: Proof, sizes: Sequence[Workspace], name: str, times: int)
     growth = max(after / before for before, after in itertools.pairwise(medians))
     figure = f"{name}, growth per decade"
     if name in FLAT:
-        proof.at_most(figure, growth, "x", GROWTH_MAX)
+        proof.at_most(figure, growth, "x", GROWTH_MAX, of="time")
     else:
         proof.note(figure, growth, "x")
 

@@ -4,8 +4,11 @@ A generated corpus is imported as ``turntree import`` does it and compared with 
 same lines in the same run. Then it is imported again, its words are indexed, what lies on the disk
 is counted, every index included, and half-sentences that somebody might remember are looked for.
 
-The quick form is held against the same bars. Its corpus is small, so that the first pages of
-tables and indexes count although little is in them.
+The quick form imports a seventh as much, which is long enough for both sides to be under way and to
+wait for the disk. Two figures have no bar there. Of so little, the first pages of tables and
+indexes take up a good part of what is stored. And a machine that runs many things at once makes a
+search wait for them: the quick form holds the time that processors worked for it against the bar,
+which is no less than what it takes alone.
 """
 
 import math
@@ -36,15 +39,17 @@ from turntree.store.fsck import fsck
 
 STATEMENTS = load_statements(Path(__file__).with_name("import_speed.sql"))
 MB = 1e6
+ROUNDS = 3
 SEARCHES = 50
-MEANINGS_MAX = 20_000
+MEANINGS_MAX, MEANINGS_QUICK_MAX = 20_000, 2_000
 """How many turns get meanings: more take longer to index than all the rest."""
+SEARCH_MS_MAX = 200
 CHILDREN = resource.RUSAGE_CHILDREN
 
 
 async def prove(proof: Proof) -> None:
     """Take every figure."""
-    sessions, turns = (60, 50) if proof.quick else (2_000, 50)
+    sessions, turns = (300, 50) if proof.quick else (2_000, 50)
     with temporary_server() as (server, folder):
         home = folder / "corpus"
         size = Corpus(proof.seed).write(home, sessions, turns)
@@ -54,28 +59,43 @@ async def prove(proof: Proof) -> None:
         workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
         found = _discover(home)
         async with open_database(conninfo, workspace) as database:
-            bare = [await _copy_bare(conninfo, found)]
             before = _peak_mb()
-            began = time.perf_counter()
-            done = await _bring(database, found)
-            first = time.perf_counter() - began
-            bare.append(await _copy_bare(conninfo, found))
+            bare, first, added = await _compare(conninfo, database, found)
             proof.note("peak memory, before", before, "MB")
             proof.at_most("peak memory", _peak_mb(), "MB", 700)
             # A child inherits the peak of whoever started it, so this is no more than a limit.
             limit = _peak_mb(CHILDREN)
             proof.at_most("peak memory of a process that reads, at most", limit, "MB", 700)
-            assert done.turns_added == sessions * turns, f"{done}"
+            assert added == sessions * turns, f"{added}"
             proof.note("import", size / MB / first, "MB/s")
-            proof.note("bare COPY", size / MB / min(bare), "MB/s")
-            proof.at_least("import to a bare COPY, speed", min(bare) / first, "x", 0.25)
+            proof.note("bare COPY", size / MB / bare, "MB/s")
+            proof.at_least("import to a bare COPY, speed", bare / first, "x", 0.25, of="time")
             again = min([await _again(database, home) for _ in range(3)])
-            proof.at_least("import again, faster", first / again, "x", 50)
+            proof.at_least("import again, faster", first / again, "x", 50, of="time")
             await _fill(proof, database, size)
             await _take_sizes(proof, conninfo, size)
             await _search_all(proof, conninfo, workspace, home)
             if proof.quick:
                 assert await fsck(database) == [], "what was imported is sound"
+
+
+async def _compare(
+    conninfo: str, database: Database, found: list[tuple[Importer, Bundle]]
+) -> tuple[float, float, int]:
+    """Return how long a bare COPY and an import of everything take, and the turns it brought.
+
+    In rounds that take turns: each copies a part before and after it is imported, so that whatever
+    else the machine does slows both sides alike.
+    """
+    bare, first, added = 0.0, 0.0, 0
+    for number in range(ROUNDS):
+        part = found[number::ROUNDS]
+        bare += await _copy_bare(conninfo, part) / 2
+        began = time.perf_counter()
+        added += (await _bring(database, part)).turns_added
+        first += time.perf_counter() - began
+        bare += await _copy_bare(conninfo, part) / 2
+    return bare, first, added
 
 
 def _discover(home: Path) -> list[tuple[Importer, Bundle]]:
@@ -117,7 +137,8 @@ async def _search_all(proof: Proof, conninfo: str, workspace: WorkspaceId, home:
 async def _fill_meanings(proof: Proof, search: Search, embedder: Embedder) -> Search:
     drawn = replace(search, embedder=_Drawn(embedder, random.Random(proof.seed)))
     began = time.perf_counter()
-    filled = await drawn.fill_meanings(turns_max=MEANINGS_MAX)
+    turns_max = MEANINGS_QUICK_MAX if proof.quick else MEANINGS_MAX
+    filled = await drawn.fill_meanings(turns_max=turns_max)
     proof.note("turns with drawn meanings", filled.turns, "turns")
     proof.note("indexing drawn meanings", filled.turns / (time.perf_counter() - began), "turns/s")
     return drawn
@@ -170,11 +191,15 @@ async def _search(proof: Proof, search: Search, home: Path, by: str, server: int
         found += bool(result.hits)
     proof.note(f"searches by {by} that found something", found / SEARCHES, "of all")
     proof.note(f"search by {by}, median", statistics.median(took), "ms")
-    # On a machine that is busy with other things this is what a search would take alone, at most.
-    busy = statistics.quantiles(worked, n=20)[-1]
-    proof.note(f"search by {by}, 95th percentile of processor time", busy, "ms")
-    slow = statistics.quantiles(took, n=20)[-1]
-    proof.at_most(f"search by {by}, 95th percentile", slow, "ms", 200)
+    busy, slow = (statistics.quantiles(each, n=20)[-1] for each in (worked, took))
+    by_processors = f"search by {by}, 95th percentile of processor time"
+    by_the_clock = f"search by {by}, 95th percentile"
+    if proof.quick:
+        proof.at_most(by_processors, busy, "ms", SEARCH_MS_MAX, of="time")
+        proof.note(by_the_clock, slow, "ms")
+    else:
+        proof.note(by_processors, busy, "ms")
+        proof.at_most(by_the_clock, slow, "ms", SEARCH_MS_MAX, of="time")
 
 
 def _tree(database: Database) -> Tree:
@@ -205,8 +230,11 @@ async def _take_sizes(proof: Proof, conninfo: str, source: int) -> None:
     for name, size in rows:
         if size > source / 1000:
             proof.note(f"stored, {name}", size / source, "of the source")
-    stored = sum(size for _, size in rows)
-    proof.at_most("stored, every index included", stored / source, "of the source", 0.6)
+    stored = sum(size for _, size in rows) / source
+    if proof.quick:
+        proof.note("stored, every index included", stored, "of the source")
+    else:
+        proof.at_most("stored, every index included", stored, "of the source", 0.6)
 
 
 def _peak_mb(whose: int = resource.RUSAGE_SELF) -> float:

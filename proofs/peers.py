@@ -182,7 +182,7 @@ def _show(proof: Proof, report: Report, measure: str, size: int) -> None:
         if (contender.name, measure) in CONCEDED:
             proof.note(f"{what}, to Turntree's (conceded)", ratio, "x")
         else:
-            proof.at_least(f"{what}, to Turntree's", ratio, "x", 1)
+            proof.at_least(f"{what}, to Turntree's", ratio, "x", 1, of="time")
 
 
 def main() -> None:
@@ -204,7 +204,7 @@ def main() -> None:
         publish(Report(), ROOT)
     else:
         asyncio.run(prove(proof, sizes, root))
-    sys.exit(0 if all(figure.ok for figure in proof.figures) else 1)
+    sys.exit(proof.conclude())
 
 
 if __name__ == "__main__":

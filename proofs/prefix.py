@@ -284,7 +284,8 @@ class Stage:
         """Return what a model is given when something is sent to a session."""
         session = await self.tree.sessions.get_or_create(label)
         run = Run(RunId(self.tree.turns.world.new_id()), 1, (user(text),))
-        return await self.assembly(Question(run, session.id, session.head, {"options": options}))
+        started: dict[str, Json] = {"by": "human:ana", "options": options}
+        return await self.assembly(Question(run, session.id, session.head, started))
 
     async def send(self, vendor: str, asked: Assembled) -> bytes:
         """Return what reaches a vendor's server."""

@@ -97,7 +97,7 @@ async def prove(proof: Proof) -> None:
     proof.note("all of it", time.monotonic() - began, "s")
     if proof.quick:
         # A machine that is busy with something else lengthens the other one.
-        proof.at_most("time on a processor", time.process_time(), "s", QUICK_MAX_S)
+        proof.at_most("time on a processor", time.process_time(), "s", QUICK_MAX_S, of="time")
 
 
 async def prove_format(proof: Proof, vendor: Vendor) -> None:

@@ -78,7 +78,7 @@ def main() -> None:
     proof = Proof(asked.quick, seed=0, only=asked.only)
     with tempfile.TemporaryDirectory(prefix="turntree-agents-") as folder:
         asyncio.run(prove(proof, asked.keep or Path(folder)))
-    sys.exit(0 if all(figure.ok for figure in proof.figures) else 1)
+    sys.exit(proof.conclude())
 
 
 if __name__ == "__main__":

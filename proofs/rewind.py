@@ -232,11 +232,11 @@ def said(placed: Placed) -> str:
 
 
 def look(folder: Path) -> Tree:
-    """Return what a folder holds, without its repository."""
+    """Return what a folder holds, without its repository and the note of its session."""
     found: Tree = {}
     for at, folders, files in os.walk(folder):
-        if ".git" in folders and Path(at) == folder:
-            folders.remove(".git")
+        if Path(at) == folder:
+            folders[:] = [name for name in folders if name not in {".git", ".turntree"}]
         for name in (*folders, *files):
             path = Path(at) / name
             mode = path.lstat().st_mode

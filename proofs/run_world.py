@@ -23,7 +23,7 @@ from turntree.domain.ids import Instant, RunId, SessionId, derived_id, instant
 from turntree.domain.message import Message, ToolUse, user
 from turntree.domain.run import Fact
 from turntree.ports.engine import Wake
-from turntree.ports.inbox import Posted, Waiting, Work
+from turntree.ports.inbox import Pile, Posted, Waiting, Work
 from turntree.ports.tools import Occasion
 from turntree.runtime.actor import Actor
 from turntree.runtime.asking import Asking
@@ -184,15 +184,15 @@ class MortalInbox:
         self,
         session: SessionId,
         message: Message,
-        *,
+        *rest: Message,
         by: str,
         at: Instant,
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
     ) -> Posted:
-        """Take a message in, or die."""
+        """Take messages in, or die."""
         return await self.life.write(
-            lambda: self.inbox.post(session, message, by=by, at=at, key=key, options=options)
+            lambda: self.inbox.post(session, message, *rest, by=by, at=at, key=key, options=options)
         )
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
@@ -229,6 +229,12 @@ class MortalInbox:
             lambda: self.inbox.cancel(session, by=by, at=at, discard=discard)
         )
 
+    async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
+        """Ask for the end of one run, or die."""
+        return await self.life.write(
+            lambda: self.inbox.cancel_one(run, by=by, at=at, discard=discard)
+        )
+
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
         """Count a failure, or die."""
         return await self.life.write(lambda: self.inbox.note_failure(run, epoch=epoch))
@@ -236,6 +242,14 @@ class MortalInbox:
     async def list_waiting(self, session: SessionId) -> list[Waiting]:
         """Read what waits; reading kills nobody."""
         return await self.inbox.list_waiting(session)
+
+    async def list_piles(self) -> list[Pile]:
+        """Read what waits everywhere."""
+        return await self.inbox.list_piles()
+
+    async def find_waiting(self, run: RunId) -> Waiting | None:
+        """Read whether something waits."""
+        return await self.inbox.find_waiting(run)
 
 
 @dataclass(slots=True)

@@ -188,7 +188,7 @@ async def _ask(proof: Proof, large: Filled) -> None:
         proof.note(f"similar to a text{told}, processors' time", cost.cpu / 1000, "ms")
         proof.note(f"similar to a text{told}, median", statistics.median(spent), "ms")
         p95 = statistics.quantiles(spent, n=20)[-1]
-        proof.at_most(f"similar to a text{told}, 95 of 100", p95, "ms", MAX_MS)
+        proof.at_most(f"similar to a text{told}, 95 of 100", p95, "ms", MAX_MS, of="time")
         recall = statistics.mean(shares)
         proof.at_least(f"nearest {NEAREST} found{told}", recall, "of them", RECALL_MIN)
 
@@ -223,7 +223,9 @@ async def _insert(proof: Proof, small: Filled, large: Filled) -> None:
     cheap, dear = (median_cpu(one) for one in costs)
     proof.note("adding one vector, a tenth of the size", cheap / 1000, "ms")
     proof.note("adding one vector", dear / 1000, "ms")
-    proof.at_most("adding one vector, large by small", dear / cheap, "x", INSERT_RATIO_MAX)
+    proof.at_most(
+        "adding one vector, large by small", dear / cheap, "x", INSERT_RATIO_MAX, of="time"
+    )
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def _take_first(proof: Proof, folder: Path, place: Path, rounds: int) -> None:
             act()
     proof.note("git add -A, median", median(theirs), "s")
     proof.note("first snapshot, median", median(ours), "s")
-    proof.at_most("first snapshot to git add", median_ratio(ours, theirs), "x", BAR)
+    proof.at_most("first snapshot to git add", median_ratio(ours, theirs), "x", BAR, of="time")
     proof.at_most("first snapshot, peak memory", max(peaks), "MB", PEAK_MB_BAR)
     kept = _bytes_below(folder / "shadow")
     proof.note("store after it", kept / MB, "MB")
@@ -106,7 +106,9 @@ def _take_changed(proof: Proof, folder: Path, place: Path, paths: list[Path], ro
         alone.append(_timed(lambda: _alone(folder, place)))
     proof.note("git status, median", median(theirs) * 1000, "ms")
     proof.note("snapshot after one change, median", median(ours) * 1000, "ms")
-    proof.at_most("snapshot after one change to git status", median_ratio(ours, theirs), "x", BAR)
+    proof.at_most(
+        "snapshot after one change to git status", median_ratio(ours, theirs), "x", BAR, of="time"
+    )
     proof.note("the same with the start of a process, median", median(alone) * 1000, "ms")
 
 

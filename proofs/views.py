@@ -102,7 +102,7 @@ async def _look_up(proof: Proof, reader: Reader, params: Params) -> None:
     proof.at_most("reads of a body for each turn in a result", dearest, "x", READS_MAX)
     walked = [times[name] for name in wanted if name in EDGE_LOOK_UPS]
     if walked:
-        proof.at_most("slowest look-up along edges", max(walked), "ms", EDGES_MAX_MS)
+        proof.at_most("slowest look-up along edges", max(walked), "ms", EDGES_MAX_MS, of="time")
 
 
 async def _time(reader: Reader, name: str, params: Params, times: int) -> float:

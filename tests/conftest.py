@@ -1,7 +1,7 @@
 """A real PostgreSQL for every test: one server a test process, one database a test."""
 
-import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.databases import Databases
 from turntree.boot import Settings, tree_on
 from turntree.domain.ids import WorkspaceId
 from turntree.runtime.tree import Tree
@@ -19,11 +20,17 @@ from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer
 from turntree.testing.worlds import ScriptedWorld
 
-# What a test writes may vanish with the machine; what a proof writes may not.
-QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# What a test writes may vanish with the machine; what a proof writes may not. Nobody tidies up
+# meanwhile: whether a table was looked at would depend on how long the tests before took.
+QUICK = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+}
 WORKSPACE = "tests"
 TEMPLATE = "ready"
-FAST_EXAMPLES_MAX = 20
+FAST_EXAMPLES_MAX = 10
 """So many examples of a property are enough to work with; all of them are tried before landing."""
 
 # How long an example takes says more about who else uses the machine than about the test.
@@ -36,7 +43,9 @@ hypothesis.settings.register_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try fewer examples where somebody asks for the fast tier."""
+    """Try fewer examples where somebody asks for the fast tier; let Ctrl-C be heard."""
+    # A shell's background job ignores it, and so would every program that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     is_fast = config.getoption("markexpr") == "not slow"
     hypothesis.settings.load_profile("fast" if is_fast else "patient")
 
@@ -73,15 +82,17 @@ def template(workspace_id: WorkspaceId) -> str:
     return TEMPLATE
 
 
+@pytest.fixture(scope="session")
+def databases(server: str) -> Databases:
+    """The databases of this process, which tests borrow and which are put back after each."""
+    return Databases(server)
+
+
 @pytest.fixture
-def conninfo(server: str, template: str) -> Generator[str, None, None]:
+def conninfo(databases: Databases, template: str) -> Generator[str, None, None]:
     """How to reach a database of the test's own, as its owner."""
-    name = f"test_{os.urandom(6).hex()}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        # Copying files takes half the time of logging their pages, where nothing has to last.
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
-        yield make_conninfo(server, dbname=name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with databases.lend(template) as lent:
+        yield lent
 
 
 @pytest.fixture

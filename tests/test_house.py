@@ -16,6 +16,8 @@ ADR_SECTIONS = ["Context", "Decision", "Consequences", "What would change our mi
 FRAGMENT_NAME = re.compile(r"(\d+|\+[\w-]+)\.(feature|fix|breaking|doc)\.md")
 SHOWN_BY = re.compile(r"`((?:tests|proofs)/[^`]+)`")
 LATER = "later"
+IN_PART = "in part: "
+COUNTED = re.compile(r"Of (\d+) requirements, this version meets (\d+) in full and (\d+) in part")
 
 # Made by machines, or not committed.
 NOT_OURS = {"build", "dist", "node_modules", "__pycache__", "uv.lock"}
@@ -69,6 +71,15 @@ def test_every_requirement_is_shown_or_said_to_come_later() -> None:
     assert [
         requirement for requirement, shown in rows if shown != LATER and not SHOWN_BY.search(shown)
     ] == []
+
+
+def test_the_requirements_are_counted_rightly() -> None:
+    shown = [shown for _, shown in conformance_rows()]
+    later = sum(cell == LATER for cell in shown)
+    in_part = sum(cell.startswith(IN_PART) for cell in shown)
+    counts = COUNTED.search(CONFORMANCE.read_text(encoding="utf-8"))
+    assert counts is not None
+    assert tuple(map(int, counts.groups())) == (len(shown), len(shown) - later - in_part, in_part)
 
 
 def test_what_shows_a_requirement_exists() -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from filelock import FileLock
+
 INSTALL_TIMEOUT_S = 600
 FOLDER = Path(__file__).parents[2] / ".agents"
 
@@ -49,8 +51,11 @@ def npm(package: str, command: str) -> Callable[[], Path]:
 
     def ensure() -> Path:
         program = FOLDER / "node_modules" / ".bin" / command
-        if not program.exists():
-            _install(package)
+        FOLDER.mkdir(exist_ok=True)
+        # Two proofs may miss it at once, and npm does not share a folder.
+        with FileLock(FOLDER / "install.lock", timeout=INSTALL_TIMEOUT_S):
+            if not program.exists():
+                _install(package)
         if not program.exists():
             raise NotInstalled(f"{package} brought no program called {command}")
         # Whoever runs it stands in another folder, and a link says nothing there.
@@ -60,7 +65,6 @@ def npm(package: str, command: str) -> Callable[[], Path]:
 
 
 def _install(package: str) -> None:
-    FOLDER.mkdir(exist_ok=True)
     say(f"installing {package} ...")
     started = time.monotonic()
     words = ["npm", "install", "--prefix", str(FOLDER), "--no-fund", "--no-audit", package]

@@ -6,7 +6,6 @@ without either noticing.
 
 import contextlib
 import getpass
-import hashlib
 import os
 import platform
 import secrets
@@ -23,28 +22,30 @@ from turntree.adapters.embedders.minilm import find_minilm
 from turntree.adapters.embedders.openai_compatible import OpenAiCompatible
 from turntree.adapters.engines.choice import ChosenEngine
 from turntree.adapters.prices.genai import find_genai_prices
+from turntree.adapters.resources.shadow.ledgers import note_ledger
 from turntree.adapters.sandboxes.bubblewrap import Bubblewrap
 from turntree.adapters.sandboxes.node import find_node
 from turntree.adapters.workplaces.folder import Folder
 from turntree.adapters.worlds.processes import SystemProcesses
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.errors import Refused, Unsupported
-from turntree.domain.ids import Digest, Instant, WorkspaceId
+from turntree.domain.ids import WorkspaceId
 from turntree.domain.principal import Principal
 from turntree.domain.token import KEY_BYTES_MIN
 from turntree.ports.embedder import Embedder
 from turntree.ports.engine import Engine
 from turntree.ports.exporters import Exporter
 from turntree.ports.importers import Importer, Places
-from turntree.ports.imports import Checkouts
+from turntree.ports.imports import Checkouts, Imports
 from turntree.ports.keepers import ResourceKeeper
 from turntree.ports.prices import Prices
 from turntree.ports.program_kinds import ProgramKind
 from turntree.ports.sandbox import Sandbox
+from turntree.ports.sight import EVERYTHING, Sight, sight_of
 from turntree.ports.stats import Stats
 from turntree.ports.workplace import Workplace
 from turntree.ports.world import Processes, World
-from turntree.running import Parts, Running, load_toolsets, running_on
+from turntree.running import Parts, Running, Served, load_toolsets, running_on
 from turntree.runtime.execution import ExecutionContext
 from turntree.runtime.imports import Importing
 from turntree.runtime.resources import FindKeeper
@@ -60,6 +61,7 @@ from turntree.store.database import (
     prepare_database,
     sqlalchemy_url,
 )
+from turntree.store.dbos_queue import DbosQueue
 from turntree.store.edges import PostgresEdges
 from turntree.store.embedded import EmbeddedServer, default_home
 from turntree.store.feed import PostgresFeed
@@ -178,7 +180,7 @@ async def open_tree(
         running = run_on(database, tree, chosen, here, engine, tools)
         try:
             if worker:
-                async with running.serving(stays_here=True):
+                async with running.serving(stays_here=True, oversees=True):
                     yield running.tree
             else:
                 yield running.tree
@@ -189,7 +191,8 @@ async def open_tree(
 def engine_on(database: Database) -> ChosenEngine:
     """Return what wakes sessions of a database up; it is loaded when it is first needed."""
     workspace = WorkspaceId(str(database.workspace))
-    return ChosenEngine(database.lend, sqlalchemy_url(database.conninfo), workspace)
+    url = sqlalchemy_url(database.conninfo)
+    return ChosenEngine(database.lend, url, workspace, DbosQueue(database))
 
 
 def run_on(
@@ -200,13 +203,25 @@ def run_on(
     engine: ChosenEngine,
     tools: Sequence[object] = (),
 ) -> Running:
-    """Return what takes turns in a tree, with the tools that are installed and those given."""
+    """Return what takes turns in a tree and in every session, whoever that is closed to."""
+    database = database.seen_by(EVERYTHING)
+    ledger, threads = PostgresLedger(database), PostgresThreads(database)
+    inbox, workers = PostgresInbox(database, engine), PostgresWorkers(database, engine)
     parts = Parts(
         engine,
+        Served(
+            ledger,
+            threads,
+            inbox,
+            workers,
+            PostgresPrograms(database),
+            PostgresSessions(database),
+        ),
         PostgresPermissions(database),
         world,
         begin_context(settings),
         platform.node(),
+        database.holding,
         lambda: load_toolsets(tools),
         database.keep_together,
     )
@@ -225,7 +240,8 @@ async def connect(
 
 
 def importing_on(database: Database, world: World) -> Importing:
-    """Return what imports transcripts into a database."""
+    """Return what imports transcripts into a database, whosever sessions they belong to."""
+    database = database.seen_by(EVERYTHING)
     return Importing(
         PostgresImports(database),
         PostgresCheckouts(database),
@@ -235,6 +251,11 @@ def importing_on(database: Database, world: World) -> Importing:
         reader_command=READER,
         reader_processes=min(os.cpu_count() or 1, READERS_MAX),
     )
+
+
+def imports_on(database: Database) -> Imports:
+    """Return what knows where imported sessions came from: those that the database shows."""
+    return PostgresImports(database)
 
 
 def checkouts_on(database: Database) -> Checkouts:
@@ -250,7 +271,7 @@ def settling_on(
 
     def make() -> Settling:
         importing = importing_on(database, world)
-        threads = PostgresThreads(database)
+        threads = PostgresThreads(database.seen_by(EVERYTHING))
         return Settling(importing, tree.resources, threads, importers, places, world.now)
 
     return make
@@ -353,34 +374,16 @@ def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
     return find
 
 
-def note_ledger(home: Path, ledger: str) -> None:
-    """Note that a ledger pins states that are kept in a home."""
-    note = _ledger_note(home, ledger)
-    if not note.exists():
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(f"{ledger}\n", encoding="utf-8")
+async def list_trees(
+    database: Database, settings: Settings, world: World
+) -> AsyncGenerator[Tree, None]:
+    """Yield the tree of every workspace of a ledger, each open until the next is asked for.
 
-
-def list_other_ledgers(home: Path, ledger: str) -> dict[Path, str]:
-    """Return the other ledgers that pin states of a home, by the file that says so."""
-    own = _ledger_note(home, ledger)
-    notes = sorted(own.parent.glob("*.ledger"))
-    return {note: note.read_text(encoding="utf-8").strip() for note in notes if note != own}
-
-
-async def list_kept_states(database: Database, kind: str, since: Instant) -> set[Digest]:
-    """Return the states that turns pin or that were taken since, of every workspace."""
-    kept: set[Digest] = set()
+    They hold what is closed to the user too: what somebody needs is needed, whoever looks.
+    """
     for (workspace,) in await database.fetch("list_workspaces"):
         async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
-            found = await PostgresResources(one).list_external_ids(kind, since=since)
-            kept.update(map(Digest, found))
-    return kept
-
-
-def _ledger_note(home: Path, ledger: str) -> Path:
-    name = hashlib.sha256(ledger.encode()).hexdigest()[:16]
-    return home / "shadow" / "ledgers" / f"{name}.ledger"
+            yield tree_on(one, settings, world, sight=EVERYTHING)
 
 
 class InstalledKinds(Mapping[str, ProgramKind]):
@@ -421,42 +424,49 @@ def tree_on(
     processes: Processes | None = None,
     workplace: Workplace | None = None,
     engine: Engine | None = None,
+    sight: Sight | None = None,
 ) -> Tree:
     """Return the tree that lives in a database; embedder and keepers are those installed.
 
-    Programs work in the folder of this process, unless another place is given.
+    It holds what its user may see, unless another sight is given; what indexes and checks sees the
+    rest too. Programs work in the folder of this process, unless another place is given.
     """
-    wakes = engine or engine_on(database)
+    wakes, by = engine or engine_on(database), Principal("human", settings.user)
+    database, seen = database.seen_by(EVERYTHING), database.seen_by(sight or sight_of(by))
     on = Neighbours(
-        ledger=PostgresLedger(database),
-        marks=PostgresMarks(database),
-        sessions=PostgresSessions(database),
-        reflog=PostgresReflog(database),
-        threads=PostgresThreads(database),
-        index=PostgresIndex(database),
-        feed=PostgresFeed(database),
+        ledger=PostgresLedger(seen),
+        marks=PostgresMarks(seen),
+        sessions=PostgresSessions(seen),
+        reflog=PostgresReflog(seen),
+        threads=PostgresThreads(seen),
+        index=PostgresIndex(seen),
+        feed=PostgresFeed(seen),
         checks=PostgresChecks(database),
-        edges=PostgresEdges(database),
-        search_reader=PostgresSearch(database),
+        edges=PostgresEdges(seen),
+        search_reader=PostgresSearch(seen),
         search_writer=PostgresSearchWriter(database),
-        resources=PostgresResources(database),
-        attachments=PostgresAttachments(database),
-        pins=PostgresPins(database),
-        advice=PostgresAdvice(database),
-        plans=PostgresPlans(database),
+        resources=PostgresResources(seen),
+        attachments=PostgresAttachments(seen),
+        pins=PostgresPins(seen),
+        all_resources=PostgresResources(database),
+        all_pins=PostgresPins(database),
+        advice=PostgresAdvice(seen),
+        plans=PostgresPlans(seen),
         keepers=keepers or keepers_in(settings.home, place_of(database.conninfo)),
         processes=processes or SystemProcesses(),
         host=platform.node(),
-        meanings=PostgresMeanings(database),
-        routing=PostgresRouting(database),
-        describers=(PostgresDescriber(database, f"human:{settings.user}"),),
-        programs=PostgresPrograms(database),
+        meanings=PostgresMeanings(seen),
+        routing=PostgresRouting(seen),
+        describers=(PostgresDescriber(seen, str(by)),),
+        programs=PostgresPrograms(seen),
         kinds=InstalledKinds(),
-        permissions=PostgresPermissions(database),
-        inbox=PostgresInbox(database, wakes),
-        workers=PostgresWorkers(database, wakes),
+        permissions=PostgresPermissions(seen),
+        inbox=PostgresInbox(seen, wakes),
+        workers=PostgresWorkers(seen, wakes),
+        holding=seen.holding,
+        together=seen.keep_together,
         world=world,
-        by=Principal("human", settings.user),
+        by=by,
         current=settings.session,
         embedder=embedder or find_embedder(settings),
         workplace=workplace or workplace_in(Path()),

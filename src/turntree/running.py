@@ -9,22 +9,28 @@ import os
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Final
 
 from turntree.adapters.engines.choice import ChosenEngine
 from turntree.adapters.providers.building import build_provider
+from turntree.domain.canonical import Json
 from turntree.domain.errors import NoProvider, NotFound, TurntreeError
 from turntree.domain.ids import Digest, Instant, RunId
+from turntree.domain.principal import Principal
 from turntree.domain.program import Program
 from turntree.domain.prompt import ToolSpec
-from turntree.ports.inbox import Posted
+from turntree.ports import programs as program_ports
+from turntree.ports.inbox import Inbox, Posted, Workers
 from turntree.ports.ledger import Ledger
+from turntree.ports.locks import Holding, Together
 from turntree.ports.permissions import Permissions
 from turntree.ports.provider import Provider
+from turntree.ports.sessions import Sessions
+from turntree.ports.threads import Threads
 from turntree.ports.tools import Toolset
 from turntree.ports.world import World
 from turntree.runtime.actor import Actor
@@ -32,23 +38,37 @@ from turntree.runtime.asking import Asking
 from turntree.runtime.assembly import Assembly
 from turntree.runtime.assignments import Assignments
 from turntree.runtime.calling import Calling
+from turntree.runtime.code_tools import CodeTools
 from turntree.runtime.execution import ExecutionContext
 from turntree.runtime.following import Following
+from turntree.runtime.overseeing import Overseer
 from turntree.runtime.pinning import Pinning
 from turntree.runtime.runner import Runner
 from turntree.runtime.runs import Asked
 from turntree.runtime.tree import Tree
 from turntree.runtime.voices import Voices
-from turntree.runtime.worker import Worker
+from turntree.runtime.worker import SILENT_S, Worker
 
 AT_ONCE: Final = 32
 DRAIN_S: Final = 2.0
 """How long whoever serves only itself waits for what it has begun; the rest goes on later."""
 
 
-LOOK_S: Final = 1.0
-LOOK_SILENT_S: Final = 3.0
-"""A session that is awake for so long without anybody is looked after here."""
+LOOK_S: Final = 0.4
+LOOK_IDLE_S: Final = 0.4
+"""A session that is awake for so long and that nobody has taken is looked after here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What whoever serves works on: all that is there, private sessions of others included."""
+
+    ledger: Ledger
+    threads: Threads
+    inbox: Inbox
+    workers: Workers
+    programs: program_ports.Programs
+    sessions: Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +76,16 @@ class Parts:
     """What turns are taken with."""
 
     engine: ChosenEngine
+    served: Served
     permissions: Permissions
     world: World
     context: ExecutionContext
     """Whose credentials providers are asked with."""
     host: str
+    holding: Holding
     load_toolsets: Callable[[], tuple[Toolset, ...]]
     """Called once, when somebody begins to serve: importing tools is importing anybody's code."""
-    together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    together: Together = nullcontext
     """Makes one transaction of what is read in a block."""
 
 
@@ -106,10 +128,12 @@ class Running:
         at_once: int = AT_ONCE,
         drain_s: float = DRAIN_S,
         stays_here: bool = False,
+        oversees: bool = False,
     ) -> AsyncGenerator[str, None]:
         """Serve while the block lasts, under a name; what was begun may end afterwards.
 
         ``stays_here`` is for a process that serves itself: what others send is found by looking.
+        One that ``oversees`` sees every task through that was started and that nobody follows.
 
         Raises:
             Conflict: Somebody who lives has the name.
@@ -117,10 +141,17 @@ class Running:
         if stays_here:
             self.parts.engine.stay_here()
         worker, task = await self._start(name, at_once, drain_s)
+        seeing = asyncio.create_task(Overseer(self.assignments).oversee()) if oversees else None
         try:
             yield worker.name
         finally:
-            await self._stop(worker, task)
+            try:
+                if seeing is not None:
+                    seeing.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await seeing
+            finally:
+                await self._stop(worker, task)
 
     async def aclose(self) -> None:
         """Stop serving, if it was begun on the way."""
@@ -133,14 +164,14 @@ class Running:
     async def _start(
         self, name: str | None, at_once: int, drain_s: float
     ) -> "tuple[Worker, asyncio.Task[None]]":
-        runs, parts = self.tree.runs, self.parts
+        served, parts = self.parts.served, self.parts
         # No other process ever has the name: what a dead one held must not look like ours.
         called = name or f"{parts.host}-{os.getpid()}-{secrets.token_hex(3)}"
         actor = Actor(
-            called, runs.inbox, runs.workers, runs.ledger, self._get_runner(), self._moment
+            called, served.inbox, served.workers, served.ledger, self._get_runner(), self._moment
         )
         worker = Worker(
-            parts.engine, runs.workers, actor, parts.world, at_once=at_once, grace_s=drain_s
+            parts.engine, served.workers, actor, parts.world, at_once=at_once, grace_s=drain_s
         )
         self.actors.append(actor)
         begun = asyncio.Event()
@@ -164,7 +195,7 @@ class Running:
         """Find what was sent by others: their wake-ups do not reach this process."""
         while True:
             with suppress(TurntreeError):
-                await self.tree.runs.workers.wake_stuck(silent_s=LOOK_SILENT_S)
+                await self.tree.runs.workers.wake_stuck(silent_s=SILENT_S, idle_s=LOOK_IDLE_S)
             await asyncio.sleep(LOOK_S)
 
     async def _stop(self, worker: Worker, task: "asyncio.Task[None]") -> None:
@@ -176,14 +207,22 @@ class Running:
 
     def _get_runner(self) -> Runner:
         if self._runner is None:
-            tree, runs = self.tree, self.tree.runs
+            served, hub = self.parts.served, self.tree.runs.hub
             toolsets = self.parts.load_toolsets()
-            pinning = Pinning(tree.programs, tree.ledger, self.parts.permissions, toolsets)
+            programs = replace(self.tree.programs, store=served.programs, sessions=served.sessions)
+            pinning = Pinning(programs, served.ledger, self.parts.permissions, toolsets)
             assembly = Assembly(
-                pinning, tree.ledger, runs.threads, self.providers.build, self.parts.together
+                pinning, served.ledger, served.threads, self.providers.build, self.parts.together
             )
-            asking = Asking(runs.hub, time.monotonic, random.random)
-            self._runner = Runner(tree.ledger, assembly, asking, Calling(toolsets), runs.hub)
+            asking = Asking(hub, time.monotonic, random.random)
+
+            async def own_tools(sender: Principal, request: Mapping[str, Json]) -> CodeTools | None:
+                specs, versions = await pinning.list_programs(request)
+                return CodeTools(replace(programs, by=sender), specs, versions) if specs else None
+
+            self._runner = Runner(
+                served.ledger, assembly, asking, Calling(toolsets), hub, own_tools=own_tools
+            )
         return self._runner
 
     def _moment(self, run: RunId, seq: int) -> Instant:
@@ -202,12 +241,18 @@ def running_on(tree: Tree, parts: Parts) -> Running:
     providers = Providers(parts.context, tree.ledger)
 
     async def post(
-        session: str, text: str, *, key: str, agent: str, max_steps: int | None
+        session: str,
+        text: str,
+        *,
+        key: str,
+        agent: str,
+        by: Principal | None,
+        max_steps: int | None,
     ) -> Posted:
         asked: Asked = {"agent": agent}
         if max_steps is not None:
             asked["max_steps"] = max_steps
-        return await runs.post(session, text, key=key, **asked)
+        return await runs.post(session, text, key=key, by=by, **asked)
 
     async def ensure_served() -> None:
         await running.ensure_served()
@@ -219,7 +264,7 @@ def running_on(tree: Tree, parts: Parts) -> Running:
         replace(tree, runs=runs, programs=programs),
         parts,
         following,
-        Assignments(programs, following, post),
+        Assignments(programs, following, post, parts.holding),
         providers,
         actors,
     )
@@ -234,7 +279,8 @@ def load_toolsets(tools: Sequence[object] = ()) -> tuple[Toolset, ...]:
     """
     # Loading what reads functions takes as long as most commands do: only who serves needs it.
     loading = import_module("turntree.adapters.toolsets.loading")
-    found: tuple[Toolset, ...] = loading.toolsets_of([*loading.load_installed(), *tools])
+    installed = loading.apart_of(loading.load_installed())
+    found: tuple[Toolset, ...] = loading.toolsets_of([*installed, *tools])
     return found
 
 

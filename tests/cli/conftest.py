@@ -1,7 +1,6 @@
 """The command line in a folder of its own, on a database of its own."""
 
 import json
-import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
 from tests.cli.project import Project
+from tests.databases import Databases
 from turntree.boot import Settings, open_tree
 from turntree.cli.place import write_head
 from turntree.cli.root import root
@@ -119,13 +119,10 @@ def reader(bare: Call, demo_to_read: str, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 @pytest.fixture
 def planted(
-    bare: Call, server: str, demo_template: str, monkeypatch: pytest.MonkeyPatch
+    bare: Call, databases: Databases, demo_template: str, monkeypatch: pytest.MonkeyPatch
 ) -> Generator[Call, None, None]:
     """The command line in a workspace that holds the sample data."""
-    name = f"test_{os.urandom(6).hex()}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {demo_template}")
-        monkeypatch.setenv("TURNTREE_DATABASE_URL", make_conninfo(server, dbname=name))
+    with databases.lend(demo_template) as conninfo:
+        monkeypatch.setenv("TURNTREE_DATABASE_URL", conninfo)
         write_head(Path.cwd(), "demo/fix-login")
         yield bare
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

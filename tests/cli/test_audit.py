@@ -66,3 +66,40 @@ def test_who_and_when_can_be_asked_for(audited: Call) -> None:
 
 def test_only_ascii_where_only_ascii_fits(audited: Call) -> None:
     assert audited("audit", "--ascii").out.isascii()
+
+
+def test_what_happens_to_a_private_session_is_audited(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turntree("session", "create", "secret")
+    turntree("program", "create", "session", "secret", "--private")
+    turntree("program", "invite", "secret", "bob")
+    turntree("program", "grant", "secret", "carl", "read")
+    assert [row["right"] for row in turntree("audit", "--json").document["never_used"]] == [
+        "action:invoke"
+    ]
+    for who in ("bob", "carl", "mallory"):
+        monkeypatch.setenv("TURNTREE_USER", who)
+        turntree("session", "rename", "secret", "known")
+        turntree("show", "secret")
+        turntree("show", "secret")
+    monkeypatch.setenv("TURNTREE_USER", "mallory")
+    assert turntree("audit", "--json").document["denied"] == []
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    turntree("cancel", "secret")
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    answer = turntree("audit", "--json")
+    assert answer.code == 1
+    told = answer.document
+    assert [(row["who"], row["right"]) for row in told["used"]] == [("human:bob", "action:invoke")]
+    assert [(row["who"], row["right"], row["times"]) for row in told["denied"]] == [
+        ("human:bob", "action:configure", 1),
+        ("human:carl", "action:configure", 1),
+        ("human:mallory", "action:read", 1),
+    ]
+    assert told["never_used"] == []
+    assert {finding["kind"] for finding in told["findings"]} == {"denied"}
+    turntree("program", "grant", "secret", "dora", "invoke")
+    turntree("program", "grant", "secret", "dora", "invoke", "--revoke")
+    assert turntree("audit", "--json").document["never_used"] == []
+    assert turntree("fsck").code == 0

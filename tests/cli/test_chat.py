@@ -2,6 +2,7 @@
 
 import json
 import os
+import readline
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.talker import TOOLS, chat, furnish
+from turntree.cli.chat import Lines, without_keys
 from turntree.cli.place import read_head
 
 ROOT = Path(__file__).parent.parent.parent
@@ -119,7 +121,6 @@ def test_what_was_sent_meanwhile_is_answered_first(turntree: Call) -> None:
     assert "and now" in out
 
 
-@pytest.mark.slow
 def interrupt(typed: Any, expected: Any) -> None:
     """Press Ctrl-C until it is heard: one that comes just before a line is read is not."""
     for _ in range(20):
@@ -129,6 +130,37 @@ def interrupt(typed: Any, expected: Any) -> None:
     raise AssertionError(f"{expected} was not seen")
 
 
+KEY = "sk-ant-" + "a1B2" * 12
+PEM = ["-----BEGIN PRIVATE KEY-----", "MIIE" * 16, "MIIE" * 16, "-----END PRIVATE KEY-----"]
+
+
+def test_what_was_typed_is_kept_without_secret_keys(tmp_path: Path) -> None:
+    readline.clear_history()
+    try:
+        for line in ("hello", f"my key is {KEY}", "two \\", "lines"):
+            readline.add_history(line)
+        Lines(tmp_path, is_person=True).keep()
+        kept = tmp_path / "chat.history"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        lines = kept.read_text(encoding="utf-8").splitlines()
+        assert lines[0] == "hello"
+        assert lines[1].startswith("my key is [redacted:")
+        assert lines[2:] == ["two \\", "lines"]
+        assert KEY not in kept.read_text(encoding="utf-8")
+    finally:
+        readline.clear_history()
+
+
+@pytest.mark.parametrize("end", ["", "\\"])
+def test_a_key_of_several_lines_is_not_kept_either(end: str) -> None:
+    typed = ["one", *(f"{line}{end}" for line in PEM[:-1]), PEM[-1], "two \\", "lines"]
+    kept = without_keys(typed)
+    assert (kept[0], kept[-2:]) == ("one", ["two \\", "lines"])
+    assert "MIIE" not in str(kept)
+    assert without_keys(typed[-2:]) == typed[-2:]
+
+
+@pytest.mark.slow
 def test_ctrl_c_ends_an_answer_and_pressed_again_the_chat(turntree: Call) -> None:
     furnish(turntree, [{"when": "long", "replies": [{"text": "word " * 200}]}],
             "--set", "word_delay_s=0.05")  # fmt: skip

@@ -121,7 +121,7 @@ def test_the_doctor_finds_a_sound_database_sound(reader: Call) -> None:
     answer = reader("doctor", "--json")
     assert answer.code == 0
     assert {one["name"]: one["verdict"] for one in answer.documents} == dict.fromkeys(
-        ("server", "migrations", "roles", "walls", "search", "size", "plans"), "ok"
+        ("server", "migrations", "roles", "walls", "search", "size", "plans", "hooks"), "ok"
     )
 
 
@@ -149,7 +149,7 @@ def test_the_doctor_starts_nothing(
     monkeypatch.delenv("TURNTREE_DATABASE_URL")
     monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
     answer = bare("doctor", "--json")
-    server = answer.documents[-1]
+    server = next(one for one in answer.documents if one["name"] == "server")
     assert (server["verdict"], server["next"]) == ("warn", "turntree up")
     assert not (tmp_path / "home").exists()
 

@@ -50,6 +50,39 @@ def test_an_empty_home_is_told_what_to_do(turntree: Call, home: Path) -> None:
     assert "next: turntree import PATH" in answer.err
 
 
+def test_head_is_the_session_that_last_worked_here_though_no_file_was_kept(
+    turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "elsewhere"):
+        folder = home / "other" if name == "elsewhere" else home
+        tape = Tape(f"{name[:3]}00000-0000-4000-8000-000000000001", cwd=str(folder))
+        tape.exchange(name)
+        save(home / ".claude", tape)
+    assert turntree("import").code == 0
+    monkeypatch.chdir(home)
+    assert "two" in turntree("log").out
+    (home / "below").mkdir()
+    monkeypatch.chdir(home / "below")
+    assert turntree("log").code == 3, "nobody has worked there"
+
+
+def test_a_private_session_that_last_worked_here_is_nobody_elses_head(
+    turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "three"):
+        tape = Tape(f"{name[:3]}00000-0000-4000-8000-000000000001", cwd=str(home))
+        tape.exchange(name)
+        save(home / ".claude", tape)
+        assert turntree("import").code == 0
+    monkeypatch.chdir(home)
+    last = turntree("status", "--json").document["head"]
+    assert "thr00000" in last
+    assert turntree("program", "create", "session", last, "--private").code == 0
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    assert "two" in turntree("log").out
+    assert last not in turntree("session", "list").out
+
+
 def test_what_would_be_read_is_said_and_not_read(turntree: Call, claude: Tape) -> None:
     told = turntree("import", "--dry-run", "--json").document
     assert told["claude-code"]["transcripts"] == 1

@@ -1,16 +1,24 @@
 """Going back with files, on the command line: shown first, undone, and no more than was asked."""
 
 import os
+import shlex
+import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
+from proofs.fsck_files import damage_object
 from tests.cli.conftest import Call
 from tests.cli.project import Project
+from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.boot import open_tree
+from turntree.cli.place import write_head
 from turntree.domain.event import record
+from turntree.domain.ids import PlanId
+from turntree.domain.message import assistant, user
 from turntree.domain.plan import plan_started
 
 
@@ -170,6 +178,113 @@ def test_without_pins_a_rewind_says_how_to_get_them(turntree: Call, project: Pro
     assert answer.err.endswith("next: turntree hook install claude-code\n")
 
 
+def folders(at: Path) -> list[str]:
+    """The folders of a project but those that belong to the tools."""
+    found = [path.relative_to(at).as_posix() for path in at.rglob("*") if path.is_dir()]
+    return sorted(path for path in found if not path.startswith((".git", ".turntree")))
+
+
+def test_undo_removes_the_folders_that_a_rewind_made(turntree: Call, project: Project) -> None:
+    project.write({"x/y/a.py": "one\n", "b.py": "b\n"})
+    project.turn("First", {"b.py": "2\n"})
+    project.turn("Second", {"x/y/a.py": None})
+    shutil.rmtree(project.folder / "x")
+    assert turntree("rewind", "main~1", "--files").code == 0
+    assert (project.folder / "x/y/a.py").exists()
+    assert turntree("undo").code == 0
+    assert folders(project.folder) == []
+    assert turntree("rewind", "main~1", "--files").code == 0
+    (project.folder / "x/mine").write_text("by hand")
+    assert turntree("undo").code == 0
+    assert folders(project.folder) == ["x"]
+
+
+def test_undo_removes_the_place_that_a_rewind_made_anew(turntree: Call, shop: Project) -> None:
+    os.chdir(shop.folder.parent)
+    shutil.rmtree(shop.folder)
+    assert "made anew" in turntree("rewind", "main~1", "--files").out
+    assert (shop.folder / "b.py").exists()
+    assert "goes" in turntree("undo", "--dry-run").out
+    assert turntree("undo").code == 0
+    assert not shop.folder.exists()
+    turntree("rewind", "main~1", "--files")
+    (shop.folder / "b.py").write_text("by hand")
+    assert "somebody has worked there since" in turntree("undo").out
+    assert (shop.folder / "b.py").read_text() == "by hand"
+
+
+def test_even_the_first_turn_is_taken_back(turntree: Call, shop: Project) -> None:
+    before = state(shop.folder)
+    answer = turntree("rewind", "main~2", "--before", "--files")
+    assert "to no turn" in answer.out
+    assert state(shop.folder) == {
+        ".git/HEAD": (0o644, b"ref: refs/heads/main\n"),
+        "a.py": (0o644, b"one\n"),
+        "run.sh": (0o644, b"#!/bin/sh\n"),
+    }
+    assert turntree("fsck").code == 0
+    assert turntree("undo").code == 0
+    assert state(shop.folder) == before
+    assert turntree("rewind", "main~2", "--before").code == 0
+    assert turntree("undo").code == 0
+    assert "Third" in turntree("log", "-n", "1").out
+
+
+@pytest.mark.parametrize("files", [("--files",), ()])
+def test_taking_back_the_first_turn_can_be_undone_and_made_again(
+    turntree: Call, shop: Project, files: tuple[str, ...]
+) -> None:
+    turntree("rewind", "main~2", "--before", *files)
+    then = state(shop.folder)
+    undone = turntree("undo")
+    command = undone.err.strip().removeprefix("undo with: turntree ")
+    assert turntree(*command.split()).code == 0
+    assert turntree("session", "show", "main", "--json").document["head"] is None
+    assert state(shop.folder) == then
+    assert turntree("undo", "--json").document["undo"] == f"turntree {command}"
+
+
+def test_before_a_turn_is_what_it_found(turntree: Call, shop: Project) -> None:
+    shop.write({"by-hand.txt": "mine\n", "b.py": "changed by hand\n"})
+    shop.turn("Fourth", {"b.py": "by the turn\n", "e.py": "e\n"})
+    place = shop.folder.parent / "earlier"
+    made = turntree("worktree", "main", str(place), "--before")
+    assert "holds what" in made.out
+    assert " found " in made.out
+    assert (place / "b.py").read_text() == "changed by hand\n"
+    assert not (place / "e.py").exists()
+    assert turntree("rewind", "main", "--before", "--files").code == 0
+    assert (shop.folder / "b.py").read_text() == "changed by hand\n"
+    assert (shop.folder / "by-hand.txt").read_text() == "mine\n"
+    assert not (shop.folder / "e.py").exists()
+    assert "Third" in turntree("log", "-n", "1").out
+
+
+def test_what_nobody_knows_is_not_made_up(turntree: Call, project: Project) -> None:
+    project.write({"a.py": "one\n"})
+    turn = project.say("First")
+    assert turntree("pin", str(project.folder)).code == 0
+    short = turntree("show", turn, "--json").document["digest"][7:15]
+    refused = turntree("rewind", turn, "--before", "--files")
+    assert refused.code == 3
+    assert "nobody knows how the files were before" in refused.err
+    assert f"next: turntree rewind main {short} --files\n" in refused.err
+    # Whoever asked for a folder beside the present one must not be told to change this one.
+    refused = turntree("worktree", turn, "my there", "--before")
+    assert refused.code == 3
+    assert f"next: turntree worktree {short} 'my there'\n" in refused.err
+    assert turntree("worktree", short, "my there").code == 0
+
+
+def test_before_a_turn_that_pinned_nothing_is_said_to_be_unpinned(
+    turntree: Call, project: Project
+) -> None:
+    turn = project.say("First")
+    refused = turntree("rewind", turn, "--before", "--files")
+    assert refused.code == 3
+    assert "has pinned its files" in refused.err
+
+
 def test_a_worktree_stands_beside_the_present(turntree: Call, shop: Project) -> None:
     before = state(shop.folder)
     answer = turntree("worktree", "main~2")
@@ -184,6 +299,24 @@ def test_a_worktree_stands_beside_the_present(turntree: Call, shop: Project) -> 
     assert "next: turntree worktree REV" in turntree("worktree").err
 
 
+def test_a_worktree_has_a_session_of_its_own(turntree: Call, shop: Project) -> None:
+    # Somebody has chosen a session for everything below.
+    write_head(shop.folder.parent, "main")
+    before, place = state(shop.folder), shop.folder.parent / "trial"
+    answer = turntree("worktree", "main", str(place))
+    assert "in the session trial" in answer.err
+    os.chdir(place)
+    assert turntree("session", "list", "--json").documents
+    assert turntree("rewind", "HEAD~1", "--files").out.startswith("trial  ")
+    assert state(place).keys() == {"run.sh", "a.py", "b.py"}
+    assert state(shop.folder) == before
+    os.chdir(shop.folder)
+    assert turntree("rewind", "HEAD~1", "--files", "--dry-run").out.startswith("main  ")
+    again = turntree("worktree", "main~1", str(shop.folder.parent / "other" / "trial"))
+    assert "in the session trial-2" in again.err
+    assert turntree("fsck").code == 0
+
+
 def test_a_worktree_with_changes_is_not_removed_lightly(turntree: Call, shop: Project) -> None:
     place = shop.folder.parent / "there"
     assert turntree("worktree", "main~1", str(place)).code == 0
@@ -194,6 +327,101 @@ def test_a_worktree_with_changes_is_not_removed_lightly(turntree: Call, shop: Pr
     assert (place / "mine.txt").exists()
     assert turntree("worktree", "--remove", str(place), "--force").code == 0
     assert not place.exists()
+
+
+def test_a_worktree_with_what_no_snapshot_holds_is_not_removed_lightly(
+    turntree: Call, shop: Project
+) -> None:
+    place = shop.folder.parent / "trial"
+    assert turntree("worktree", "main~1", str(place)).code == 0
+    os.mkfifo(place / "pipe")
+    refused = turntree("worktree", "--remove", str(place))
+    assert refused.code == 1
+    assert "nobody could bring back: pipe" in refused.err
+    assert (place / "pipe").exists()
+    done = turntree("worktree", "--remove", str(place), "--force")
+    assert done.code == 0
+    assert "gone for good, as no snapshot held it: pipe\n" in done.err
+    back = turntree("worktree", "--restore", str(place))
+    assert back.out == f"{place} is back in its last state\n"
+    os.mkfifo(place / "pipe")
+    (place / "mine").write_text("mine")
+    document = turntree("worktree", "--remove", str(place), "--force", "--json").document
+    assert (document["changes"], document["left_out"]) == (["mine"], ["pipe"])
+
+
+def test_a_worktree_that_was_removed_comes_back_as_it_was(turntree: Call, shop: Project) -> None:
+    place = shop.folder.parent / "trial"
+    assert turntree("fork", "main~1", "try", "--files", str(place)).code == 0
+    (place / "mine").write_text("by hand")
+    (place / "mine").chmod(0o750)
+    (place / "empty").mkdir()
+    (place / "b.py").unlink()
+    before = state(place), folders(place)
+    answer = turntree("worktree", "--remove", str(place), "--force")
+    assert f"undo with: turntree worktree --restore {place}" in answer.err
+    assert not place.exists()
+    assert turntree("worktree", "--restore", "trial").code == 0
+    assert (state(place), folders(place)) == before
+    assert "try" in turntree("worktree", "--list").out
+    assert (place / ".turntree/HEAD").read_text() == "try\n"
+    again = turntree("worktree", "--restore", str(place))
+    assert again.code == 1
+    assert "something is at" in again.err
+    assert turntree("worktree", "--restore", "nothing").code == 3
+    assert turntree("fsck").code == 0
+
+
+def test_a_worktree_that_was_copied_back_keeps_its_session(turntree: Call, shop: Project) -> None:
+    place = shop.folder.parent / "trial"
+    assert turntree("fork", "main~1", "try", "--files", str(place)).code == 0
+    shutil.copytree(place, shop.folder.parent / "copy")
+    shutil.rmtree(place)
+    (shop.folder.parent / "copy").rename(place)
+    for words in ((), ("--force",)):
+        refused = turntree("worktree", "--remove", str(place), *words)
+        assert refused.code == 1
+        assert "is not what was made there" in refused.err
+        assert "--force" not in refused.err
+    (listed,) = turntree("worktree", "--list", "--json").documents
+    assert listed["sessions"] == ["try"]
+    shutil.rmtree(place)
+    assert turntree("worktree", "--remove", str(place)).code == 0
+
+
+def test_a_worktree_that_went_by_itself_is_made_again_as_it_began(
+    turntree: Call, shop: Project
+) -> None:
+    for words in ((), ("--before",)):
+        place = shop.folder.parent / f"my trial{''.join(words)}"
+        assert turntree("worktree", "main~1", str(place), *words).code == 0
+        made = state(place)
+        shutil.rmtree(place)
+        gone = turntree("worktree", "--remove", str(place), "--json").document
+        again = shlex.split(gone["undo"])
+        assert again[0] == "turntree"
+        assert turntree(*again[1:]).code == 0
+        assert state(place) == made
+
+
+def test_nobody_works_on_a_worktree_that_can_no_longer_come_back(
+    turntree: Call, shop: Project
+) -> None:
+    place = shop.folder.parent / "trial"
+    assert turntree("fork", "main~1", "try", "--files", str(place)).code == 0
+    (place / "mine").write_text("by hand")
+    assert turntree("worktree", "--remove", str(place), "--force").code == 0
+    (shop.settings.home / "shadow/states.log").unlink()
+    assert turntree("gc", "--json").document["removed"] > 0
+    refused = turntree("worktree", "--restore", str(place))
+    assert refused.code == 3
+    assert "is no longer kept" in refused.err
+
+    async def list_attached() -> list[str]:
+        async with open_tree(shop.settings) as tree:
+            return [one.place for one, _ in await tree.resources.list_attached("try")]
+
+    assert anyio.run(list_attached) == []
 
 
 def test_only_worktrees_are_removed(turntree: Call, shop: Project) -> None:
@@ -223,12 +451,66 @@ def test_a_resource_can_be_done_without(turntree: Call, shop: Project) -> None:
     assert [one["mode"] for one in document["resources"]] == ["discard"]
     kept = turntree("fork", "main", "try", "--plan", "--keep", "work")
     assert "main keeps it; try does without" in kept.out
+    assert kept.err.endswith("carry it out with: turntree fork main try --files --keep work\n")
+    place = shop.folder.parent / "my trial"
+    there = turntree("fork", "main", "try", "--plan", "--files", str(place), "--switch")
+    assert there.err.endswith(f"turntree fork main try --files '{place}' --switch\n")
     unknown = turntree("fork", "main", "try", "--plan", "--keep", "nothing")
     assert unknown.code == 3
     assert unknown.err.endswith("next: turntree fork main try --plan\n")
     assert turntree("fork", "main", "try", "--keep", "work").code == 2
     both = turntree("fork", "main", "try", "--plan", "--keep", "work", "--discard", "work")
     assert both.code == 2
+
+
+def test_where_something_stands_another_folder_is_proposed(turntree: Call, shop: Project) -> None:
+    place = shop.folder.parent / "my trial"
+    place.mkdir()
+    (shop.folder.parent / "my trial-2").write_text("a file")
+    refused = turntree("fork", "main~1", "try", "--files", str(place), "--switch")
+    assert refused.code == 1
+    assert f"next: turntree fork 'main~1' try --files '{place}-3' --switch\n" in refused.err
+    refused = turntree("worktree", "main~1", str(place), "--before")
+    assert f"next: turntree worktree 'main~1' '{place}-3' --before\n" in refused.err
+    assert turntree("session", "list").out.count("try") == 0
+    assert list(place.iterdir()) == []
+
+
+def test_a_folder_with_a_space_is_quoted_in_what_is_proposed(turntree: Call, shop: Project) -> None:
+    place = shop.folder.parent / "my trial"
+    forked = turntree("fork", "main~1", "try", "--files", str(place))
+    assert f"worktree --remove '{place}' && turntree session archive try" in forked.err
+    assert f"cd '{place}'" in forked.err
+    (place / "mine").write_text("mine")
+    refused = turntree("worktree", "--remove", str(place))
+    assert f"next: turntree worktree --remove '{place}' --force" in refused.err
+    gone = turntree("worktree", "--remove", str(place), "--force")
+    assert f"undo with: turntree worktree --restore '{place}'" in gone.err
+    back = turntree("worktree", "--restore", str(place))
+    assert f"undo with: turntree worktree --remove '{place}'" in back.err
+    assert f"next: cd '{place}'" in back.err
+
+
+def test_a_file_can_be_forked_too(turntree: Call, project: Project) -> None:
+    async def pin_file() -> None:
+        async with open_tree(project.settings) as tree:
+            await tree.sessions.create("main")
+            resource = await tree.resources.ensure_file(str(project.folder / "a.py"), "main")
+            placed = await tree.turns.record("main", [user("go")], [assistant("done")])
+            taken = tree.resources.keeper_of(resource).snapshot(resource.place)
+            now = tree.revisions.world.now
+            await tree.resources.pin(placed.turn.id, resource, None, taken, now(), now())
+
+    project.write({"a.py": "one\n"})
+    anyio.run(pin_file)
+    forked, made = project.folder.parent / "forked.py", project.folder.parent / "made.py"
+    done = turntree("fork", "main", "try", "--files", str(forked))
+    assert done.code == 0
+    assert "cd " not in done.err
+    done = turntree("worktree", "main", str(made))
+    assert done.code == 0
+    assert "cd " not in done.err
+    assert forked.read_text() == made.read_text() == "one\n"
 
 
 def test_a_fork_goes_on_in_its_own_files(turntree: Call, shop: Project) -> None:
@@ -301,6 +583,9 @@ def test_what_a_dead_process_left_is_shown_and_brought_to_an_end(
             proposed = await tree.plans.propose_restore("main", "main~1")
             begun = plan_started(proposed.plan, tree.revisions.world.now())
             await tree.plans.facts.begin(record(begun))
+            away = replace(proposed.plan, id=PlanId(tree.revisions.world.new_id()), host="away")
+            now = tree.revisions.world.now()
+            await tree.plans.facts.begin(record(plan_started(away, now)))
 
     before = state(shop.folder)
     anyio.run(begin_only)
@@ -308,6 +593,21 @@ def test_what_a_dead_process_left_is_shown_and_brought_to_an_end(
     assert "restore  unfinished  0 of 3 steps" in shown.out
     assert "next: turntree plans --reconcile" in shown.err
     assert "1 left in the middle" in turntree("doctor").out
+    assert turntree("status", "--json").document["plans"] == 1
+    swept = turntree("gc")
+    assert swept.code == 1
+    assert "turntree plans --reconcile" in swept.err
     assert "taken back" in turntree("plans", "--reconcile").out
     assert "nothing was left in the middle" in turntree("doctor", "--fix").out
     assert state(shop.folder) == before
+
+
+def test_a_pinned_file_that_is_damaged_is_found(turntree: Call, shop: Project) -> None:
+    assert turntree("fsck").code == 0
+    store = ShadowStore(str(shop.settings.home / "shadow"))
+    (damaged, *_) = [digest for pack in store.packs().values() for digest, _ in pack.objects()]
+    damage_object(store, damaged)
+    found = turntree("fsck")
+    assert found.code == 1
+    assert "I68" in found.out
+    assert "from a backup" in found.err

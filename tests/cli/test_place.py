@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.cli.conftest import Call
+from tests.cli.project import Project
+from turntree.boot import open_tree
 from turntree.cli.place import find_place, read_head, write_head
+from turntree.domain.session import Spawn
 
 
 def test_init_twice_is_init_once(bare: Call) -> None:
@@ -55,6 +59,23 @@ def test_the_only_session_need_not_be_chosen(turntree: Call) -> None:
     )
     turntree("session", "create", "main")
     assert turntree("status", "--json").document["head"] == "main"
+
+
+def test_head_is_never_a_subagents_session_where_its_parent_worked(
+    turntree: Call, project: Project
+) -> None:
+    turntree("session", "create", "elsewhere")
+    project.turn("Delegate", {"a": "1"}, session="lead")
+
+    async def spawn() -> None:
+        async with open_tree(project.settings) as tree:
+            lead = await tree.sessions.get("lead")
+            assert lead.head is not None
+            await tree.sessions.create("lead/worker", spawn=Spawn(lead.id, lead.head, "c1"))
+
+    anyio.run(spawn)
+    project.turn("Count", {"b": "1"}, session="lead/worker")
+    assert turntree("status", "--json").document["head"] == "lead"
 
 
 def test_a_session_without_turns_says_so(turntree: Call) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.cli.talker import furnish
 
 WORKFLOW = '''
 """A kind that another package brings."""
@@ -128,13 +129,62 @@ def test_what_is_somebody_elses_is_denied(turntree: Call, monkeypatch: pytest.Mo
     assert turntree("program", "get", "hermit").code == 0
 
 
+def test_a_session_is_called_by_its_label(turntree: Call) -> None:
+    turntree("session", "create", "desk")
+    said = turntree("session", "configure", "desk", "--situation", "coding")
+    assert said.out.startswith("@(desk) is configured: a session, created, version 2")
+    told = turntree("program", "grant", "desk", "bob", "invoke")
+    assert told.out.startswith("bob may invoke @(desk)")
+    assert "turntree program grant desk bob invoke --revoke" in told.out + told.err
+    assert turntree("program", "visibility", "desk", "private").out.startswith("@(desk) is private")
+    again = turntree("session", "configure", "desk", "--situation", "coding")
+    assert again.out.startswith("@(desk) stays as it was")
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "then"),
+    [
+        ("provider create x", "provider_type: is missing (--type)", "provider create --help"),
+        ("provider create gate --type x", "the name gate is taken", "program get gate"),
+        ("provider move gate deprecated", "only to published", "provider move gate published"),
+        ("model create m --backend x --provider no", "no such program", "program list"),
+        ("model create m --backend x --provider gate-task", "is a task", "program list --kind"),
+        ("task complete gate-task", "is pending", "task start gate-task"),
+        ("task create T --priority P9", "priority: has to be 'P0'", "task create --help"),
+        ("human ask ana deploy", "approves nothing", "human configure ana --may approve"),
+        ("human approve ana r9", "was not asked for r9", "human show ana"),
+        ("information create q --type fact", "content: is missing (--content)", "information"),
+        ("code create c --language python", "source: is missing (--source)", "code create"),
+        ("program list --type robot", "there is no kind 'robot'", "program kinds"),
+    ],
+)
+def test_a_refusal_says_what_to_run_next(turntree: Call, words: str, said: str, then: str) -> None:
+    turntree("provider", "create", "gate", "--type", "anthropic")
+    turntree("task", "create", "Gate", "--name", "gate-task")
+    turntree("human", "create", "ana")
+    answer = turntree(*words.split())
+    assert answer.code != 0
+    assert said in answer.err
+    assert f"next: turntree {then}" in answer.err
+
+
+def test_an_agent_without_a_model_asks_the_workspaces(turntree: Call) -> None:
+    turntree("agent", "create", "clerk")
+    none = turntree("program", "invoke", "clerk", "--message", "hello")
+    assert "turntree model create" in none.err
+    furnish(turntree)
+    assert "hello" in turntree("program", "invoke", "clerk", "--message", "hello").out
+
+
 def test_a_person_is_asked_and_approves(turntree: Call) -> None:
     turntree("human", "create", "ana", "--channel", "terminal", "--may", "approve")
     asked = turntree("human", "ask", "ana", "deploy to production", "--json")
     assert "approval is asked for: deploy to production" in asked.err
     request = asked.document["request"]
     assert turntree("human", "approve", "ana", request, "--json").document["approved"] is True
-    assert turntree("human", "reject", "ana", request).code == 3
+    again = turntree("human", "reject", "ana", request)
+    assert again.code == 1
+    assert f"{request} was answered already: human:ana approved it at" in again.err
 
 
 def test_a_task_is_done_when_its_criteria_are_met(turntree: Call) -> None:
@@ -145,6 +195,19 @@ def test_a_task_is_done_when_its_criteria_are_met(turntree: Call) -> None:
     assert turntree("task", "complete", "task-report").code == 1
     Path("report.md").write_text("one two three")
     assert turntree("task", "report", "task-report", "--json").document["state"] == "completed"
+
+
+def test_a_task_that_has_failed_is_not_completed(turntree: Call) -> None:
+    criterion = json.dumps({"type": "file_exists", "path": "report.md"})
+    turntree("task", "create", "Report", "--criterion", criterion)
+    turntree("task", "start", "task-report")
+    assert turntree("task", "report", "task-report").code == 0
+    assert turntree("task", "fail", "task-report", "--reason", "no time").code == 0
+    refused = turntree("task", "complete", "task-report")
+    assert refused.code == 1
+    assert "has failed" in refused.err
+    assert "file_exists: report.md" in refused.err
+    assert "next: turntree task create TITLE" in refused.err
 
 
 def test_history_is_one_entry_a_message(reader: Call) -> None:
@@ -197,6 +260,17 @@ def test_programs_are_completed(turntree: Call, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COMP_WORDS", "turntree program get gat")
     monkeypatch.setenv("COMP_CWORD", "3")
     assert turntree().out == "plain,gateway\n"
+
+
+def test_head_is_offered_where_no_server_runs(
+    bare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TURNTREE_DATABASE_URL")
+    monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("_TURNTREE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "turntree show HE")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert bare().out == "plain,HEAD\n"
 
 
 def test_the_schemas_library_is_not_loaded_before_a_kind_is_asked_for() -> None:

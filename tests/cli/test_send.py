@@ -1,6 +1,8 @@
 """``send``, ``tail``, ``cancel`` and the invocations that have something answered."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,11 @@ def test_a_message_is_answered(talk: Call) -> None:
     assert [turn["title"] for turn in talk("log", "--json").documents] == ["again", "hello there"]
 
 
+def test_the_current_session_is_sent_to_by_its_other_name(talk: Call) -> None:
+    assert talk("send", "HEAD", "hello").out == "hello\n"
+    assert [turn["title"] for turn in talk("log", "main", "--json").documents] == ["hello"]
+
+
 def test_an_answer_may_be_watched(talk: Call) -> None:
     lines = talk("send", "main", "the sum", "--stream", "--tools", TOOLS).lines
     assert lines[:2] == ["They want a sum.", "Let me add."]
@@ -41,6 +48,18 @@ def test_an_answer_is_one_document_or_one_a_step(talk: Call) -> None:
     steps = talk("send", "main", "the sum", "--json", "--stream", "--tools", TOOLS).documents
     kinds = [one["event"] for one in steps if one["event"] != "words"]
     assert kinds == ["begun", "said", "tool_begun", "tool_ended", "said", "ended"]
+
+
+def test_a_secret_key_is_taken_out_before_it_is_stored(talk: Call) -> None:
+    key = "ghp_" + "a1B2" * 9
+    answer = talk("send", "main", f"use {key} please")
+    assert "1 secret key taken out" in answer.err
+    assert key not in answer.out
+    assert "use [redacted:" in answer.out
+    told = chat([f"and {key} again"])
+    assert key not in told.out
+    assert "and [redacted:" in told.out
+    assert "1 secret key taken out" in told.err
 
 
 def test_words_come_from_stdin_too(talk: Call) -> None:
@@ -98,6 +117,69 @@ def test_nothing_is_canceled_where_nothing_is_answered(talk: Call) -> None:
     assert (answer.code, answer.out) == (0, "nothing is being answered in main\n")
 
 
+def test_what_was_sent_is_taken_back_and_nothing_else(talk: Call) -> None:
+    first = talk("send", "main", "one", "--no-wait", "--json").document
+    second = talk("send", "main", "two", "--no-wait", "--json").document
+    assert second["undo"] == f"turntree cancel {second['run']}"
+    told = talk(*second["undo"].split()[1:])
+    assert "is taken back: nobody had begun to answer it" in told.out
+    assert f"turntree cancel {first['run']}" in talk("cancel", "main").err
+    chat([])
+    assert [turn["title"] for turn in talk("log", "main", "--json").documents] == ["one"]
+    turns = {turn["id"]: turn["outcome"] for turn in talk("log", "--all", "--json").documents}
+    assert turns == {first["run"]: "completed", second["run"]: "canceled"}
+    assert "is over, or was never sent" in talk("cancel", second["run"]).out
+
+
+def test_a_message_that_joined_another_is_not_taken_back_alone(talk: Call) -> None:
+    talk("send", "main", "one", "--no-wait")
+    assert talk("send", "main", "two", "--no-wait", "--fold", "--json").document["undo"] is None
+
+
+def test_to_send_without_waiting_loads_no_engine(talk: Call) -> None:
+    # The first message has DBOS build its tables.
+    talk("send", "main", "one", "--no-wait")
+    program = (
+        "import atexit, sys; from turntree.cli.root import root;"
+        " atexit.register(lambda: print({'dbos', 'sqlalchemy'} & set(sys.modules)));"
+        " root(['send', 'main', 'two', '--no-wait'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)  # noqa: PLW1510
+    assert ended.stdout.splitlines()[-1] == "set()", ended.stderr
+    chat([])
+    assert [turn["title"] for turn in talk("log", "--json").documents] == ["two", "one"]
+
+
+def test_what_waits_is_told_with_the_place_and_who_would_answer(talk: Call) -> None:
+    for label in ("other", "gone"):
+        talk("session", "create", label)
+        talk("send", label, "hello", "--no-wait")
+    talk("send", "main", "one", "--no-wait")
+    second = talk("send", "main", "two", "--no-wait", "--json").document
+    talk("send", "main", "three", "--no-wait")
+    talk("session", "archive", "gone")
+    talk("cancel", second["run"])
+    told = talk("status").out
+    assert "waiting    1 message in other, sent now" in told
+    assert "waiting    2 messages in main, sent now" in told
+    assert "gone" not in told
+    assert "none serves; start one with: turntree worker" in told
+    waiting = talk("status", "--json").document["waiting"]
+    assert [(pile["label"], pile["messages"]) for pile in waiting] == [("other", 1), ("main", 2)]
+
+
+def test_a_tail_where_nobody_serves_says_so(talk: Call) -> None:
+    posted = talk("send", "main", "later", "--no-wait", "--json").document
+    for what in ("main", posted["run"]):
+        told = talk("tail", "-f", what, "--for", "0.2")
+        assert (told.code, told.out) == (0, "")
+        assert told.err.count("no worker serves") == 1
+        assert "`turntree worker`" in told.err
+    # Without following it ends by itself.
+    assert "follow with: turntree tail -f main" in talk("tail", "main").err
+    assert f"follow it with: turntree tail -f {posted['run']}" in talk("tail", posted["run"]).err
+
+
 def test_a_turn_that_failed_ends_with_one_and_says_why(talk: Call) -> None:
     answer = talk("send", "main", "broken")
     assert (answer.code, answer.out) == (1, "")
@@ -108,7 +190,9 @@ def test_a_turn_that_failed_ends_with_one_and_says_why(talk: Call) -> None:
 
 
 def test_a_misspelt_session_is_not_begun(talk: Call) -> None:
-    assert talk("send", "mian", "hello").code == 3
+    missing = talk("send", "mian", "hello")
+    assert missing.code == 3
+    assert "turntree session create mian" in missing.err
     assert talk("send", "main", " ").code == 2
     assert talk("send", "main", "hi", "--tools", "no_such_module:add").code == 3
     assert talk("send", "main", "hi", "--tools", "json").code == 1
@@ -170,3 +254,13 @@ def test_an_agent_whom_no_model_answers_is_given_the_task_all_the_same(turntree:
     told = turntree("agent", "assign", "idler", "it")
     assert told.code == 0
     assert "nobody works on it yet: there is no model that could answer" in told.err
+
+
+def test_a_task_that_is_only_begun_is_for_the_workers(turntree: Call) -> None:
+    furnish(turntree)
+    turntree("agent", "create", "clerk", "--model", "echo")
+    turntree("task", "create", "Do it", "--name", "it")
+    told = turntree("agent", "assign", "clerk", "it", "--no-wait")
+    assert told.code == 0
+    assert "any worker sees it through: turntree worker" in told.err
+    assert turntree("task", "show", "it", "--json").document["state"] == "active"

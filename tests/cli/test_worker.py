@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 BEGIN_S = 60
 END_S = 40
+SPEAK_S = 1.0
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def working(*options: str) -> Generator["subprocess.Popen[str]", None, None]:
     """A worker that serves, and is gone at the end."""
     command = [sys.executable, "-m", "turntree.cli.main", "worker", "--json", *options]
     # Its tools are a module of these tests.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as worker:
@@ -95,6 +96,13 @@ def test_a_run_that_nobody_answers_any_more_can_be_canceled(turntree: Call) -> N
         told(bee)
         turntree("send", "main", "a long one", "--no-wait")
         wait_until(lambda: bool(turntree("status", "--json").document["runs"]))
+        said_until = time.monotonic() + SPEAK_S
+        wait_until(lambda: time.monotonic() > said_until)
         ended = turntree("cancel", "main", "--json").document
         assert ended["outcome"] == "canceled"
     assert turntree("log", "main", "--json").documents == []
+    # What it had said is not lost, and nobody takes it for all of it.
+    shown = turntree("show", ended["run"]).out
+    assert "model    word word" in shown
+    assert "(cut off here)" in shown
+    assert turntree("fsck").code == 0

@@ -11,6 +11,8 @@ from turntree.domain.attribution import (
     Side,
     Work,
     attribute,
+    attribute_gap,
+    of_paths,
     settle,
     sides,
     untouched_since,
@@ -125,6 +127,13 @@ def test_a_file_cannot_come_where_something_stays_in_a_folder() -> None:
     assert paths(settled.conflicts) == ["d"]
 
 
+def test_what_changes_between_two_turns_is_whose_who_is_still_at_work() -> None:
+    left = [work(ONE, 0, 5, "a b", "b"), work(TWO, 1, 6, "b c"), work(THREE, 1, 6, "c")]
+    assert attribute_gap({"a", "b", "c", "d"}, left) == {
+        "a": ByTurn(ONE), "b": ByTurn(ONE), "c": Mixed((THREE, TWO)), "d": Outside(),
+    }  # fmt: skip
+
+
 def test_nothing_comes_below_a_file_that_stays() -> None:
     differences = [change("d", entry("d"), entry("d", "directory")), add("d/old")]
     settled = settle(differences, [{"d": "others", "d/old": "ours"}])
@@ -163,3 +172,15 @@ def test_whatever_lies_above_or_below_what_stays_stays_too() -> None:
         drop("g/theirs"),
     ]
     assert untouched_since(differences, {}) == {"g"}
+
+
+def test_a_folder_goes_with_the_paths_that_it_came_for() -> None:
+    found = [drop("x", "directory"), drop("x/y", "directory"), drop("x/y/a"), edit("b")]
+    assert paths(tuple(of_paths(found, {"x/y/a"}))) == ["x", "x/y", "x/y/a"]
+    assert of_paths(found, None) == found
+    assert of_paths(found, {"b"}) == [edit("b")]
+
+
+def test_a_folder_in_which_something_else_stands_stays() -> None:
+    found = [drop("x", "directory"), drop("x/mine"), drop("x/y", "directory"), drop("x/y/a")]
+    assert paths(tuple(of_paths(found, {"x/y/a"}))) == ["x/y", "x/y/a"]

@@ -6,7 +6,16 @@ import pytest
 
 from turntree.domain.canonical import digest_bytes
 from turntree.domain.errors import Refused
-from turntree.domain.graft import Graft, find_graft, list_written, plant
+from turntree.domain.graft import (
+    Gap,
+    Graft,
+    bridge,
+    find_copy,
+    find_gap,
+    find_graft,
+    list_written,
+    plant,
+)
 from turntree.domain.ids import Instant, TurnId
 from turntree.domain.message import assistant, user
 from turntree.domain.principal import Principal
@@ -154,3 +163,45 @@ def test_a_planted_turn_cannot_come_twice() -> None:
     twice = replace(WRITTEN, planted={Key("b"): KNOWN})
     with pytest.raises(Refused):
         list(seal_drafts(twice, Principal("agent", "toy")))
+
+
+def test_a_gap_reaches_up_to_the_next_turn_that_stays() -> None:
+    told = projection(*WRITTEN.turns, draft("c", "b", 4, 5))
+    found = find_gap(told, plant(told, GRAFT, OURS, WRITTEN), GRAFT, OURS, 8)
+    assert found == Gap(KNOWN, [0, 1, 2, 3])
+
+
+def test_a_turn_of_ours_that_stays_is_no_gap() -> None:
+    told = projection(*WRITTEN.turns, draft("c", "a", 2))
+    found = find_gap(told, plant(told, GRAFT, OURS, WRITTEN), GRAFT, OURS, 3)
+    assert found == Gap(KNOWN, [1])
+
+
+def test_what_stands_behind_a_gap_follows_the_known_turn() -> None:
+    came = projection(draft("c", None, 4), draft("d", "c", 5))
+    (first, second) = seal_drafts(bridge(came, Gap(KNOWN, [0, 1])), Principal("agent", "toy"))
+    assert (first.parent, second.parent) == (KNOWN.id, first.sealed.turn.id)
+
+
+def test_nobody_who_came_before_a_gap_or_began_by_itself_follows_it() -> None:
+    agent = DraftSession("there", "there", Key("s"), spawn=DraftSpawn("here", Key("c"), "call"))
+    told = projection(draft("z", None, 0), draft("c", None, 4), draft("s", None, 6), head="c")
+    told = replace(told, sessions=[*told.sessions, agent])
+    found = bridge(told, Gap(KNOWN, [1, 2]))
+    parents = {turn.key: turn.parent for turn in found.turns}
+    assert [key for key, parent in parents.items() if parent is None] == ["z", "s"]
+
+
+def test_a_session_of_which_only_a_gap_is_left_stands_at_the_known_turn() -> None:
+    empty = Projection([], [DraftSession("here", "here", None)])
+    found = bridge(empty, Gap(KNOWN, [0, 1]))
+    (session,) = found.sessions
+    assert session.head is not None
+    assert found.planted[session.head] == KNOWN
+
+
+def test_a_copy_is_known_by_its_words_and_only_if_it_is_whole() -> None:
+    renamed = (draft("a", None, 3), draft("x", None, 4), draft("b", "a", 5), draft("c", "b", 6))
+    assert find_copy(projection(*renamed), WRITTEN) == {3, 5}
+    assert find_copy(projection(renamed[0], draft("b", "a", 5, reply="no")), WRITTEN) == frozenset()
+    assert find_copy(projection(*renamed), projection(draft("c", None, 0))) == frozenset()

@@ -209,6 +209,7 @@ def test_no_turns_make_no_rows() -> None:
     assert list(gutter([], UNICODE)) == []
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_turns_are_laid_out_within_a_second() -> None:
     random = Random(7)
     heads = [0]

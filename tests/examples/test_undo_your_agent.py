@@ -1,118 +1,107 @@
-"""The tutorial about undoing an agent: what it says is typed, and what it shows is compared."""
+"""The tutorial about undoing an agent, typed with the real Claude Code and a scripted model."""
 
 import os
-import re
-import shlex
 import subprocess
-from dataclasses import dataclass
+import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from tests.examples.agent_stand_in import take_turn
-from turntree.cli.root import root
+from proofs.agents import claude
+from proofs.agents.programs import ensure_claude
+from proofs.agents.stage import Stage
+from tests.examples.tutorial import Shell, reader, type_tutorial
+from turntree.adapters.hooks.spool import FOLDER, Spool
+from turntree.domain.usage import Usage
+from turntree.testing.scripted_model import Call, Reply, Rule, ScriptedModel
 
-ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs/tutorial/undo-your-agent.md"
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What differs from one run to the next: digests, ids, and how long ago something was.
-VARYING = (
-    (re.compile(r"\b[0-9a-f]{7,8}\b"), "DIGITS"),
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b"), "ID"),
-    (re.compile(r"\b\d\d-\d\d-\d\d\b|\b\d{4}[-/]\d\d[-/]\d\d\b"), "DAY"),
-    (re.compile(r"\bT\d\d-\d\d-\d\d"), ""),
-    (re.compile(r"\s+(?=\S+$)|\s+$"), " "),
-    (re.compile(r"\b(now|\d+[mh])\b"), "AGO"),
-)
-NOT_HERE = ("pip install",)
-"""Commands that belong to a reader's machine."""
-
-
-def read_session() -> list[tuple[str, list[str]]]:
-    """Return every command of the page with what it is said to print."""
-    found: list[tuple[str, list[str]]] = []
-    for block in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            else:
-                found[-1][1].append(line)
-    return found
+pytestmark = pytest.mark.slow
+AGENT_TIMEOUT_S = 120
+DEEDS: dict[str, dict[str, str | None]] = {
+    "Round the total to cents": {"cart.py": "def total(lines):\n    return round(sum(lines), 2)\n"},
+    "Write a test for it": {
+        "test_cart.py": "from cart import total\n\n\ndef test_total():\n"
+        "    assert total([0.1, 0.2]) == 0.3\n"
+    },
+    "Make it faster": {
+        "cart.py": "total = sum\n",
+        "test_cart.py": None,
+        "bench.sh": "#!/bin/sh\npython -m timeit 'sum([1])'\n",
+    },
+    "Keep the test, then make it faster": {
+        "cart.py": "def total(lines):\n    return round(float(sum(lines)), 2)\n"
+    },
+}
+"""What the agent does to files when it is asked to; None removes one."""
 
 
-def normal(lines: list[str]) -> list[str]:
-    told: list[str] = []
-    for line in lines:
-        plain = line
-        for pattern, word in VARYING:
-            plain = pattern.sub(word, plain)
-        told.append(plain.rstrip())
-    return told
+def write(path: str, content: str) -> Call:
+    return Call("Write", {"file_path": path, "content": content})
 
 
-@dataclass(slots=True)
-class Shell:
-    """Types commands, one after the other, in a folder that ``cd`` changes."""
+def calls_of(words: str) -> tuple[Call, ...]:
+    """Return the tools that the model asks for in order to do what it was asked to."""
+    return tuple(
+        claude.bash(f"rm {path}") if content is None else write(path, content)
+        for path, content in DEEDS[words].items()
+    )
 
-    root: Path
-    patch: pytest.MonkeyPatch
 
-    def type(self, command: str) -> list[str]:
-        """Return what a command prints; the machine's own paths are a reader's."""
-        words = shlex.split(command)
-        if words[0] == "turntree":
-            ended = CliRunner().invoke(root, words[1:], prog_name="turntree")
-            assert ended.exit_code in (0, 1), (command, ended.output)
-            printed = ended.output
-        elif words[0] == "claude":
-            take_turn(words[-1])
-            printed = "Done.\n"
-        elif words[0] == "cd":
-            self.patch.chdir(words[1])
-            printed = ""
-        else:
-            printed = subprocess.run(
-                ["bash", "-c", command], stdout=subprocess.PIPE, text=True, check=True
-            ).stdout
-        return printed.replace(str(self.root), "").splitlines()
+def rules() -> list[Rule]:
+    look = Reply("Let me see.", (Call("Read", {"file_path": "cart.py"}),), usage=Usage(7, 5, 100))
+    done = Reply("Done.", usage=Usage(11, 3, 100))
+    acts = [
+        Rule((look, Reply("", calls_of(words)), done), prompt=words, offers="Write", name=words)
+        for words in DEEDS
+    ]
+    return [*acts, *claude.SCENE.rules[-2:]]
 
 
 @pytest.fixture
-def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A reader's machine: a home, a project, and a database."""
-    home = tmp_path / "home/ana"
-    (home / "shop").mkdir(parents=True)
-    (home / "shop/cart.py").write_text("def total(lines):\n    return sum(lines)\n")
-    for name in [name for name in os.environ if name.startswith("TURNTREE_")]:
-        monkeypatch.delenv(name)
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {
-        "HOME": str(home),
-        "TURNTREE_DATABASE_URL": conninfo,
-        "TURNTREE_HOME": str(tmp_path / "kept"),
-        "TURNTREE_CONFIG": str(tmp_path / "config.toml"),
-        "TURNTREE_USER": "ana",
-        "TURNTREE_WORKSPACE": "tests",
-        "COLUMNS": "100",
-    }.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(home / "shop")
-    return Shell(tmp_path, monkeypatch)
+def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Generator[Shell]:
+    """A reader's machine on which Claude Code is installed."""
+    with ScriptedModel(rules=rules()) as model:
+        reader(tmp_path, conninfo, monkeypatch)
+        stage = Stage(ensure_claude(), tmp_path, model, claude.SCENE.settings(model.url))
+        # The reader's home is the agent's, and so is the Turntree that both talk to.
+        own = {name: value for name, value in os.environ.items() if name.startswith("TURNTREE_")}
+
+        spool = Spool(tmp_path / "kept" / FOLDER)
+
+        def ask(words: list[str]) -> str:
+            environment = {**stage.environment(), "HOME": os.environ["HOME"], **own}
+            ended = subprocess.run(
+                [stage.program, *words],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=AGENT_TIMEOUT_S,
+            )
+            assert ended.returncode == 0, (words, ended.stdout, ended.stderr)
+            wait_until_read(spool)
+            return ended.stdout
+
+        yield Shell(tmp_path, monkeypatch, ask)
+        stage.end_all()
+
+
+def wait_until_read(spool: Spool) -> None:
+    """A command waits for hooks by itself, though not as long as a busy machine may take."""
+    until = time.monotonic() + AGENT_TIMEOUT_S
+    while spool.list_said() or spool.list_paths():
+        assert time.monotonic() < until, spool.last_error()
+        time.sleep(0.05)
 
 
 def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
-    session = read_session()
-    assert session
-    for command, shown in session:
-        if command.startswith(NOT_HERE):
-            continue
-        printed = normal(shell.type(command))
-        if "…" in shown:
-            cut = shown.index("…")
-            tail = normal(shown[cut + 1 :])
-            assert printed[:cut] == normal(shown[:cut]), command
-            assert not tail or printed[-len(tail) :] == tail, command
-        else:
-            assert printed == normal(shown), command
+    type_tutorial(shell)
+    # After a rewind and its undo, the session that was rewound follows its agent again.
+    shell.type("cd ../shop")
+    shell.type('claude -c -p "Make it faster" --permission-mode acceptEdits')
+    newest, *older = shell.type("turntree log")
+    assert "(HEAD -> claude-code/" in newest
+    assert "Make it faster" in newest
+    assert len(older) == len(("round", "test", "faster"))

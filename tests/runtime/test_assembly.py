@@ -1,7 +1,7 @@
 """What a model is given for a run: who is asked, with what, and what stands before the thread."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -74,7 +74,7 @@ class Asked:
     run: Run
     session: SessionId | None
     parent: TurnId | None
-    started: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    started: Mapping[str, Json]
     requested: Mapping[str, Json] | None = None
 
 
@@ -116,7 +116,7 @@ async def question(
 ) -> Asked:
     found = await tree.sessions.get_or_create(session)
     run = Run(RunId(tree.turns.world.new_id()), 1, (user(text),))
-    return Asked(run, found.id, found.head, {"options": options} if options else {})
+    return Asked(run, found.id, found.head, {"by": "human:ana", "options": options})
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from turntree.adapters.workplaces.folder import Folder
@@ -27,7 +29,7 @@ WRITE = {"text": "I write.", "tools": [{"tool": "write", "args": {"path": "a.md"
 
 @asynccontextmanager
 async def at_work(
-    database: Database, folder: Path, *, serves: bool = True
+    database: Database, folder: Path, *, serves: bool = True, oversees: bool = False
 ) -> AsyncGenerator[Running, None]:
     """A runtime whose agents work in a folder."""
 
@@ -41,7 +43,7 @@ async def at_work(
     running = run_on(database, tree, settings, world, engine, [write])
     try:
         if serves:
-            async with running.serving(stays_here=True):
+            async with running.serving(stays_here=True, oversees=oversees):
                 yield running
         else:
             yield running
@@ -199,6 +201,145 @@ async def test_a_canceled_task_may_be_given_again(database: Database, tmp_path: 
         assert "current_task" not in agent.details
         again = await running.tree.programs.assign("paper", "writer")
         assert again.details["session"] == "writer:paper-2"
+
+
+async def test_an_agent_whose_task_goes_to_another_is_free(
+    database: Database, tmp_path: Path
+) -> None:
+    async with at_work(database, tmp_path, serves=False) as running:
+        await hire(running, [])
+        programs = running.tree.programs
+        await programs.create("agent", "second", {"default_model": "@(m)"})
+        await programs.create("task", "other", {"title": "Other"})
+        await programs.assign("other", "writer")
+        await running.assignments.begin("paper")
+        await programs.tell("writer", "agent.thinking", to="thinking")
+        await programs.move("paper", "blocked")
+        assert (await programs.get("writer")).state == "idle"
+        assert "current_task" not in (await programs.get("writer")).details
+        given = await programs.assign("paper", "second")
+        assert given.details["session"] == "second:paper"
+        # What waited for the first is begun now, and what was taken from it changes nothing of it.
+        await running.assignments.begin("other")
+        assert (await programs.get("writer")).details["current_session"] == "writer:other"
+        await programs.move("paper", "failed")
+        assert (await programs.get("writer")).details["current_task"] == "other"
+        assert "current_task" not in (await programs.get("second")).details
+
+
+async def test_a_pending_task_given_to_another_leaves_nobody_behind(
+    database: Database, tmp_path: Path
+) -> None:
+    async with at_work(database, tmp_path, serves=False) as running:
+        await hire(running, [])
+        programs = running.tree.programs
+        await programs.create("human", "ana", {})
+        given = await programs.assign("paper", "ana")
+        assert "session" not in given.details
+        assert "current_task" not in (await programs.get("writer")).details
+        with pytest.raises(Refused, match="no agent's"):
+            await running.assignments.begin("paper")
+
+
+async def test_whoever_lost_a_task_while_working_on_it_neither_judges_nor_moves(
+    database: Database, tmp_path: Path
+) -> None:
+    slow = {"text": "Done.", "delay_s": 2}
+    async with at_work(database, tmp_path) as running:
+        await hire(running, [{"when": "", "replies": [slow]}])
+        programs = running.tree.programs
+        await programs.create("agent", "second", {"default_model": "@(m)"})
+        taking: list[asyncio.Future[Program]] = []
+
+        async def take() -> Program:
+            await programs.move("paper", "blocked")
+            return await programs.assign("paper", "second")
+
+        def hear(heard: object) -> None:
+            if not taking:
+                taking.append(asyncio.ensure_future(take()))
+
+        done = await running.assignments.work("paper", hear)
+        assert taking[0].done()
+        assert (done.task.state, done.task.details["assignee"]) == ("blocked", "second")
+        assert "task.checked" not in await told(running, "paper")
+        assert (await programs.get("writer")).state == "idle"
+
+
+async def test_what_was_started_is_seen_through_by_an_overseer(
+    database: Database, tmp_path: Path
+) -> None:
+    async with at_work(database, tmp_path, oversees=True) as running:
+        programs = running.tree.programs
+        await hire(running, [{"when": "", "replies": [WRITE, {"text": "Done."}]}])
+        await programs.create("task", "next", {"title": "Next"})
+        await programs.assign("next", "writer")
+        # The agent is busy with the first, and begins with the second when it is free.
+        await programs.invoke("next", {"action": "start"})
+        await programs.invoke("paper", {"action": "start"})
+        await ended(running, "paper")
+        await ended(running, "next")
+        assert await told(running, "next") == [
+            "task.created", "task.assigned", "task.started", "task.completed",
+        ]  # fmt: skip
+        agent = await programs.get("writer")
+        assert agent.state == "idle"
+        assert "current_task" not in agent.details
+
+
+async def test_an_error_that_nobody_foresaw_in_one_task_leaves_the_others(
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with at_work(database, tmp_path, serves=False) as running:
+        programs, holding = running.tree.programs, running.assignments.holding
+        task = await hire(running, [{"when": "", "replies": [{"text": "Done."}]}], criteria=())
+
+        @asynccontextmanager
+        async def breaking(key: str) -> AsyncGenerator[bool, None]:
+            if key.endswith(task.id):
+                raise OSError("the disk is gone")
+            async with holding(key) as is_held:
+                yield is_held
+
+        running.assignments = replace(running.assignments, holding=breaking)
+        await programs.create("agent", "other", {"default_model": "@(m)"})
+        await programs.create("task", "next", {"title": "Next", "assignee": "@(other)"})
+        async with running.serving(stays_here=True, oversees=True):
+            await programs.invoke("paper", {"action": "start"})
+            with anyio.fail_after(60):
+                while "the disk is gone" not in caplog.text:  # noqa: ASYNC110
+                    await anyio.sleep(0.1)
+            await programs.invoke("next", {"action": "start"})
+            await ended(running, "next")
+        assert (await programs.get("paper")).state == "active"
+        assert caplog.text.count("OSError: the disk is gone") == 1
+
+
+async def test_whoever_looks_on_hears_the_turn_and_how_it_ended(
+    database: Database, tmp_path: Path
+) -> None:
+    slow = {"text": "Done.", "delay_s": 1}
+    async with at_work(database, tmp_path) as running:
+        task = await hire(running, [{"when": "", "replies": [slow]}], criteria=())
+        taken = asyncio.ensure_future(running.assignments.take(task))
+        heard: list[object] = []
+        while not await running.tree.runs.list_open("writer:paper"):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        done = await running.assignments.work("paper", heard.append)
+        first = await taken
+        assert first is not None
+        assert done.task.state == first.task.state == "completed"
+        assert [one.turn.id for one in done.turns] == [one.turn.id for one in first.turns]
+        assert heard
+        assert (await told(running, "paper")).count("task.completed") == 1
+        assert await running.assignments.take(task) is None
+
+
+async def ended(running: Running, name: str) -> None:
+    """Wait until a task is judged."""
+    with anyio.fail_after(60):
+        while (await running.tree.programs.get(name)).state == "active":  # noqa: ASYNC110
+            await anyio.sleep(0.1)
 
 
 def canceling(running: Running) -> Callable[[object], None]:

@@ -1,25 +1,28 @@
 """Judgements are written down before anybody goes on, and personas change only on purpose."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import pytest
 
 from turntree.domain import audit
 from turntree.domain.audit import Audit
-from turntree.domain.canonical import canonical
+from turntree.domain.canonical import Json, canonical
 from turntree.domain.errors import Conflict, Denied, NotFound, Refused
 from turntree.domain.event import Event
-from turntree.domain.ids import RunId, SessionId
+from turntree.domain.ids import Instant, RunId, SessionId
 from turntree.domain.manifest import Manifest
 from turntree.domain.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.domain.permission import EVERYTHING, Rights, actions, credentials, right, tools
 from turntree.domain.persona import Identity, Persona
 from turntree.domain.principal import Principal
 from turntree.domain.run import Fact, Run
+from turntree.ports.permissions import Permissions
 from turntree.runtime.execution import ExecutionContext
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
-from turntree.testing.worlds import ScriptedWorld
+from turntree.testing.worlds import Crash, ScriptedWorld
 
 pytestmark = pytest.mark.anyio
 
@@ -147,6 +150,42 @@ async def test_a_fork_under_another_persona_says_so(tree: Tree) -> None:
     assert facts[1].data["change"] == "restriction"
     assert facts[1].data["digest"] == facts[2].data["persona"] == weaker.digest
     assert Rights.from_json(facts[2].data["rights"]) == weaker.permitted  # type: ignore[arg-type]
+    assert await tree.checks.fsck(full=True) == []
+
+
+@dataclass
+class Mortal:
+    """Permissions whose process dies instead of writing for the nth time."""
+
+    permissions: Permissions
+    left: int
+
+    async def record(
+        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Instant
+    ) -> None:
+        if not self.left:
+            raise Crash
+        self.left -= 1
+        await self.permissions.record(session, kind, data, at=at)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.permissions, name)
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+async def test_a_fork_that_dies_half_way_leaves_nothing(tree: Tree, writes: int) -> None:
+    await taken_under(tree, PERSONA)
+    mortal = cast("Permissions", Mortal(tree.personas.permissions, writes))
+    dying = replace(
+        tree.personas,
+        permissions=mortal,
+        authority=replace(tree.authority, permissions=mortal),
+    )
+    with pytest.raises(Crash):
+        await dying.fork("main", "fork", PERSONA, context=HUMAN)
+    with pytest.raises(NotFound):
+        await tree.sessions.get("fork")
+    await tree.personas.fork("main", "fork", PERSONA, context=HUMAN)
     assert await tree.checks.fsck(full=True) == []
 
 

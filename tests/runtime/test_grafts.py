@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from turntree.adapters.exporters.writing import write_new
 from turntree.boot import load_exporters, load_importers
+from turntree.domain.canonical import digest_from_raw
+from turntree.domain.errors import Unreachable
 from turntree.domain.handover import hand_over
-from turntree.domain.ids import Instant
+from turntree.domain.ids import Instant, SessionId
 from turntree.domain.message import ToolResult, ToolUse, assistant, tool, user
-from turntree.domain.thread import Placed
+from turntree.domain.thread import Moved, Placed
 from turntree.ports.exporters import NewFile, Order, Plan
 from turntree.ports.importers import Importer, Places
 from turntree.ports.imports import Checkout
@@ -156,10 +159,20 @@ async def check_out(
     return plan
 
 
-async def note(database: Database, old: Placed, name: str, plan: Plan) -> None:
+async def note(
+    database: Database, old: Placed, name: str, plan: Plan, continues: SessionId | None = None
+) -> None:
     file: NewFile = plan.files[0]
-    size = len(file.text.encode())
-    made = Checkout(name, plan.session, old.turn.id, file.path.name, size, plan.mark, plan.last)
+    made = Checkout(
+        name,
+        plan.session,
+        old.turn.id,
+        file.path.name,
+        len(file.text.encode()),
+        plan.mark,
+        plan.last,
+        continues,
+    )
     await PostgresCheckouts(database).note(made, by="human:ana", at=AT)
 
 
@@ -260,6 +273,107 @@ async def test_an_answer_to_a_question_of_ours_is_not_lost(
     assert [said.text for said in turn.turn.messages] == ["Anybody?", "I am here."]
 
 
+@pytest.mark.parametrize("name", sorted(GO_ON))
+async def test_the_session_that_was_checked_out_goes_on_with_the_tool(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed, name: str
+) -> None:
+    await tree.sessions.fork(old.turn.id, "careful")
+    await tree.sessions.fork(old.turn.id, "bystander")
+    careful = (await tree.sessions.get("careful")).id
+    plan = await check_out(database, tree, old, name, tmp_path, noting=False)
+    await note(database, old, name, plan, careful)
+    GO_ON[name](plan, tmp_path)
+    assert (await bring(database, name, tmp_path)).failed == {}
+    thread = await tree.threads.read("careful")
+    assert [one.turn.query[-1].text for one in thread] == ["Look.", "And?", "And now?"]
+    assert (await tree.sessions.get("bystander")).head == old.turn.id
+    assert await fsck(database) == []
+
+
+async def test_a_session_follows_the_tool_turn_by_turn_until_somebody_moves_it(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed
+) -> None:
+    await tree.sessions.fork(old.turn.id, "careful")
+    plan = await check_out(database, tree, old, "codex", tmp_path, noting=False)
+    await note(database, old, "codex", plan, (await tree.sessions.get("careful")).id)
+    for depth in (2, 3, 4):
+        await bring(database, "codex", tmp_path)
+        assert (await tree.sessions.get("careful")).depth == depth
+        go_on_in_codex(plan, tmp_path)
+    await tree.sessions.rewind("careful", "careful~1")
+    await bring(database, "codex", tmp_path)
+    assert (await tree.sessions.get("careful")).depth == 3
+
+
+@dataclass(frozen=True)
+class Racing(PostgresSessions):
+    """Sessions in which somebody goes on just before they are moved."""
+
+    tree: Tree
+
+    async def move(self, session: SessionId, *given: Any, **more: Any) -> Moved:
+        """Move a session, too late."""
+        label = (await self.get(session)).label
+        await self.tree.turns.record(label, [user("I go on.")], [assistant("So do I.")])
+        return await super().move(session, *given, **more)
+
+
+async def test_a_turn_that_is_sealed_meanwhile_stays_in_its_session(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed
+) -> None:
+    await tree.sessions.fork(old.turn.id, "careful")
+    plan = await check_out(database, tree, old, "codex", tmp_path, noting=False)
+    await note(database, old, "codex", plan, (await tree.sessions.get("careful")).id)
+    go_on_in_codex(plan, tmp_path)
+    sessions = Racing(database, tree)
+    importer = load_importers()["codex"]
+    found = [(importer, bundle) for bundle in importer.discover(Places(tmp_path, {}))]
+    done = await replace(importing(database, 99), sessions=sessions).run(found)
+    assert (done.failed, done.turns_added, done.sessions_kept) == ({}, 1, 1)
+    assert (await tree.threads.read("careful"))[-1].turn.query[-1].text == "I go on."
+
+
+async def test_a_session_follows_its_tool_after_a_crash_between_its_move_and_the_cursor(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed
+) -> None:
+    class Crashing(PostgresImports):
+        async def mark(self, cursors: Any, at: Instant) -> None:  # noqa: ARG002
+            raise Unreachable("it crashed")
+
+    await tree.sessions.fork(old.turn.id, "careful")
+    plan = await check_out(database, tree, old, "codex", tmp_path, noting=False)
+    await note(database, old, "codex", plan, (await tree.sessions.get("careful")).id)
+    go_on_in_codex(plan, tmp_path)
+    importer = load_importers()["codex"]
+    found = [(importer, bundle) for bundle in importer.discover(Places(tmp_path, {}))]
+    with pytest.raises(Unreachable):
+        await replace(importing(database, 99), imports=Crashing(database)).run(found)
+    assert (await tree.sessions.get("careful")).depth == 3
+    go_on_in_codex(plan, tmp_path)
+    await bring(database, "codex", tmp_path)
+    assert (await tree.sessions.get("careful")).depth == 4
+
+
+async def test_a_session_that_went_on_elsewhere_no_longer_follows_its_own_tool(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed
+) -> None:
+    own = await check_out(database, tree, old, "codex", tmp_path, noting=False)
+    await bring(database, "codex", tmp_path)
+    (came,) = [one async for one in tree.sessions.list_all() if one.origin is not None]
+    await tree.sessions.rewind(came.label, f"{came.label}~1")
+    head = await tree.turns.get(came.label)
+    elsewhere = await check_out(database, tree, head, "claude-code", tmp_path, noting=False)
+    await note(database, head, "claude-code", elsewhere, came.id)
+    go_on_in_claude_code(elsewhere, tmp_path)
+    await bring(database, "claude-code", tmp_path)
+    went = await tree.turns.get(came.label)
+    assert went.parent == head.turn.id
+    go_on_in_codex(own, tmp_path)
+    done = await bring(database, "codex", tmp_path)
+    assert (done.turns_added, done.sessions_kept) == (1, 1)
+    assert (await tree.sessions.get(came.label)).head == went.turn.id
+
+
 async def test_a_checkout_is_a_fact_of_its_turn(
     database: Database, tree: Tree, tmp_path: Path, old: Placed
 ) -> None:
@@ -289,4 +403,101 @@ async def test_a_copy_that_ends_before_the_last_turn_is_no_continuation_of_it(
     done = await bring(database, "claude-code", tmp_path)
     assert (done.failed, done.turns_added) == ({}, 2)
     assert len(await tree.turns.list_children(old.turn.id)) == 1, "no other turn follows it"
+    assert await fsck(database) == []
+
+
+FORK = "01a1ddb0-0000-7000-8000-000000000001"
+
+
+@pytest.mark.parametrize("copying", [False, True])
+async def test_a_fork_of_a_checked_out_session_brings_only_what_is_new(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed, *, copying: bool
+) -> None:
+    plan = await check_out(database, tree, old, "codex", tmp_path)
+    ours = plan.files[0].path
+    lines = [json.loads(line) for line in ours.read_text().splitlines()]
+    at = {"thread_id": plan.session, "end_byte_offset": ours.stat().st_size}
+    told = {"history_mode": "legacy"} if copying else {"history_base": at}
+    meta = {"id": FORK, "forked_from_id": plan.session, "timestamp": LATER, **told}
+    fork = ours.with_name(f"rollout-2026-11-15T09-31-00-{FORK}.jsonl")
+    add_lines(fork, {"timestamp": LATER, "type": "session_meta", "payload": meta})
+    if copying:
+        # It gives every item a name, and says that nobody ended the last turn.
+        named = [
+            {**line, "timestamp": LATER, "payload": {**line["payload"], "id": f"copy_{place}"}}
+            if line["type"] == "response_item"
+            else {**line, "timestamp": LATER}
+            for place, line in enumerate(lines)
+        ]
+        aborted = {"type": "turn_aborted", "turn_id": None, "reason": "interrupted"}
+        add_lines(fork, *named, {"timestamp": LATER, "type": "event_msg", "payload": aborted})
+    go_on_in_codex(replace(plan, files=(replace(plan.files[0], path=fork),)), tmp_path)
+    done = await bring(database, "codex", tmp_path)
+    assert (done.failed, done.turns_added, done.sessions_begun) == ({}, 1, 2)
+    came = [one async for one in tree.sessions.list_all() if one.origin is not None]
+    depths = {one.origin.session_id: one.depth for one in came if one.origin is not None}
+    assert depths == {plan.session: 2, FORK: 3}
+    (first, _) = await tree.threads.read(old.turn.id)
+    await tree.turns.erase(first.turn.id, 0, reason="a name")
+    assert b"Look." not in await kept(database)
+    assert await fsck(database) == []
+
+
+async def kept(database: Database) -> bytes:
+    """Every record that is kept, whether a cursor still leads to it or not."""
+    rows = await database.fetch("list_block_digests")
+    blocks = [digest_from_raw(bytes(digest)) for (digest,) in rows]
+    return b"".join(one.data for one in await PostgresImports(database).read_records(blocks))
+
+
+@pytest.mark.parametrize("name", sorted(GO_ON))
+async def test_an_erased_message_takes_our_own_copies_along(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed, name: str
+) -> None:
+    plan = await check_out(database, tree, old, name, tmp_path)
+    GO_ON[name](plan, tmp_path)
+    await bring(database, name, tmp_path)
+    assert b"Look." in await kept(database)
+    (first, _) = await tree.threads.read(old.turn.id)
+    assert await tree.turns.erase(first.turn.id, 0, reason="a name")
+    left = await kept(database)
+    assert b"Look." not in left
+    assert b"Onward." in left, "what the tool added is nobody's copy"
+    assert await fsck(database) == []
+    # A better reader finds the turn where it was, although nothing says any more whom it follows.
+    projected = await importing(database, 97).reproject({name: better(load_importers()[name])})
+    assert (projected.failed, projected.turns_added, projected.bundles_read) == ({}, 0, 1)
+    assert projected.sessions_moved == 0
+    # The tool's own files still hold the words, and they do not come back with them.
+    again = await bring(database, name, tmp_path, seed=96)
+    assert (again.failed, again.turns_added) == ({}, 0)
+    assert b"Look." not in await kept(database)
+    assert await fsck(database) == []
+
+
+async def test_what_was_erased_before_it_came_home_does_not_come_with_our_copies(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed
+) -> None:
+    plan = await check_out(database, tree, old, "claude-code", tmp_path)
+    (first, _) = await tree.threads.read(old.turn.id)
+    await tree.turns.erase(first.turn.id, 0, reason="a name")
+    go_on_in_claude_code(plan, tmp_path)
+    done = await bring(database, "claude-code", tmp_path)
+    assert (done.failed, done.turns_added) == ({}, 1)
+    assert b"Look." not in await kept(database)
+    assert await fsck(database) == []
+
+
+async def test_erasing_what_a_tool_added_leaves_our_copies(
+    database: Database, tree: Tree, tmp_path: Path, old: Placed
+) -> None:
+    plan = await check_out(database, tree, old, "claude-code", tmp_path)
+    go_on_in_claude_code(plan, tmp_path)
+    await bring(database, "claude-code", tmp_path)
+    (came,) = [one async for one in tree.sessions.list_all() if one.origin is not None]
+    assert came.head is not None
+    await tree.turns.erase(came.head, 0, reason="a name")
+    left = await kept(database)
+    assert b"Look." in left
+    assert b"Onward." not in left
     assert await fsck(database) == []

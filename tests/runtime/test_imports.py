@@ -220,6 +220,21 @@ async def test_people_win_over_importers(database: Database, tree: Tree, folder:
     assert (await tree.sessions.get("toy/one")).head == moved.head
 
 
+async def test_a_move_that_was_taken_back_lets_a_session_follow_again(
+    database: Database, tree: Tree, folder: Path
+) -> None:
+    await bring(database, folder)
+    await tree.sessions.rewind("toy/one", "toy/one~1")
+    await tree.sessions.undo("toy/one")
+    for place in (4, 5):
+        with (folder / "one.jsonl").open("a") as file:
+            told = f'"id":"{place}","parent":"{place - 1}","ask":"and?","answer":"more"'
+            file.write(f'{{{told},"at":{1770091800 + place}}}\n')
+        done = await bring(database, folder)
+        assert (done.turns_added, done.sessions_moved, done.sessions_kept) == (1, 1, 0)
+    assert (await tree.sessions.get("toy/one")).depth == 4
+
+
 async def test_a_secret_is_taken_out_before_anything_is_stored(
     database: Database, tree: Tree, folder: Path
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from turntree.boot import Settings, tree_on
-from turntree.domain.errors import BadQuery, NotFound, Refused
+from turntree.domain.errors import BadQuery, Conflict, NotFound, Refused
 from turntree.domain.meaning import Alike, Described
 from turntree.domain.message import assistant, user
 from turntree.ports.embedder import TextKind
@@ -116,6 +116,17 @@ async def test_a_turn_is_embedded_once(tree: Tree, embedder: Counting) -> None:
     assert (again.is_new, again.embedder, again.dims) == (False, embedder.id, 384)
     assert (await tree.meanings.fill()).turns == 0
     assert len(embedder.texts) == 1
+
+
+async def test_two_who_fill_at_once_do_not_do_the_same_work(tree: Tree, embedder: Counting) -> None:
+    await record(tree, "the car broke down")
+    async with tree.search.filling():
+        with pytest.raises(Conflict, match="turntree embed-stats"):
+            await tree.meanings.fill()
+        with pytest.raises(Conflict):
+            await tree.search.fill_meanings()
+    assert embedder.texts == []
+    assert (await tree.meanings.fill()).turns == 1
 
 
 async def test_a_thing_is_embedded_when_somebody_asks_what_is_like_it(tree: Tree) -> None:

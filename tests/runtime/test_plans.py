@@ -265,6 +265,26 @@ async def test_what_a_subagent_did_is_its_parents(scene: Scene, tree: Tree) -> N
     assert [change.path for change in plan.items[0].changes] == ["deep.txt"]
 
 
+async def test_what_a_subagent_did_after_its_parents_end_is_its_parents_too(
+    scene: Scene, tree: Tree
+) -> None:
+    now, keeper = tree.revisions.world.now, tree.resources.keeper_of(scene.resource)
+    began, before = now(), keeper.snapshot(str(scene.folder))
+    said = [assistant(ToolUse("c1", "spawn", {})), tool(ToolResult("c1", "ok", "")), assistant(".")]
+    parent = (await tree.turns.record("main", [user("delegate")], said)).turn.id
+    main = await tree.sessions.get("main")
+    await tree.sessions.create("worker", spawn=Spawn(SessionId(main.id), parent, "c1"))
+    await tree.resources.pin(parent, scene.resource, before, before, began, now())
+    scene.write("deep.txt", "by a subagent")
+    child = (await tree.turns.record("worker", [user("work")], [assistant("done")])).turn.id
+    after = keeper.snapshot(str(scene.folder))
+    await tree.resources.pin(child, scene.resource, before, after, began, now())
+    scene.write("mine.txt", "by hand")
+    (item,) = (await tree.plans.propose_restore("main", "main~1")).items
+    assert [change.path for change in item.changes] == ["deep.txt"]
+    assert [change.path for change in item.kept] == ["mine.txt"]
+
+
 async def test_what_an_unpinned_turn_says_it_wrote_is_its_own(scene: Scene, tree: Tree) -> None:
     await scene.turn(
         lambda: scene.write_all(said="1", unsaid="2"),

@@ -137,6 +137,10 @@ async def test_a_tool_that_was_not_offered_is_not_called(stage: Workshop) -> Non
     assert [call for _, call in stage.tools.made] == ["call-1-0"]
     refused = (await stage.turn(run)).turn.reply[1]
     assert "there is no tool 'nod'; there are: append" in str(refused)
+    told = (await stage.tree.authority.audit(agent="atlas")).denied
+    assert [(row.right, row.reason) for row in told] == [
+        ("tool:nod", "the tool was not given to it")
+    ]
     assert (await play(stage, run)).is_same
 
 
@@ -166,6 +170,29 @@ async def test_a_turn_that_was_canceled_is_canceled_again(stage: Workshop) -> No
         await stage.runs(actor).cancel("main")
     played = await play(stage, posted.run)
     assert played.original.header.outcome == "canceled"
+    assert played.is_same
+
+
+async def test_words_that_were_cut_off_are_cut_off_again(stage: Workshop) -> None:
+    begun, heard = anyio.Event(), list[str]()
+
+    async def hang(piece: str) -> None:
+        if heard:
+            begun.set()
+            await anyio.sleep_forever()
+        heard.append(piece)
+
+    stage.provider.before_piece = hang
+    posted = await stage.inbox.post(
+        stage.session, user("unforgettable"), by="human:ana", at=stage.world.now()
+    )
+    actor = actor_on(stage)
+    async with anyio.create_task_group() as group:
+        group.start_soon(actor.handle, stage.session)
+        await begun.wait()
+        await stage.runs(actor).cancel("main")
+    played = await play(stage, posted.run)
+    assert played.original.reply
     assert played.is_same
 
 
@@ -243,13 +270,23 @@ async def test_a_name_that_is_taken_is_refused_and_a_free_one_is_found(stage: Wo
         await again(stage, placed.turn.id, label="main")
 
 
-async def test_a_query_of_several_messages_is_sent_as_one(stage: Workshop) -> None:
+async def test_what_was_erased_is_not_sent_again(stage: Workshop) -> None:
     said = [Message("system", (Text("be brief"),)), user("hi")]
     placed = await stage.tree.turns.record("main", said, [assistant("hello")])
-    assert query_of(placed.turn) == Message("user", (Text("be brief"), Text("hi")))
+    assert query_of(placed.turn) == said
     await stage.tree.turns.erase(placed.turn.id, 0, reason="asked for")
     with pytest.raises(Refused, match="erased"):
         query_of((await stage.turn(RunId(placed.turn.id))).turn)
+
+
+async def test_several_messages_are_sent_again_one_by_one(stage: Workshop) -> None:
+    said = [user("one"), user("two"), Message("user", (Text("three"),), "cron")]
+    posted = await stage.runs().post("main", said)
+    await actor_on(stage).handle(stage.session)
+    first = (await stage.turn(posted.run)).turn
+    assert list(first.query) == said
+    second = (await stage.turn(await again(stage, first.id))).turn
+    assert second.query == first.query
 
 
 async def again(

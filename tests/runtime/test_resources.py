@@ -9,10 +9,11 @@ import pytest
 
 from turntree.boot import Settings, tree_on
 from turntree.domain.errors import NotFound, Refused, Unsupported
-from turntree.domain.ids import Instant, TurnId
+from turntree.domain.ids import Digest, Instant, TurnId
 from turntree.domain.message import assistant, user
 from turntree.domain.resource import Handle, Resource
 from turntree.ports.keepers import ResourceKeeper
+from turntree.runtime.resources import PinnedStates
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
 from turntree.store.fsck import fsck
@@ -132,15 +133,13 @@ async def test_the_same_state_is_noted_once(tree: Tree, workspace: Path) -> None
     second = await tree.resources.take(resource)
     assert second.id != first.id
     assert await tree.resources.ledger.get_snapshot(first.id) == first
-    kept = await tree.resources.ledger.list_external_ids(first.external.kind)
-    assert set(kept) == {first.external.id, second.external.id}
 
 
-async def test_what_cannot_be_kept_is_not(tree: Tree) -> None:
+async def test_what_cannot_be_kept_is_not(tree: Tree, workspace: Path) -> None:
     process = await tree.resources.ensure("process", "pid-1")
     with pytest.raises(Unsupported):
         await tree.resources.take(process)
-    kept = tree.resources.keepers("directory").snapshot(os.curdir)
+    kept = tree.resources.keepers("directory").snapshot(str(workspace))
     with pytest.raises(Refused, match="can be kept"):
         await tree.resources.note(process, kept)
 
@@ -158,6 +157,9 @@ async def test_a_turn_pins_the_states_it_found_and_left(tree: Tree, workspace: P
     (pinned,) = await tree.resources.pins_of("main")
     assert (pinned.resource, pinned.pin.began_at, pinned.pin.ended_at) == (resource, began, ended)
     assert pinned.before is not None
+    kept = await tree.resources.list_pinned_states(after.external.kind)
+    here = {Digest(before.external.id), Digest(after.external.id)}
+    assert kept == PinnedStates(frozenset(here), frozenset())
     files = tree.resources.file_keeper_of(resource)
     changes = files.compare(pinned.before.external, pinned.after.external)
     assert [(change.path, change.kind) for change in changes] == [("b.txt", "added")]

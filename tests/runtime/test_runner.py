@@ -7,8 +7,18 @@ import anyio
 import pytest
 
 from tests.runtime.workshop import Workshop
+from turntree.domain.canonical import digest_bytes
 from turntree.domain.ids import RunId, TurnId
-from turntree.domain.message import Lifted, Message, ToolResult, ToolUse, tool, user
+from turntree.domain.message import (
+    Lifted,
+    Message,
+    ToolResult,
+    ToolUse,
+    is_partial,
+    line_of,
+    tool,
+    user,
+)
 from turntree.runtime.actor import FAILURES_MAX
 from turntree.runtime.asking import Question
 from turntree.runtime.attempt import Attempt
@@ -58,7 +68,7 @@ async def test_tools_are_called_at_once_with_their_intents_first(shop: Workshop)
         begun.append(use.call_id)
         if len(begun) == 2:
             both.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await both.wait()
 
     shop.tools.before = meet
@@ -262,12 +272,52 @@ async def test_cancellation_reaches_a_stream_in_flight(shop: Workshop) -> None:
     shop.provider.before_piece = hang
     run = await post(shop, "hello")
     actor = shop.actor()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(actor.handle, shop.session)
             await begun.wait()
             assert await shop.runs(actor).cancel("main") == run
     assert (await shop.turn(run)).turn.header.outcome == "canceled"
+
+
+async def test_what_was_said_before_a_cancellation_stays(shop: Workshop) -> None:
+    run = await cancel_after(shop, "unforgettable", pieces=1)
+    (said,) = (await shop.turn(run)).turn.reply
+    assert isinstance(said, Message)
+    assert is_partial(said)
+    assert said.text
+    assert "unforgettable".startswith(said.text)
+    # It can be erased with the rest of the turn: the journal holds its digest only.
+    told = (await PostgresLedger(shop.database).facts(run))[2].event
+    assert told.kind == "interruption"
+    assert told.data["message"] == digest_bytes(line_of(said))
+    assert said.text not in str(told.data)
+
+
+async def test_where_nothing_was_said_nothing_is_kept(shop: Workshop) -> None:
+    run = await cancel_after(shop, "hello", pieces=0)
+    assert (await shop.turn(run)).turn.reply == ()
+
+
+async def cancel_after(shop: Workshop, text: str, *, pieces: int) -> RunId:
+    """Cancel a run whose model has said so many pieces of its answer."""
+    begun, heard = anyio.Event(), list[str]()
+
+    async def hang(piece: str) -> None:
+        if len(heard) == pieces:
+            begun.set()
+            await anyio.sleep_forever()
+        heard.append(piece)
+
+    shop.provider.before_piece = hang
+    run = await post(shop, text)
+    actor = shop.actor()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(actor.handle, shop.session)
+            await begun.wait()
+            await shop.runs(actor).cancel("main")
+    return run
 
 
 async def test_what_is_discarded_moves_no_session_though_tools_had_run(shop: Workshop) -> None:
@@ -282,7 +332,7 @@ async def test_what_is_discarded_moves_no_session_though_tools_had_run(shop: Wor
 
         shop.provider.before_piece = hang
         actor = shop.actor()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 group.start_soon(actor.handle, shop.session)
                 await begun.wait()
@@ -321,7 +371,7 @@ async def test_of_two_who_pump_one_session_one_lets_go(shop: Workshop) -> None:
 
     shop.provider.before_piece = wait
     run = await post(shop, "hello")
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(shop.actor("w1").handle, shop.session)
             await begun.wait()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.runtime.workshop import Workshop
 from turntree.domain.errors import Refused
-from turntree.domain.ids import RunId
+from turntree.domain.ids import RunId, TurnId
 from turntree.domain.live import Live, Partial, Position
 from turntree.domain.message import Lifted, ToolUse, assistant, user
 from turntree.domain.run import Fact
@@ -16,7 +16,7 @@ from turntree.runtime.runs import Runs
 
 pytestmark = pytest.mark.anyio
 
-SOON_S = 10.0
+SOON_S = 30.0
 
 
 async def test_the_address_works_from_the_first_moment(shop: Workshop) -> None:
@@ -172,6 +172,21 @@ async def test_a_session_is_followed_run_after_run(shop: Workshop) -> None:
             posted = [await runs.post("main", text) for text in ("one", "two")]
             await shop.actor().handle(shop.session)
     assert ended == [one.run for one in posted]
+
+
+async def test_one_run_is_canceled_and_no_other(shop: Workshop) -> None:
+    runs = shop.runs()
+    first, second, third = [await runs.post("main", word) for word in ("one", "two", "three")]
+    assert await runs.cancel(second.run) == second.run
+    await shop.actor().handle(shop.session)
+    outcomes = [(await shop.turn(one.run)).turn.header.outcome for one in (first, second, third)]
+    assert outcomes == ["completed", "canceled", "completed"]
+    # Nothing was asked in it, nobody follows it, and it is known who took it back.
+    assert await shop.kinds(second.run) == ["run_started", "interruption", "run_finished"]
+    assert (await shop.turn(third.run)).parent == TurnId(first.run)
+    told = (await runs.ledger.facts(second.run))[1].event.data
+    assert told == {"reason": "canceled", "by": "human:ana"}
+    assert await runs.cancel(second.run) is None
 
 
 async def test_nothing_to_cancel_is_said_so(shop: Workshop) -> None:

@@ -1,24 +1,30 @@
 """Finding it: turns by words, by meaning, by names and times, and by the files they touched."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from turntree.boot import Settings, tree_on
 from turntree.domain.canonical import Json
 from turntree.domain.context import TouchedFile
 from turntree.domain.errors import BadQuery, Refused
+from turntree.domain.ids import TurnId
 from turntree.domain.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.domain.principal import Principal
-from turntree.domain.search import SearchResult
+from turntree.domain.search import SearchResult, Vector
 from turntree.domain.search_document import document_of
+from turntree.domain.search_query import Query
 from turntree.domain.session import Origin
 from turntree.domain.turn import Sealed
+from turntree.ports.embedder import TextKind
 from turntree.ports.imports import Incoming
 from turntree.runtime.tree import Tree
 from turntree.store.bulk import import_turns
 from turntree.store.database import Database
+from turntree.store.search import PostgresSearch
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.testing.ledger_contract import a_turn
 from turntree.testing.worlds import ScriptedWorld
@@ -99,6 +105,74 @@ async def test_meanings_find_what_shares_no_word(tree: Tree) -> None:
     assert both.means_the_same
     assert both.matched == {"car": ("asked",)}
     assert titles(await tree.search("automobile", semantic=False)) == []
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two who wait for each other: neither goes on before the other has come."""
+
+    places: dict[str, anyio.Event]
+
+    async def wait(self, me: str) -> None:
+        self.places[me].set()
+        with anyio.fail_after(10):
+            for event in self.places.values():
+                await event.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class MeetingEmbedder(HashingEmbedder):
+    """Reads a question only while words are looked for."""
+
+    meeting: Meeting | None = None
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
+        if kind == "query" and self.meeting is not None:
+            await self.meeting.wait("question")
+        return await HashingEmbedder.embed(self, texts, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class MeetingReader(PostgresSearch):
+    """Looks for words only while the question is read."""
+
+    meeting: Meeting | None = None
+
+    async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
+        if self.meeting is not None:
+            await self.meeting.wait("words")
+        return await PostgresSearch.list_by_words(self, query, limit=limit)
+
+
+async def test_the_question_is_read_while_its_words_are_looked_for(
+    tree: Tree, database: Database
+) -> None:
+    await record(tree, "repair the car")
+    await tree.search.fill_meanings()
+    alone = await tree.search("automobile repair")
+    meeting = Meeting({"question": anyio.Event(), "words": anyio.Event()})
+    together = replace(
+        tree.search,
+        reader=MeetingReader(database, meeting),
+        embedder=MeetingEmbedder(synonyms=SYNONYMS, meeting=meeting),
+    )
+    assert await together("automobile repair") == alone
+
+
+@dataclass(frozen=True, slots=True)
+class MuteEmbedder(HashingEmbedder):
+    """Has no weights any more."""
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
+        del texts, kind
+        raise Refused("the weights are missing")
+
+
+async def test_an_embedder_that_refuses_says_why(tree: Tree) -> None:
+    await record(tree, "repair the car")
+    await tree.search.fill_meanings()
+    with pytest.raises(Refused, match="the weights are missing"):
+        await replace(tree.search, embedder=MuteEmbedder())("automobile")
 
 
 async def test_meanings_that_are_not_there_are_refused(tree: Tree, database: Database) -> None:

@@ -2,6 +2,7 @@
 
 import anyio
 import anyio.lowlevel
+import psycopg
 import pytest
 
 from turntree.domain.errors import Conflict, NotFound
@@ -70,3 +71,34 @@ async def test_a_turn_can_be_recorded_inside(tree: Tree, database: Database) -> 
         await tree.turns.record("main", [user("q")], [assistant("a")])
         placed = await tree.turns.get("main")
     assert (await tree.turns.get("main")).turn.id == placed.turn.id
+
+
+async def test_a_key_is_held_by_one_and_let_go_however_the_block_ends(database: Database) -> None:
+    async with database.holding("a") as first, database.holding("a") as second:
+        assert (first, second) == (True, False)
+        async with database.holding("b") as other:
+            assert other
+    with anyio.move_on_after(0.5) as scope:
+        async with database.holding("a") as again:
+            assert again
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    async with database.holding("a") as free:
+        assert free
+
+
+async def test_a_key_goes_with_its_connection(database: Database) -> None:
+    async with database.holding("a") as held:
+        assert held
+        async with await psycopg.AsyncConnection.connect(database.conninfo) as owner:
+            await owner.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks"
+                " WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database"
+                " WHERE datname = current_database()) AND pid <> pg_backend_pid()"
+            )
+        with anyio.fail_after(10):
+            while True:
+                async with database.holding("a") as again:
+                    if again:
+                        break
+                await anyio.sleep(0.05)

@@ -46,6 +46,7 @@ async def rows_of(database: Database, query: LiteralString, number: int) -> list
         return await (await connection.execute(query, (number,))).fetchall()
 
 
+@pytest.mark.slow
 async def test_a_reader_sees_every_late_commit_and_a_plain_sequence_reader_does_not(
     tree: Tree, database: Database
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from proofs import fsck_files
 from proofs.fsck_plants import RULES
 from tests.store.test_bulk import grow
 from tests.store.told import plant, planting, told_in
@@ -484,7 +485,7 @@ def test_every_check_and_every_rule_has_a_fault_of_its_own() -> None:
         *invariants.OBJECTS,
     )  # fmt: skip
     assert {check.sentence for check in checks} <= FAULTS.keys()
-    assert set(RULES) == INVARIANTS.keys()
+    assert {*RULES, fsck_files.RULE} == INVARIANTS.keys()
 
 
 def test_the_reference_lists_every_invariant() -> None:

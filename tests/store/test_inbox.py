@@ -103,6 +103,18 @@ async def test_addresses_follow_from_place_and_time(desk: Desk) -> None:
         assert one.run == derived_id(unix_ms(one.at), desk.session, str(one.seq))
 
 
+async def test_messages_that_are_sent_together_are_answered_in_one_turn(desk: Desk) -> None:
+    said = [user("one"), user("two"), user("three")]
+    posted = await desk.inbox.post(
+        desk.session, *said, by="human:ana", at=desk.world.now(), key="k"
+    )
+    waiting = await desk.inbox.list_waiting(desk.session)
+    assert [(one.run, one.message) for one in waiting] == [(posted.run, one) for one in said]
+    again = await desk.inbox.post(desk.session, *said, by="b", at=desk.world.now(), key="k")
+    assert again.repeated
+    assert len(await desk.inbox.list_waiting(desk.session)) == 3
+
+
 async def test_a_key_sends_once(desk: Desk) -> None:
     first = await desk.post("hello", key="k")
     again = await desk.post("hello", key="k")
@@ -126,6 +138,17 @@ async def test_a_key_belongs_to_one_message_and_one_session(desk: Desk) -> None:
     other = await desk.tree.sessions.create("other")
     with pytest.raises(Refused, match="another message"):
         await desk.inbox.post(other.id, user("hello"), by="b", at=desk.world.now(), key="k")
+
+
+async def test_a_key_is_for_all_messages_that_are_sent_together(desk: Desk) -> None:
+    said, now = [user("one"), user("two")], desk.world.now()
+    first = await desk.inbox.post(desk.session, *said, by="human:ana", at=now, key="k")
+    again = await desk.inbox.post(desk.session, *said, by="human:ana", at=now, key="k")
+    assert (again.run, again.repeated) == (first.run, True)
+    for other in ([user("one")], [user("one"), user("three")], [*said, user("three")]):
+        with pytest.raises(Refused, match="another message"):
+            await desk.inbox.post(desk.session, *other, by="human:ana", at=now, key="k")
+    assert len(await desk.inbox.list_waiting(desk.session)) == 2
 
 
 async def test_the_key_of_a_turn_is_not_the_key_of_a_message(desk: Desk) -> None:
@@ -190,6 +213,14 @@ async def test_nothing_folds_into_what_is_in_somebodys_hands(desk: Desk) -> None
     run, _ = await desk.begin()
     assert run == one.run
     assert [one.run for one in await desk.inbox.list_waiting(desk.session)] == [late.run]
+
+
+async def test_nothing_folds_into_what_was_taken_back(desk: Desk) -> None:
+    one = await desk.post("one")
+    await desk.inbox.cancel_one(one.run, by="human:ana", at=desk.world.now())
+    two = await desk.post("two", fold=True)
+    assert two.run != one.run
+    assert [one.run for one in await desk.inbox.list_waiting(desk.session)] == [two.run]
 
 
 async def test_a_run_begins_with_its_facts_and_takes_its_words_along(desk: Desk) -> None:
@@ -317,5 +348,5 @@ async def test_whoever_is_cut_short_in_a_statement_costs_nobody_a_connection(des
         with anyio.move_on_after(0.02):
             async with database.connection() as connection:
                 await connection.execute("SELECT pg_sleep(10)")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await asyncio.gather(*(desk.work() for _ in range(2 * CONNECTIONS_MAX)))

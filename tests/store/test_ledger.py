@@ -45,6 +45,16 @@ async def test_a_rewind_goes_to_ancestors_only(tree: Tree) -> None:
         await tree.sessions.rewind("main", second.turn.id)
 
 
+async def test_what_stands_before_a_turn_of_another_thread_is_no_ancestor(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")])
+    root = await tree.turns.record("other", [user("two")], [assistant("2")])
+    with pytest.raises(Refused, match="ancestor"):
+        await tree.sessions.rewind("main", root.turn.id, before=True)
+    assert (await tree.sessions.get("main")).head == first.turn.id
+    await tree.sessions.rewind("main", first.turn.id, before=True)
+    assert (await tree.sessions.get("main")).head is None
+
+
 async def test_a_key_answers_only_the_call_it_was_used_for(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
     with pytest.raises(Refused):

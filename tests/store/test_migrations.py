@@ -298,3 +298,21 @@ async def test_everything_works_on_the_oldest_postgresql(
         assert [placed.turn.title for placed in await tree.threads.read("main")] == ["one", "two"]
         assert len(await tree.feed.read(BEGINNING)) == 8
         assert await fsck(database) == []
+
+
+async def test_an_upgrade_waits_for_whoever_is_writing(empty: str) -> None:
+    """A writer that holds one table and wants the next gets it; then the upgrade goes on."""
+    before = [one.name for one in list_migrations()].index("0014_pre_imported")
+    await climb(empty, upto=before)
+    async with (
+        await AsyncConnection.connect(empty) as writer,
+        anyio.create_task_group() as group,
+    ):
+        await writer.execute("UPDATE turntree.sessions SET version = version")
+        group.start_soon(climb, empty)
+        await anyio.sleep(0.5)
+        await writer.execute("UPDATE turntree.turns SET depth = depth")
+        await writer.execute("UPDATE turntree.events SET seq = seq")
+        await anyio.sleep(0.5)
+        await writer.commit()
+    assert await climb(empty) == []

@@ -5,17 +5,18 @@ import random
 import psycopg
 import pytest
 
+from turntree.domain.graft import Gap
 from turntree.domain.ids import TurnId
 from turntree.domain.message import ToolResult, ToolUse, assistant, lift_parts, tool, user
 from turntree.domain.principal import Principal
-from turntree.domain.transcript import Record
+from turntree.domain.transcript import Planted, Record
 from turntree.domain.turn import Header, seal
 from turntree.ports.imports import Incoming, Prepared, TurnSource
 from turntree.store import raw
 from turntree.store.database import Database
 from turntree.store.fsck import fsck
 from turntree.store.imports import PostgresImports
-from turntree.store.packing import StorePacking
+from turntree.store.packing import StorePacking, stand_alone
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio
@@ -88,3 +89,18 @@ def test_each_block_knows_the_turns_of_its_own_records(
     first, second = turns[0][0].id, turns[1][0].id
     assert [list(block.turns) for block in blocks] == [[first], [first, second], [second], [second]]
     assert [list(block.spans) for block in blocks] == [[5, 5], [6, 6, 6, 6], [7, 7], [8, 8]]
+
+
+def test_each_block_knows_which_of_its_records_we_wrote(
+    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "BLOCK_BYTES", 20)
+    records = [Record("one.jsonl", place * 10, b"0123456789") for place in range(6)]
+    turn = made(world)
+    gap = Gap(Planted(turn.id, turn.digest, 1), [3, 5, 6, 7])
+    blocks = PACKING.pack("toy", "one", 5, records, gap=gap)
+    assert [list(block.written) for block in blocks] == [[5, 6], [7, 7], []]
+    assert [block.planted for block in blocks] == [turn.id, turn.id, None]
+    alone = stand_alone(blocks[1], [], (), without_ours=True)
+    erased = [b"erased" in record.data for record in raw.unpack(alone.packed).records]
+    assert (erased, alone.now is not None) == ([True, False], True)

@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 from tests.store.told import plant, planting, told_in
 from turntree.domain.errors import Unreachable
 from turntree.runtime.tree import Tree
-from turntree.store import ranges
+from turntree.store import ranges, repair
 from turntree.store.database import Database, prepare_database
 from turntree.store.examiner import Examiner
 from turntree.store.fsck import fsck
@@ -39,6 +39,7 @@ DERIVED = {
     "search_embeddings": "INSERT INTO turntree.search_embeddings SELECT workspace_id, id, 'toy',"
     " array_fill(1::real, ARRAY[CASE WHEN depth = 5 THEN 2 ELSE 3 END]) FROM turntree.turns",
     "session_reach": "UPDATE turntree.session_reach SET max_depth = max_depth + 1",
+    "programs": "UPDATE turntree.programs SET state = 'asleep', details = '{{}}', event_seq = 99",
 }
 
 
@@ -55,6 +56,63 @@ async def test_a_projection_is_rebuilt_from_the_facts(
     # Sound means too that no trigger is left off.
     assert await fsck(database) == []
     assert repair_derived(conninfo, database.workspace, dry_run=False) == []
+
+
+async def test_a_program_whose_row_is_gone_comes_back_with_its_grants(
+    database: Database, conninfo: str
+) -> None:
+    grants = b"SELECT * FROM turntree.program_grants ORDER BY 2, 3, 4"
+    rows = b"SELECT id, name, state, version, details FROM turntree.programs ORDER BY id"
+    with planting(conninfo) as connection:
+        before = connection.execute(grants).fetchall(), connection.execute(rows).fetchall()
+        assert before[0]
+    plant(conninfo, "DELETE FROM turntree.program_grants")
+    plant(conninfo, "DELETE FROM turntree.programs WHERE kind = 'agent'")
+    changes = repair_derived(conninfo, database.workspace, dry_run=False)
+    assert {change.table for change in changes} == {"programs", "program_grants"}
+    with planting(conninfo) as connection:
+        after = connection.execute(grants).fetchall(), connection.execute(rows).fetchall()
+    assert after == before
+    assert await fsck(database) == []
+
+
+async def test_programs_come_back_however_many_are_lost(
+    database: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "PAGE_PROGRAMS_MAX", 2)
+    plant(conninfo, "DELETE FROM turntree.programs")
+    lost = repair_derived(conninfo, database.workspace, dry_run=True)
+    assert len([change for change in lost if change.table == "programs"]) > 2
+    assert repair_derived(conninfo, database.workspace, dry_run=False) == lost
+    assert await fsck(database) == []
+
+
+async def test_programs_that_have_each_others_names_get_their_own_back(
+    database: Database, conninfo: str
+) -> None:
+    names = b"SELECT id, name FROM turntree.programs WHERE kind <> 'session' ORDER BY id"
+    with planting(conninfo) as connection:
+        before = connection.execute(names).fetchall()
+        (one, his), (other, hers), *_ = before
+    for id, name in ((one, "between"), (other, his), (one, hers)):
+        plant(conninfo, f"UPDATE turntree.programs SET name = '{name}' WHERE id = '{id}'")  # noqa: S608
+    changes = repair_derived(conninfo, database.workspace, dry_run=False)
+    assert {UUID(change.subject) for change in changes} == {one, other}
+    with planting(conninfo) as connection:
+        assert connection.execute(names).fetchall() == before
+    assert await fsck(database) == []
+
+
+async def test_no_program_is_rebuilt_from_events_that_prove_nothing(
+    database: Database, conninfo: str
+) -> None:
+    plant(conninfo, "UPDATE turntree.programs SET state = 'asleep'")
+    plant(
+        conninfo,
+        "UPDATE turntree.events SET body = replace(body, 'human:', 'agent:') WHERE kind LIKE '%.%'",
+    )
+    changes = repair_derived(conninfo, database.workspace, dry_run=True)
+    assert "programs" not in {change.table for change in changes}
 
 
 async def test_a_vector_that_was_taken_out_is_made_again(

@@ -202,6 +202,19 @@ async def test_a_session_whose_wake_up_is_under_way_is_left_alone(house: House) 
     assert await house.another_life().wake_stuck(silent_s=10) == 1
 
 
+async def test_what_nobody_took_is_found_before_a_silent_worker_is_dead(house: House) -> None:
+    later = house.another_life()
+    await house.inbox.post(house.session, user("hi"), by="human:ana", at=house.world.now())
+    assert await later.wake_stuck(silent_s=LONG_S) == 0
+    assert await later.wake_stuck(silent_s=LONG_S, idle_s=0.0) == 1
+    await later.lease("w1")
+    await later.lease("w2")
+    await house.begin("w1")
+    assert await later.wake_stuck(silent_s=LONG_S, idle_s=0.0) == 0, "it is in somebody's hands"
+    for name in ("w1", "w2"):
+        await later.leave(name)
+
+
 async def test_parked_runs_are_looked_at_by_nobody(house: House) -> None:
     await house.workers.lease("w1")
     run = await house.begin("w1")

@@ -27,7 +27,7 @@ def test_a_program_that_does_not_end_is_ended_with_what_it_started(tmp_path: Pat
         started = time.monotonic()
         with pytest.raises(AgentFailed, match="did not end"):
             stage.run("-c", "sleep 60 & sleep 60", timeout_s=0.3)
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
         assert stage.end_all() == 0
 
 
@@ -37,7 +37,7 @@ def test_what_leaves_its_group_is_found_by_its_mark(tmp_path: Path) -> None:
         stage.run("-c", "setsid sleep 60 > /dev/null 2>&1 & sleep 0.2")
         assert len(stage.running()) == 1
         assert stage.end_all(patience_s=0) == 1
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while stage.running() and time.monotonic() < until:
             time.sleep(0.01)
         assert stage.running() == []

@@ -49,7 +49,7 @@ def model(tmp_path: Path) -> Generator[ScriptedModel]:
 def post(model: ScriptedModel, path: str, body: object) -> bytes:
     headers = {"Content-Type": "application/json", "X-Api-Key": "secret", "X-Session": "s1"}
     request = urllib.request.Request(model.url + path, json.dumps(body).encode(), headers)  # noqa: S310 (loopback)
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 (loopback)
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 (loopback)
         read: bytes = answer.read()
     return read
 
@@ -262,7 +262,7 @@ def test_the_log_proves_what_was_sent(model: ScriptedModel, tmp_path: Path) -> N
 
 def test_nobody_gets_out_through_the_model(model: ScriptedModel) -> None:
     host, _, port = model.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n")
         answer = connection.recv(100)
     assert answer.startswith(b"HTTP/1.1 403")

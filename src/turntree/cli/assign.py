@@ -1,7 +1,7 @@
 """``agent assign``: a task for an agent, which works on it until it is done or has to stop."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -13,7 +13,7 @@ from turntree.cli.render import clean
 from turntree.cli.sending import nothing, streaming, talk_options, wait
 from turntree.cli.talking import Talk, open_talk
 from turntree.cli.verb import Terminal, verb
-from turntree.domain.errors import Refused
+from turntree.domain.errors import NoProvider, Refused
 from turntree.domain.program import Program
 from turntree.runtime.assignments import Assigned
 from turntree.runtime.model_choice import choose_model
@@ -48,14 +48,18 @@ def assign(
     The agent's harness holds it: --max-steps, --checkpoint-every and --reflect-on-failure of
     `turntree agent create`. Afterwards the criteria of the task are checked; if one is not met and
     the agent reflects, it is told so and gets one more turn. A task that was interrupted goes on
-    when it is assigned again. An agent that is busy begins with it later, and a person whenever
-    they like.
+    when it is assigned again. With --no-wait a worker sees it through. What a busy agent is given
+    waits, until `turntree task start` hands it to the workers; what a person is given, until they
+    like.
     """
     with open_talk(terminal, tools=tools, serves=waits and not no_worker) as talk:
         given = talk.call(lambda opened: _give(opened, agent, task))
         if given.waits is not None or not waits:
             if given.waits is None:
-                talk.call(lambda opened: opened.running.assignments.begin(given.task.id))
+                begun, *_ = talk.call(
+                    lambda opened: opened.running.assignments.begin(given.task.id)
+                )
+                given = replace(given, task=begun)
             _tell_given(terminal, given)
             return
         done = _work(terminal, talk, given.task, stream=stream)
@@ -71,12 +75,11 @@ async def _give(opened: Opened, agent: str, task: str) -> _Given:
         actor = await programs.get(actor.id)
     if actor.kind != "agent":
         return _Given(found, "it is a person's now")
-    current = actor.details.get("current_task")
-    if current != found.name:
-        return _Given(found, f"{actor.address} is busy with {current}")
+    if not await programs.is_free(actor, found):
+        return _Given(found, f"{actor.address} is busy with {actor.details['current_task']}")
     try:
         await choose_model(programs, session=str(found.details["session"]))
-    except Refused as error:
+    except (NoProvider, Refused) as error:
         return _Given(found, str(error))
     return _Given(found, None)
 
@@ -94,7 +97,11 @@ def _tell_given(terminal: Terminal, given: _Given) -> None:
         f"{task.address} is for {clean(str(task.config['assignee']))}{clean(where)}",
         {**program_document(task), "waits": given.waits},
         undo=None,
-        then=(f"start it with: turntree task start {task.name}",),
+        then=(
+            "any worker sees it through: turntree worker"
+            if task.state == "active"
+            else f"start it with: turntree task start {task.name}",
+        ),
     )
     if given.waits is not None and not terminal.as_json:
         terminal.note(f"nobody works on it yet: {clean(given.waits)}")

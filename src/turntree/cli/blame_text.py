@@ -109,7 +109,7 @@ def draw_line(line: FileLine, blamed: BlamedLines, terminal: Terminal) -> Iterat
             yield f"written by {_turn_words(turns[0], blamed.now)}"
         case "mixed" if len(turns) == 1:
             yield f"written by {_turn_words(turns[0], blamed.now)}"
-            yield "or shortly before it, outside of any turn: nobody looked as it began"
+            yield "or about then outside of any turn: nobody can tell"
         case "mixed":
             yield "mixed: written while several turns were at work, and none alone says it did so"
             yield from (f"  {_turn_words(turn, blamed.now)}" for turn in turns)

@@ -6,7 +6,7 @@ drawing of an answer ``cli.speaker``'s.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +19,17 @@ from turntree.cli.names import PROGRAM, SESSION
 from turntree.cli.opening import SESSION_DEFAULT, Opened
 from turntree.cli.place import read_head, write_head
 from turntree.cli.render import clean
-from turntree.cli.sending import price_finder, talk_options
+from turntree.cli.sending import note_redacted, price_finder, talk_options
 from turntree.cli.speaker import Speaker, write_documents
 from turntree.cli.talk_text import draw_tail
 from turntree.cli.talking import Listening, Talk, open_talk
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import TurntreeError
 from turntree.domain.ids import RunId
+from turntree.domain.secrets import redact
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
+from turntree.ports.inbox import Posted
 from turntree.runtime.following import Heard, Told
 from turntree.runtime.runs import Asked
 
@@ -118,21 +120,25 @@ class Chat:
     def _send(self, text: str) -> None:
         chatting = self.chatting
 
-        async def post(opened: Opened) -> RunId:
+        async def post(opened: Opened) -> Posted:
             options: Asked = {}
             if chatting.situation is not None:
                 options["situation"] = chatting.situation
-            return (await opened.tree.runs.post(chatting.label, text, **options)).run
+            return await opened.tree.runs.post(chatting.label, text, **options)
 
-        self._answer(self.talk.call(post))
+        posted = self.talk.call(post)
+        note_redacted(self.terminal, posted)
+        self._answer(posted.run)
 
     def _answer(self, run: RunId, *, shows_query: bool = False) -> None:
         """Show an answer while it comes. Ctrl-C ends it, and pressed again the chat."""
         listening = self.talk.listen(run)
         with listening.hearing_interrupts():
-            self._hear_out(listening, self._hear(shows_query=shows_query))
+            self._hear_out(run, listening, self._hear(shows_query=shows_query))
 
-    def _hear_out(self, listening: Listening[Placed], hear: Callable[[Heard], None]) -> None:
+    def _hear_out(
+        self, run: RunId, listening: Listening[Placed], hear: Callable[[Heard], None]
+    ) -> None:
         is_canceled, waits_for = False, ""
         while True:
             try:
@@ -156,10 +162,8 @@ class Chat:
                     raise
                 is_canceled = True
                 self.terminal.note("\ncanceling; Ctrl-C again leaves the chat")
-                self.talk.call(self._cancel)
-
-    async def _cancel(self, opened: Opened) -> None:
-        await opened.tree.runs.cancel(self.chatting.label)
+                # This one: somebody else may be answered in the same session.
+                self.talk.call(lambda opened: opened.tree.runs.cancel(run))
 
     def _hear(self, *, shows_query: bool) -> Callable[[Heard], None]:
         if self.terminal.as_json:
@@ -250,14 +254,29 @@ class Lines:
         return line.rstrip("\n")
 
     def keep(self) -> None:
-        """Write down what was typed, for the next time."""
+        """Write down what was typed, for the next time, without what looks like a secret key."""
         if self.is_person:
             with suppress(ImportError, OSError):
                 import readline
 
+                count = readline.get_current_history_length()
+                lines = [readline.get_history_item(place + 1) for place in range(count)]
+                readline.clear_history()
+                for line in without_keys(lines):
+                    readline.add_history(line)
                 path = self.home / HISTORY_FILE
                 path.touch(mode=0o600)
                 readline.write_history_file(path)
+
+
+def without_keys(lines: Sequence[str]) -> list[str]:
+    """Return lines with a placeholder for each secret key, even for one of several lines."""
+    # A line that goes on ends in a backslash, which no key holds. White space a long one may hold.
+    text = "\n".join(lines).replace("\\\n", "\v")
+    clear, count = redact(text.encode("utf-8", "surrogateescape"))
+    if not count:
+        return list(lines)
+    return clear.decode("utf-8", "surrogateescape").replace("\v", "\\\n").split("\n")
 
 
 def _write(text: str) -> None:

@@ -18,8 +18,10 @@ from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import Digest, TurnId
 from turntree.ports.checks import Report
 
-REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I62", "I63"})
+REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I59", "I62", "I63"})
 """Rules that a projection may be breaking."""
+FILES: Final = "I68"
+"""The rule that is about files beside the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,10 @@ def fsck(
 ) -> None:
     """Check the whole store against its invariants.
 
-    Changes nothing, unless it is told to rebuild what follows from the facts: tool calls, files,
-    model calls, compactions, tags, the reach of sessions and what search keeps. Exits with 1 if
-    anything is wrong; what only looks like a secret is a warning.
+    The files that turns have pinned are checked too. Changes nothing, unless it is told to rebuild
+    what follows from the facts: tool calls, files, model calls, compactions, tags, the reach of
+    sessions, programs and what search keeps. Exits with 1 if anything is wrong; what only looks
+    like a secret, or has to be in another home of this machine, is a warning.
     """
     if dry_run and not repair:
         raise click.UsageError("--dry-run says what --repair-derived would do; give both")
@@ -161,9 +164,11 @@ def _tell_findings(terminal: Terminal, findings: list[Finding], *, repaired: boo
     broken = {found.invariant for found in findings if found.severity == "fault"}
     if broken & REPAIRABLE and not repaired:
         terminal.note("next: turntree fsck --repair-derived   rebuild what follows from the facts")
+    elif broken == {FILES}:
+        terminal.note("next: bring the folder `shadow` of TURNTREE_HOME back from a backup")
     elif broken:
         terminal.note("next: stop writing, keep a copy of the database, restore from a backup")
-    else:
+    elif any(found.invariant != FILES for found in findings):
         terminal.note("next: revoke the key, then erase the message that holds it")
 
 

@@ -25,8 +25,8 @@ from turntree.cli.render import cut, digits, title
 from turntree.cli.standing import note_standing
 from turntree.cli.verb import Function, Terminal, verb
 from turntree.cli.whole_thread import WholeThread, read_whole
-from turntree.cli.worktree import make_worktree
-from turntree.domain.errors import Refused, TurntreeError
+from turntree.cli.worktree import Made, make_worktree
+from turntree.domain.errors import Occupied, Refused, TurntreeError
 from turntree.domain.handover import flatten, without_system
 from turntree.domain.message import ToolUse
 from turntree.ports.exporters import Exporter, Order, Plan
@@ -111,6 +111,8 @@ class CheckedOut:
     tool_calls: int
     worktree: str | None = None
     """The folder that was made for it, with the files as the turn left them."""
+    worktree_removal: str | None = None
+    """What takes the worktree back."""
 
     @property
     def command(self) -> str:
@@ -150,7 +152,8 @@ def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
         told, calls = flatten(told), 0
     world, turn = SystemWorld(), thread.head.turn
     # The folder last of all that may fail: a worktree that nobody works in only lies about.
-    worktree = _make_folder(terminal, asked) if asked.with_files else None
+    made_folder = _make_folder(terminal, asked) if asked.with_files else None
+    worktree = None if made_folder is None else made_folder.places[0]
     order = Order(
         session=world.new_id(),
         at=world.now(),
@@ -160,7 +163,8 @@ def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
     if not order.folder.is_dir():
         raise click.UsageError(f"there is no folder {order.folder}; --files makes a new one")
     plan = exporter.plan(told, order, Places(Path.home(), os.environ))
-    made = CheckedOut(exporter, thread, order, plan, len(told), calls, worktree)
+    removal = None if made_folder is None else made_folder.removal
+    made = CheckedOut(exporter, thread, order, plan, len(told), calls, worktree, removal)
     with_ledger(terminal, partial(_write, terminal=terminal, made=made))
     return made
 
@@ -176,6 +180,7 @@ async def _write(opened: Opened, *, terminal: Terminal, made: CheckedOut) -> Non
         bytes=len(first.text.encode()),
         mark=made.plan.mark,
         last=made.plan.last,
+        continues=made.thread.session,
     )
     write_new(made.plan.files)
     try:
@@ -185,13 +190,16 @@ async def _write(opened: Opened, *, terminal: Terminal, made: CheckedOut) -> Non
         terminal.note(f"the session is there, but nobody will know where it came from: {error}")
 
 
-def _make_folder(terminal: Terminal, asked: _Asked) -> str:
-    """Make a worktree and return the folder in it that the tool is to work in."""
-    made = make_worktree(terminal, asked.revision, asked.into)
+def _make_folder(terminal: Terminal, asked: _Asked) -> Made:
+    """Make a worktree of one folder, in which the tool is to work."""
+    try:
+        made = make_worktree(terminal, asked.revision, asked.into)
+    except Occupied as error:
+        raise Refused(f"{error}: name another with `--into {shlex.quote(error.free)}`") from error
     note_standing(terminal, [made.standing])
     if len(made.places) != 1:
         raise Refused(f"the turn left {len(made.places)} places, and a tool works in one")
-    return made.places[0]
+    return made
 
 
 def _choose(tool: str | None, thread: WholeThread) -> Exporter:
@@ -218,9 +226,9 @@ def _tell(terminal: Terminal, made: CheckedOut) -> None:
 
 def _removal(made: CheckedOut, files: list[str]) -> str:
     removal = shlex.join(["rm", *files])
-    if made.worktree is None:
+    if made.worktree_removal is None:
         return removal
-    return f"{removal} && {shlex.join(['turntree', 'worktree', '--remove', made.worktree])}"
+    return f"{removal} && {made.worktree_removal}"
 
 
 def _start(made: CheckedOut) -> None:

@@ -22,7 +22,7 @@ def demo(terminal: Terminal) -> None:
         labels = await plant_demo(opened.tree)
         return labels, await opened.tree.turns.index.count() - before
 
-    labels, turns = with_ledger(terminal, plant)
+    labels, turns = with_ledger(terminal, plant, waits=False)
     undo = f"turntree session archive {' '.join(labels)}"
     if terminal.as_json:
         terminal.document({"sessions": labels, "turns": turns, "undo": undo})

@@ -16,6 +16,7 @@ import anyio
 import click
 
 from turntree.boot import DATABASE_NAME, Settings
+from turntree.cli.hook import examine_hooks
 from turntree.cli.opening import Opened, load_settings, with_ledger
 from turntree.cli.verb import Paint, Terminal, verb
 from turntree.domain.errors import Refused, TurntreeError
@@ -55,6 +56,7 @@ def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
     found = list(_examine(load_settings()))
     if not any(one.verdict == "fail" or one.next == "turntree up" for one in found):
         found.append(_plans(terminal, fix=fix))
+    found.append(Examined("hooks", *examine_hooks()))
     if terminal.as_json:
         terminal.documents(
             {"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "next": one.next}
@@ -95,10 +97,10 @@ def _plans(terminal: Terminal, *, fix: bool) -> Examined:
 
     async def act(opened: Opened) -> tuple[int, int]:
         ended = len(await opened.tree.plans.reconcile()) if fix else 0
-        return ended, len(await opened.tree.plans.list_open())
+        return ended, await opened.tree.plans.count_left()
 
     try:
-        ended, left = with_ledger(terminal, act)
+        ended, left = with_ledger(terminal, act, waits=False)
     except Refused as error:
         return Examined("plans", "fail", str(error), "turntree plans")
     if left:

@@ -4,7 +4,6 @@ Knows the spool, the ledger and how long it pays to wait. Must never print.
 """
 
 import time
-from functools import partial
 from typing import Final
 
 import anyio
@@ -14,7 +13,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import settling_on
 from turntree.cli.hook_attendant import take_left
 from turntree.cli.hook_entry import DRAINING
-from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.opening import Opened, open_ledger
 from turntree.cli.settings import places_here
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import unix_ms
@@ -49,7 +48,12 @@ def read_spool(terminal: Terminal, spool: Spool) -> Settled:
     take_left(spool)
     if not spool.list_paths():
         return Settled()
-    return with_ledger(terminal, partial(_settle, spool))
+
+    async def settle() -> Settled:
+        async with open_ledger(terminal) as opened:
+            return await _settle(spool, opened)
+
+    return anyio.run(settle)
 
 
 def has_news(spool: Spool, settled: Settled) -> bool:
@@ -61,7 +65,7 @@ def has_news(spool: Spool, settled: Settled) -> bool:
 
 
 async def _settle(spool: Spool, opened: Opened) -> Settled:
-    total = Settled()
+    total, began = Settled(), spool.now()
     started, world = time.monotonic(), SystemWorld()
     settling = settling_on(opened.database, opened.tree, world, places_here())
     while True:
@@ -86,6 +90,8 @@ async def _settle(spool: Spool, opened: Opened) -> Settled:
         if not (is_coming or is_keeping):
             break
         await anyio.sleep(POLL_S)
+    if not total.complaints:
+        spool.overcome(began)
     if total.progress.turns_added:
         await opened.tree.search.fill()
     return total

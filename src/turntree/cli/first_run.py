@@ -85,14 +85,13 @@ def _start(terminal: Terminal) -> Started:
     settings = load_settings()
     if settings.database_url:
         where = hide_password(settings.database_url)
-        with_ledger(
-            terminal, partial(_catch_up, terminal)
-        )  # Whoever opens a ledger brings it up to date.
+        # Whoever opens a ledger brings it up to date.
+        with_ledger(terminal, partial(_catch_up, terminal), waits=False)
         document = {"state": "external", "database": where, "pid": None}
         return Started(f"ready, nothing to start: the database is {where}", document, None)
     with spinner(terminal, "starting the server") as report:
         conninfo = anyio.run(embedded_conninfo, settings, report)
-    with_ledger(terminal, partial(_catch_up, terminal))
+    with_ledger(terminal, partial(_catch_up, terminal), waits=False)
     state = EmbeddedServer(settings.home).state()
     return Started(
         f"PostgreSQL {state.version} runs as process {state.pid}: {conninfo}",
@@ -150,14 +149,14 @@ def _tell_nothing(terminal: Terminal, started: Started, importers: Mapping[str, 
 
 
 def _bring_home(terminal: Terminal, started: Started, found: Found, *, yes: bool) -> None:
-    pending = with_ledger(terminal, partial(_list_pending, found))
+    pending = with_ledger(terminal, partial(_list_pending, found), waits=False)
     if not terminal.as_json:
         draw_found(terminal, count_found(found), found)
     if pending and not yes and not _ask(terminal, len(pending), len(found)):
         terminal.note("nothing was imported     next: turntree import --dry-run")
         return
     with progress_bar(terminal) as report:
-        done, tally = with_ledger(terminal, partial(_import, found, report))
+        done, tally = with_ledger(terminal, partial(_import, found, report), waits=False)
     if terminal.as_json:
         figures = {"imported": asdict(done), "tally": tally_document(tally)}
         _tell_started(terminal, started, {**_found_document(found), **figures})

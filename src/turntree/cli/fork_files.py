@@ -3,6 +3,7 @@
 Gathering is here; how a plan looks is ``cli.plan_text``'s.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from turntree.cli.change_text import shown_path
 from turntree.cli.opening import Opened, with_ledger
-from turntree.cli.place import write_head
+from turntree.cli.place import write_head, write_own_head
 from turntree.cli.plan_text import draw_fork, fork_document
 from turntree.cli.render import digits
 from turntree.cli.server import spinner
@@ -31,16 +32,25 @@ class Wanted:
     label: str | None
     place: str | None
     choices: Mapping[str, Choice]
+    before: bool = False
+    """Whether everything is to be as the turn found it."""
+
+    def command(self, place: str | None, *options: str) -> str:
+        """Return what to type for a fork with all that was chosen, at a place or at a new one."""
+        words = ["turntree", "fork", self.revision, self.label or "LABEL", "--files"]
+        words += [*([] if place is None else [place]), *options]
+        words += [word for name, choice in self.choices.items() for word in (f"--{choice}", name)]
+        return shlex.join(words)
 
 
-def show_plan(terminal: Terminal, wanted: Wanted) -> None:
+def show_plan(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
     """Print what a fork would do, and do nothing."""
     plan, digests = with_ledger(terminal, partial(_propose, wanted=wanted))
     if terminal.as_json:
         terminal.document(fork_document(plan))
         return
     terminal.page(draw_fork(plan, digests, terminal))
-    command = f"turntree fork {wanted.revision} {wanted.label} --files"
+    command = wanted.command(wanted.place, *["--switch"] * switches)
     terminal.note(f"nothing was done     carry it out with: {command}")
 
 
@@ -51,18 +61,18 @@ def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> No
     places = new_places(plan)
     for place in places:
         # Whoever works in a fork's folder works in the fork.
-        write_head(Path(place), session.label)
+        write_own_head(Path(place), session.label)
     if switches:
         write_head(Path.cwd(), session.label)
     made = ", ".join(shown_path(place) for place in places) or "no files belong to it"
-    removal = " && ".join(f"turntree worktree --remove {place}" for place in places)
+    removal = " && ".join(f"turntree worktree --remove {shlex.quote(one)}" for one in places)
     archive = f"turntree session archive {session.label}"
-    then = (f"work there with: cd {places[0]}",) if places else ()
+    folders = [shlex.quote(place) for place in places if Path(place).is_dir()]
     terminal.tell(
         f"{session.label} begins at {digits(session.head_digest)}   ({made})",
         {**session_row_document(session), **fork_document(plan), "places": places},
         undo=f"{removal} && {archive}" if removal else archive,
-        then=then,
+        then=tuple(f"work there with: cd {folder}" for folder in folders[:1]),
     )
 
 
@@ -78,7 +88,11 @@ async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
     place = None if wanted.place is None else str(Path(wanted.place).absolute())  # noqa: ASYNC240
     try:
         return await opened.tree.plans.propose_fork(
-            wanted.revision, wanted.label, place=place, choices=wanted.choices
+            wanted.revision,
+            wanted.label,
+            place=place,
+            choices=wanted.choices,
+            before=wanted.before,
         )
     except NotFound as error:
         if not wanted.choices:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
@@ -18,6 +18,7 @@ from turntree.adapters.hooks.install import Installer, State
 from turntree.adapters.hooks.spool import FOLDER, Spool
 from turntree.adapters.hooks.tools import TOOLS, Scope
 from turntree.cli import hook_entry
+from turntree.cli.change_text import counted
 from turntree.cli.drain import POLL_S, has_news, read_spool
 from turntree.cli.hook_attendant import find_place
 from turntree.cli.opening import load_settings
@@ -69,7 +70,7 @@ def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
         then.append(f"next: review {state.untrusted} hooks in Codex with /hooks, or add --trust")
     else:
         then.append("next: turntree hook status")
-    undo = f"turntree hook uninstall {tool}{' --project' if scope == 'project' else ''}"
+    undo = f"turntree hook uninstall {tool}{_option(scope)}"
     document = {**_state_document(state), "changed": [str(one.path) for one in changed]}
     terminal.tell(told if changed else f"{told} (nothing to change)", document,
                   undo=undo if changed else None, then=then)  # fmt: skip
@@ -83,13 +84,21 @@ def uninstall(terminal: Terminal, tool: str, scope: Scope) -> None:
 
     If nobody has changed its settings since, they become what they were, byte for byte.
     """
-    changes = _installer().uninstall(TOOLS[tool], scope)
+    installer = _installer()
+    changes = installer.uninstall(TOOLS[tool], scope)
     changed = [change for change in changes if change.changed]
     told = f"{TOOLS[tool].title} tells Turntree nothing any more"
+    other: Scope = "user" if scope == "project" else "project"
+    # Somebody who takes them out wants to be told nothing; here they would be told all the same.
+    stays = installer.state(TOOLS[tool], other).installed
+    if stays:
+        where = "in this project" if other == "project" else "wherever you use it"
+        told = f"no hooks of ours are in {changes[-1].path}; those {where} stay"
     document = {"tool": tool, "scope": scope, "changed": [str(one.path) for one in changed]}
-    undo = f"turntree hook install {tool}{' --project' if scope == 'project' else ''}"
+    undo = f"turntree hook install {tool}{_option(scope)}"
+    then = [f"next: turntree hook uninstall {tool} --{other}"] if stays else []
     terminal.tell(told if changed else f"{told} (nothing to change)", document,
-                  undo=undo if changed else None)  # fmt: skip
+                  undo=undo if changed else None, then=then)  # fmt: skip
 
 
 @verb()
@@ -98,9 +107,7 @@ def status(terminal: Terminal) -> None:
 
     Starts nothing.
     """
-    installer, spool = _installer(), _spool()
-    scopes: tuple[Scope, ...] = ("user", "project")
-    states = [installer.state(tool, scope) for tool in TOOLS.values() for scope in scopes]
+    states, spool = _list_states(), _spool()
     waiting, last, error = spool.read(), spool.find_last(), spool.last_error()
     if terminal.as_json:
         terminal.document({
@@ -115,7 +122,13 @@ def status(terminal: Terminal) -> None:
             if state.installed or state.problem or state.scope == "user"]  # fmt: skip
     terminal.say("\n".join(table(rows)))
     terminal.say("\n".join(table(_spool_rows(len(waiting), last, error))))
-    if waiting:
+    for state in states:
+        if state.problem is not None:
+            terminal.note(clean(state.problem))
+    lacking = next((state for state in states if state.lacks is not None), None)
+    if lacking is not None:
+        terminal.note(f"next: turntree hook install {lacking.tool}{_option(lacking.scope)}")
+    elif waiting:
         terminal.note("next: turntree hook drain")
     elif not any(state.installed for state in states):
         terminal.note("next: turntree hook install claude-code")
@@ -130,6 +143,7 @@ def drain(terminal: Terminal, quietly: bool) -> None:
     turn is not over, waits.
     """
     spool = _spool()
+    began = spool.now()
     if quietly:
         terminal = Terminal(as_json=True)
     while True:
@@ -146,11 +160,15 @@ def drain(terminal: Terminal, quietly: bool) -> None:
                 spool.complain(f"drain: {error}")
                 if quietly:
                     return
+                waiting = len(spool.list_paths())
+                terminal.note(f"{counted(waiting, 'sighting')} wait, and nothing is lost")
                 raise
         # Who came while we held the lock has left again; what they brought is seen here.
         if not quietly or not has_news(spool, settled):
             break
     if not quietly:
+        if not settled.complaints:
+            spool.overcome(began)
         _tell_settled(terminal, spool, settled)
 
 
@@ -168,6 +186,28 @@ def run(terminal: Terminal, tool: str, kind: str) -> None:
     os.execv(sys.executable, words)  # noqa: S606  (no shell is wanted)
 
 
+def examine_hooks() -> tuple[Literal["ok", "warn"], str, str | None]:
+    """Return whether hooks are in order, a sentence about them, and what to do."""
+    states, spool = _list_states(), _spool()
+    for state in states:
+        if state.problem is not None or state.lacks is not None:
+            why = state.problem or f"{state.tool}: installed {state.lacks}"
+            return "warn", clean(why), f"turntree hook install {state.tool}{_option(state.scope)}"
+    error = spool.last_error()
+    if error is not None:
+        return "warn", clean(error), "turntree hook drain"
+    names = dict.fromkeys(state.tool for state in states if state.installed)
+    if not names:
+        return "ok", "no tool tells what it does", None
+    return "ok", f"{', '.join(names)}; {counted(len(spool.list_paths()), 'sighting')} wait", None
+
+
+def _list_states() -> list[State]:
+    installer = _installer()
+    scopes: tuple[Scope, ...] = ("user", "project")
+    return [installer.state(tool, scope) for tool in TOOLS.values() for scope in scopes]
+
+
 def _tell_settled(terminal: Terminal, spool: Spool, settled: Settled) -> None:
     left = len(spool.list_paths())
     if terminal.as_json:
@@ -176,10 +216,9 @@ def _tell_settled(terminal: Terminal, spool: Spool, settled: Settled) -> None:
             "turns_added": settled.progress.turns_added, "complaints": settled.complaints,
         })  # fmt: skip
         return
-    terminal.say(
-        f"{len(settled.done)} sightings read, {settled.progress.turns_added} turns added, "
-        f"{settled.pinned} pinned; {left} sightings wait"
-    )
+    read, waiting = counted(len(settled.done), "sighting"), counted(left, "sighting")
+    added = counted(settled.progress.turns_added, "turn")
+    terminal.say(f"{read} read, {added} added, {settled.pinned} pinned; {waiting} wait")
     for text in settled.complaints:
         terminal.note(clean(text))
 
@@ -197,24 +236,28 @@ def _spool() -> Spool:
     return Spool(load_settings().home / FOLDER)
 
 
+def _option(scope: Scope) -> str:
+    return " --project" if scope == "project" else ""
+
+
 def _state_document(state: State) -> dict[str, Any]:
-    return {**asdict(state), "path": str(state.path)}
+    return {**asdict(state), "complete": state.is_complete, "path": str(state.path)}
 
 
 def _told(state: State) -> str:
     if state.problem is not None:
-        return "cannot be read"
+        return "left alone"
     if not state.installed:
         return "not installed"
     if state.untrusted:
         return f"installed; {state.untrusted} hooks wait for your review in Codex (/hooks)"
-    return "installed" if state.complete else "installed by an older version: install it again"
+    return "installed" if state.lacks is None else f"installed {state.lacks}"
 
 
 def _spool_rows(
     waiting: int, last: dict[str, Any] | None, error: str | None
 ) -> Iterator[tuple[str, str]]:
-    yield "spool", f"{waiting} sightings wait" if waiting else "empty"
+    yield "spool", f"{counted(waiting, 'sighting')} wait to be read" if waiting else "empty"
     if last is not None:
         yield "last", clean(f"{last['kind']} of {last['tool']} {last['session']} at {last['at']}")
     yield "error", clean(error) if error else "none"

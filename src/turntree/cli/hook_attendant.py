@@ -108,22 +108,8 @@ class Attendant:
             self._busy.discard(path.name)
 
     def _note(self, path: Path) -> None:
-        head, _, said = path.read_bytes().partition(b"\n")
-        at_ns = path.stat().st_mtime_ns
-        tool, kind, folder, stands = head.decode("utf-8", "surrogateescape").split("\0")
-        told: dict[str, Any] = json.loads(said or b"{}")
-        place = find_place(folder or told.get("cwd") or stands, str(self._home))
-        sighting = {
-            "version": VERSION,
-            "tool": tool,
-            "kind": kind,
-            "at_ms": at_ns // 1_000_000,
-            "session": told["session_id"],
-            "agent": told.get("agent_id"),
-            "transcript": told.get("transcript_path"),
-            "place": place,
-            "pid": os.getpid(),
-        }
+        sighting = read_said(path, str(self._home))
+        place, at_ns = sighting["place"], path.stat().st_mtime_ns
         stem = str(path.with_name(f"{at_ns:020d}-{path.stem}"))
         write_whole(f"{stem}{SIGHTING}", json.dumps(sighting).encode())
         if place is not None:
@@ -138,6 +124,29 @@ class Attendant:
         except (TurntreeError, OSError) as error:
             return {"error": f"{place} was not kept: {error}"}
         return {**asdict(taken), "seconds": round(time.monotonic() - started, 3)}
+
+
+def read_said(path: Path, home: str) -> dict[str, Any]:
+    """Return the sighting that a file of what a tool said amounts to.
+
+    Raises:
+        FileNotFoundError: Somebody has looked at it already.
+        ValueError, KeyError, TypeError, AttributeError: It is not understood.
+    """
+    head, _, said = path.read_bytes().partition(b"\n")
+    tool, kind, folder, stands = head.decode("utf-8", "surrogateescape").split("\0")
+    told: dict[str, Any] = json.loads(said or b"{}")
+    return {
+        "version": VERSION,
+        "tool": tool,
+        "kind": kind,
+        "at_ms": path.stat().st_mtime_ns // 1_000_000,
+        "session": told["session_id"],
+        "agent": told.get("agent_id"),
+        "transcript": told.get("transcript_path"),
+        "place": find_place(folder or told.get("cwd") or stands, home),
+        "pid": os.getpid(),
+    }
 
 
 def find_place(folder: str, home: str) -> str | None:

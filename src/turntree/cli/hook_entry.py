@@ -120,6 +120,15 @@ def _tell(fifo: str, stem: str) -> bool:
     return True
 
 
+def is_listening(spool: str) -> bool:
+    """Say whether an attendant listens to what hooks say."""
+    try:
+        os.close(os.open(os.path.join(spool, FIFO), os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
 def _wait(path: str, timeout_s: float, poll_s: float) -> None:
     """Return when what was said has been dealt with, or time is up."""
     until = time.monotonic() + timeout_s

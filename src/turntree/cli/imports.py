@@ -47,7 +47,7 @@ def import_(
     """Bring other tools' transcripts home.
 
     Without a PATH, looks where the tools of this machine keep them. Importing again reads only
-    what has changed, and a session that somebody has moved since stays where it is. Secret keys
+    what has changed, and a session that somebody has moved elsewhere stays there. Secret keys
     are taken out before anything is stored.
     """
     importers = _chosen(origins)
@@ -65,7 +65,7 @@ def import_(
                 await opened.tree.search.fill()
             return done
 
-        done = with_ledger(terminal, act)
+        done = with_ledger(terminal, act, waits=False)
     _tell_done(terminal, done)
 
 
@@ -100,7 +100,7 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
             await anyio.sleep(left)
 
     try:
-        with_ledger(terminal, act)
+        with_ledger(terminal, act, waits=False)
     except KeyboardInterrupt:
         terminal.note("stopped; nothing is lost: turntree import goes on from here")
 

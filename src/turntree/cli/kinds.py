@@ -79,7 +79,7 @@ def _create(kind: "Kind") -> click.Command:
                 kind.name, name, config, visibility="private" if private else "public"
             )
 
-        _tell(terminal, with_ledger(terminal, act), "begins")
+        _tell_begun(terminal, with_ledger(terminal, act, waits=False))
 
     said = kind.titled_by or "name"
     return _command(
@@ -121,21 +121,14 @@ def _show(kind: "Kind") -> click.Command:
 
 def _configure(kind: "Kind") -> click.Command:
     def configure(terminal: Terminal, name: str, **given: Any) -> None:
-        from turntree.cli.opening import with_ledger
+        from turntree.cli.program import configure_program
 
         overlay = given.pop("situation", None)
         way = "" if overlay is None else f"{kind.overlays}/{overlay}/"
         members = {f"{way}{member}": value for member, value in _members(kind, given).items()}
         if not members:
             raise click.UsageError("say what to set: an option, or --set MEMBER=VALUE")
-
-        async def act(opened: "Opened") -> "tuple[Program, Program]":
-            before = await opened.tree.programs.get(name)
-            return before, await opened.tree.programs.configure(name, members)
-
-        before, after = with_ledger(terminal, act)
-        same = before.version == after.version
-        _tell(terminal, after, "stays as it was" if same else "is configured")
+        configure_program(terminal, name, members)
 
     options = _options(kind)
     if kind.overlays is not None:
@@ -243,11 +236,11 @@ def _config(base: dict[str, Json], kind: "Kind", given: dict[str, Any]) -> dict[
     return base
 
 
-def _tell(terminal: Terminal, program: Program, done: str) -> None:
+def _tell_begun(terminal: Terminal, program: Program) -> None:
     from turntree.cli.program_text import program_document
 
     terminal.tell(
-        f"{program.address} {done}: {a_kind(program.kind)}, {program.state}, "
+        f"{program.address} begins: {a_kind(program.kind)}, {program.state}, "
         f"version {program.version.number}",
         program_document(program),
         undo=None,

@@ -13,14 +13,20 @@ from typing import Any
 import click
 
 from turntree.cli.fork_files import Wanted, fork_with_files, show_plan
-from turntree.cli.move_files import HowToMove, file_options, move_with_files, tell_moved_files
+from turntree.cli.move_files import (
+    HowToMove,
+    file_options,
+    find_way_again,
+    move_with_files,
+    tell_moved_files,
+)
 from turntree.cli.names import REVISION, SESSION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.place import read_head, write_head
 from turntree.cli.render import age, clean, digits, table
 from turntree.cli.session_text import move_document, session_row_document, stand
 from turntree.cli.verb import Terminal, verb
-from turntree.domain.errors import Refused
+from turntree.domain.errors import Occupied, Refused
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.session import Session, SessionMove
 from turntree.domain.thread import Moved
@@ -60,10 +66,14 @@ def fork(
     """
     if only_plan or folder is not None:
         wanted = Wanted(revision, label, folder or None, _choices(named))
-        if only_plan:
-            show_plan(terminal, wanted)
-        else:
-            fork_with_files(terminal, wanted, switches=switches)
+        try:
+            if only_plan:
+                show_plan(terminal, wanted, switches=switches)
+            else:
+                fork_with_files(terminal, wanted, switches=switches)
+        except Occupied as error:
+            options = ["--switch"] * switches + ["--plan"] * only_plan
+            raise Refused(f"{error}: `{wanted.command(error.free, *options)}`") from error
         return
     if any(named.values()):
         raise click.UsageError("resources are named together with --files or --plan")
@@ -114,8 +124,12 @@ def switch(terminal: Terminal, session: str) -> None:
 @click.argument("words", metavar="[SESSION] REV", nargs=-1, required=True, type=REVISION)
 @click.option("--files", "-f", "with_files", is_flag=True,
               help="Take the files back too, as that turn left them.")  # fmt: skip
+@click.option("--before", is_flag=True,
+              help="Go to where that turn began, with the files as it found them.")  # fmt: skip
 @file_options
-def rewind(terminal: Terminal, words: tuple[str, ...], with_files: bool, **chosen: bool) -> None:
+def rewind(
+    terminal: Terminal, words: tuple[str, ...], with_files: bool, before: bool, **chosen: bool
+) -> None:
     """Move a session back to an earlier turn; nothing is deleted.
 
     `rewind main~2` moves main, `rewind e9177` the current session, `rewind other e9177` other.
@@ -123,16 +137,19 @@ def rewind(terminal: Terminal, words: tuple[str, ...], with_files: bool, **chose
     With --files, what the turns left behind have changed becomes what it was. What somebody else
     changed stays; what both changed is refused, unless --keep or --exact says what is to happen.
     The present is kept first, so that `undo` brings it back. No .git is ever touched.
+
+    With --before even the first turn of a session is taken back.
     """
     if len(words) > 2:  # noqa: PLR2004  (a session and a revision)
         raise click.UsageError("a rewind takes a session and a revision, or only a revision")
     how = HowToMove(**chosen)
     if with_files:
         name, turn = with_ledger(terminal, partial(_understand, words=words))
-        tell_moved_files(terminal, move_with_files(terminal, name, turn, "rewind", how))
+        done = move_with_files(terminal, name, turn, "rewind", how, before=before)
+        tell_moved_files(terminal, done)
         return
     how.check_default()
-    session, moved = with_ledger(terminal, partial(_rewind, words=words))
+    session, moved = with_ledger(terminal, partial(_rewind, words=words, before=before))
     name = session.label
     then = () if moved.before is None else (f"continue it with: turntree fork {moved.left} LABEL",)
     _tell_move(terminal, session, moved, undo=f"turntree undo {name}", then=then)
@@ -153,12 +170,12 @@ def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
         tell_moved_files(terminal, move_with_files(terminal, session, None, "undo", how))
         return
 
-    async def act(opened: Opened) -> tuple[Session, "Move"]:
-        return await follow(opened, await opened.tree.sessions.undo(session))
+    async def act(opened: Opened) -> tuple[Session, "Move", str | None]:
+        found, moved = await follow(opened, await opened.tree.sessions.undo(session))
+        return found, moved, await find_way_again(opened, found, moved.before)
 
-    found, moved = with_ledger(terminal, act)
-    back = f"turntree session replay {found.label} {moved.left}"
-    _tell_move(terminal, found, moved, undo=back)
+    found, moved, again = with_ledger(terminal, act)
+    _tell_move(terminal, found, moved, undo=again)
 
 
 async def _took_files(opened: Opened, *, session: str) -> bool:
@@ -223,14 +240,14 @@ async def follow(opened: Opened, moved: Moved) -> tuple[Session, Move]:
     return session, Move(moved.version, before, after)
 
 
-async def _rewind(opened: Opened, *, words: tuple[str, ...]) -> tuple[Session, Move]:
+async def _rewind(opened: Opened, *, words: tuple[str, ...], before: bool) -> tuple[Session, Move]:
     name, turn = await _understand(opened, words=words)
     session = await opened.tree.sessions.get(name)
-    if session.head == turn:
+    if session.head == turn and not before:
         raise Refused(
             f"{name} stands at {digits(session.head_digest)} already: see `turntree log {name}`"
         )
-    return await follow(opened, await opened.tree.sessions.rewind(name, turn))
+    return await follow(opened, await opened.tree.sessions.rewind(name, turn, before=before))
 
 
 async def _understand(opened: Opened, *, words: tuple[str, ...]) -> tuple[str, TurnId]:
@@ -261,7 +278,12 @@ async def _digest(opened: Opened, turn: TurnId | None) -> Digest | None:
 
 
 def _tell_move(
-    terminal: Terminal, session: Session, move: Move, *, undo: str, then: tuple[str, ...] = ()
+    terminal: Terminal,
+    session: Session,
+    move: Move,
+    *,
+    undo: str | None,
+    then: tuple[str, ...] = (),
 ) -> None:
     stays = "" if move.before is None else f"   ({move.left} stays; nothing was deleted)"
     document: dict[str, Any] = {

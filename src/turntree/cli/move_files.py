@@ -25,7 +25,7 @@ from turntree.cli.restore_text import (
     preview_document,
 )
 from turntree.cli.server import spinner
-from turntree.cli.standing import nothing_pinned
+from turntree.cli.standing import nothing_known, nothing_pinned
 from turntree.cli.verb import Function, Terminal
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import Digest, TurnId
@@ -82,6 +82,8 @@ class MovedWithFiles:
     moved: Moved
     preview: Preview
     outcome: PlanOutcome
+    undo: str | None
+    """The command that takes it back."""
 
 
 def move_with_files(
@@ -90,6 +92,8 @@ def move_with_files(
     revision: str | None,
     kind: RestoreKind,
     how: HowToMove,
+    *,
+    before: bool = False,
 ) -> MovedWithFiles | None:
     """Move a session with its files, or show what that would change; None if nothing was done.
 
@@ -99,7 +103,15 @@ def move_with_files(
     with counting(terminal, "comparing") as report:
         preview = with_ledger(
             terminal,
-            partial(_propose, name=name, revision=revision, kind=kind, how=how, report=report),
+            partial(
+                _propose,
+                name=name,
+                revision=revision,
+                kind=kind,
+                how=how,
+                before=before,
+                report=report,
+            ),
         )
     if how.dry_run:
         _show(terminal, preview)
@@ -124,20 +136,32 @@ def tell_moved_files(terminal: Terminal, done: MovedWithFiles | None) -> None:
     if terminal.as_json:
         document = preview_document(preview, with_lines=False)
         document |= {"done": True, "version": done.moved.version, "left": list(done.outcome.left)}
-        terminal.document({**document, "undo": f"turntree undo {session.label}"})
+        terminal.document({**document, "undo": done.undo})
         return
     for line in draw_summary(preview, terminal):
         terminal.say(line)
     if done.outcome.left:
         terminal.note("changed by somebody else meanwhile, and left so:")
         terminal.note("\n".join(f"  {shown_path(path)}" for path in done.outcome.left))
-    back = f"turntree undo {session.label}"
-    if preview.plan.move == "undo":
-        back = f"turntree session replay {session.label} {digits(preview.before)} --files"
-    terminal.note(f"undo with: {back}")
+    if done.undo is not None:
+        terminal.note(f"undo with: {done.undo}")
     if session.origin is not None:
         # The tool's own session still ends where it ended; from here on it is another one.
         terminal.note(f"go on from there with: turntree resume {session.label}")
+
+
+async def find_way_again(opened: Opened, session: Session, left: Digest | None) -> str | None:
+    """Return the command that makes a move again which an undo has taken back, if there is one.
+
+    Where the move had led to no turn, only a turn that the session stands on can say so: its first.
+    """
+    if left is not None:
+        return f"turntree session replay {session.label} {digits(left)}"
+    if session.head is None:
+        return None
+    head = await opened.tree.turns.get(session.head)
+    first = await opened.tree.turns.get(f"{session.head}~{head.depth - 1}")
+    return f"turntree rewind {session.label} {digits(first.turn.digest)} --before"
 
 
 async def _propose(
@@ -147,21 +171,32 @@ async def _propose(
     revision: str | None,
     kind: RestoreKind,
     how: HowToMove,
+    before: bool,
     report: Report,
 ) -> Preview:
     tree = opened.tree
     try:
         plan = await tree.plans.propose_restore(
-            name, revision, exact=how.exact, keep_conflicts=how.keep, kind=kind
+            name, revision, exact=how.exact, keep_conflicts=how.keep, kind=kind, before=before
         )
     except NotFound as error:
         if revision is not None and "knows any files" in str(error):
-            raise nothing_pinned(digits(await _digest(opened, revision))) from error
+            raise await _explain_nothing(opened, name, revision, before=before) from error
         raise
     items = [await _show_item(opened, item, report) for item in plan.items]
-    before, after = await _digest(opened, plan.session.head), await _digest(opened, plan.target)
+    left, after = await _digest(opened, plan.session.head), await _digest(opened, plan.target)
     titles = None if plan.target is None else (await tree.turns.get(plan.target)).turn
-    return Preview(plan, tuple(items), before, after, titles)
+    asked = await _digest(opened, revision) if before else None
+    return Preview(plan, tuple(items), left, after, titles, asked)
+
+
+async def _explain_nothing(opened: Opened, name: str, revision: str, *, before: bool) -> NotFound:
+    """Return the error that says why there are no files to bring back."""
+    short = digits(await _digest(opened, revision))
+    if not before or not await opened.tree.resources.pins_of(revision):
+        return nothing_pinned(short)
+    label = (await opened.tree.sessions.get(name)).label
+    return nothing_known(short, f"turntree rewind {label} {short} --files")
 
 
 async def _show_item(opened: Opened, item: RestoreItem, report: Report) -> ShownItem:
@@ -208,6 +243,8 @@ def _agrees(terminal: Terminal, preview: Preview) -> bool:
 
 def _conflict(preview: Preview, terminal: Terminal) -> Refused:
     label, short = preview.plan.session.label, digits(preview.after)
+    if preview.found_by is not None:
+        short = f"{digits(preview.found_by)} --before"
     command = {
         "rewind": f"turntree rewind {label} {short} --files",
         "replay": f"turntree session replay {label} {short} --files",
@@ -229,4 +266,8 @@ async def _carry_out(opened: Opened, *, preview: Preview) -> MovedWithFiles:
     session = await opened.tree.sessions.ledger.get(plan.session.id)
     moved = outcome.moved
     assert moved is not None, "what is done has moved the session"
-    return MovedWithFiles(session, moved, preview, outcome)
+    undo: str | None = f"turntree undo {session.label}"
+    if plan.move == "undo":
+        again = await find_way_again(opened, session, preview.before)
+        undo = None if again is None else f"{again} --files"
+    return MovedWithFiles(session, moved, preview, outcome, undo)

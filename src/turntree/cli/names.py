@@ -4,8 +4,8 @@ Knows labels and tags of what exists. Must never start a server: a person who pr
 did not ask for one.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,65 +13,50 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from turntree.cli.opening import Opened
 
-T = TypeVar("T")
 COMPLETIONS_MAX: Final = 200
 
 
-class _SessionName(click.ParamType[str]):
-    """A session's label or alias, or HEAD."""
+class _Name(click.ParamType[str]):
+    """A name that a shell completes from what exists."""
 
-    name = "session"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the labels that begin like this."""
-        del ctx, param
-        return [CompletionItem(name) for name in _labels() if name.startswith(incomplete)]
-
-
-class _Revision(_SessionName):
-    """Anything that names a turn."""
-
-    name = "rev"
-
-
-class _ProgramName(click.ParamType[str]):
-    """A program's name or address."""
-
-    name = "program"
+    def __init__(
+        self, name: str, list_names: "Callable[[Opened], Awaitable[list[str]]]", *always: str
+    ) -> None:
+        """Call it something, and say where its names come from, and which are always there."""
+        self.name, self._list_names, self._always = name, list_names, always
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the names that begin like this."""
         del ctx, param
-        return [CompletionItem(name) for name in _programs() if name.startswith(incomplete)]
+        found = [*_ask(self._list_names), *self._always]
+        return [CompletionItem(one) for one in found if one.startswith(incomplete)]
 
 
-SESSION: Final = _SessionName()
-PROGRAM: Final = _ProgramName()
-REVISION: Final = _Revision()
+async def _labels(opened: "Opened") -> list[str]:
+    page = await opened.tree.sessions.ledger.list_page(limit=COMPLETIONS_MAX)
+    return [session.label for session in page]
 
 
-def _labels() -> Sequence[str]:
-    page = _ask(lambda opened: opened.tree.sessions.ledger.list_page(limit=COMPLETIONS_MAX))
-    return [*(session.label for session in page or ()), "HEAD"]
-
-
-def _programs() -> Sequence[str]:
+async def _programs(opened: "Opened") -> list[str]:
     from turntree.ports.programs import Wanted
 
-    page = _ask(
-        lambda opened: opened.tree.programs.store.list_page(
-            Wanted(), by=str(opened.tree.programs.by), limit=COMPLETIONS_MAX
-        )
-    )
-    return [program.name for program in page or ()]
+    programs = opened.tree.programs
+    page = await programs.store.list_page(Wanted(), by=str(programs.by), limit=COMPLETIONS_MAX)
+    return [program.name for program in page]
 
 
-def _ask(question: "Callable[[Opened], Awaitable[T]]") -> "T | None":
-    """Return an answer if a database can be asked without starting one."""
+SESSION: Final = _Name("session", _labels, "HEAD")
+"""A session's label or alias, or HEAD."""
+PROGRAM: Final = _Name("program", _programs)
+"""A program's name or address."""
+REVISION: Final = _Name("rev", _labels, "HEAD")
+"""Anything that names a turn."""
+
+
+def _ask(question: "Callable[[Opened], Awaitable[list[str]]]") -> list[str]:
+    """Return an answer if a database can be asked without starting one; else nothing."""
     from turntree.cli.opening import load_settings, with_ledger
     from turntree.cli.verb import Terminal
     from turntree.domain.errors import TurntreeError
@@ -79,8 +64,8 @@ def _ask(question: "Callable[[Opened], Awaitable[T]]") -> "T | None":
 
     settings = load_settings()
     if not settings.database_url and EmbeddedServer(settings.home).find_conninfo() is None:
-        return None
+        return []
     try:
-        return with_ledger(Terminal(as_json=True), question)
+        return with_ledger(Terminal(as_json=True), question, waits=False)
     except TurntreeError:
-        return None
+        return []

@@ -1,6 +1,7 @@
 """Opening the ledger for one command.
 
-Knows settings and how a current session is chosen when nobody chose one. Must never print data.
+Knows settings and how a current session is chosen when nobody chose one. A turn that has just ended
+comes in first, so that ``HEAD`` is where its agent left it. Must never print data.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -11,12 +12,16 @@ from typing import Final, TypeVar
 
 import anyio
 
+from turntree.adapters.hooks.spool import FOLDER, Spool
 from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, connect, engine_on, run_on, tree_on, workplace_in
+from turntree.boot import Settings, connect, engine_on, imports_on, run_on, tree_on, workplace_in
 from turntree.cli.settings import merged_environment
+from turntree.cli.unread import wait_for_hooks
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant
 from turntree.domain.session import Session
+from turntree.ports.imports import Imports
+from turntree.ports.sight import sight_of
 from turntree.running import Running
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
@@ -56,11 +61,16 @@ def load_settings() -> Settings:
     return Settings.from_environment(merged_environment())
 
 
-def with_ledger(terminal: Terminal, act: Callable[[Opened], Awaitable[T]]) -> T:
-    """Open the ledger, do one thing with it and return what it gave."""
+def with_ledger(
+    terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool = True
+) -> T:
+    """Open the ledger, do one thing with it and return what it gave.
+
+    What reads no session need not wait for a turn that is on its way in.
+    """
 
     async def opened() -> T:
-        async with open_ledger(terminal) as found:
+        async with open_ledger(terminal, waits=waits) as found:
             return await act(found)
 
     return anyio.run(opened)
@@ -68,31 +78,43 @@ def with_ledger(terminal: Terminal, act: Callable[[Opened], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def open_ledger(
-    terminal: Terminal, *, tools: Sequence[object] = ()
+    terminal: Terminal, *, tools: Sequence[object] = (), waits: bool = False
 ) -> AsyncGenerator[Opened, None]:
-    """Open the ledger, with tools that models may call; nobody answers yet."""
+    """Open the ledger, with tools that models may call; nobody answers yet.
+
+    Whoever ``waits`` finds a turn in it that has just ended.
+    """
     settings, world = load_settings(), SystemWorld()
     async with connect(settings, world, report=terminal.note) as database:
+        if waits:
+            await wait_for_hooks(Spool(settings.home / FOLDER), terminal)
         here, engine = workplace_in(Path(), terminal.note), engine_on(database)
         tree = tree_on(database, settings, world, workplace=here, engine=engine)
+        seen = database.seen_by(sight_of(tree.sessions.by))
         if settings.session is None:
-            settings = replace(settings, session=await _likely_session(tree, Path.cwd()))
+            imports = imports_on(seen)
+            settings = replace(settings, session=await _likely_session(tree, imports, Path.cwd()))
             tree = tree_on(database, settings, world, workplace=here, engine=engine)
         running = run_on(database, tree, settings, world, engine, tools)
         try:
-            yield Opened(running, database, settings, world.now())
+            yield Opened(running, seen, settings, world.now())
         finally:
             await running.aclose()
 
 
-async def _likely_session(tree: Tree, here: Path) -> str | None:
+async def _likely_session(tree: Tree, imports: Imports, here: Path) -> str | None:
     """Return the session nobody has to choose: main, the only one, or the last that worked here."""
     if await tree.sessions.ledger.find(SESSION_DEFAULT) is not None:
         return SESSION_DEFAULT
     first = await tree.sessions.ledger.list_page(limit=2)
     if len(first) == 1:
         return first[0].label
-    return await _last_session_in(tree, here) if first else None
+    if not first:
+        return None
+    if (found := await _last_session_in(tree, here)) is not None:
+        return found
+    id = await imports.find_last_in(str(here))
+    return None if id is None else (await tree.sessions.ledger.get(id)).label
 
 
 async def _last_session_in(tree: Tree, here: Path) -> str | None:
@@ -103,6 +125,8 @@ async def _last_session_in(tree: Tree, here: Path) -> str | None:
         holders = await tree.resources.attachments.list_holders(resource.id)
         sessions = [await tree.sessions.ledger.get(id) for id in holders[-HOLDERS_READ_MAX:]]
         active = [one for one in sessions if one.status == "active" and one.head is not None]
+        # Nobody talks to a subagent: whoever works here works in the session that began it.
+        spoken_to = [one for one in active if one.spawn is None]
         if active:
-            return max(active, key=lambda one: one.updated_at).label
+            return max(spoken_to or active, key=lambda one: one.updated_at).label
     return None

@@ -40,7 +40,22 @@ def write_head(start: Path, label: str) -> Path:
     Raises:
         Refused: The folder cannot be written.
     """
-    place = find_place(start) or start / FOLDER
+    return _write(find_place(start) or start / FOLDER, label)
+
+
+def write_own_head(place: Path, label: str) -> None:
+    """Make a session the current one in a folder of its own, whatever is chosen above it.
+
+    Nobody stands in a file, so nothing is current there.
+
+    Raises:
+        Refused: The folder cannot be written.
+    """
+    if place.is_dir():
+        _write(place / FOLDER, label)
+
+
+def _write(place: Path, label: str) -> Path:
     try:
         if not place.is_dir():
             place.mkdir()

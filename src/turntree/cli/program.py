@@ -1,5 +1,6 @@
 """``program``: whatever has an address, of any kind."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.program_options import config_options, invoke_options, read_sets
 from turntree.cli.program_text import (
     answer_lines,
+    called,
     program_document,
     program_lines,
     program_rows,
@@ -94,10 +96,34 @@ def move_program(terminal: Terminal, name: str, state: str) -> None:
         return before, after, before.state in lawful
 
     before, after, is_back = with_ledger(terminal, act)
+    word = called(after, name)
     terminal.tell(
-        f"{after.address} is {after.state}   (it was {before.state})",
+        f"@({word}) is {after.state}   (it was {before.state})",
         program_document(after),
-        undo=f"turntree program move {after.name} {before.state}" if is_back else None,
+        undo=f"turntree program move {word} {before.state}" if is_back else None,
+    )
+
+
+def configure_program(
+    terminal: Terminal, name: str, members: Mapping[str, Json], *, is_label: bool = False
+) -> None:
+    """Set members of a program's config, and say so; a session's may be named by its label."""
+
+    async def act(opened: Opened) -> tuple[str, Program | None, Program]:
+        programs = opened.tree.programs
+        typed = (await opened.tree.sessions.get(name)).label if is_label else name
+        before = await programs.find(typed)
+        return typed, before, await programs.configure(typed, members)
+
+    typed, before, after = with_ledger(terminal, act)
+    word = called(after, typed)
+    same = before is not None and before.version == after.version
+    terminal.tell(
+        f"@({word}) {'stays as it was' if same else 'is configured'}: {a_kind(after.kind)}, "
+        f"{after.state}, version {after.version.number}",
+        {**program_document(after), **({"label": typed} if is_label else {})},
+        undo=None,
+        then=(f"see it with: turntree program get {word}",),
     )
 
 
@@ -194,9 +220,7 @@ def configure(terminal: Terminal, name: str, config: Json, sets: tuple[str, ...]
     members = {**(config or {}), **read_sets(sets)}
     if not members:
         raise click.UsageError("say what to set: --set MEMBER=VALUE")
-    after = with_ledger(terminal, lambda opened: opened.tree.programs.configure(name, members))
-    said = f"{after.address} is at version {after.version.number}"
-    terminal.tell(said, program_document(after), undo=None)
+    configure_program(terminal, name, members)
 
 
 @verb()
@@ -293,11 +317,11 @@ def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool)
         terminal,
         lambda opened: opened.tree.programs.grant(name, grantee, right, on=not revoke),
     )
-    back = "" if revoke else " --revoke"
+    back, word = "" if revoke else " --revoke", called(found, name)
     terminal.tell(
-        f"{clean(grantee)} may {'no longer ' if revoke else ''}{right} {found.address}",
+        f"{clean(grantee)} may {'no longer ' if revoke else ''}{right} @({word})",
         {**program_document(found), "grantee": grantee, "right": right, "on": not revoke},
-        undo=f"turntree program grant {found.name} {grantee} {right}{back}",
+        undo=f"turntree program grant {word} {clean(grantee)} {right}{back}",
     )
 
 
@@ -307,10 +331,11 @@ def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool)
 def invite(terminal: Terminal, name: str, grantee: str) -> None:
     """Let somebody see and invoke a program that is private."""
     found = with_ledger(terminal, lambda opened: opened.tree.programs.invite(name, grantee))
+    word = called(found, name)
     terminal.tell(
-        f"{clean(grantee)} is let in to {found.address}",
+        f"{clean(grantee)} is let in to @({word})",
         program_document(found),
-        undo=f"turntree program grant {found.name} {grantee} invoke --revoke",
+        undo=f"turntree program grant {word} {clean(grantee)} invoke --revoke",
     )
 
 
@@ -325,9 +350,10 @@ def visibility(terminal: Terminal, name: str, to: Any) -> None:
         return before, await opened.tree.programs.set_visibility(name, to)
 
     before, after = with_ledger(terminal, act)
-    back = f"turntree program visibility {after.name} {before.visibility}"
+    word = called(after, name)
+    back = f"turntree program visibility {word} {before.visibility}"
     terminal.tell(
-        f"{after.address} is {after.visibility}",
+        f"@({word}) is {after.visibility}",
         program_document(after),
         undo=back if before.visibility != after.visibility else None,
     )

@@ -7,7 +7,7 @@ from typing import Any
 from turntree.cli.render import age, clean, clean_block, digits, table
 from turntree.domain.canonical import Json
 from turntree.domain.ids import Instant
-from turntree.domain.program import Program, list_secrets
+from turntree.domain.program import Program, list_secrets, name_in
 from turntree.ports.programs import Use, VersionRow
 
 
@@ -30,6 +30,11 @@ def program_document(program: Program) -> dict[str, Any]:
         "created_at": program.created_at,
         "updated_at": program.updated_at,
     }
+
+
+def called(program: Program, typed: str) -> str:
+    """Return how people call a program: as they typed it, where its own name is a session's id."""
+    return clean(name_in(typed) if program.kind == "session" else program.name)
 
 
 def program_rows(programs: Sequence[Program], now: Instant) -> list[str]:

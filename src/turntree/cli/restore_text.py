@@ -47,6 +47,8 @@ class Preview:
     after: Digest | None
     turn: Turn | None
     """The turn that the session would stand at."""
+    found_by: Digest | None = None
+    """The turn before which it would stand, if that was asked for."""
 
     @property
     def is_idle(self) -> bool:
@@ -108,6 +110,7 @@ def _item_document(shown: ShownItem, *, with_lines: bool) -> dict[str, Any]:
         "pinned_by": shown.pinned_by,
         "supported": item.supported,
         "whole": item.whole,
+        "goes": item.fate == "goes",
         "changes": [diff_document(diff, with_lines=with_lines) for diff in shown.diffs],
         "kept": [shown_path(change.path) for change in item.kept],
         "conflicts": [shown_path(change.path) for change in item.conflicts],
@@ -121,6 +124,10 @@ def _draw_item(shown: ShownItem, preview: Preview, terminal: Terminal) -> Iterat
         yield terminal.paint("  cannot be brought back: it stays as it is", "warn")
     elif item.present is None:
         yield f"  is gone, and made anew: {shown_size(item.target.size)}"
+    elif item.fate == "goes":
+        yield "  goes: it was gone before, and made anew"
+    elif item.fate == "outlives":
+        yield "  stays: it was gone before, but somebody has worked there since"
     elif shown.diffs:
         yield from draw_table(shown.diffs, terminal, shown_max=PATHS_SHOWN_MAX)
     elif item.acts:
@@ -145,6 +152,8 @@ def _subject(changes: Sequence[Change], one: str, several: str) -> str:
 def _state(shown: ShownItem, preview: Preview) -> str:
     if shown.pinned_by is None or shown.pinned_by == preview.after:
         return ""
+    if shown.pinned_by == preview.found_by:
+        return f"   as {digits(shown.pinned_by)} found it"
     return f"   as {digits(shown.pinned_by)} left it, the nearest turn that pinned its files"
 
 

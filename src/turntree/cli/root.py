@@ -55,7 +55,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "tail": Entry(
         "Talk", "send", "Show the last turns of a session, or follow what is being answered there."
     ),
-    "cancel": Entry("Talk", "send", "End what is being answered in a session."),
+    "cancel": Entry(
+        "Talk", "send", "End what is being answered in a session, or one run and no other."
+    ),
     "rerun": Entry(
         "Talk",
         "replay",
@@ -119,6 +121,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "fsck": Entry("Check", "check", "Check the whole store against its invariants."),
     "audit": Entry("Check", "audit", "List rights that were granted, used, denied or never used."),
+    "token": Entry("Check", "token", "Issue, list and revoke tokens that carry rights elsewhere."),
     "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
     "plans": Entry("Check", "plans", "List forks and moves with files that were left unfinished."),
     "import": Entry("Carry", "imports", "Bring other tools' transcripts home."),

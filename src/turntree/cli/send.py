@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -29,10 +30,12 @@ from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import RunId, SessionId, TurnId, find_long_id
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
+from turntree.ports.inbox import Posted
 
 POLL_S: Final = 0.3
 TAIL_TURNS: Final = 3
 STDIN: Final = "-"
+UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; Ctrl-C leaves"
 
 
 @verb()
@@ -68,12 +71,12 @@ def send(
     # What was not asked for is absent: model, situation, fold.
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
-        posted = post(talk, Outgoing(session, text, key, options))
+        posted = post(terminal, talk, Outgoing(session, text, key, options))
         if not wait:
-            _tell_posted(terminal, session, posted.run, posted.seq, repeated=posted.repeated)
+            _tell_posted(terminal, session, posted, is_folded="fold" in options)
             return
         if no_worker and not talk.is_served():
-            terminal.note("nobody answers yet: it waits for turntree worker; Ctrl-C leaves it")
+            terminal.note(UNSERVED)
         answered = wait_for(talk, posted.run, streaming(terminal) if stream else nothing)
     if stream:
         check_answer(answered)
@@ -81,50 +84,67 @@ def send(
         tell_answer(terminal, answered)
 
 
-def _tell_posted(terminal: Terminal, session: str, run: RunId, seq: int, *, repeated: bool) -> None:
-    done = "was taken in before" if repeated else "is taken in"
+def _tell_posted(terminal: Terminal, session: str, posted: Posted, *, is_folded: bool) -> None:
+    run, seq = posted.run, posted.seq
+    done = "was taken in before" if posted.repeated else "is taken in"
+    # One that joined another cannot be taken back alone.
+    undo = None if posted.repeated or is_folded else f"turntree cancel {run}"
     terminal.tell(
         f"message {seq} to {clean(session)} {done}; its turn will be {run}",
-        {"session": session, "run": run, "seq": seq, "repeated": repeated},
-        undo=None if repeated else f"turntree cancel {session}",
+        {"session": session, "run": run, "seq": seq, "repeated": posted.repeated},
+        undo=undo,
         then=(f"follow it with: turntree tail -f {run}",),
     )
 
 
 @verb()
-@click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
+@click.argument("what", metavar="[SESSION|RUN]", default="HEAD", type=SESSION)
 @click.option("--discard", is_flag=True, help="Leave the session where it was before.")
 @click.option("--wait/--no-wait", default=True, help="Wait until it has ended; the default.")
-def cancel(terminal: Terminal, session: str, discard: bool, wait: bool) -> None:
-    """End what is being answered in a session.
+def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
+    """End what is being answered in a session, or one run and no other.
 
     What was said and done so far stays, in a turn that is sealed as canceled. If a tool had begun,
     the session goes on after that turn, so that nobody forgets what was done; --discard leaves it
-    where it was.
+    where it was. A RUN is the address that `send --no-wait` printed: a message that nobody has
+    begun to answer is taken back.
     """
-    with open_talk(terminal, serves=wait) as talk:
-
-        async def act(opened: Opened) -> tuple[str, RunId | None]:
-            found = await opened.tree.sessions.get(session)
-            return found.label, await opened.tree.runs.cancel(found.label, discard=discard)
-
-        session, run = talk.call(act)
+    with open_talk(terminal, serves=False) as talk:
+        label, run, waiting = talk.call(partial(_cancel, what=what, discard=discard))
+        document: dict[str, Any] = {"session": label, "run": run}
         if run is None:
+            there = f"{what} is over, or was never sent" if label is None else ""
             terminal.tell(
-                f"nothing is being answered in {clean(session)}",
-                {"session": session, "run": None},
+                there or f"nothing is being answered in {clean(label or '')}",
+                document,
                 undo=None,
+                then=[f"take back what waits there with: turntree cancel {one}" for one in waiting],
             )
             return
-        if not wait:
-            terminal.tell(f"{run} was asked to end", {"session": session, "run": run}, undo=None)
+        if run in waiting:
+            said = f"{run} is taken back: nobody had begun to answer it, and nobody will"
+            terminal.tell(said, document, undo=None)
             return
+        if not wait:
+            terminal.tell(f"{run} was asked to end", document, undo=None)
+            return
+        # Whoever worked on it may be gone: then it is sealed here.
+        talk.serve()
         answered = wait_for(talk, run, nothing)
-    terminal.tell(
-        f"the turn {run} is {answered.turn.header.outcome}",
-        {"session": session, "run": run, **turn_document(answered.turn)},
-        undo=None,
-    )
+    said = f"the turn {run} is {answered.turn.header.outcome}"
+    terminal.tell(said, {**document, **turn_document(answered.turn)}, undo=None)
+
+
+async def _cancel(
+    opened: Opened, *, what: str, discard: bool
+) -> tuple[str | None, RunId | None, list[RunId]]:
+    """Return the session if one was named, what was asked to end, and what nobody had begun."""
+    runs, sessions = opened.tree.runs, opened.tree.sessions
+    run = await runs.cancel(what, discard=discard)
+    if find_long_id(what) is not None and await sessions.ledger.find(what) is None:
+        return None, run, [] if run is None or await runs.find_waiting(run) is None else [run]
+    label = (await sessions.get(what)).label
+    return label, run, [waiting.run for waiting in await runs.list_waiting(label)]
 
 
 @verb()
@@ -137,14 +157,15 @@ def tail(terminal: Terminal, what: str, follows: bool, count: int, seconds: floa
     """Show the last turns of a session, or follow what is being answered there.
 
     A REV shows how that turn was taken, step by step; a turn that is still being taken is named by
-    the address that `send --no-wait` printed. Ctrl-C ends it.
+    the address that `send --no-wait` printed. With --follow it goes on, and Ctrl-C ends it.
     """
+    ends = None if seconds is None else time.monotonic() + seconds
     with open_talk(terminal, serves=False) as talk:
         found = talk.call(partial(_find, what=what))
         if isinstance(found, Session):
-            _Tail(terminal, talk, found.id, found.label, count).show(follows, seconds)
+            _Tail(terminal, talk, found.id, found.label, count).show(follows, ends)
         else:
-            wait_for(talk, found, streaming(terminal, shows_query=True))
+            _Run(terminal, talk, found).show(follows, ends)
 
 
 async def _find(opened: Opened, *, what: str) -> Session | RunId:
@@ -157,9 +178,33 @@ async def _find(opened: Opened, *, what: str) -> Session | RunId:
         return RunId((await opened.tree.resolve(what)).turn)
     except NotFound as error:
         # A turn that nobody has sealed yet is known by its whole address only.
-        if (run := find_long_id(what)) is not None and await opened.tree.ledger.facts(run):
-            return RunId(run)
+        if (id := find_long_id(what)) is not None:
+            run = RunId(id)
+            if await opened.tree.ledger.facts(run) or await opened.tree.runs.find_waiting(run):
+                return run
         raise Refused(f"{what} is no session, turn or run: see `turntree status`") from error
+
+
+class _Run:
+    """A run, watched from the outside."""
+
+    def __init__(self, terminal: Terminal, talk: Talk, run: RunId) -> None:
+        self.terminal, self.talk, self.run = terminal, talk, run
+        self.hear = streaming(terminal, shows_query=True)
+
+    def show(self, follows: bool, ends: float | None) -> None:
+        """Show what is recorded, and what comes if one wants that."""
+        status = self.talk.call(lambda opened: opened.tree.runs.status(self.run))
+        if status != "finished":
+            if not follows:
+                following = self.talk.opened.running.following
+                self.talk.call(lambda _: following.recount(self.run, self.hear))
+                self.terminal.note(f"it is {status}; follow it with: turntree tail -f {self.run}")
+                return
+            if not self.talk.is_served():
+                self.terminal.note(UNSERVED)
+        with suppress(TimeoutError):
+            wait_for(self.talk, self.run, self.hear, ends=ends)
 
 
 class _Tail:
@@ -173,18 +218,27 @@ class _Tail:
         self.head: TurnId | None = None
         self.shown: set[str] = set()
 
-    def show(self, follows: bool, seconds: float | None) -> None:
+    def show(self, follows: bool, ends: float | None) -> None:
         """Show what is there, and what comes if one wants that."""
-        ends = None if seconds is None else time.monotonic() + seconds
         self._show_turns(self.talk.call(self._newest))
-        while True:
-            for run in self.talk.list_unfinished(self.label):
-                self.shown.add(run)
-                wait_for(self.talk, run, streaming(self.terminal, shows_query=True))
-            if not follows or (ends is not None and time.monotonic() >= ends):
-                return
-            time.sleep(POLL_S)
-            self._show_turns(self.talk.call(self._since))
+        if not follows:
+            if left := len(self.talk.list_unfinished(self.label)):
+                what = "1 message is" if left == 1 else f"{left} messages are"
+                hint = f"turntree tail -f {clean(self.label)}"
+                self.terminal.note(f"{what} not answered yet; follow with: {hint}")
+            return
+        if not self.talk.is_served():
+            self.terminal.note(UNSERVED)
+        with suppress(TimeoutError):
+            while ends is None or time.monotonic() < ends:
+                self._show_unfinished(ends)
+                time.sleep(POLL_S)
+                self._show_turns(self.talk.call(self._since))
+
+    def _show_unfinished(self, ends: float | None) -> None:
+        for run in self.talk.list_unfinished(self.label):
+            self.shown.add(run)
+            wait_for(self.talk, run, streaming(self.terminal, shows_query=True), ends=ends)
 
     def _show_turns(self, turns: tuple[Placed, ...]) -> None:
         for placed in turns:

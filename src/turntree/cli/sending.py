@@ -1,6 +1,7 @@
 """Sending a message and waiting for the answer: what the commands share that talk."""
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,7 +14,9 @@ from turntree.cli.speaker import FindCost, Speaker, turn_document, write_documen
 from turntree.cli.talking import Hear, Listening, Talk
 from turntree.cli.verb import Terminal
 from turntree.domain.canonical import Json
+from turntree.domain.errors import NotFound
 from turntree.domain.ids import RunId
+from turntree.domain.session import Session
 from turntree.domain.turn import Turn
 from turntree.ports.inbox import Posted
 from turntree.runtime.costs import find_cost
@@ -48,18 +51,35 @@ class Outgoing:
     options: dict[str, Json] | None = None
 
 
-def post(talk: Talk, outgoing: Outgoing) -> Posted:
-    """Send a message; somebody will answer."""
+def post(terminal: Terminal, talk: Talk, outgoing: Outgoing) -> Posted:
+    """Send a message; somebody will answer. What was taken out of it is said."""
 
     async def act(opened: Opened) -> Posted:
-        # Whoever misspells a session must not begin another one.
-        await opened.tree.sessions.get(outgoing.session)
+        session = await _get_session(opened, outgoing.session)
         options: dict[str, Any] = dict(outgoing.options or {})
         return await opened.tree.runs.post(
-            outgoing.session, outgoing.text, key=outgoing.key, **options
+            session.label, outgoing.text, key=outgoing.key, **options
         )
 
-    return talk.call(act)
+    posted = talk.call(act)
+    note_redacted(terminal, posted)
+    return posted
+
+
+async def _get_session(opened: Opened, name: str) -> Session:
+    """Return a session that is there: whoever misspells one must not begin another."""
+    if name != "HEAD" and await opened.tree.sessions.ledger.find(name) is None:
+        raise NotFound(
+            f"there is no session {name!r}: begin it with `turntree session create {name}`"
+        )
+    return await opened.tree.sessions.get(name)
+
+
+def note_redacted(terminal: Terminal, posted: Posted) -> None:
+    """Say what was taken out of a message before it was stored."""
+    if posted.redacted:
+        what = "1 secret key" if posted.redacted == 1 else f"{posted.redacted} secret keys"
+        terminal.note(f"{what} taken out before the message was stored: nobody is sent it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +90,44 @@ class Answered:
     reason: str = ""
 
 
-def wait_for(talk: Talk, run: RunId, hear: Hear) -> Answered:
-    """Wait until a turn is sealed. Ctrl-C leaves, and the run goes on where a worker is."""
+def wait_for(talk: Talk, run: RunId, hear: Hear, *, ends: float | None = None) -> Answered:
+    """Wait until a turn is sealed. Ctrl-C leaves, and the run goes on where a worker is.
+
+    Raises:
+        TimeoutError: It was not, and this moment of the steady clock has passed.
+    """
     reasons: list[str] = []
 
     def heard(one: Heard) -> None:
         match one:
-            case Told("failed", reason):
+            case Told("failed" | "interrupted", reason):
                 reasons.append(reason)
             case _:
                 pass
         hear(one)
 
-    placed = wait(talk.listen(run), heard)
+    placed = wait(talk.listen(run), heard, ends=ends)
     return Answered(placed.turn, "; ".join(reasons))
 
 
-def wait(listening: Listening[T], hear: Hear) -> T:
-    """Hand over what is heard until there is no more, and return what it came to."""
+def wait(listening: Listening[T], hear: Hear, *, ends: float | None = None) -> T:
+    """Hand over what is heard until there is no more, and return what it came to.
+
+    Raises:
+        TimeoutError: There may be more, and this moment of the steady clock has passed.
+    """
     try:
         with listening.hearing_interrupts():
-            while (heard := listening.next()) is not None:
+            while (heard := listening.next(_left(ends))) is not None:
                 hear(heard)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TimeoutError):
         listening.stop()
         raise
     return listening.result
+
+
+def _left(ends: float | None) -> float | None:
+    return None if ends is None else max(0.0, ends - time.monotonic())
 
 
 def nothing(heard: Heard) -> None:

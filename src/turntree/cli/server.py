@@ -20,7 +20,7 @@ from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Instant
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
-from turntree.ports.inbox import OpenRun
+from turntree.ports.inbox import OpenRun, Pile
 from turntree.store.embedded import EmbeddedServer, ServerState
 from turntree.store.health import examine
 
@@ -90,6 +90,9 @@ class Counts:
     now: Instant
     workers: tuple[str, ...] = ()
     runs: tuple[OpenRun, ...] = ()
+    piles: tuple[Pile, ...] = ()
+    plans: int = 0
+    """How many forks and moves with files were left unfinished on this machine."""
 
 
 @verb()
@@ -101,7 +104,7 @@ def status(terminal: Terminal) -> None:
     settings = load_settings()
     state = None if settings.database_url else EmbeddedServer(settings.home).state()
     is_up = _is_prepared(settings) if state is None else state.name == "running"
-    counts = with_ledger(terminal, _count) if is_up else None
+    counts = with_ledger(terminal, _count, waits=False) if is_up else None
     if terminal.as_json:
         terminal.document(_document(settings, state, counts))
         return
@@ -126,9 +129,12 @@ async def _count(opened: Opened) -> Counts:
     current = await opened.find_current()
     workers = await opened.tree.runs.workers.list_workers()
     runs = await opened.tree.runs.list_open()
+    piles = await opened.tree.runs.inbox.list_piles()
+    plans = await opened.tree.plans.count_left()
     return Counts(
-        turns, len(sessions), current, opened.current, opened.now, tuple(workers), tuple(runs)
-    )
+        turns, len(sessions), current, opened.current, opened.now, tuple(workers), tuple(runs),
+        tuple(piles), plans,
+    )  # fmt: skip
 
 
 def _rows(
@@ -147,8 +153,13 @@ def _rows(
     if counts is None:
         yield "session", clean(settings.session or "not chosen")
         return
-    yield "holds", f"{counts.turns:,} turns, {counts.sessions:,} active sessions"
+    yield (
+        "holds",
+        f"{_so_many(counts.turns, 'turn')}, {_so_many(counts.sessions, 'active session')}",
+    )
     yield from _running_rows(counts)
+    if counts.plans:
+        yield "plans", f"{counts.plans} left unfinished; turntree plans --reconcile"
     current = counts.current
     if current is not None:
         moved = age(current.updated_at, counts.now)
@@ -159,12 +170,16 @@ def _rows(
         yield "session", "none is current"
 
 
+def _so_many(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
 def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
     """Yield who answers, and what is being answered; nothing where nothing ever was."""
     if counts.workers:
         yield "workers", clean(", ".join(counts.workers))
-    elif counts.runs:
-        yield "workers", "none lives; turntree worker, or turntree chat, goes on"
+    elif counts.runs or counts.piles:
+        yield "workers", "none serves; start one with: turntree worker"
     for run in counts.runs[:RUNS_SHOWN_MAX]:
         waits = f" for {clean(run.parked_reason)}" if run.parked_reason else ""
         ending = ", asked to end" if run.is_canceled else ""
@@ -172,6 +187,11 @@ def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
         yield "run", f"{run.run} {run.status}{waits}{ending}, began {since}"
     if (left := len(counts.runs) - RUNS_SHOWN_MAX) > 0:
         yield "", f"{left} more"
+    for pile in counts.piles[:RUNS_SHOWN_MAX]:
+        what = _so_many(pile.count, "message")
+        yield "waiting", f"{what} in {clean(pile.label)}, sent {age(pile.since, counts.now)}"
+    if (left := len(counts.piles) - RUNS_SHOWN_MAX) > 0:
+        yield "", f"{left} more sessions"
 
 
 def _run_document(run: OpenRun) -> dict[str, Any]:
@@ -183,6 +203,15 @@ def _run_document(run: OpenRun) -> dict[str, Any]:
         "worker": run.worker,
         "canceled": run.is_canceled,
         "parked_reason": run.parked_reason,
+    }
+
+
+def _pile_document(pile: Pile) -> dict[str, Any]:
+    return {
+        "session": pile.session,
+        "label": pile.label,
+        "messages": pile.count,
+        "since": pile.since,
     }
 
 
@@ -201,6 +230,8 @@ def _document(
         "sessions": None if counts is None else counts.sessions,
         "workers": None if counts is None else list(counts.workers),
         "runs": None if counts is None else [_run_document(run) for run in counts.runs],
+        "waiting": None if counts is None else [_pile_document(pile) for pile in counts.piles],
+        "plans": None if counts is None else counts.plans,
         "head": settings.session if counts is None else counts.chosen,
         "session": None if current is None else session_row_document(current, current=current),
     }

@@ -7,7 +7,7 @@ import click
 
 from turntree.cli.names import PROGRAM, SESSION
 from turntree.cli.opening import Opened, with_ledger
-from turntree.cli.program_text import program_document
+from turntree.cli.program import configure_program
 from turntree.cli.render import clean, clean_block
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import Json
@@ -33,14 +33,7 @@ def configure(
     members = session_config(model, owner, situation)
     if not members:
         raise click.UsageError("say what to set: --model, --owner or --situation")
-
-    async def act(opened: Opened) -> dict[str, Any]:
-        session = await opened.tree.sessions.get(name)
-        found = await opened.tree.programs.configure(session.label, members)
-        return {**program_document(found), "label": session.label}
-
-    document = with_ledger(terminal, act)
-    terminal.tell(f"{document['label']} is configured", document, undo=None)
+    configure_program(terminal, name, members, is_label=True)
 
 
 def session_config(

@@ -63,6 +63,17 @@ def nothing_pinned(short: str) -> NotFound:
     )
 
 
+def nothing_known(short: str, command: str) -> NotFound:
+    """Return the error that says why nobody knows how files were before a turn.
+
+    The command asks for the same, with the files as the turn left them.
+    """
+    return NotFound(
+        f"nobody knows how the files were before {short}: no turn up to it pinned them then"
+        f"\nthe earliest state that is known is what it left: `{command}`"
+    )
+
+
 async def list_around(opened: Opened, full: Path) -> list[Resource]:
     """Return the resources that a path of this machine lies in, the nearest first."""
     find = opened.tree.resources.find

@@ -30,18 +30,23 @@ Hear = Callable[[Heard], None]
 KEEP_SERVED_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Talk:
     """The ledger and the runtime, as seen from the main thread."""
 
     portal: BlockingPortal
     opened: Opened
-    serves: bool
+    serves: bool = False
     """Whether this process answers where nobody else does."""
 
     def call(self, act: Callable[[Opened], Awaitable[T]]) -> T:
         """Do one thing with the ledger and return what it gave."""
         return self.portal.call(act, self.opened)
+
+    def serve(self) -> None:
+        """Answer from now on where nobody else does."""
+        self.serves = True
+        self.portal.call(self.opened.running.ensure_served)
 
     def is_served(self) -> bool:
         """Say whether anybody answers."""
@@ -162,22 +167,24 @@ def open_talk(
         start_blocking_portal("asyncio") as portal,
         portal.wrap_async_context_manager(open_ledger(terminal, tools=given)) as opened,
     ):
+        talk = Talk(portal, opened)
         if serves:
-            portal.call(opened.running.ensure_served)
-        yield Talk(portal, opened, serves)
+            talk.serve()
+        yield talk
 
 
-def load_tools(names: Sequence[str]) -> list[object]:
+def load_tools(names: Sequence[str]) -> Sequence[object]:
     """Return the tools that a command line names; modules of the present folder are found too.
 
     Raises:
         NotFound: There is no such tool.
+        Refused: Something is no tool.
     """
     if not names:
-        return []
-    from turntree.adapters.toolsets.loading import load_named
+        return ()
+    from turntree.adapters.toolsets.loading import apart_of, load_named
 
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    return load_named(names)
+    return apart_of(load_named(names))

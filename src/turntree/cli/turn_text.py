@@ -32,6 +32,7 @@ from turntree.cli.verb import Paint, Terminal
 from turntree.domain.message import (
     Erased,
     Message,
+    is_partial,
 )
 from turntree.domain.revision import MessagePart, ToolPart
 from turntree.domain.session import Session
@@ -179,6 +180,8 @@ def _draw_message(
     if len(lines) > limit:
         hidden = terminal.spell(f"… {len(lines) - limit} more lines: --full")
         yield " " * MARGIN + terminal.paint(hidden, "dim")
+    if is_partial(said):
+        yield " " * MARGIN + terminal.paint(terminal.spell("… (cut off here)"), "warn")
 
 
 def _speaker(said: Message, turn: Turn) -> str:

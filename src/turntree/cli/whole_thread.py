@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from turntree.cli.legend import name_sessions
 from turntree.cli.opening import Opened
 from turntree.domain.handover import Said, hand_over, objects_of
-from turntree.domain.ids import Digest
+from turntree.domain.ids import Digest, SessionId
 from turntree.domain.session import Origin
 from turntree.domain.thread import Placed
 from turntree.runtime.revisions import Found
@@ -19,11 +19,13 @@ SESSIONS_READ_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class WholeThread:
-    """A thread, what its parts refer to, and the tool it came from."""
+    """A thread, what its parts refer to, the tool it came from, and the session that ends in it."""
 
     turns: Sequence[Placed]
     objects: dict[Digest, bytes]
     origin: Origin | None
+    session: SessionId | None = None
+    """The one that was named and stands at its head."""
 
     @property
     def head(self) -> Placed:
@@ -45,7 +47,9 @@ async def read_whole(opened: Opened, revision: str, *, visible: bool) -> WholeTh
     reader = opened.tree.threads
     turns = await (reader.read_visible(found.turn) if visible else reader.read(found.turn))
     objects = {digest: await opened.tree.ledger.get_object(digest) for digest in objects_of(turns)}
-    return WholeThread(turns, objects, await _find_origin(opened, found))
+    named = found.session if found.session and found.session.head == found.turn else None
+    session = None if named is None else named.id
+    return WholeThread(turns, objects, await _find_origin(opened, found), session)
 
 
 async def _find_origin(opened: Opened, found: Found) -> Origin | None:

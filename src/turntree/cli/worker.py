@@ -32,6 +32,7 @@ def worker(
 ) -> None:
     """Answer what is sent, until it is told to stop.
 
+    Tasks that were started and that nobody follows are seen through.
     As many may run as one likes, on any machine that reaches the database: a session is answered by
     one of them at a time, and what a dead one left is taken over within seconds. SIGTERM or Ctrl-C
     lets it finish what it has begun; what takes longer than --drain-s goes on elsewhere.
@@ -44,7 +45,9 @@ def worker(
         async with open_ledger(terminal, tools=given) as opened:
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                async with running.serving(name=name, at_once=at_once, drain_s=drain_s) as called:
+                async with running.serving(
+                    name=name, at_once=at_once, drain_s=drain_s, oversees=True
+                ) as called:
                     _tell(terminal, running, called, at_once)
                     async for _ in signals:
                         terminal.note(f"stopping; what was begun has {drain_s:g} s to end")

@@ -1,7 +1,8 @@
 """Whose a change is: a turn's, nobody's turn's, or one of several that cannot be told apart.
 
 What differs between the states in which a turn found and left a place was changed while it was at
-work; what differs between two turns was changed outside of any. When several turns were at work at
+work. What differs between two turns was changed by whoever was still at work then, such as a
+subagent that its turn did not wait for, or else outside of any. When several turns were at work at
 the same time, a path belongs to the one whose own tool calls say that it wrote it.
 
 This module also says what going back may touch. It must never know how states are kept or
@@ -61,11 +62,23 @@ def attribute(works: Sequence[Work]) -> dict[TurnId, dict[str, ByTurn | Mixed]]:
     return found
 
 
+def attribute_gap(paths: Collection[str], at_work: Sequence[Work]) -> dict[str, By]:
+    """Return whose the changes are that were made between two turns while others were at work."""
+    found: dict[str, By] = {}
+    for path in sorted(paths):
+        involved = [work for work in at_work if path in work.changed]
+        found[path] = _among(path, involved) if involved else Outside()
+    return found
+
+
 def _whose(path: str, work: Work, rivals: Sequence[Work]) -> ByTurn | Mixed:
     # Who changed nothing here is no rival, whatever it says; what it wrote was overwritten.
-    involved = [work, *(rival for rival in rivals if path in rival.changed)]
+    return _among(path, [work, *(rival for rival in rivals if path in rival.changed)])
+
+
+def _among(path: str, involved: Sequence[Work]) -> ByTurn | Mixed:
     if len(involved) == 1:
-        return ByTurn(work.turn)
+        return ByTurn(involved[0].turn)
     named = [one for one in involved if path in one.written]
     if len(named) == 1:
         return ByTurn(named[0].turn)
@@ -155,6 +168,24 @@ def _spare_folders(differences: Sequence[Change], verdicts: dict[str, str]) -> N
                 verdicts[change.path] = "conflicts"
         elif any(above in files for above in _above(change.path)):
             verdicts[change.path] = "conflicts"
+
+
+def of_paths(changes: Sequence[Change], only: Collection[str] | None) -> list[Change]:
+    """Return the changes of some paths, and of the folders above them that came for their sake.
+
+    A folder that goes takes part if nothing else stands in it. None means all paths.
+    """
+    if only is None:
+        return list(changes)
+    above = {folder for path in only for folder in _above(path)}
+    going = {one.path for one in changes if one.path in above and _goes(one)}
+    stays = {one.path for one in changes if one.path not in only and one.path not in going}
+    held = {folder for path in stays for folder in _above(path)}
+    return [one for one in changes if one.path in only or one.path in going - held]
+
+
+def _goes(change: Change) -> bool:
+    return change.new is None and change.old is not None and change.old.kind == "directory"
 
 
 def untouched_since(

@@ -14,13 +14,16 @@ from turntree.domain.delegation import Chain
 from turntree.domain.errors import Refused
 from turntree.domain.event import Event
 from turntree.domain.ids import Digest, Instant
-from turntree.domain.permission import Decision, Pattern, Right, Rights, holds
+from turntree.domain.permission import Decision, Pattern, Right, Rights, actions, holds
 from turntree.domain.principal import Principal
 
 GRANTED: Final = "permission.granted"
 USED: Final = "permission.used"
 DENIED: Final = "permission.denied"
 KINDS: Final = (GRANTED, USED, DENIED)
+
+READING: Final = Pattern("action:read")
+"""Reading leaves no event, so nobody can say that it was never used."""
 
 FindingKind = Literal["ungranted", "widened", "unreadable", "denied", "unused"]
 
@@ -139,6 +142,17 @@ def read_fact(event: Event, session: str | None) -> Fact:
         return Unreadable(session, event.at, f"{event.kind} cannot be read: {error}")
 
 
+def read_share(event: Event, session: str | None) -> Fact:
+    """Return what an event tells by which somebody was let into a session."""
+    data: Mapping[str, Any] = event.data
+    try:
+        kind, _, id = data["to"].partition(":")
+        who = Principal.from_json({"kind": kind, "id": id})
+        return Grant(session, event.at, who, Rights(actions(data["right"])))
+    except (AttributeError, KeyError, TypeError, Refused) as error:
+        return Unreadable(session, event.at, f"{event.kind} cannot be read: {error}")
+
+
 def read_turn(
     session: str | None,
     at: Instant,
@@ -239,7 +253,7 @@ class _Tally:
         return {
             one: count
             for one, count in self.granted.items()
-            if not any(holds(Pattern(one), Right(used)) for used in self.used)
+            if one != READING and not any(holds(Pattern(one), Right(used)) for used in self.used)
         }
 
     def findings(self, holder: _Holder) -> Iterable[Finding]:

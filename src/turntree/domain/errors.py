@@ -7,6 +7,9 @@
     + Canceled        the run was asked to end
   x Refused           the change would break a rule of the ledger
     + Unsupported     this kind of resource cannot do it
+    + Occupied        something stands where a new place was to be made
+    + Unpinned        it would lose what nothing brings back
+    + Incomplete      a kept state lacks something
     + Denied          it is not for this principal to do
     + NoSandbox       code would have to run where it could do harm
     + CodeFailed      a program of somebody's crashed, or went beyond a limit
@@ -22,6 +25,8 @@ Whether to try again is the type: only ``Conflict`` and ``Unreachable`` are wort
 """
 
 from typing import Literal
+
+from turntree.domain.ids import Digest
 
 
 class TurntreeError(Exception):
@@ -50,6 +55,29 @@ class Refused(TurntreeError):
 
 class Unsupported(Refused):
     """A resource of this kind cannot do what was asked."""
+
+
+class Occupied(Refused):
+    """Something stands where a new place was to be made."""
+
+    def __init__(self, place: str, free: str) -> None:
+        """Say where, and which place beside it is free."""
+        super().__init__(f"there is something at {place} already")
+        self.place = place
+        self.free = free
+
+
+class Unpinned(Refused):
+    """It would take away what no turn has pinned, or what no state holds."""
+
+
+class Incomplete(Refused):
+    """A state that is to be kept lacks something, or it is damaged."""
+
+    def __init__(self, message: str, state: Digest) -> None:
+        """Say what happened, and which state it is."""
+        super().__init__(message)
+        self.state = state
 
 
 class Denied(Refused):

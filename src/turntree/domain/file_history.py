@@ -7,7 +7,7 @@ of them or several say so, nobody can tell, and that is what is said.
 Pure. It must never know what a state holds, nor how it is read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +35,11 @@ class Writer:
     """earlier: it stood there before any turn was pinned."""
     turns: tuple[TurnId, ...] = ()
     """One for ``turn``, those at work for ``mixed``, for ``outside`` the one that ended before."""
+
+    def told_to(self, sees: Collection[TurnId]) -> "Writer":
+        """Return the same for somebody who may not know of every turn: others are outside."""
+        named = tuple(turn for turn in self.turns if turn in sees)
+        return Writer("outside" if self.turns and not named else self.kind, named)
 
 
 @dataclass(frozen=True, slots=True)

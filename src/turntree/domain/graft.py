@@ -7,11 +7,12 @@ Nothing here knows a tool or a file. Whatever cannot be recognised stays as it w
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from turntree.domain.ids import SessionId
 from turntree.domain.message import Message, Part
 from turntree.domain.transcript import (
     DraftSession,
@@ -38,6 +39,17 @@ class Graft:
     turn: Planted
     last: str | None = None
     """The id of our last message, if they have ids."""
+    continues: SessionId | None = None
+    """The session of ours that stood at the turn and goes on with the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Records of a thread that is stored, which we wrote ourselves: they make no turn."""
+
+    turn: Planted
+    """The last one of that thread; what follows the gap follows it."""
+    places: Sequence[int]
 
 
 def find_graft(
@@ -66,6 +78,21 @@ def list_written(graft: Graft, records: Sequence[Record]) -> list[int]:
         for place, (record, id) in enumerate(zip(records, ids, strict=True))
         if _is_ours(record, id, graft)
     ]
+
+
+def find_copy(projection: Projection, written: Projection) -> frozenset[int]:
+    """Return the places of the records that tell, word for word, what we wrote; none if not all.
+
+    For a tool that copies our records and gives them names of its own.
+    """
+    chain: list[DraftTurn] = []
+    for turn in projection.turns:
+        follows = turn.parent == (chain[-1].key if chain else None)
+        if len(chain) < len(written.turns) and follows:
+            same = _words(turn) == _words(written.turns[len(chain)])
+            chain += [turn] if same else []
+    whole = len(chain) == len(written.turns)
+    return frozenset(place for turn in chain for place in turn.records) if whole else frozenset()
 
 
 def _is_ours(record: Record, id: str, graft: Graft) -> bool:
@@ -102,6 +129,55 @@ def plant(
         turns=[turn for turn in projection.turns if turn.key not in gone],
         planted={**projection.planted, last: graft.turn},
     )
+
+
+def find_gap(
+    projection: Projection, planted: Projection, graft: Graft, places: Collection[int], count: int
+) -> Gap | None:
+    """Return the records that tell of what we wrote, and that no turn which stays was made of.
+
+    They are those at ``places``, those of the turns that planting took away, and all that follow
+    one of these up to the next turn's first record, of ``count`` in all: any may quote it.
+    """
+    told = {place for turn in planted.turns for place in turn.records}
+    stays = {turn.key for turn in planted.turns}
+    gone = (turn.records for turn in projection.turns if turn.key not in stays)
+    ours = {*places, *(place for some in gone for place in some)} - told
+    found: list[int] = []
+    for place in range(count):
+        follows = bool(found) and found[-1] == place - 1
+        if place in ours or (follows and place not in told):
+            found.append(place)
+    return Gap(graft.turn, found) if found else None
+
+
+def bridge(projection: Projection, gap: Gap) -> Projection:
+    """Return a projection whose turns behind a gap follow the turn that the gap ends in.
+
+    For records of which nothing is left but that we wrote them. A subagent began by itself.
+    """
+    key = Key(f"planted:{gap.turn.id}")
+    parents = {turn.key: turn.parent for turn in projection.turns}
+    apart = {_root(one.head, parents) for one in projection.sessions if one.spawn is not None}
+    first = min(gap.places)
+    turns = [
+        replace(turn, parent=key)
+        if turn.parent is None and turn.key not in apart and min(turn.records, default=-1) > first
+        else turn
+        for turn in projection.turns
+    ]
+    sessions = [
+        replace(one, head=key) if one.head is None and one.spawn is None else one
+        for one in projection.sessions
+    ]
+    planted = {**projection.planted, key: gap.turn}
+    return replace(projection, turns=turns, sessions=sessions, planted=planted)
+
+
+def _root(head: Key | None, parents: Mapping[Key, Key | None]) -> Key | None:
+    while head is not None and (above := parents.get(head)) is not None:
+        head = above
+    return head
 
 
 def _needed(projection: Projection, others: Iterable[DraftTurn]) -> Iterable[Key]:

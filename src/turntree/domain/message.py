@@ -26,6 +26,8 @@ SOURCES = ("human", "agent", "trigger", "webhook", "cron", "event")
 TOOL_STATUSES = ("ok", "error", "timeout", "canceled", "interrupted")
 PART_INLINE_MAX_BYTES = 8 * 1024
 """A larger part is kept as an object and the message holds its digest."""
+PARTIAL = "partial"
+"""The member of a message's meta that says that it was cut off."""
 _AROUND_MAX_BYTES = 96
 """What a document of words needs besides the words."""
 
@@ -157,6 +159,18 @@ def user(text: str, *, source: Source | None = "human") -> Message:
 def assistant(*parts: Part | str) -> Message:
     """Return what a model says; a bare string is a text part."""
     return Message("assistant", tuple(Text(p) if isinstance(p, str) else p for p in parts))
+
+
+def partial(text: str) -> Message:
+    """Return what a model had said when it was cut off; its meta says so."""
+    # What was cut in the middle of a sign has no spelling.
+    whole = text.encode("utf-8", "replace").decode()
+    return Message("assistant", (Text(whole),), meta={PARTIAL: True})
+
+
+def is_partial(said: Message) -> bool:
+    """Say whether a message was cut off."""
+    return said.meta is not None and said.meta.get(PARTIAL) is True
 
 
 def tool(*results: ToolResult) -> Message:

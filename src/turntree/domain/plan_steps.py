@@ -98,11 +98,13 @@ class BeginSession:
 
     session: SessionId | None
     label: Label | None
-    head: TurnId
+    head: TurnId | None
     source: SessionId | None = None
     at_event: EventRef | None = None
     """The event of the source up to which its attachments were read."""
     shares: tuple[Share, ...] = ()
+    before: TurnId | None = None
+    """The turn that found the places so, if it was not the head that left them so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ def _step_to_json(step: Step) -> dict[str, Json]:
                 "head": step.head, "source": step.source,
                 "at_event": None if step.at_event is None else ref_to_json(step.at_event),
                 "shares": [_share_to_json(share) for share in step.shares],
+                "before": step.before,
             }  # fmt: skip
         case MoveSession(session, move, target, expected):
             said = {
@@ -208,8 +211,8 @@ def _step_from_json(said: Mapping[str, Any]) -> Step:
         case "begin_session":
             shares = tuple(_share_from_json(share) for share in said["shares"])
             return BeginSession(
-                get("session"), get("label"), said["head"], get("source"),
-                _event_ref(get("at_event")), shares,
+                get("session"), get("label"), get("head"), get("source"),
+                _event_ref(get("at_event")), shares, get("before"),
             )  # fmt: skip
         case "move_session":
             return MoveSession(said["session"], said["move"], get("target"), get("expected_head"))

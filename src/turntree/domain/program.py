@@ -43,6 +43,16 @@ class Lifecycle:
         """Every state, the first one first."""
         return tuple(self.moves)
 
+    def find_step(self, state: str, target: str) -> str | None:
+        """Return the first move on the shortest way from one state to another, if there is one."""
+        ways: dict[str, str] = {}
+        left = [(one, one) for one in self.moves.get(state, ())]
+        for at, first in left:
+            if at not in ways:
+                ways[at] = first
+                left += [(one, first) for one in self.moves.get(at, ())]
+        return ways.get(target)
+
     def check(self, state: str, target: str) -> None:
         """Refuse a move that is not lawful.
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
-from turntree.domain.program import Lifecycle, Program, address_of, name_in
+from turntree.domain.program import Lifecycle, Program, a_kind, address_of, name_in
 
 OptionType = Literal["text", "integer", "number", "flag", "address", "json"]
 
@@ -30,6 +30,23 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """A member that, left out, names a program whose config fits one of our own members.
+
+    It is looked for when the config is made, among what is the owner's or the system's, and written
+    down: what somebody else makes later, or makes private, is never meant.
+    """
+
+    member: str
+    """The member that is filled: ``provider``."""
+    kind: str
+    theirs: str
+    """The member of the other program's config that is compared: ``provider_type``."""
+    ours: str
+    """The member of our config that it has to equal: ``family``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of program."""
 
@@ -40,8 +57,11 @@ class Kind:
     options: tuple[Option, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Which kinds a member may refer to, by a pattern of its way: ``tools/*``. Others, any."""
+    fills: tuple[Fill, ...] = ()
     move_events: Mapping[str, str] = field(default_factory=dict[str, str])
     """Moves whose event has its own name: ``completed``, or ``error>idle`` if both ends count."""
+    earned: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
+    """States that are reached by invoking it alone, and with what: a task is checked first."""
     configured_event: str | None = None
     member_events: Mapping[str, str] = field(default_factory=dict[str, str])
     """Members whose change has an event of its own name."""
@@ -69,6 +89,10 @@ class Kind:
         named = self.move_events
         return named.get(f"{state}>{target}") or named.get(target) or f"{self.name}.moved"
 
+    def flag_of(self, member: str) -> str:
+        """Return how people set a member: by its own option, or by its name."""
+        return next((o.flag for o in self.options if o.member == member), f"--set {member}=…")
+
     def check_target(self, member: str, target: Program, *, is_new: bool = True) -> None:
         """Refuse a reference to a program that cannot stand there.
 
@@ -80,8 +104,8 @@ class Kind:
         )
         if wanted is not None and target.kind not in wanted:
             raise Refused(
-                f"{member} refers to a {' or a '.join(wanted)}, and {target.address} is a"
-                f" {target.kind}"
+                f"{member} refers to {' or '.join(map(a_kind, wanted))}, and {target.address} is "
+                f"{a_kind(target.kind)}: see `turntree program list --kind {wanted[0]}`"
             )
         if is_new and target.state == "deprecated":
             raise Refused(f"{target.address} is deprecated: nothing new refers to it")

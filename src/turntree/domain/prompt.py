@@ -25,6 +25,7 @@ from turntree.domain.view import View, count_left_out, cut
 RECIPE: Final = "prompt/1"
 TOOL_RECIPE: Final = "tool/1"
 TOOL_TIMEOUT_S = 60.0
+TOOL_TIMEOUT_MAX_S = 24 * 60 * 60.0
 OWN_SHARE: Final = 4
 """A quarter of the budget is kept free for the turn itself, so that its query moves no cut."""
 
@@ -40,10 +41,12 @@ class ToolSpec:
     is_repeatable: bool = False
     """A call that was lost may be made again: twice does no more than once."""
     timeout_s: float = TOOL_TIMEOUT_S
+    program: str | None = None
+    """The address of the program that is run; None for a function of a worker's."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the document whose canonical bytes are the tool's object in a manifest."""
-        return {
+        document = {
             "turntree": TOOL_RECIPE,
             "name": self.name,
             "description": self.description,
@@ -51,6 +54,7 @@ class ToolSpec:
             "is_repeatable": self.is_repeatable,
             "timeout_s": self.timeout_s,
         }
+        return document if self.program is None else {**document, "program": self.program}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "ToolSpec":
@@ -64,7 +68,8 @@ class ToolSpec:
                 schema: Mapping[str, Json] = document["parameters"]
                 repeatable = bool(document.get("is_repeatable"))
                 timeout_s = float(document.get("timeout_s", TOOL_TIMEOUT_S))
-                return cls(name, description, schema, repeatable, timeout_s)
+                program: str | None = document.get("program")
+                return cls(name, description, schema, repeatable, timeout_s, program)
             case _:
                 raise Refused(f"{dict(document)!r} is no tool: name, description and parameters")
 

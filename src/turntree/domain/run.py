@@ -11,7 +11,8 @@ any machine, after any crash, with newer code.
     run_parked / run_unparked and interruption may come in between; run_failed ends it.
 
 A call that was begun and never answered is lost: an ``interruption`` that names it, and a result
-that says so, let the run go on. An ``interruption`` that names nothing ends the run.
+that says so, let the run go on. An ``interruption`` that names nothing ends the run; what a model
+had said by then stands in it, and is the last of the reply.
 """
 
 from collections.abc import Iterable
@@ -174,6 +175,9 @@ class Run:
             case "tool_result":
                 answered = run.answered | {data["call_id"]}
                 return replace(run, reply=(*run.reply, *said), answered=answered)
+            case "interruption":
+                # What had been said of an answer is all there will be.
+                return _moved(replace(run, reply=(*run.reply, *said)), "interruption", data)
             case kind:
                 return _moved(run, kind, data)
 

@@ -13,7 +13,7 @@ MoveKind = Literal["create", "advance", "fork", "rewind", "replay", "undo"]
 create  a session begins, with no head
 fork    a session begins at an existing turn
 advance a turn whose parent is the head becomes the head
-rewind  an ancestor of the head becomes the head
+rewind  an ancestor of the head becomes the head, or no turn
 replay  any other turn becomes the head
 undo    the head goes back to where it stood before an earlier move
 """

@@ -18,8 +18,8 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import orjson
@@ -27,7 +27,8 @@ import orjson
 from turntree.domain.canonical import Json, canonical
 from turntree.domain.delegation import CHAIN_LINKS_MAX, Chain, Link, link_from_json
 from turntree.domain.errors import Denied, Refused
-from turntree.domain.ids import Instant, is_instant
+from turntree.domain.event import Event
+from turntree.domain.ids import Instant, derived_id, is_instant
 from turntree.domain.permission import Rights
 from turntree.domain.principal import Principal
 
@@ -36,6 +37,9 @@ KEY_BYTES_MIN: Final = 32
 TOKEN_CHARS_MAX: Final = 65_536
 BLOCKS_MAX: Final = CHAIN_LINKS_MAX
 NONCE_CHARS_MIN: Final = 8
+
+ISSUED: Final = "token.issued"
+REVOKED: Final = "token.revoked"
 
 _MEMBERS: Final = frozenset({"rights", "to", "audience", "expires_at", "config"})
 _FIRST_MEMBERS: Final = frozenset(
@@ -66,6 +70,50 @@ class Opened:
     nonce: str
     """Tells one token from every other; what is revoked is revoked by it."""
     expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a ledger knows of a token: never the token itself."""
+
+    nonce: str
+    holder: str | None
+    """Who acts with it; None if it was issued where nobody wrote that down."""
+    audience: str | None
+    issued_by: str | None
+    issued_at: Instant | None
+    expires_at: Instant | None
+    revoked_by: str | None = None
+    revoked_at: Instant | None = None
+    reason: str | None = None
+
+
+def stream_of(nonce: str) -> str:
+    """Return the stream in which a ledger tells of a token."""
+    return derived_id(0, "token", nonce)
+
+
+def fold_tokens(facts: Iterable[Event]) -> list[Noted]:
+    """Return the tokens that events tell of, in the order in which they were first told of."""
+    known: dict[str, Noted] = {}
+    for fact in facts:
+        data: Mapping[str, Any] = fact.data
+        nonce = str(data["nonce"])
+        before = known.get(nonce, Noted(nonce, None, None, None, None, None))
+        if fact.kind == ISSUED:
+            known[nonce] = replace(
+                before,
+                holder=data["holder"],
+                audience=data["audience"],
+                issued_by=data["by"],
+                issued_at=fact.at,
+                expires_at=Instant(data["expires_at"]),
+            )
+        elif before.revoked_at is None:
+            known[nonce] = replace(
+                before, revoked_by=data["by"], revoked_at=fact.at, reason=data.get("reason")
+            )
+    return list(known.values())
 
 
 @dataclass(frozen=True, slots=True)

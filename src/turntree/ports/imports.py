@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from turntree.domain.event import Recorded
-from turntree.domain.graft import Graft
+from turntree.domain.graft import Gap, Graft
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
 from turntree.domain.turn import Sealed
@@ -76,6 +76,10 @@ class Block(NamedTuple):
     """It is packed against the texts of its turns and objects, and needs them to be read."""
     now: Digest | None = None
     """The digest of what is left, if records were erased."""
+    written: Sequence[int] = ()
+    """The numbers of the first and the last record of each stretch that we wrote ourselves."""
+    planted: TurnId | None = None
+    """The turn that the thread ends in which those records tell of."""
 
 
 @dataclass(slots=True)
@@ -117,10 +121,12 @@ class Packing(Protocol):
         first: int,
         records: Sequence[Record],
         turns: Sequence[tuple[Prepared, Sequence[int]]] = (),
+        gap: Gap | None = None,
     ) -> list[Block]:
         """Return records as blocks, in order; the first one has the number ``first``.
 
-        ``turns`` are those that were made of them, each with its records' numbers.
+        ``turns`` are those that were made of them, each with its records' numbers; ``gap`` says
+        which of them we wrote ourselves.
         """
         ...
 
@@ -145,7 +151,8 @@ class Imports(Protocol):
         """Keep records as they are, all of them or none; what is kept already stays.
 
         A block that leans on a turn which is not stored, or not whole, is packed again to stand
-        by itself; ``turns`` are those that blocks lean on.
+        by itself; ``turns`` are those that blocks lean on. Records of ours are left out where
+        something of their thread was erased.
         """
         ...
 
@@ -175,6 +182,10 @@ class Imports(Protocol):
         """Return the session that came from a session of the source."""
         ...
 
+    async def find_last_in(self, folder: str) -> SessionId | None:
+        """Return the session that last worked in a folder, by its source; no subagent's."""
+        ...
+
     async def has_held(self, session: SessionId, turn: TurnId) -> bool:
         """Say whether a session's thread ever held a turn."""
         ...
@@ -201,6 +212,8 @@ class Checkout:
     bytes: int
     mark: str | None = None
     last: str | None = None
+    continues: SessionId | None = None
+    """The session of ours that stands at the turn and goes on with the tool."""
 
 
 class Checkouts(Protocol):
@@ -217,4 +230,8 @@ class Checkouts(Protocol):
 
     async def list_all(self) -> list[tuple[str, Graft]]:
         """Return what was ever checked out: the tool, and how its session is known again."""
+        ...
+
+    async def find_gap(self, blocks: Sequence[Digest]) -> Gap | None:
+        """Return which of the records kept in some blocks we wrote, if any."""
         ...

@@ -24,6 +24,8 @@ class Posted:
     """Its place among everything that was sent to the session."""
     repeated: bool = False
     """The key was known: nothing was sent twice."""
+    redacted: int = 0
+    """How many secret keys were taken out of it before it was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,17 @@ class Waiting:
     at: Instant
     options: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """What the sender asked for: ``model``, ``situation``, ``params``, ``fold``, ``agent``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pile:
+    """What waits in one session."""
+
+    session: SessionId
+    label: str
+    count: int
+    since: Instant
+    """When the oldest of it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +85,13 @@ class Inbox(Protocol):
         self,
         session: SessionId,
         message: Message,
-        *,
+        *rest: Message,
         by: str,
         at: Instant,
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
     ) -> Posted:
-        """Take a message in and wake its session up.
+        """Take a message in, with those that are answered in the same turn; wake its session up.
 
         Keys of messages and keys of turns are two kinds: neither answers for the other.
 
@@ -132,6 +145,13 @@ class Inbox(Protocol):
         """Ask for the end of the run that is open in a session; None if there is none."""
         ...
 
+    async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
+        """Ask for the end of one run and no other; False if it is sealed, or there is none.
+
+        One that nobody has begun keeps its place, and ends as soon as it begins.
+        """
+        ...
+
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
         """Count an end of an attempt that nobody foresaw; returns how many there were.
 
@@ -140,7 +160,18 @@ class Inbox(Protocol):
         ...
 
     async def list_waiting(self, session: SessionId) -> list[Waiting]:
-        """Return what was sent to a session and has not been begun."""
+        """Return what was sent to a session, has not been begun and was not taken back."""
+        ...
+
+    async def list_piles(self) -> list[Pile]:
+        """Return what waits in each session that is not archived, the longest waiting first.
+
+        What was taken back waits for nobody.
+        """
+        ...
+
+    async def find_waiting(self, run: RunId) -> Waiting | None:
+        """Return the message that a run will begin with, if nobody has begun it."""
         ...
 
 
@@ -189,10 +220,11 @@ class Workers(Protocol):
         """Forget workers whose sessions were woken up again."""
         ...
 
-    async def wake_stuck(self, *, silent_s: float) -> int:
+    async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
         """Wake sessions up that are awake without anybody living who handles them.
 
-        Returns how many there were.
+        A worker that was silent for so long is dead. ``idle_s`` is how long a session may be awake
+        before nobody has taken it; the same, if nothing is said. Returns how many there were.
         """
         ...
 

@@ -7,7 +7,7 @@ capability raises ``Unsupported`` and leaves everything as it was. Whatever a ke
 its process died can be asked for again.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -141,6 +141,67 @@ class FileKeeper(ResourceKeeper, Protocol):
         ...
 
 
+@runtime_checkable
+class Selective(Protocol):
+    """A keeper whose states do not hold everything that stands at a place."""
+
+    def list_left_out(self, place: str, external: ExtRef) -> list[str]:
+        """Return what stands at a place and is not in a state of it; a folder ends in a slash.
+
+        Raises:
+            NotFound: The state is not kept here.
+        """
+        ...
+
+
+@runtime_checkable
+class Maker(Protocol):
+    """A keeper that knows which places it made."""
+
+    def forked_from(self, place: str) -> ExtRef | None:
+        """Return the state that ``fork`` made a place from; None if it did not make it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that a state is made of and that cannot be read."""
+
+    state: Digest
+    path: str
+    why: str
+
+
+class Store(Protocol):
+    """What knows which states it keeps."""
+
+    @property
+    def external_kind(self) -> str:
+        """What its states are called in references: ``shadow-tree``."""
+        ...
+
+    def list_unknown(self, states: Collection[Digest]) -> frozenset[Digest]:
+        """Return those of some states that are not kept here and, by all notes, never were.
+
+        Another home of the same machine may keep them.
+        """
+        ...
+
+
+@runtime_checkable
+class Prover(Store, Protocol):
+    """What can tell whether the states that it keeps are whole."""
+
+    def list_losses(
+        self, states: Collection[Digest], report: Callable[[int], None], *, full: bool, limit: int
+    ) -> list[Loss]:
+        """Return what is missing of states or damaged, and tell how many states are done.
+
+        Without ``full`` not every byte is read.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Swept:
     """What sweeping removed and left."""
@@ -154,14 +215,28 @@ class Swept:
 
 
 @runtime_checkable
-class Sweeper(Protocol):
+class Sweeper(Store, Protocol):
     """What keeps states in a store of its own, which several keepers may share."""
 
     @property
-    def external_kind(self) -> str:
-        """What its states are called in references: ``shadow-tree``."""
+    def store_name(self) -> str:
+        """Which store that is. Whatever shares one is swept at once: no kind knows the others'."""
         ...
 
-    def sweep(self, keep: Collection[Digest], *, grace_s: float, dry_run: bool = False) -> Swept:
-        """Remove what no state needs that is to be kept or was taken within the grace period."""
+    def sweep(
+        self,
+        keep: Collection[Digest],
+        *,
+        grace_s: float,
+        elsewhere: Collection[Digest] = (),
+        dry_run: bool = False,
+    ) -> Swept:
+        """Remove what no state needs that is to be kept or was taken within the grace period.
+
+        ``keep`` and ``elsewhere`` name states of every kind in the store. Those of ``elsewhere``
+        need not be in it, but stay if they are.
+
+        Raises:
+            Incomplete: Something that is to be kept is missing or damaged. Nothing was removed.
+        """
         ...

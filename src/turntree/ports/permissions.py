@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from turntree.domain.audit import Fact
 from turntree.domain.canonical import Json
 from turntree.domain.ids import Instant, SessionId, TurnId
+from turntree.domain.token import Noted
 
 
 class Permissions(Protocol):
@@ -25,6 +26,16 @@ class Permissions(Protocol):
         self, *, session: SessionId | None = None, until: Instant | None = None
     ) -> list[Fact]:
         """Return the facts of one session or of all, of its runs and its turns too, in order."""
+        ...
+
+    async def note_token(
+        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Instant
+    ) -> None:
+        """Write down that a token was issued or revoked."""
+        ...
+
+    async def list_tokens(self, nonce: str | None = None) -> list[Noted]:
+        """Return what is known of one token or of all."""
         ...
 
     async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:

@@ -49,8 +49,8 @@ class Surroundings(Workplace, Protocol):
         """Give a task to an agent: a session begins for it. Returns the task as it is then."""
         ...
 
-    async def ask_model(self, model: Program | None, request: Mapping[str, Json]) -> Json:
-        """Have a model answer; a provider says which models it has.
+    async def ask_model(self, asked: Program, request: Mapping[str, Json]) -> Json:
+        """Have a model answer, or the one that an agent asks; a provider says which it has.
 
         Raises:
             NoProvider: None is wired.

@@ -30,6 +30,15 @@ class Pinned:
     before: Snapshot | None
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How a resource was left that is gone."""
+
+    snapshot: SnapshotId
+    sessions: tuple[SessionId, ...]
+    """Who worked on it."""
+
+
 class Resources(Protocol):
     """Facts about resources. Each write leaves its event in the same transaction."""
 
@@ -70,8 +79,15 @@ class Resources(Protocol):
         """
         ...
 
-    async def list_external_ids(self, kind: str, *, since: Instant = ...) -> list[str]:
-        """Return where the bytes of noted states are that turns pin or that were taken since."""
+    async def list_pinned_kinds(self) -> list[str]:
+        """Return the kinds of the resources that turns pin."""
+        ...
+
+    async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
+        """Return where the bytes of states are that turns pin, and whether a host has to have them.
+
+        What was pinned on another machine is kept there, or perhaps here under another name.
+        """
         ...
 
 
@@ -107,6 +123,28 @@ class Attachments(Protocol):
 
     async def list_holders(self, resource: ResourceId) -> list[SessionId]:
         """Return the sessions that work on a resource."""
+        ...
+
+    async def leave(
+        self,
+        resource: ResourceId,
+        snapshot: SnapshotId,
+        *,
+        by: str,
+        at: Instant,
+        force: bool = False,
+    ) -> Left:
+        """Take a resource that goes away from everybody, and note the state it is left in.
+
+        Returns who worked on it, without those that are closed to whoever looks.
+
+        Raises:
+            Refused: A session that is closed works on it, and ``force`` was not given.
+        """
+        ...
+
+    async def find_left(self, resource: ResourceId) -> Left | None:
+        """Return how a resource was left when it last went."""
         ...
 
     async def newest_event(self, session: SessionId) -> EventRef | None:

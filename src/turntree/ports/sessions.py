@@ -104,6 +104,13 @@ class Sessions(Protocol):
         """Return the session a label or an alias leads to."""
         ...
 
+    async def note_missed(self, name: str) -> None:
+        """Write down that somebody asked for a session by name and was shown none.
+
+        If it is there and closed to them, it tells of the denial; if there is none, nothing does.
+        """
+        ...
+
     async def list_page(
         self,
         *,

@@ -89,7 +89,7 @@ class Agent:
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """Return a config as it is stored."""
-        return check_config(AgentConfig, "agent", config)
+        return check_config(AgentConfig, self.kind, config)
 
     def schema(self) -> dict[str, Json]:
         """Return the JSON Schema of its config."""
@@ -102,10 +102,8 @@ class Agent:
                 task = await call.around.assign(await call.around.get(name), call.program)
                 return {"task": task.name, "session": task.details.get("session")}
             case {"message": str()}:
-                named = call.program.config.get("default_model")
-                model = None if named is None else await call.around.get(str(named))
                 told = call.program.config.get("system_prompt")
                 request = {**call.request} if told is None else {"system": told, **call.request}
-                return {"reply": await call.around.ask_model(model, request)}
+                return {"reply": await call.around.ask_model(call.program, request)}
             case _:
                 raise Refused("an agent accepts a task or a message: say which")

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
 from turntree.domain.errors import Refused
 from turntree.domain.lifecycles import LIFECYCLES
 from turntree.domain.program_kind import Kind, Option
 from turntree.ports.program_kinds import Call
+from turntree.programs.json_schema import check_schema, list_faults
 from turntree.programs.typed_config import TypedConfig, check_config, schema_of
 
 TIMEOUT_DEFAULT_S: Final = 10.0
@@ -22,6 +23,10 @@ class CodeConfig(TypedConfig):
     source: str = Field(min_length=1)
     timeout_s: Annotated[float, Field(gt=0, le=600)] | None = None
     description: str | None = None
+    input_schema: dict[str, JsonValue] | None = None
+    """The shape of the document that goes in, as JSON Schema of an object; without one, any."""
+    repeatable: bool | None = None
+    """Whether running it twice does no more than running it once."""
 
 
 class Code:
@@ -36,12 +41,29 @@ class Code:
             Option("--source", "source", "The program itself."),
             Option("--timeout", "timeout_s", "How many seconds it may take.", "number"),
             Option("--description", "description", "What it does."),
+            Option(
+                "--input-schema",
+                "input_schema",
+                "The shape of the document that goes in, as JSON Schema of an object.",
+                "json",
+            ),
+            Option(
+                "--repeatable",
+                "repeatable",
+                "Running it twice does no more than running it once.",
+                "flag",
+            ),
         ),
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
-        """Return a config as it is stored."""
-        return check_config(CodeConfig, "code", config)
+        """Return a config as it is stored; what goes in is a document, and so is its shape."""
+        known = check_config(CodeConfig, self.kind, config)
+        if (schema := known.get("input_schema")) is not None:
+            check_schema(schema)
+            if not isinstance(schema, Mapping) or schema.get("type") != "object":
+                raise Refused('input_schema is the schema of an object: {"type": "object", …}')
+        return known
 
     def schema(self) -> dict[str, Json]:
         """Return the JSON Schema of its config."""
@@ -50,6 +72,10 @@ class Code:
     async def invoke(self, call: Call) -> dict[str, Json]:
         """Run it on the document it is given; both are told by their digests."""
         config, document = call.program.config, dict(call.request)
+        faults = list_faults(config.get("input_schema", True), document)
+        if faults:
+            lines = "\n".join([f"{call.program.address} takes another input", *faults])
+            raise Refused(f"{lines}: see `turntree code show {call.program.name}`")
         more: dict[str, Json] = {
             "input": digest_bytes(canonical(document)),
             "number": call.program.version.number,

@@ -43,13 +43,14 @@ class Information:
         ),
         targets={"schema": ("information",)},
         move_events={"validated": "information.validated"},
+        earned={"validated": {}},
         configured_event="information.updated",
         configured_state="draft",
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """Return a config as it is stored; what says it is a schema has to be one."""
-        known = check_config(InformationConfig, "information", config)
+        known = check_config(InformationConfig, self.kind, config)
         if known["info_type"] == "schema":
             check_schema(known["content"])
         return known

@@ -8,7 +8,7 @@ from pydantic import Field
 from turntree.domain.canonical import Json
 from turntree.domain.lifecycles import LIFECYCLES
 from turntree.domain.model_config import family_of
-from turntree.domain.program_kind import Kind, Option
+from turntree.domain.program_kind import Fill, Kind, Option
 from turntree.ports.program_kinds import Call
 from turntree.programs.params import Params
 from turntree.programs.typed_config import Address, check_config, schema_of
@@ -46,12 +46,13 @@ class Model:
             Option("--description", "description", "What it is for."),
         ),
         targets={"provider": ("provider",)},
+        fills=(Fill("provider", "provider", "provider_type", "family"),),
         overlays="situations",
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """Return a config as it is stored; without a provider, with the family of the model."""
-        known = check_config(ModelConfig, "model", config)
+        known = check_config(ModelConfig, self.kind, config)
         family = family_of(str(known["model_id"]))
         if "provider" in known or "family" in known or family is None:
             return known

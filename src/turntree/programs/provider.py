@@ -64,7 +64,7 @@ class Provider:
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """Return a config as it is stored."""
-        return check_config(ProviderConfig, "provider", config)
+        return check_config(ProviderConfig, self.kind, config)
 
     def schema(self) -> dict[str, Json]:
         """Return the JSON Schema of its config."""

@@ -43,7 +43,7 @@ class Session:
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """Return a config as it is stored."""
-        return check_config(SessionConfig, "session", config)
+        return check_config(SessionConfig, self.kind, config)
 
     def schema(self) -> dict[str, Json]:
         """Return the JSON Schema of its config."""

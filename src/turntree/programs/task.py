@@ -64,13 +64,14 @@ class Task:
             "completed": "task.completed",
             "failed": "task.failed",
         },
+        earned={"completed": {"action": "complete"}},
         member_events={"assignee": "task.assigned"},
         titled_by="title",
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """Return a config as it is stored."""
-        return check_config(TaskConfig, "task", config)
+        return check_config(TaskConfig, self.kind, config)
 
     def schema(self) -> dict[str, Json]:
         """Return the JSON Schema of its config."""
@@ -105,14 +106,24 @@ async def _report(call: Call, *, is_last: bool) -> dict[str, Json]:
     A task without criteria is complete when somebody says so, not because somebody looked.
     """
     task = call.program
+    if is_last and task.state == "failed":
+        lines = "\n".join([f"{task.address} has failed, and that is its end", *_list_missed(task)])
+        raise Refused(f"{lines}; begin another one with `turntree task create TITLE`")
     if task.state in ("completed", "failed"):
         return {"task": task.name, "state": task.state, "verdicts": task.details.get("verdicts")}
+    if is_last and task.state != "active":
+        raise Refused(
+            f"{task.address} is {task.state}, and from there it does not go to completed: "
+            f"`turntree task start {task.name}`"
+        )
     verdicts = await judge(_criteria(task), call.around)
     told: list[Json] = [verdict.to_json() for verdict in verdicts]
-    task = await call.around.tell(task, "task.checked", sets={"verdicts": told})
+    if verdicts:
+        task = await call.around.tell(task, "task.checked", sets={"verdicts": told})
     missed = [verdict for verdict in verdicts if not verdict.ok]
     if is_last and missed:
-        raise Refused("\n".join([f"{task.address} is not done", *map(_said, missed)]))
+        lines = "\n".join([f"{task.address} is not done", *map(_said, missed)])
+        raise Refused(f"{lines}; put it right, then `turntree task complete {task.name}`")
     if task.state == "active" and not missed and (verdicts or is_last):
         task = await call.around.tell(task, "task.completed", to="completed")
     return {"task": task.name, "state": task.state, "verdicts": told}
@@ -124,6 +135,13 @@ def _criteria(task: Program) -> list[Asked]:
             return _CRITERIA.validate_python(criteria)
         case _:
             return []
+
+
+def _list_missed(task: Program) -> list[str]:
+    """Return what was seen of the criteria that were not met when they were last checked."""
+    told = task.details.get("verdicts")
+    known = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    return [f"{one['kind']}: {one['seen']}" for one in known if not one["ok"]]
 
 
 def _said(verdict: Verdict) -> str:

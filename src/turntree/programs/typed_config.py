@@ -16,10 +16,12 @@ from pydantic import (
     ValidationError,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.program import a_kind, address_of, name_in
+from turntree.domain.program_kind import Kind
 
 COMPLAINTS_MAX = 10
 
@@ -50,7 +52,7 @@ class TypedConfig(BaseModel):
 
 
 def check_config(
-    model: type[TypedConfig], kind: str, config: Mapping[str, Json]
+    model: type[TypedConfig], kind: Kind, config: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return a config as it is stored: what was said, typed and in one spelling.
 
@@ -60,9 +62,8 @@ def check_config(
     try:
         known = model.model_validate(dict(config))
     except ValidationError as error:
-        raise Refused(
-            "\n".join([f"this is no config of {a_kind(kind)}", *_complaints(error)])
-        ) from error
+        lines = [f"this is no config of {a_kind(kind.name)}", *_complaints(error, kind)]
+        raise Refused("\n".join(lines) + f": `turntree {kind.name} create --help`") from error
     return known.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
@@ -71,11 +72,21 @@ def schema_of(model: type[TypedConfig]) -> dict[str, Any]:
     return model.model_json_schema(by_alias=True, mode="serialization")
 
 
-def _complaints(error: ValidationError) -> list[str]:
+def _complaints(error: ValidationError, kind: Kind) -> list[str]:
     found = error.errors(include_url=False, include_input=False)
-    lines = [
-        f"{'/'.join(map(str, one['loc'])) or 'config'}: {one['msg']}"
-        for one in found[:COMPLAINTS_MAX]
-    ]
+    lines = [_complaint(one, kind) for one in found[:COMPLAINTS_MAX]]
     left = len(found) - COMPLAINTS_MAX
     return [*lines, f"and {left} more"] if left > 0 else lines
+
+
+def _complaint(found: ErrorDetails, kind: Kind) -> str:
+    """Return what is wrong with a member, and the option by which people set it."""
+    member = "/".join(map(str, found["loc"])) or "config"
+    flags = [
+        one.flag
+        for one in kind.options
+        if member == one.member or member.startswith(f"{one.member}/")
+    ]
+    said = "is missing" if found["type"] == "missing" else found["msg"]
+    said = said.replace("Input should be", "has to be")
+    return f"{member}: {said}" + (f" ({flags[0]})" if flags else "")

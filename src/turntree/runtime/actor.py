@@ -15,7 +15,8 @@ from turntree.domain.canonical import Json
 from turntree.domain.errors import Canceled, Conflict, Unreachable
 from turntree.domain.event import Event
 from turntree.domain.ids import RunId, SessionId
-from turntree.domain.message import Message
+from turntree.domain.live import Position
+from turntree.domain.message import Message, partial
 from turntree.domain.run import Fact, Run, Seal
 from turntree.ports.inbox import Begin, Continue, Inbox, Sleep, Waiting, Workers
 from turntree.ports.ledger import Ledger
@@ -172,11 +173,19 @@ class Actor:
                     del self._scopes[run]
 
     async def _cancel(self, session: SessionId, attempt: Attempt) -> None:
-        self._pumped.setdefault(session, _Pumped()).attempt = attempt
+        pumped = self._pumped.setdefault(session, _Pumped())
+        said, pumped.attempt = self._cut_off(pumped.attempt, attempt), attempt
         opened = [run for run in await self.workers.list_open(session) if run.run == attempt.run.id]
         by = opened[0].canceled_by if opened else None
         discard = bool(opened) and opened[0].is_discarded
-        await self.runner.interrupt(attempt, "canceled", by=by, discard=discard)
+        await self.runner.interrupt(attempt, "canceled", by=by, discard=discard, said=said)
+
+    def _cut_off(self, before: Attempt | None, now: Attempt) -> Message | None:
+        """Return what a model had said here when it was cut off, and nothing recorded."""
+        if before is None or (before.run.id, before.run.seq) != (now.run.id, now.run.seq):
+            return None
+        words = self.runner.hub.said(now.run.id, Position(now.run.seq, before.epoch))
+        return partial(words) if words.strip() else None
 
 
 def _first_facts(session: SessionId, begin: Begin, moment: Moment) -> list[Fact]:
@@ -188,7 +197,9 @@ def _first_facts(session: SessionId, begin: Begin, moment: Moment) -> list[Fact]
         "reason": _REASONS.get(first.message.source, "user"),
         "by": first.by,
     }
-    if options := {name: value for name, value in first.options.items() if name != "fold"}:
+    if options := {
+        name: value for name, value in first.options.items() if name not in ("fold", "rest")
+    }:
         data["options"] = options
     match options.get("max_steps"):
         case int(bound) if bound > 0:

@@ -23,6 +23,7 @@ from turntree.domain.view import View
 from turntree.ports.ledger import Ledger
 from turntree.ports.provider import Provider
 from turntree.ports.threads import Threads
+from turntree.runtime.model_choice import without_provider
 from turntree.runtime.pinning import Pinned, Pinning
 from turntree.runtime.thread_view import read_view
 
@@ -135,7 +136,7 @@ class Assembly:
         try:
             if not is_first:
                 request = find_request(await self.ledger.facts(question.run.id))
-                provider = await self.pinning.find_provider(request)
+                provider = await self.pinning.find_provider(question.started, request)
                 frame = await restore_frame(self.pinning, self.threads, question.parent, request)
                 return replace(frame, pinned=replace(frame.pinned, provider=provider))
             pinned, objects = await self.pinning.choose(
@@ -161,9 +162,7 @@ class Assembly:
 
     def _provider(self, pinned: Pinned) -> Provider:
         if pinned.provider is None:
-            raise NoProvider(
-                f"nobody answers for {pinned.address}: `turntree provider create NAME --type TYPE`"
-            )
+            raise NoProvider(without_provider(pinned.address))
         return self.build_provider(pinned.provider)
 
 

@@ -12,22 +12,27 @@ It must never know how a turn is taken.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from turntree.domain.canonical import Json
-from turntree.domain.errors import Refused
+from turntree.domain.errors import Conflict, Refused
 from turntree.domain.ids import RunId
+from turntree.domain.principal import Principal, PrincipalKind
 from turntree.domain.program import Program, a_kind
 from turntree.domain.thread import Placed
 from turntree.ports.inbox import Posted
+from turntree.ports.locks import Holding
 from turntree.runtime.following import CallBegun, CallEnded, Following, Heard, Said, Told
 from turntree.runtime.programs import Programs
 
 TURNS_MAX: Final = 2
 """The task itself, and one more turn to reflect."""
+LOOK_S: Final = 0.5
+"""How often whoever looks on looks whether it has to take over."""
+TRIES_MAX: Final = 5
 _LISTS: Final = (("inputs", "Inputs"), ("outputs", "Outputs"), ("constraints", "Constraints"))
 
 
@@ -35,9 +40,16 @@ class Post(Protocol):
     """Sends a message to a session."""
 
     def __call__(
-        self, session: str, text: str, *, key: str, agent: str, max_steps: int | None
+        self,
+        session: str,
+        text: str,
+        *,
+        key: str,
+        agent: str,
+        by: Principal | None,
+        max_steps: int | None,
     ) -> Awaitable[Posted]:
-        """Take a message in; the same key again sends nothing."""
+        """Take a message in, from somebody; the same key again sends nothing."""
         ...
 
 
@@ -77,6 +89,7 @@ class Assignments:
     programs: Programs
     following: Following
     post: Post
+    holding: Holding
 
     async def begin(self, task: str) -> tuple[Program, Program, Posted]:
         """Start a task that is an agent's and send it to the agent; return task, agent, message.
@@ -95,9 +108,38 @@ class Assignments:
     async def work(self, task: str, hear: Callable[[Heard], None] = lambda _: None) -> Assigned:
         """Have an agent work on its task, and return how it ended.
 
+        Where another process sees to it already, this one looks on, and takes over if need be.
+
         Raises:
             Refused: As ``begin`` says.
         """
+        found = await self.programs.get(task)
+        seen: list[Placed] = []
+        while True:
+            async with self.holding(_key_of(found)) as is_held:
+                found = await self.programs.get(found.id)
+                if seen and found.state != "active":
+                    return Assigned(found, tuple(seen), _verdicts_of(found))
+                if is_held:
+                    return await self._work(found.id, hear)
+            if not seen:
+                _, _, posted = await self.begin(found.id)
+                seen.append(await self.following.follow(posted.run, hear))
+            await anyio.sleep(LOOK_S)
+
+    async def take(self, task: Program) -> Assigned | None:
+        """Have an agent work on a task; None if another process sees to it, or has.
+
+        Raises:
+            Refused: As ``begin`` says.
+        """
+        async with self.holding(_key_of(task)) as is_held:
+            found = await self.programs.get(task.id)
+            if not is_held or found.state in ("completed", "failed"):
+                return None
+            return await self._work(found.id, lambda _: None)
+
+    async def _work(self, task: str, hear: Callable[[Heard], None]) -> Assigned:
         found, agent, posted = await self.begin(task)
         watch = _Watch(self.programs, agent, found, Harness.of(agent))
         turns: list[Placed] = []
@@ -107,6 +149,8 @@ class Assignments:
                 posted = await self._send(found, agent, number, reflection_on(verdicts))
             placed = await self._follow(posted.run, watch, hear)
             turns.append(placed)
+            if not await watch.is_at_work():
+                return Assigned(await self.programs.get(found.id), tuple(turns), tuple(verdicts))
             if placed.turn.header.outcome != "completed":
                 ended = await self._stop(watch, placed)
                 return Assigned(ended, tuple(turns), tuple(verdicts))
@@ -124,27 +168,19 @@ class Assignments:
             raise Refused(
                 f"{task.address} is {a_kind(task.kind)}, {task.state}: there is nothing to do"
             )
-        named, session = task.details.get("assignee"), task.details.get("session")
-        if named is None or session is None:
-            raise Refused(
-                f"{task.address} is no agent's: `turntree agent assign AGENT {task.name}`"
-            )
-        agent = await self.programs.get(str(named))
-        current = agent.details.get("current_task")
-        if current != task.name:
-            raise Refused(f"{agent.address} is busy with {current}")
-        if agent.state == "error":
-            raise Refused(
-                f"{agent.address} is in error: `turntree agent move {agent.name} idle` resets it"
-            )
-        return agent
+        return await self.programs.take_up(task)
 
     async def _send(self, task: Program, agent: Program, number: int, text: str) -> Posted:
         session = str(task.details["session"])
         harness = Harness.of(agent)
         key = f"assignment/{task.id}/{session}/{number}"
         return await self.post(
-            session, text, key=key, agent=agent.name, max_steps=harness.max_steps
+            session,
+            text,
+            key=key,
+            agent=agent.name,
+            by=_given_by(task),
+            max_steps=harness.max_steps,
         )
 
     async def _follow(self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]) -> Placed:
@@ -181,12 +217,9 @@ class Assignments:
         if outcome == "failed":
             await watch.move("error", {"task": task.name, "reason": watch.reason})
             return await self._fail(task, watch.reason or outcome)
-        await watch.move(
-            "idle",
-            {"task": task.name, "outcome": outcome},
-            sets={"current_task": None, "current_session": None},
+        return await self.programs.tell(
+            task.id, "task.moved", right="invoke", to="blocked", more={"outcome": outcome}
         )
-        return await self.programs.move(task.id, "blocked")
 
     async def _fail(self, task: Program, reason: str) -> Program:
         await self.programs.invoke(task.id, {"action": "fail", "reason": reason})
@@ -213,26 +246,34 @@ class _Watch:
             async for one in heard:
                 await self._hear(one)
 
-    async def move(
-        self,
-        state: str,
-        more: Mapping[str, Json] | None = None,
-        sets: Mapping[str, Json] | None = None,
-    ) -> None:
-        """Tell that the agent is in another state now."""
-        agent = await self.programs.get(self.agent.id)
-        if agent.state == state:
-            return
-        event = self.programs.kind("agent").kind.moved(agent.state, state)
-        told: dict[str, Json] = {"turn_count": self.steps, **(sets or {})}
-        await self.programs.tell(
-            agent.id,
-            event,
-            right="invoke",
-            to=state,
-            sets=told,
-            more=more or {"task": self.task.name},
-        )
+    async def move(self, state: str, more: Mapping[str, Json] | None = None) -> None:
+        """Tell that the agent is in another state now, unless the task was taken from it."""
+        for tried in range(1, TRIES_MAX + 1):
+            agent = await self.programs.get(self.agent.id)
+            if agent.state == state or not self._is_its(agent):
+                return
+            try:
+                await self.programs.tell(
+                    agent.id,
+                    self.programs.kind("agent").kind.moved(agent.state, state),
+                    right="invoke",
+                    to=state,
+                    sets={"turn_count": self.steps},
+                    more=more or {"task": self.task.name},
+                )
+            except Conflict:
+                # Somebody moved it meanwhile: it may have been paused, or freed.
+                if tried == TRIES_MAX:
+                    raise
+            else:
+                return
+
+    async def is_at_work(self) -> bool:
+        """Say whether the task is still the agent's: somebody may have given it to another."""
+        return self._is_its(await self.programs.get(self.agent.id))
+
+    def _is_its(self, agent: Program) -> bool:
+        return agent.details.get("current_session") == self.task.details.get("session")
 
     async def _hear(self, heard: Heard) -> None:
         match heard:
@@ -256,12 +297,29 @@ class _Watch:
         if every is None or self.steps % every:
             return
         agent = await self.programs.get(self.agent.id)
+        if not self._is_its(agent):
+            return
         last = agent.details.get("last_checkpoint")
         if isinstance(last, int) and last >= self.steps:
             return  # Told before whoever followed last time was gone.
         sets: dict[str, Json] = {"turn_count": self.steps, "last_checkpoint": self.steps}
         more: dict[str, Json] = {"task": self.task.name, "steps": self.steps, "seq": seq}
         await self.programs.tell(agent.id, "agent.checkpoint", right="invoke", sets=sets, more=more)
+
+
+def _key_of(task: Program) -> str:
+    return f"task/{task.id}"
+
+
+def _given_by(task: Program) -> Principal | None:
+    """Return who gave a task to its agent: whoever happens to oversee it asks for nothing."""
+    kind, _, id = str(task.details.get("given_by", "")).partition(":")
+    return Principal(cast("PrincipalKind", kind), id) if id else None
+
+
+def _verdicts_of(task: Program) -> tuple[Mapping[str, Json], ...]:
+    verdicts: Any = task.details.get("verdicts") or ()
+    return tuple(verdicts)
 
 
 def brief_of(task: Program) -> str:

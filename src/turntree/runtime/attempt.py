@@ -122,3 +122,8 @@ def principal_of(by: str, agent: Json = None) -> Principal:
         case _:
             asker = Principal("human", by)
     return Principal("agent", agent, asker) if isinstance(agent, str) and agent else asker
+
+
+def sender_of(started: Mapping[str, Json]) -> Principal:
+    """Return who sent the message that a run began with."""
+    return principal_of(str(started["by"]))

@@ -11,7 +11,16 @@ from hashlib import sha256
 from turntree.domain.canonical import digest_from_raw
 from turntree.domain.errors import NotCanonical, Refused
 from turntree.domain.event import Event, Recorded, record
-from turntree.domain.graft import Graft, find_graft, list_written, plant
+from turntree.domain.graft import (
+    Gap,
+    Graft,
+    bridge,
+    find_copy,
+    find_gap,
+    find_graft,
+    list_written,
+    plant,
+)
 from turntree.domain.ids import Digest, Instant, TurnId, unix_ms
 from turntree.domain.journal import recorded
 from turntree.domain.principal import Principal
@@ -45,6 +54,8 @@ class ReadTask:
     """Of the records that are kept already; None if there are none."""
     grafts: Sequence[Graft] = ()
     """Sessions that we wrote ourselves, of which this may be one."""
+    gap: Gap | None = None
+    """Which of its records are known to be ours, whatever has become of them."""
 
 
 @dataclass(slots=True)
@@ -64,6 +75,8 @@ class BundleRead:
     heads: dict[Key, TurnId] = field(default_factory=dict[Key, TurnId])
     """The turn of each key."""
     sessions: Sequence[DraftSession] = ()
+    graft: Graft | None = None
+    """What we wrote ourselves, if the bundle begins with it."""
     unknown: Mapping[str, int] = field(default_factory=dict[str, int])
     orphans: int = 0
     broken: int = 0
@@ -124,21 +137,22 @@ def take_records(
         kept > 0,
         secrets,
     )
+    gap = None
     try:
-        projection = _project(importer, task, records)
+        projection, read.graft, gap = _project(importer, task, records)
         if held := _list_held(task, projection):
             projection, read.held = _without(projection, held), True
         turns = list(seal_drafts(projection, Principal("agent", bundle.origin)))
     except (Refused, NotCanonical) as refused:
         # The records are kept: a better projector will read them one day.
         read.error = str(refused)
-        read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:])
+        read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:], gap=gap)
         return read
     read.turns = [
         packing.prepare(_incoming(bundle, importer.version, turn, replaces or {})) for turn in turns
     ]
     told = [(item, turn.draft.records) for item, turn in zip(read.turns, turns, strict=True)]
-    read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:], told)
+    read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:], told, gap)
     read.heads = {key: turn.id for key, turn in projection.planted.items()}
     read.heads |= {turn.draft.key: turn.sealed.turn.id for turn in turns}
     read.sessions, read.unknown = list(projection.sessions), dict(projection.unknown)
@@ -157,15 +171,43 @@ def may_begin_with(bundle: Bundle, graft: Graft) -> bool:
     )
 
 
-def _project(importer: Importer, task: ReadTask, records: Sequence[Record]) -> Projection:
-    """Return what records tell of, without the turns that we wrote into them ourselves."""
+def _project(
+    importer: Importer, task: ReadTask, records: Sequence[Record]
+) -> tuple[Projection, Graft | None, Gap | None]:
+    """Return what records tell of without the turns that we wrote.
+
+    With it come the graft that they go on from, if it is this session's own, and which records we
+    wrote.
+    """
     projection = importer.project(task.bundle, records)
     graft = find_graft(projection, records, task.grafts)
-    if graft is None:
-        return projection
-    places = list_written(graft, records)
-    written = importer.project(task.bundle, [records[place] for place in places])
-    return plant(projection, graft, frozenset(places), written)
+    # A fork that copies what we wrote lies beside it, and gives it names of its own.
+    beside = [one for one in task.grafts if one.mark is None] if graft is None else [graft]
+    for one in beside:
+        places = frozenset(list_written(one, records))
+        if not places:
+            continue
+        written = _project_ours(importer, task.bundle, one, [records[p] for p in sorted(places)])
+        if graft is None:
+            copied = find_copy(projection, written)
+            places = places | copied if copied else copied
+        planted = plant(projection, one, places, written)
+        if planted is not projection:
+            goes_on = graft if planted.planted else None
+            return planted, goes_on, find_gap(projection, planted, one, places, len(records))
+    if graft is None and task.gap is not None:
+        # What we wrote was erased: nothing in it says any more that it was ours.
+        return bridge(projection, task.gap), None, task.gap
+    return projection, None, None
+
+
+def _project_ours(
+    importer: Importer, bundle: Bundle, graft: Graft, ours: Sequence[Record]
+) -> Projection:
+    """Return what our own records tell of, in whichever session they stand."""
+    written = importer.project(bundle, ours)
+    # What a fork begins with is another session's.
+    return written if written.turns else importer.project(replace(bundle, id=graft.session), ours)
 
 
 def _compare(task: ReadTask, records: Sequence[Record]) -> tuple[int, Digest]:

@@ -16,6 +16,8 @@ from turntree.ports.tools import Occasion, Toolset
 from turntree.runtime.ending import first_of
 
 CALLS_AT_ONCE_MAX = 16
+ENDING_S = 1.0
+"""So long may a call take to end that was told to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,10 @@ class Calling:
     at_once_max: int = CALLS_AT_ONCE_MAX
     offered: frozenset[str] | None = None
     """Those that the model was told of, where that is known: no other may be called."""
+
+    def besides(self, own: Toolset | None) -> "Calling":
+        """Return the same tools and those that one run has of its own, which come first."""
+        return self if own is None else replace(self, toolsets=(own, *self.toolsets))
 
     def among(self, names: Iterable[str] | None) -> "Calling":
         """Return the same tools, of which only those may be called that a model was told of."""
@@ -40,6 +46,12 @@ class Calling:
         """Say whether a call that was lost may be made again; nobody vouches for unknown tools."""
         found = self._find(tool)
         return found is not None and found[1].is_repeatable
+
+    def withholds(self, tool: str) -> bool:
+        """Say whether a tool is here and may not be called, because the model was not given it."""
+        return (
+            self.offered is not None and tool not in self.offered and self._find(tool) is not None
+        )
 
     async def call_all(
         self,
@@ -75,16 +87,24 @@ class Calling:
                 use.call_id, "error", f"there is no tool {use.tool!r}; there are: {known}"
             )
         toolset, spec = found
-        with anyio.move_on_after(spec.timeout_s):
-            # Gathered, not caught: a tool may raise anything, and only an error of its own is ours
-            # to tell the model. What ends the process passes.
-            (ended,) = await asyncio.gather(toolset.call(use, occasion), return_exceptions=True)
-            if isinstance(ended, ToolResult):
-                return ended
-            if isinstance(ended, Exception | asyncio.CancelledError):
-                return ToolResult(use.call_id, "error", f"{type(ended).__name__}: {ended}")
-            raise ended
-        return ToolResult(use.call_id, "timeout", f"no result after {spec.timeout_s:g} seconds")
+        made = asyncio.ensure_future(_contained(toolset, use, occasion))
+        try:
+            await asyncio.wait({made}, timeout=spec.timeout_s)
+        finally:
+            is_late = not made.done()
+            if is_late:
+                await _end(made)
+        if is_late:
+            return ToolResult(use.call_id, "timeout", f"no result after {spec.timeout_s:g} seconds")
+        if made.cancelled():
+            return ToolResult(use.call_id, "error", "the tool canceled itself")
+        match made.exception():
+            case None:
+                return made.result()
+            case Exception() as error:
+                return ToolResult(use.call_id, "error", _said(error))
+            case error:
+                raise error
 
     def _find(self, tool: str) -> tuple[Toolset, ToolSpec] | None:
         for toolset in self.toolsets:
@@ -92,3 +112,24 @@ class Calling:
                 if spec.name == tool:
                     return toolset, spec
         return None
+
+
+async def _contained(toolset: Toolset, use: ToolUse, occasion: Occasion) -> ToolResult:
+    """Make a call that may want to end the process; a loop would let it."""
+    try:
+        return await toolset.call(use, occasion)
+    except (SystemExit, KeyboardInterrupt) as error:
+        return ToolResult(use.call_id, "error", _said(error))
+
+
+async def _end(made: "asyncio.Future[ToolResult]") -> None:
+    """End a call that nobody waits for any more; one that does not listen is left to itself."""
+    made.cancel()
+    # What it comes to is nobody's business now, and must not be complained about either.
+    made.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    with anyio.CancelScope(shield=True):
+        await asyncio.wait({made}, timeout=ENDING_S)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -3,17 +3,33 @@
 Knows pins and keepers. Must never know what is done with the answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from turntree.domain.attribution import Outside, Side, Work, attribute, sides
-from turntree.domain.ids import TurnId
+from turntree.domain.attribution import Outside, Side, Work, attribute, attribute_gap, sides
+from turntree.domain.ids import Instant, TurnId
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Resource
 from turntree.ports.keepers import FileKeeper
 from turntree.ports.resources import Pinned, Pins
 from turntree.runtime.resources import in_thread
+
+
+class _Gap(NamedTuple):
+    """What changed between two turns of a thread."""
+
+    paths: frozenset[str]
+    since: Instant | None
+    """When the one before it ended; None before the first."""
+    until: Instant | None
+    """When the one after it began; None after the last."""
+
+    def meets(self, work: Work) -> bool:
+        """Say whether a turn was at work then."""
+        is_over = self.since is not None and work.ended_at < self.since
+        return not is_over and (self.until is None or work.began_at <= self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +57,24 @@ class Deeds:
         # What a turn that nobody pinned says it wrote would otherwise pass for somebody else's.
         unseen = {path for turn in left if turn not in pinned for path in written.get(turn, ())}
         gaps, works = await in_thread(_compare_all, files, base, chain, present)
-        deeds = [_gap(gap, unseen) for gap in gaps]
-        if chain:
-            deeds += await self._at_work(files, resource, chain, works, written, left)
-        return deeds
+        rivals = await self._rivals(files, resource, chain) if chain else []
+        ours = {*left, *await self.pins.list_spawned([one.turn for one in rivals], left)}
+        mine = [_work(one, paths, written) for one, paths in zip(chain, works, strict=True)]
+        found = attribute([*mine, *rivals])
+        deeds = [sides(found[one.turn], ours) for one in mine]
+        return [*deeds, *(_sides_of(gap, rivals, ours, unseen) for gap in gaps)]
 
-    async def _at_work(
-        self,
-        files: FileKeeper,
-        resource: Resource,
-        chain: Sequence[Pinned],
-        changed: Sequence[frozenset[str]],
-        written: dict[TurnId, frozenset[str]],
-        left: Sequence[TurnId],
-    ) -> list[dict[str, Side]]:
+    async def _rivals(
+        self, files: FileKeeper, resource: Resource, chain: Sequence[Pinned]
+    ) -> list[Work]:
+        """Return the turns of others that were at work while those of a thread were."""
         mine = {one.pin.turn for one in chain}
         first, last = chain[0].pin.began_at, max(one.pin.ended_at for one in chain)
         met = await self.pins.list_pins_between(resource.id, first, last)
         rivals = [one for one in met if one.pin.turn not in mine and one.before is not None]
-        theirs = await in_thread(_changes_of, files, rivals)
-        others = [one.pin.turn for one in rivals]
-        said = {**written, **await self._written(resource, others)}
-        works = [
-            _work(one, paths, said)
-            for one, paths in zip([*chain, *rivals], [*changed, *theirs], strict=True)
-        ]
-        ours = {*left, *await self.pins.list_spawned(others, left)}
-        found = attribute(works)
-        return [sides(found[one.pin.turn], ours) for one in chain]
+        changed = await in_thread(_changes_of, files, rivals)
+        said = await self._written(resource, [one.pin.turn for one in rivals])
+        return [_work(one, paths, said) for one, paths in zip(rivals, changed, strict=True)]
 
     async def _written(
         self, resource: Resource, turns: Sequence[TurnId]
@@ -88,19 +94,19 @@ def relative(path: str, place: str) -> str:
 
 def _compare_all(
     files: FileKeeper, base: ExtRef | None, chain: Sequence[Pinned], present: ExtRef
-) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
+) -> tuple[list[_Gap], list[frozenset[str]]]:
     """Return what changed between turns, and what changed while each was at work."""
-    gaps: list[frozenset[str]] = []
+    gaps: list[_Gap] = []
     works: list[frozenset[str]] = []
-    at = base
+    at, since = base, None
     for one in chain:
         found = at if one.before is None else one.before.external
         if at is not None and found is not None:
-            gaps.append(_paths(files, at, found))
+            gaps.append(_Gap(_paths(files, at, found), since, one.pin.began_at))
         works.append(frozenset() if found is None else _paths(files, found, one.after.external))
-        at = one.after.external
+        at, since = one.after.external, one.pin.ended_at
     if at is not None:
-        gaps.append(_paths(files, at, present))
+        gaps.append(_Gap(_paths(files, at, present), since, None))
     return gaps, works
 
 
@@ -119,9 +125,12 @@ def _paths(files: FileKeeper, old: ExtRef, new: ExtRef) -> frozenset[str]:
     return frozenset(change.path for change in files.compare(old, new))
 
 
-def _gap(paths: frozenset[str], unseen: set[str]) -> dict[str, Side]:
-    outside = {path: Outside() for path in paths if path not in unseen}
-    return {**sides(outside, ()), **dict.fromkeys(paths & unseen, "ours")}
+def _sides_of(
+    gap: _Gap, rivals: Sequence[Work], ours: Collection[TurnId], unseen: Collection[str]
+) -> dict[str, Side]:
+    found = attribute_gap(gap.paths, [one for one in rivals if gap.meets(one)])
+    nobodys = [path for path, by in found.items() if isinstance(by, Outside) and path in unseen]
+    return {**sides(found, ours), **dict.fromkeys(nobodys, "ours")}
 
 
 def _work(one: Pinned, changed: frozenset[str], said: dict[TurnId, frozenset[str]]) -> Work:

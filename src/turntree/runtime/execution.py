@@ -149,7 +149,8 @@ class ExecutionContext:
         value = self.credentials.get(name) or self.environment.get(name)
         if not value:
             raise NotFound(
-                f"the credential {name} is neither in the context nor in the environment"
+                f"the credential {name} is neither in the context nor in the environment: "
+                f"`export {name}=…` sets it"
             )
         return value
 

@@ -115,6 +115,13 @@ class Following:
         hear(Ended(placed, tuple(journal.calls)))
         return placed
 
+    async def recount(self, run: RunId, hear: Callable[[Heard], None]) -> None:
+        """Tell what is recorded of a run that is not sealed, and wait for nothing."""
+        journal = _Journal(run)
+        for fact in await self.runs.ledger.facts(run):
+            for heard in journal.read(fact, {}):
+                hear(heard)
+
     async def _read_sealed(self, run: RunId) -> dict[str, Message]:
         """Return what was said in a turn by its digest: sealing takes the words out of the run."""
         turn = (await self.runs.threads.get_turn(TurnId(run))).turn
@@ -148,6 +155,8 @@ class _Journal:
                 return [] if use is None else [CallBegun(use)]
             case "tool_result":
                 return self._result(fact, said)
+            case "interruption" if said is not None:
+                return [Said(fact.event.seq, said, None), *_told("interruption", data)]
             case kind:
                 return _told(kind, data)
 

@@ -4,11 +4,12 @@ Nothing is done here. What can be brought back gets a place of its own in the ne
 cannot is kept by exactly one branch, or done without.
 """
 
+import os.path
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from turntree.domain.errors import Conflict, NotFound, Refused, Unsupported
+from turntree.domain.errors import Conflict, NotFound, Occupied, Refused, Unsupported
 from turntree.domain.ids import Label, PlanId, ResourceId, SessionId, TurnId
 from turntree.domain.plan_steps import (
     BeginSession,
@@ -24,7 +25,7 @@ from turntree.domain.resource import AttachMode, Resource, Snapshot
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
-from turntree.ports.keepers import Cost, FileKeeper
+from turntree.ports.keepers import Cost, FileKeeper, ResourceKeeper
 from turntree.ports.resources import Pinned
 from turntree.runtime.descent import find_heirs
 from turntree.runtime.resources import Resources, find_files, in_thread, settled
@@ -86,13 +87,17 @@ class ForkProposer:
         *,
         place: str | Mapping[str, str] | None = None,
         choices: Mapping[str, Choice] | None = None,
+        before: bool = False,
     ) -> ForkPlan:
         """Return the plan of a fork at a revision; without a label, of its places alone.
+
+        With ``before`` it is a fork of where the turn began.
 
         Raises:
             NotFound: No such turn, or a resource is named that is not there.
             Conflict: The label is taken.
             Unsupported: A resource that cannot be brought back was to be.
+            Occupied: Something stands at the place that was named.
             Refused: A choice that leaves a resource to nobody, or to two.
         """
         found = await self.resources.revisions.resolve(revision)
@@ -104,7 +109,11 @@ class ForkProposer:
         session = None if label is None else SessionId(self.resources.world.new_id())
         attached = {} if source is None else await self._attached(source)
         heirs = await find_heirs(self.resources.ledger, (one for one, _ in attached.values()))
-        pins = await self.resources.nearest_pins(found.turn, heirs)
+        pins = await (
+            self.resources.pins_before(turn, heirs)
+            if before
+            else self.resources.nearest_pins(found.turn, heirs)
+        )
         known = {one.id: one for one, _ in attached.values()}
         known |= {one.resource.id: one.resource for one in pins.values()}
         chosen = _by_resource(known.values(), choices or {})
@@ -119,7 +128,7 @@ class ForkProposer:
             for resource in known.values()
         ]
         items = await draft.give_places(items)
-        plan = await self._plan(turn, source, session, checked, items)
+        plan = await self._plan(turn, source, session, checked, items, before=before)
         return ForkPlan(plan, turn, source, session, checked, tuple(items))
 
     async def _find_source(self, turn: TurnId) -> Session | None:
@@ -142,6 +151,8 @@ class ForkProposer:
         session: SessionId | None,
         label: Label | None,
         items: list[ForkItem],
+        *,
+        before: bool,
     ) -> Plan:
         steps: list[Step] = []
         taken: dict[ResourceId, int] = {}
@@ -166,10 +177,11 @@ class ForkProposer:
             BeginSession(
                 session,
                 label,
-                turn.turn.id,
+                turn.parent if before else turn.turn.id,
                 None if source is None else source.id,
                 at_event,
                 tuple(shares),
+                turn.turn.id if before else None,
             )
         )
         world, by = self.resources.world, str(self.resources.by)
@@ -280,15 +292,19 @@ class _Draft:
         keeper = self.resources.keeper_of(resource)
         if asked is not None:
             place = asked if find_files(keeper) is None else settled(asked)
-            if await in_thread(keeper.probe, place) != "dead":
-                raise Refused(f"there is something at {place} already")
+            free = await self._find_free(keeper, place)
+            if free != place:
+                raise Occupied(place, free)
             return place
-        beside = f"{resource.place}@{self.turn.turn.digest[7:14]}"
+        return await self._find_free(keeper, f"{resource.place}@{self.turn.turn.digest[7:14]}")
+
+    async def _find_free(self, keeper: ResourceKeeper, wanted: str) -> str:
+        """Return a place where nothing is: the one wanted, or the first beside it."""
         for number in range(1, PLACES_MAX):
-            place = beside if number == 1 else f"{beside}-{number}"
-            if await in_thread(keeper.probe, place) == "dead":
+            place = wanted if number == 1 else f"{wanted}-{number}"
+            if await in_thread(_is_free, keeper, place):
                 return place
-        raise Refused(f"there are {PLACES_MAX} places beside {resource.place} already: name one")
+        raise Refused(f"there are {PLACES_MAX} places beside {wanted} already: name another")
 
 
 def _by_resource(
@@ -305,6 +321,13 @@ def _by_resource(
             raise Refused(f"{len(meant)} resources are called {name}: name one by its place")
         found[meant[0].id] = choice
     return found
+
+
+def _is_free(keeper: ResourceKeeper, place: str) -> bool:
+    if keeper.probe(place) != "dead":
+        return False
+    # A folder cannot be made where a file is, nor the other way round.
+    return find_files(keeper) is None or not os.path.lexists(place)
 
 
 def _count_files(keeper: FileKeeper, state: Snapshot) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
-from turntree.domain.attribution import untouched_since
+from turntree.domain.attribution import of_paths, untouched_since
 from turntree.domain.errors import Refused, TurntreeError, Unsupported
 from turntree.domain.ids import Digest, SnapshotId
 from turntree.domain.plan import Observation
@@ -16,7 +16,7 @@ from turntree.domain.plan_steps import MakeFork, Restore, Site, TakeSnapshot
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Snapshot
 from turntree.ports import resources as ports
-from turntree.ports.keepers import FileKeeper, ResourceKeeper
+from turntree.ports.keepers import FileKeeper, ResourceKeeper, Selective
 from turntree.ports.ledger import Ledger
 from turntree.ports.world import World
 from turntree.runtime.resources import FindKeeper, find_files, in_thread
@@ -100,6 +100,30 @@ class Hands:
             return [site.place]  # Somebody else made it.
         return []
 
+    async def unmake(self, site: Site, made: ExtRef) -> list[str]:
+        """Remove a place that a move made anew and nobody has changed since; return what stays.
+
+        Raises:
+            TurntreeError, OSError: It could not be removed.
+        """
+        keeper = self.keepers(site.kind)
+        if not await self.is_as_made(site, made):
+            return [site.place]
+        try:
+            await in_thread(keeper.discard, site.place)
+        except Refused:
+            return [site.place]  # Somebody else made it.
+        return []
+
+    async def is_as_made(self, site: Site, made: ExtRef) -> bool:
+        """Say whether a place holds what it was made with, and nothing else."""
+        keeper = self.keepers(site.kind)
+        if (await in_thread(keeper.snapshot, site.place)).external != made:
+            return False
+        if not isinstance(keeper, Selective):
+            return True
+        return not await in_thread(keeper.list_left_out, site.place, made)
+
     async def take_back(self, step: Restore, safety: ExtRef, by: str) -> list[str]:
         """Bring back what a restore replaced; return the paths that others have changed since.
 
@@ -171,7 +195,7 @@ def _tell_apart(
 ) -> tuple[frozenset[str], list[str]]:
     """Return which paths to bring back, and which hold what no step of ours put there."""
     now = files.snapshot(step.site.place).external
-    changes = [one for one in files.compare(now, safety) if only is None or one.path in only]
+    changes = of_paths(files.compare(now, safety), only)
     brought = {one.path: one.new for one in files.compare(safety, step.external)}
     known: dict[str, set[Digest | None]] = {}
     for change in changes:

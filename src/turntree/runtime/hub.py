@@ -22,6 +22,8 @@ class _Ring:
     pieces: deque[Live] = field(default_factory=lambda: deque[Live](maxlen=PIECES_MAX))
     at: Position = field(default_factory=Position)
     attempt: int = 0
+    words: list[str] = field(default_factory=list[str])
+    """All that this attempt has said of the event, however many pieces it took."""
     news: int = 0
     """How often something happened; what came while nobody waited is seen by this."""
     bell: anyio.Event = field(default_factory=anyio.Event)
@@ -60,9 +62,19 @@ class Hub:
             is_other = bool(ring.pieces) and ring.at.seq == at.seq
             offset = ring.at.offset if ring.at.epoch == at.epoch and is_other else 0
             ring.at, ring.attempt = Position(at.seq, at.epoch, offset), attempt
+            ring.words = []
             if is_other:
                 self._add(run, ring, "restart", "", None, None)
+        if kind == "text":
+            ring.words.append(text)
         self._add(run, ring, kind, text, tool, call_id)
+
+    def said(self, run: RunId, at: Position) -> str:
+        """Return the words of the event at a place that were said under an epoch so far."""
+        ring = self._rings.get(run)
+        if ring is None or (ring.at.seq, ring.at.epoch) != (at.seq, at.epoch):
+            return ""
+        return "".join(ring.words)
 
     def tell(self, run: RunId) -> None:
         """Tell followers of a run that something was recorded."""

@@ -5,14 +5,15 @@ records, and they are packed, projected and sealed. Then, many bundles at a time
 kept and the turns stored, and the sessions are begun or moved. Only then are the bundles' cursors
 set, so that whatever is interrupted is done again, and doing it again changes nothing.
 
-A session that somebody has moved since stays where it is: people win over importers.
+A session that stands elsewhere than an import left it stays there: people win over importers.
+Whoever takes their move back puts it where the import left it, and it follows its tool again.
 """
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from turntree.domain.errors import Conflict, NotFound, Refused
 from turntree.domain.graft import Graft
 from turntree.domain.ids import Instant, Label, SessionId, TurnId
 from turntree.domain.secrets import RULES_VERSION
-from turntree.domain.session import Origin, Spawn
+from turntree.domain.session import Origin, Session, Spawn
 from turntree.domain.transcript import DraftSession, DraftSpawn, Key
 from turntree.ports import sessions as session_ports
 from turntree.ports.importers import Bundle, Importer
@@ -32,9 +33,15 @@ from turntree.runtime.bundles import BundleRead, ReadTask, may_begin_with, take_
 from turntree.runtime.readers import Readers
 
 BY = "system:import"
+BY_CHECKOUT = "system:checkout"
+"""Moves a session on with a tool that it was checked out for: no longer with its own."""
 BATCH_BYTES = 8 * 1024 * 1024
-AHEAD_BYTES = 12 * 1024 * 1024
-"""How much may be read ahead of what is stored; a larger bundle is read alone."""
+AHEAD_BYTES = 4 * BATCH_BYTES
+"""How much may be read ahead of what is stored; a larger bundle is read alone.
+
+Nothing is handed to a reader while a batch is stored. Whoever has less than a few batches ahead of
+them by then ends up waiting.
+"""
 PROCESSES_FROM_BYTES = 8 * 1024 * 1024
 """Less than this is read before another process has started."""
 NAMES_TRIED_MAX = 100
@@ -57,7 +64,7 @@ class Progress:
     sessions_begun: int = 0
     sessions_moved: int = 0
     sessions_kept: int = 0
-    """Those that people have moved, so that the import left them alone."""
+    """Those that people have moved elsewhere, so that the import left them alone."""
     secrets: int = 0
     repaired: int = 0
     orphans: int = 0
@@ -203,7 +210,8 @@ class Importing:
             bundle = Bundle(cursor.origin, cursor.bundle, (), cursor.stamp, cursor.raw_bytes)
             records = await self.imports.read_records(cursor.blocks)
             replaces = await self.imports.list_sources(cursor.origin, cursor.bundle)
-            task, packing = self._task(bundle, cursor), self.imports.packing
+            gap = await self.checkouts.find_gap(cursor.blocks)
+            task, packing = replace(self._task(bundle, cursor), gap=gap), self.imports.packing
             take = partial(take_records, importer, task, packing, records, replaces=replaces)
             read = await anyio.to_thread.run_sync(take)
             await self._store([_Taken(importer, bundle, cursor, read)])
@@ -274,8 +282,46 @@ class Importing:
         for session in _parents_first(taken.read.sessions):
             head = None if session.head is None else heads.get(session.head)
             await self._place(taken.bundle, session, head, heads)
+            if session.spawn is None and head is not None:
+                await self._carry_on(taken, session, head)
             told[session.id] = {"head": head, "title": session.title, **session.details}
         return told
+
+    async def _carry_on(self, taken: _Taken, draft: DraftSession, head: TurnId) -> None:
+        """Move the session that was checked out on with the tool, if it stands where that stood."""
+        graft = taken.read.graft
+        if graft is None or graft.continues is None:
+            return
+        told: Mapping[str, Any] = {} if taken.cursor is None else taken.cursor.heads
+        before: Mapping[str, Any] = told.get(draft.id) or {}
+        stood = before.get("head") or graft.turn.id
+        session = await self.sessions.get(graft.continues)
+        if session.head == head:
+            return
+        if session.head == stood or await self._carried(session, taken.read.heads):
+            await self._move_on(session, head, BY_CHECKOUT)
+
+    async def _carried(self, session: Session, heads: Mapping[Key, TurnId]) -> bool:
+        """Say whether a session was left at a turn of a bundle by whoever died before noting it."""
+        (last,) = await self.reflog.list_moves(session.id, limit=1)
+        return last.by == BY_CHECKOUT and last.after in heads.values()
+
+    async def _move_on(self, session: Session, head: TurnId, by: str) -> None:
+        """Move a session from where it was seen; one that somebody moved meanwhile is theirs."""
+        try:
+            await self.sessions.move(
+                session.id,
+                "replay",
+                head,
+                by=by,
+                at=self.world.now(),
+                expected_head=session.head,
+                check_head=True,
+            )
+        except Conflict:
+            self.progress.sessions_kept += 1
+        else:
+            self.progress.sessions_moved += 1
 
     def _cursor(self, taken: _Taken, told: Mapping[str, Any]) -> Cursor:
         """Return the cursor behind what was read."""
@@ -298,7 +344,7 @@ class Importing:
     async def _place(
         self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
     ) -> None:
-        """Begin a session, or move it on if nobody else has moved it."""
+        """Begin a session, or move it on if it stands where an import left it."""
         known = await self.imports.find_session(bundle.origin, draft.id)
         if known is None:
             await self._begin(bundle, draft, head, heads)
@@ -309,8 +355,7 @@ class Importing:
         if not await self._is_ours(known):
             self.progress.sessions_kept += 1
             return
-        await self.sessions.move(known, "replay", head, by=BY, at=self.world.now())
-        self.progress.sessions_moved += 1
+        await self._move_on(session, head, BY)
 
     async def _begin(
         self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
@@ -353,9 +398,15 @@ class Importing:
         return Spawn(parent, turn, draft.call_id, draft.mode, draft.task)
 
     async def _is_ours(self, session: SessionId) -> bool:
-        """Say whether nobody but an import has moved a session last."""
-        (newest,) = await self.reflog.list_moves(session, limit=1)
-        return newest.by == BY
+        """Say whether a session stands where an import left it."""
+        page = await self.reflog.list_moves(session, limit=1)
+        stands = page[0].after
+        while page:
+            for move in page:
+                if move.by == BY:
+                    return move.after == stands
+            page = await self.reflog.list_moves(session, before=page[-1].version)
+        return False
 
 
 def _last_written(bundle: Bundle) -> float:

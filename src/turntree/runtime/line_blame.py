@@ -2,10 +2,11 @@
 
 The states of one place are read in the order of time, whichever session they belong to, since
 two agents in one folder write the same file. Knows the pins of the ledger and the states behind
-them. Must never guess: what cannot be told apart is said to be mixed.
+them. Must never guess: what cannot be told apart is said to be mixed. Nor may it name a turn that
+is closed to the user.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -90,10 +91,12 @@ class LineBlame:
             raise NotFound(f"there is no {path} in {resource.name} then")
         returns = {place for place, step in enumerate(read) if not step.active}
         writers = trace_lines(texts, returns=returns)
-        named = {
-            place: await self._writer(read[place], resource, versions[place].path)
-            for place in set(writers)
-        }
+        named = await self._name_open(
+            {
+                place: await self._writer(read[place], resource, versions[place].path)
+                for place in set(writers)
+            }
+        )
         lines = tuple(
             FileLine(number, text, named[place], versions[place].path)
             for number, (text, place) in enumerate(zip(texts[-1], writers, strict=True), start=1)
@@ -118,7 +121,7 @@ class LineBlame:
         self, resource: Resource, until: Instant
     ) -> tuple[list[Step], TurnId | None]:
         """Return the states of a place up to a moment, and the turn that ended last."""
-        pins = await self.resources.pins.list_pins_between(resource.id, FIRST_INSTANT, until)
+        pins = await self.resources.all_pins.list_pins_between(resource.id, FIRST_INSTANT, until)
         ended = [pinned for pinned in pins if pinned.pin.ended_at <= until]
         last = ended[-1].pin.turn if ended else None
         return list_steps([_stay(pinned) for pinned in ended]), last
@@ -144,8 +147,14 @@ class LineBlame:
     async def _naming(self, turns: Sequence[TurnId], resource: Resource, path: str) -> set[TurnId]:
         """Return those of some turns whose own tool calls say that they wrote a file."""
         names = {path, f"./{path}", f"{resource.place.rstrip('/')}/{path}"}
-        written = await self.resources.pins.list_written(turns)
+        written = await self.resources.all_pins.list_written(turns)
         return {turn for turn, paths in written.items() if names & paths}
+
+    async def _name_open(self, writers: Mapping[int, Writer]) -> dict[int, Writer]:
+        """Name no turn that is closed to the user; to them somebody outside wrote what it did."""
+        turns = {turn for writer in writers.values() for turn in writer.turns}
+        sees = {one.pin.turn for one in await self.resources.pins.list_pins(sorted(turns))}
+        return {place: writer.told_to(sees) for place, writer in writers.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,11 @@ from turntree.domain.meaning import (
     Near,
     text_digest,
 )
-from turntree.domain.principal import Principal
 from turntree.domain.search import Indexed, Readable, Vector
 from turntree.domain.search_document import meaning_of
 from turntree.ports import meanings as ports
 from turntree.ports.embedder import Embedder
 from turntree.ports.meanings import Describer, Meaning
-from turntree.ports.routing import RouteReader
 from turntree.runtime.revisions import Revisions
 from turntree.runtime.search import Search
 
@@ -44,8 +42,6 @@ class Meanings:
     store: ports.Meanings
     search: Search
     revisions: Revisions
-    routing: RouteReader
-    by: Principal
     describers: tuple[Describer, ...] = ()
 
     async def embed(self, node: str, *, text: str | None = None) -> Embedded:
@@ -133,16 +129,18 @@ class Meanings:
 
         Raises:
             Refused: There is no embedder, or no vectors can be kept.
+            Conflict: Somebody else is at it.
         """
         embedder = await self._prepare()
-        done = await self.search.fill_meanings(everything=everything, report=report)
-        for describer in self.describers:
-            last = ""
-            while page := await describer.list_after(last, limit=PAGE):
-                made = await self._embed_page(embedder, page)
-                done = Indexed(done.turns + made, is_behind=len(page) == PAGE)
-                report(done)
-                last = page[-1].id
+        async with self.search.filling():
+            done = await self.search.embed_turns(everything=everything, report=report)
+            for describer in self.describers:
+                last = ""
+                while page := await describer.list_after(last, limit=PAGE):
+                    made = await self._embed_page(embedder, page)
+                    done = Indexed(done.turns + made, is_behind=len(page) == PAGE)
+                    report(done)
+                    last = page[-1].id
         return done
 
     async def _embed_page(self, embedder: Embedder, page: Sequence[Described]) -> int:
@@ -184,22 +182,13 @@ class Meanings:
         return shown[:count]
 
     async def _describe(self, near: Sequence[Near]) -> dict[str, Described]:
-        turns = await self._readable([TurnId(one.id) for one in near if one.kind == TURN])
+        turns = [TurnId(one.id) for one in near if one.kind == TURN]
         read = await self.search.reader.read(turns) if turns else []
         found: dict[str, Described] = {one.placed.turn.id: _described(one) for one in read}
         others = [one.id for one in near if one.kind != TURN]
         for describer in self.describers if others else ():
             found |= {one.id: one for one in await describer.list_by_ids(others)}
         return found
-
-    async def _readable(self, turns: Sequence[TurnId]) -> list[TurnId]:
-        """Return those of some turns that do not stand in closed sessions alone."""
-        holders = await self.routing.list_holders(turns, to=str(self.by))
-        return [
-            turn
-            for turn in turns
-            if not holders[turn] or not all(holder.is_closed for holder in holders[turn])
-        ]
 
     async def _get(self, node: str) -> Described:
         for describer in self.describers:

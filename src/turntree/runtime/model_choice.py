@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from turntree.domain.canonical import Json
-from turntree.domain.errors import Refused
+from turntree.domain.errors import NoProvider, Refused
 from turntree.domain.model_config import Chosen, Layer, resolve
-from turntree.domain.program import Program, a_kind
+from turntree.domain.program import Program, a_kind, name_in
 from turntree.runtime.registry import Registry
 
 DEFAULT_TAG = "default"
-"""The tag of the model that answers where nobody names one and there are several."""
+"""The tag of the model that answers where nobody names one and several could."""
 _OURS = frozenset({"name", "provider", "description", "situations", "family", "context_tokens"})
 """Members of a model's config that are no parameters."""
 
@@ -24,7 +24,7 @@ class Choice:
 
     model: Program
     provider: Program | None
-    """None where none is installed that answers for the model's family."""
+    """None where the model names none."""
     values: Mapping[str, Chosen]
 
     def to_json(self) -> dict[str, Json]:
@@ -74,8 +74,8 @@ async def choose_for(
 ) -> Choice:
     """Return who answers a turn, given the programs that may say so.
 
-    Where none of them names a model, it is the only one there is, or the one with the tag
-    ``default``.
+    Where none of them names a model, it is the only one, or the one with the tag ``default``, among
+    those of the session's owner, of whoever asks and of the system.
 
     Raises:
         Refused: Nobody says which model, or there is no such situation.
@@ -89,14 +89,14 @@ async def choose_for(
         layers.append(Layer("agent", {"model": agent.config.get("default_model")}, agent.address))
     named = resolve(layers).get("model")
     if named is None:
-        model = await _default_model(programs)
+        model = await _default_model(programs, session)
         named = Chosen(model.address, "workspace")
     else:
         model = await programs.get(str(named.value))
     if model.kind != "model":
         raise Refused(f"{model.address} is {a_kind(model.kind)}, and a model has to answer")
     layers.append(Layer("model", _model_values(model), model.address))
-    provider = await _provider(programs, model)
+    provider = await find_provider(programs, model)
     if provider is not None:
         layers.append(Layer("provider", _mapping(provider.config.get("params")), provider.address))
     overlays = _mapping(model.config.get("situations"))
@@ -106,35 +106,69 @@ async def choose_for(
     return Choice(model, provider, values)
 
 
-async def _default_model(programs: Registry) -> Program:
-    known = [one async for one in programs.list_all(kind="model") if one.state != "deprecated"]
-    chosen = [one for one in known if DEFAULT_TAG in one.tags] or known
-    match chosen:
-        case [only]:
-            return only
-        case []:
-            raise Refused(
-                "there is no model that could answer: "
-                "`turntree model create NAME --backend MODEL --provider PROVIDER`"
-            )
-        case _:
-            names = ", ".join(one.name for one in chosen)
-            raise Refused(
-                f"nobody says which model answers, and there are {names}: name one with --model,"
-                f" or make one the workspace's: `turntree tag add {chosen[0].address} default`"
-            )
+async def find_provider(programs: Registry, model: Program) -> Program | None:
+    """Return the provider that a model names, or None if it names none.
 
+    Nobody else ever stands in for it. A config is written with a provider that its owner could use;
+    that may have changed since, so that it is asked again.
 
-async def _provider(programs: Registry, model: Program) -> Program | None:
-    """Return the provider a model names; one that names none is answered for by its family's."""
+    Raises:
+        NoProvider: Whoever acts, or whoever owns the model, may not use it, or it is no provider.
+    """
     named = model.config.get("provider")
-    if named is not None:
-        return await programs.get(str(named))
-    family = model.config.get("family")
-    async for one in programs.list_all(kind="provider"):
-        if one.config.get("provider_type") == family and one.state != "deprecated":
-            return one
-    return None
+    return None if named is None else await check_provider(programs, model, str(named))
+
+
+async def check_provider(programs: Registry, model: Program, named: str) -> Program:
+    """Return a provider once it is sure that it may answer for a model.
+
+    Raises:
+        NoProvider: As ``find_provider`` says.
+    """
+    word = name_in(named)
+    # By its name alone: what is hidden must not make way for a session of the same label.
+    found = await programs.store.find(word, by=str(programs.by))
+    for principal in dict.fromkeys((str(programs.by), model.owner)):
+        if found is None or not await programs.allows(found, principal, "invoke"):
+            raise NoProvider(
+                f"{named} answers for {model.address}, and {principal} may not use it: its owner "
+                f"lets others in with `turntree program invite {word} NAME`, or name another with "
+                f"`turntree model configure {model.name} --provider PROVIDER`"
+            )
+    assert found is not None, "whoever acts was asked for"
+    if found.kind != "provider":
+        raise NoProvider(f"{named} is {a_kind(found.kind)}, and a provider has to answer")
+    return found
+
+
+def without_provider(model: str) -> str:
+    """Return what to say where a model, given by its address, names no provider."""
+    return (
+        f"{model} names no provider: `turntree model configure {name_in(model)} --provider "
+        "PROVIDER`, after `turntree provider create PROVIDER --type TYPE` if there is none"
+    )
+
+
+async def _default_model(programs: Registry, session: Program | None) -> Program:
+    """Return the model that is meant where none is named: nobody gets a stranger's unasked."""
+    owners = {str(programs.by), *(() if session is None else (session.owner,))}
+    known = [one async for one in programs.list_all(kind="model") if one.state != "deprecated"]
+    ours = [one for one in known if one.owner in owners or one.is_system]
+    chosen = [one for one in ours if DEFAULT_TAG in one.tags] or ours
+    if len(chosen) == 1:
+        return chosen[0]
+    if not known:
+        raise Refused(
+            "there is no model that could answer: "
+            "`turntree model create NAME --backend MODEL --provider PROVIDER`"
+        )
+    named = chosen or known
+    names = ", ".join(one.name if chosen else f"{one.name} ({one.owner}'s)" for one in named)
+    tag = f", or for all with `turntree tag add {named[0].address} default`" if chosen else ""
+    raise Refused(
+        f"nobody says which model answers, and there are {names}: name one with --model, or for a "
+        f"session with `turntree session configure SESSION --model {named[0].name}`{tag}"
+    )
 
 
 def _session_values(session: Program) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from turntree.domain.persona import Persona, read_scopes
 from turntree.domain.persona_fork import ForkAsked, ForkDecision, decide_fork
 from turntree.domain.session import Session
 from turntree.ports.ledger import Ledger
+from turntree.ports.locks import Together
 from turntree.ports.permissions import Permissions
 from turntree.ports.world import World
 from turntree.runtime.authority import Authority
@@ -35,6 +36,7 @@ class Personas:
     revisions: Revisions
     authority: Authority
     world: World
+    together: Together
 
     async def pin(
         self, persona: Persona, *, context: ExecutionContext | None = None
@@ -94,7 +96,8 @@ class Personas:
     ) -> Session:
         """Begin a session at any turn that goes on under another persona.
 
-        Its stream says who changed to whom and why; its first turn pins the version.
+        Its stream says who changed to whom and why; its first turn pins the version. The session,
+        the change and what it grants become true together: no fork is left without its persona.
 
         Raises:
             Denied: The rules are against it; the message holds every reason.
@@ -112,14 +115,15 @@ class Personas:
             raise Refused("; ".join(decided.reasons))
         # Before anything is written: a chain that cannot be built must leave no fork behind.
         under = acting.assume(persona)
-        session = await self.sessions.fork(revision, label)
-        told: dict[str, Json] = {
-            "by": acting.principal.to_json(),
-            "persona": persona.agent,
-            "digest": await self.ledger.put_object(persona.body),
-            "change": decided.change,
-            "reasons": list(decided.reasons),
-        }
-        await self.permissions.record(session.id, CHANGED, told, at=self.world.now())
-        await self.authority.grant(session.id, context=under, persona=persona.digest)
+        async with self.together():
+            session = await self.sessions.fork(revision, label)
+            told: dict[str, Json] = {
+                "by": acting.principal.to_json(),
+                "persona": persona.agent,
+                "digest": await self.ledger.put_object(persona.body),
+                "change": decided.change,
+                "reasons": list(decided.reasons),
+            }
+            await self.permissions.record(session.id, CHANGED, told, at=self.world.now())
+            await self.authority.grant(session.id, context=under, persona=persona.digest)
         return session

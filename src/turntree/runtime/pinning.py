@@ -18,12 +18,14 @@ from turntree.domain.manifest import Entry, EntryKind, Manifest
 from turntree.domain.permission import right
 from turntree.domain.persona import Persona
 from turntree.domain.program import Program, a_kind, name_in
-from turntree.domain.prompt import ToolSpec
+from turntree.domain.prompt import ToolSpec, parts_of
 from turntree.ports.ledger import Ledger
 from turntree.ports.permissions import Permissions
 from turntree.ports.programs import Programs as Store
 from turntree.ports.tools import Toolset
-from turntree.runtime.model_choice import Choice, choose_for
+from turntree.runtime.attempt import sender_of
+from turntree.runtime.code_tools import spec_of
+from turntree.runtime.model_choice import Choice, check_provider, choose_for
 from turntree.runtime.registry import Registry
 
 PARAMS_RECIPE: Final = "params/1"
@@ -73,6 +75,7 @@ class Pinning:
     """Chooses and pins. Objects are kept in memory by their digests: they never change."""
 
     programs: Registry
+    """Looked at as whoever sent the message: whoever serves asks for nothing of its own."""
     ledger: Ledger
     permissions: Permissions
     toolsets: Sequence[Toolset] = ()
@@ -88,7 +91,7 @@ class Pinning:
             NotFound: A program that is named does not exist.
         """
         options = _mapping(started.get("options"))
-        programs = await self._gather(session, options)
+        programs = await self._gather(session, started, options)
         home = None if session is None else await programs.store.find(session, by=str(programs.by))
         persona = await self._find_persona(session, parent)
         agent = await _find_agent(programs, options, home, persona)
@@ -101,8 +104,9 @@ class Pinning:
             agent=agent,
             situation=None if situation is None else str(situation),
         )
-        tools, lacking = offered(self.toolsets, agent, persona)
-        entries = await self._pin(choice, persona, agent, tools)
+        code = [] if agent is None else await _list_code(programs, agent)
+        tools, lacking = offered(self.toolsets, agent, persona, code)
+        entries = await self._pin(choice, persona, agent, tools, code)
         pins: dict[str, Json] = {
             name: {"address": one.address, "version": one.version.number,
                    "digest": one.version.digest}
@@ -148,14 +152,31 @@ class Pinning:
         )
         return pinned, await self.read(entries)
 
-    async def find_provider(self, request: Mapping[str, Json]) -> Program | None:
+    async def find_provider(
+        self, started: Mapping[str, Json], request: Mapping[str, Json]
+    ) -> Program | None:
         """Return the provider that a run asked, as it is now.
 
         Raises:
-            NotFound: It is gone.
+            NoProvider: It may no longer be asked for that model.
         """
         named = _pin_of(request, "provider")
-        return None if named is None else await self.programs.get(str(named))
+        if named is None:
+            return None
+        programs = replace(self.programs, by=sender_of(started))
+        model = await programs.get(str(_pin_of(request, "model")))
+        return await check_provider(programs, model, str(named))
+
+    async def list_programs(
+        self, request: Mapping[str, Json]
+    ) -> tuple[tuple[ToolSpec, ...], dict[str, Digest]]:
+        """Return the tools of a run that are programs, and the versions of all that it pinned."""
+        if "manifest" not in request:
+            return (), {}
+        entries = await self.read_manifest(Digest(str(request["manifest"])))
+        tools = parts_of(entries, await self.read(entries)).tools
+        versions = {one.name: one.object for one in entries.entries if one.kind == "program"}
+        return tuple(one for one in tools if one.program is not None), versions
 
     async def read_manifest(self, digest: Digest) -> Manifest:
         """Return a manifest.
@@ -174,14 +195,17 @@ class Pinning:
         wanted = [e.object for e in manifest.entries if e.kind not in ("program", "params")]
         return {digest: await self._get(digest) for digest in wanted}
 
-    async def _gather(self, session: SessionId | None, options: Mapping[str, Json]) -> Registry:
+    async def _gather(
+        self, session: SessionId | None, started: Mapping[str, Json], options: Mapping[str, Json]
+    ) -> Registry:
         """Return the registry with everything at hand that a turn is likely to ask it for."""
         named = [name_in(str(options[one])) for one in ("agent", "model") if options.get(one)]
         asked = [*named, *(() if session is None else (session,))]
-        store = self.programs.store
-        found = await store.list_reachable(asked, _LEADING, by=str(self.programs.by))
+        store, by = self.programs.store, sender_of(started)
+        found = await store.list_reachable(asked, _LEADING, by=str(by))
         known = {key: one for one in found for key in (one.id, one.name)}
-        return replace(self.programs, store=cast("Store", _AtHand(store, known, frozenset(asked))))
+        at_hand = cast("Store", _AtHand(store, known, frozenset(asked)))
+        return replace(self.programs, store=at_hand, by=by)
 
     async def _find_persona(
         self, session: SessionId | None, parent: TurnId | None
@@ -195,6 +219,7 @@ class Pinning:
         persona: Persona | None,
         agent: Program | None,
         tools: Sequence[ToolSpec],
+        code: Sequence[Program],
     ) -> Manifest:
         entries: list[Entry] = []
 
@@ -210,7 +235,9 @@ class Pinning:
             await add("prompt", agent.address, str(prompt).encode())
         for spec in tools:
             await add("tool", spec.name, canonical(spec.to_json()))
+        run = {spec.program for spec in tools}
         programs = [one for one in (agent, choice.model, choice.provider) if one is not None]
+        programs += [one for one in code if one.address in run]
         entries += [Entry("program", one.address, one.version.digest) for one in programs]
         values: dict[str, Json] = {
             # Where a value is from is told without an address: a session has one of its own.
@@ -242,15 +269,19 @@ class Pinning:
 
 
 def offered(
-    toolsets: Iterable[Toolset], agent: Program | None, persona: Persona | None
+    toolsets: Iterable[Toolset],
+    agent: Program | None,
+    persona: Persona | None,
+    code: Sequence[Program] = (),
 ) -> tuple[list[ToolSpec], list[str]]:
     """Return the tools that a model is told of, by name, and those that were wanted in vain.
 
     An agent that lists tools or functions gets those and no others; a persona's permissions narrow
-    them further, and what it denies is denied.
+    them further, and what it denies is denied. Of a tool that is ``code``, the program is run, and
+    no function of the same name.
 
     Raises:
-        Refused: Two tools have one name.
+        Refused: Two tools have one name, or a program has a name that no tool can have.
     """
     specs: dict[str, ToolSpec] = {}
     for spec in (one for toolset in toolsets for one in toolset.specs):
@@ -258,6 +289,13 @@ def offered(
             raise Refused(f"there are two tools of the name {spec.name}: a model could not choose")
         specs[spec.name] = spec
     wanted = None if agent is None else _listed(agent)
+    functions = None if agent is None else agent.config.get("functions")
+    for one in code:
+        if isinstance(functions, list) and one.name in functions:
+            raise Refused(
+                f"{one.address} is listed as a tool and as a function: a model could not choose"
+            )
+        specs[one.name] = spec_of(one)
     kept = [spec for name, spec in sorted(specs.items()) if wanted is None or name in wanted]
     if persona is not None:
         kept = [spec for spec in kept if persona.granted.permits(right("tool", spec.name))]
@@ -270,6 +308,22 @@ def _listed(agent: Program) -> list[str] | None:
         return None
     named = [name_in(str(one)) for one in tools] if isinstance(tools, list) else []
     return named + ([str(one) for one in functions] if isinstance(functions, list) else [])
+
+
+async def _list_code(programs: Registry, agent: Program) -> list[Program]:
+    """Return the programs among an agent's tools that can be run, and that its owner may run."""
+    tools = agent.config.get("tools")
+    found = [
+        await programs.store.find(name_in(str(one)), by=str(programs.by))
+        for one in (tools if isinstance(tools, list) else ())
+    ]
+    return [
+        one
+        for one in found
+        if one is not None
+        and one.kind == "code"
+        and await programs.allows(one, agent.owner, "invoke")
+    ]
 
 
 async def _find_agent(

@@ -5,7 +5,7 @@ or leaves the old one, whatever happens on the way.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turntree.domain.errors import Conflict
 from turntree.domain.ids import PlanId
@@ -17,6 +17,7 @@ from turntree.runtime.restore_plans import (
     RestorePlan,
     RestoreProposer,
     check_decided,
+    site_of,
 )
 from turntree.runtime.saga import PlanOutcome, Saga
 
@@ -37,10 +38,12 @@ class Plans:
         *,
         place: str | Mapping[str, str] | None = None,
         choices: Mapping[str, Choice] | None = None,
+        before: bool = False,
     ) -> ForkPlan:
         """Return what forking a turn would do to each resource; nothing is done.
 
-        Without a label no session begins: the places alone are made.
+        Without a label no session begins: the places alone are made. With ``before`` everything
+        is as the turn found it.
 
         Raises:
             NotFound: No such turn, or a resource is named that is not there.
@@ -48,7 +51,9 @@ class Plans:
             Unsupported: A resource that cannot be brought back was to be.
             Refused: A choice that leaves a resource to nobody, or to two.
         """
-        return await self.forks.propose(revision, label, place=place, choices=choices)
+        return await self.forks.propose(
+            revision, label, place=place, choices=choices, before=before
+        )
 
     async def propose_restore(
         self,
@@ -58,8 +63,11 @@ class Plans:
         exact: bool = False,
         keep_conflicts: bool = False,
         kind: RestoreKind = "rewind",
+        before: bool = False,
     ) -> RestorePlan:
         """Return what moving a session with its files would change; nothing is done.
+
+        With ``before`` it goes where it stood before that turn, with the files as they were then.
 
         ``exact`` makes everything as it was then, whoever changed it; ``keep_conflicts`` leaves
         alone what both sides changed. An undo needs no revision.
@@ -69,7 +77,12 @@ class Plans:
             Refused: The turn is no ancestor, or there is nothing to undo.
         """
         return await self.restores.propose(
-            session, revision, exact=exact, keep_conflicts=keep_conflicts, kind=kind
+            session,
+            revision,
+            exact=exact,
+            keep_conflicts=keep_conflicts,
+            kind=kind,
+            before=before,
         )
 
     async def carry_out(self, proposal: ForkPlan | RestorePlan) -> PlanOutcome:
@@ -85,7 +98,17 @@ class Plans:
         if isinstance(proposal, RestorePlan):
             check_decided(proposal)
         await self.reconcile()
-        return await self.saga.begin(proposal.plan)
+        outcome = await self.saga.begin(proposal.plan)
+        if isinstance(proposal, ForkPlan) or outcome.end == "undone":
+            return outcome
+        # Last, when the session stands where it belongs: whoever dies before leaves a folder that
+        # was there before as well.
+        left: list[str] = []
+        for item in proposal.items:
+            if item.fate == "goes":
+                site = site_of(item.resource)
+                left += await self.saga.hands.unmake(site, item.target.external)
+        return replace(outcome, left=(*outcome.left, *left))
 
     async def reconcile(self) -> list[PlanOutcome]:
         """Bring every plan of this machine to an end that nobody is carrying out any more.
@@ -108,8 +131,13 @@ class Plans:
         return outcomes
 
     async def list_open(self) -> list[PlanState]:
-        """Return the plans that have not ended, oldest first."""
+        """Return the plans that have not ended, of any machine, oldest first."""
         return [await self.get(id) for id in await self.facts.list_open()]
+
+    async def count_left(self) -> int:
+        """Return how many plans of this machine have not ended; no other can end those."""
+        host = self.saga.hands.host
+        return sum(state.plan.host == host for state in await self.list_open())
 
     async def list_newest(self, limit: int = 20) -> list[PlanState]:
         """Return plans, newest first."""

@@ -5,12 +5,13 @@ true with what follows from it: an agent is free once its task has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from turntree.domain.canonical import Json
 from turntree.domain.code import CommandEnded
-from turntree.domain.errors import Denied, NoProvider, Refused
+from turntree.domain.errors import Denied, NoProvider, NotFound, Refused
+from turntree.domain.ids import Digest
 from turntree.domain.principal import Principal
 from turntree.domain.program import (
     Program,
@@ -18,7 +19,6 @@ from turntree.domain.program import (
     Right,
     Visibility,
     a_kind,
-    may,
 )
 from turntree.domain.program_change import Begin, Change, Tell, tell
 from turntree.ports.program_kinds import Call
@@ -29,6 +29,8 @@ Spoken = Callable[[str], None]
 """Is told words of an answer while it comes."""
 LABELS_TRIED_MAX = 1000
 _ENDED = ("completed", "failed")
+_STOPPED = (*_ENDED, "blocked")
+"""States of a task in which nobody works on it any more."""
 
 
 def unheard(words: str) -> None:
@@ -39,9 +41,9 @@ class Voices(Protocol):
     """Has questions answered, where something is there that answers."""
 
     async def ask(
-        self, programs: "Programs", model: Program, request: Mapping[str, Json], hear: Spoken
+        self, programs: "Programs", asked: Program, request: Mapping[str, Json], hear: Spoken
     ) -> Json:
-        """Have a model answer one message."""
+        """Have a model answer one message, or the model that an agent asks."""
         ...
 
     async def send(
@@ -95,9 +97,18 @@ class Programs(Registry):
         return await self.get(begun.program)
 
     async def invoke(
-        self, name: str, request: Mapping[str, Json] | None = None, *, hear: Spoken = unheard
+        self,
+        name: str,
+        request: Mapping[str, Json] | None = None,
+        *,
+        hear: Spoken = unheard,
+        version: Digest | None = None,
+        told: Mapping[str, Json] | None = None,
     ) -> dict[str, Json]:
         """Do what a program is for; what that is, its kind says. Words are heard as they come.
+
+        A turn that pinned a ``version`` has that one invoked. What is ``told`` besides stands in
+        every fact of it.
 
         Raises:
             NoProvider: A model would have to answer, and none is wired.
@@ -106,7 +117,9 @@ class Programs(Registry):
         """
         program = await self.get(name)
         await self.check_right(program, "invoke")
-        call = Call(program, request or {}, self.by, _Around(self, hear))
+        if version is not None and version != program.version.digest:
+            program = replace(program, version=await self._find_version(program, version))
+        call = Call(program, request or {}, self.by, _Around(self, hear, told or {}))
         return await self.kind(program.kind).invoke(call)
 
     async def assign(self, task: str, agent: str) -> Program:
@@ -119,6 +132,42 @@ class Programs(Registry):
         found = await self.get(task)
         await self.commit(*await self._assignment(found, await self.get(agent)))
         return await self.get(found.id)
+
+    async def take_up(self, task: Program) -> Program:
+        """Have an agent begin with a task that was given to it; return the agent.
+
+        Raises:
+            Refused: The task is no agent's, or the agent is busy with another, or in error.
+        """
+        named, session = task.details.get("assignee"), task.details.get("session")
+        if named is None or session is None:
+            raise Refused(
+                f"{task.address} is no agent's: `turntree agent assign AGENT {task.name}`"
+            )
+        agent = await self.get(str(named))
+        current = agent.details.get("current_task")
+        if not await self.is_free(agent, task):
+            raise Refused(
+                f"{agent.address} is busy with {current}: see `turntree task show {current}`"
+            )
+        if agent.state == "error":
+            raise Refused(
+                f"{agent.address} is in error: `turntree agent move {agent.name} idle` resets it"
+            )
+        if current != task.name:
+            await self.commit(self._accept(agent, task, str(session), begins=True))
+        return await self.get(agent.id)
+
+    async def is_free(self, agent: Program, task: Program) -> bool:
+        """Say whether an agent may begin with a task: no other that is still its own waits."""
+        current = agent.details.get("current_task")
+        if current in (None, task.name):
+            return True
+        other = await self.find(str(current))
+        # Programs are never deleted: a task that cannot be found is a private one of somebody else.
+        if other is None:
+            return False
+        return other.state in _ENDED or other.details.get("assignee") != agent.name
 
     async def tell(
         self,
@@ -138,20 +187,26 @@ class Programs(Registry):
         """
         program = await self.get(name)
         if to is not None:
-            self.kind(program.kind).kind.lifecycle.check(program.state, to)
+            self._check_move(program, to)
         fact = tell(program, event, by=str(self.by), right=right, to=to, sets=sets, more=more)
         await self.commit(fact, *await self._consequences(program, to))
         return await self.get(program.id)
 
     async def move(self, name: str, state: str) -> Program:
-        """Move a program to another state of its lifecycle.
+        """Move a program to another state of its lifecycle; one that has to be earned is earned.
 
         Raises:
-            Refused: The move is not lawful; the message names those that are.
+            Refused: The move is not lawful, and the message names those that are; or the program
+                has not earned the state, and the message says what is missing.
             Denied: It is not for this principal to do.
         """
         program = await self.get(name)
         kind, target = self.kind(program.kind).kind, self.state_word(state)
+        if (request := kind.earned.get(target)) is not None:
+            self._check_move(program, target)
+            await self.check_right(program, "configure")
+            await self.invoke(program.id, request)
+            return await self.get(program.id)
         return await self.tell(program.id, kind.moved(program.state, target), to=target)
 
     async def check_right(self, program: Program, right: Right) -> None:
@@ -160,12 +215,23 @@ class Programs(Registry):
         Raises:
             Denied: The principal has not got it.
         """
-        if may(program, str(self.by), right):
-            return
-        grants = await self.store.list_grants(program.id)
-        held: list[Right] = [one for grantee, one in grants if grantee == str(self.by)]
-        if not may(program, str(self.by), right, held):
+        if not await self.allows(program, str(self.by), right):
             raise Denied(f"{self.by} may not {right} {program.address}: it is {program.owner}'s")
+
+    def _check_move(self, program: Program, target: str) -> None:
+        lifecycle = self.kind(program.kind).kind.lifecycle
+        try:
+            lifecycle.check(program.state, target)
+        except Refused as error:
+            step = lifecycle.find_step(program.state, target)
+            way = f": `turntree {program.kind} move {program.name} {step}`" if step else ""
+            raise Refused(f"{program.address}: {error}{way}") from error
+
+    async def _find_version(self, program: Program, digest: Digest) -> ProgramVersion:
+        for row in await self.store.list_versions(program.id):
+            if row.digest == digest:
+                return await self.store.get_version(program.id, row.number)
+        raise NotFound(f"{program.address} never had the version {digest}")
 
     async def _assignment(self, task: Program, agent: Program) -> list[Change]:
         if task.kind != "task" or agent.kind not in ("agent", "human"):
@@ -178,7 +244,13 @@ class Programs(Registry):
                 f"{task.address} is {task.state}: what waits can be assigned, and no other"
             )
         changes: list[Change] = []
-        sets: dict[str, Json] = {"assignee": agent.name}
+        if task.details.get("assignee") != agent.name:
+            changes = await self._release(task, "reassigned")
+        sets: dict[str, Json] = {
+            "assignee": agent.name,
+            "session": None,
+            "given_by": str(self.by),
+        }
         if agent.kind == "agent":
             label = await self._free_label(f"{agent.name}:{task.name}")
             config: dict[str, Json] = {"owner": agent.address}
@@ -186,7 +258,8 @@ class Programs(Registry):
                 config["default_model"] = agent.config["default_model"]
             session = await self.beginning("session", label, config, task.visibility, self.by)
             sets["session"] = label
-            changes = [*session, self._accept(agent, task, label)]
+            is_free = await self.is_free(agent, task)
+            changes += [*session, self._accept(agent, task, label, begins=is_free)]
         version = None
         if task.config.get("assignee") != agent.address:
             config = {**task.config, "assignee": agent.address}
@@ -196,31 +269,38 @@ class Programs(Registry):
         )
         return [*changes, assigned]
 
-    def _accept(self, agent: Program, task: Program, label: str) -> Tell:
-        """Return the fact that an agent was given a task; one that has none begins with it."""
+    def _accept(self, agent: Program, task: Program, label: str, *, begins: bool) -> Tell:
+        """Return the fact that an agent was given a task; one that is free begins with it."""
         more: dict[str, Json] = {"task": task.name, "session": label}
-        sets: dict[str, Json] | None = None
-        if "current_task" not in agent.details:
-            sets = {
-                "current_task": task.name,
-                "current_session": label,
-                "turn_count": 0,
-                "last_checkpoint": 0,
-            }
+        sets: dict[str, Json] = {
+            "current_task": task.name,
+            "current_session": label,
+            "turn_count": 0,
+            "last_checkpoint": 0,
+        }
         return tell(
-            agent, "agent.task_assigned", by=str(self.by), right="invoke", sets=sets, more=more
+            agent,
+            "agent.task_assigned",
+            by=str(self.by),
+            right="invoke",
+            sets=sets if begins else None,
+            more=more,
         )
 
     async def _consequences(self, program: Program, to: str | None) -> list[Change]:
-        """Return what follows from a move: whoever worked on a task that ended is free."""
-        if program.kind != "task" or to not in _ENDED:
+        """Return what follows from a move: whoever worked on a task that stopped is free."""
+        if program.kind != "task" or to not in _STOPPED:
             return []
-        agent = await self.find(str(program.details.get("assignee", "")))
-        if agent is None or agent.details.get("current_task") != program.name:
+        return await self._release(program, to)
+
+    async def _release(self, task: Program, outcome: str) -> list[Change]:
+        """Return the fact that whoever worked on a task is free, if somebody did."""
+        agent = await self.find(str(task.details.get("assignee", "")))
+        if agent is None or agent.details.get("current_task") != task.name:
             return []
         sets: dict[str, Json] = {"current_task": None, "current_session": None}
         is_idle = agent.state in ("idle", "error")
-        more: dict[str, Json] = {"task": program.name, "outcome": to}
+        more: dict[str, Json] = {"task": task.name, "outcome": outcome}
         return [
             tell(
                 agent,
@@ -247,6 +327,7 @@ class _Around:
 
     programs: Programs
     hear: Spoken
+    told: Mapping[str, Json]
 
     async def get(self, name: str) -> Program:
         """Return another program."""
@@ -263,7 +344,12 @@ class _Around:
     ) -> Program:
         """Record a fact of a program."""
         return await self.programs.tell(
-            program.id, event, right="invoke", to=to, sets=sets, more=more
+            program.id,
+            event,
+            right="invoke",
+            to=to,
+            sets=sets,
+            more={**self.told, **(more or {})},
         )
 
     async def assign(self, task: Program, agent: Program) -> Program:
@@ -289,15 +375,14 @@ class _Around:
         workplace = self.programs.workplace
         return workplace is not None and await workplace.notify(channel, text)
 
-    async def ask_model(self, model: Program | None, request: Mapping[str, Json]) -> Json:
-        """Have a model answer, or a provider say which models it has."""
+    async def ask_model(self, asked: Program, request: Mapping[str, Json]) -> Json:
+        """Have a model answer, or the one that an agent asks; a provider says which it has."""
         voices = self.programs.voices
-        if voices is None or model is None:
-            whom = "" if model is None else f", so {model.address} cannot answer"
-            raise NoProvider(f"no provider wired{whom}")
-        if model.kind == "provider":
-            return await voices.list_models(model)
-        return await voices.ask(self.programs, model, request, self.hear)
+        if voices is None:
+            raise NoProvider(f"no provider wired, so {asked.address} cannot answer")
+        if asked.kind == "provider":
+            return await voices.list_models(asked)
+        return await voices.ask(self.programs, asked, request, self.hear)
 
     async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
         """Send a message to a session and return what was answered."""

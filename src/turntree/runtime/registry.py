@@ -21,6 +21,7 @@ from turntree.domain.program import (
     Visibility,
     check_name,
     list_references,
+    may,
     name_in,
     rename_references,
 )
@@ -34,7 +35,7 @@ from turntree.domain.program_change import (
     show,
     tell,
 )
-from turntree.domain.program_kind import put_member
+from turntree.domain.program_kind import Fill, Kind, put_member
 from turntree.domain.revision import check_label
 from turntree.ports.program_kinds import ProgramKind
 from turntree.ports.programs import Programs as Store
@@ -172,6 +173,14 @@ class Registry:
             await self.commit(show(program, visibility, by=str(self.by)))
         return await self.get(program.id)
 
+    async def allows(self, program: Program, principal: str, right: Right) -> bool:
+        """Say whether a principal has a right on a program, or was granted it."""
+        if may(program, principal, right):
+            return True
+        grants = await self.store.list_grants(program.id)
+        held: list[Right] = [one for grantee, one in grants if grantee == principal]
+        return may(program, principal, right, held)
+
     def state_word(self, state: str) -> str:
         """Return our word for a state that people may know by another."""
         return STATE_WORDS.get(state, state)
@@ -184,7 +193,10 @@ class Registry:
         """
         if name not in self.kinds:
             known = ", ".join(sorted(self.kinds))
-            raise NotFound(f"there is no kind {name!r} of program: there are {known}")
+            raise NotFound(
+                f"there is no kind {name!r} of program, there are {known}: "
+                "see `turntree program kinds`"
+            )
         return self.kinds[name]
 
     async def commit(self, *changes: Change) -> None:
@@ -214,7 +226,7 @@ class Registry:
             id, before = ProgramId(self.world.new_id()), []
             check_name(name)
         made = self.kind(kind)
-        _, version = await self.check(made, config)
+        _, version = await self.check(made, config, owner=owner)
         begun = begin(
             made.kind, id, name, version, owner=str(owner), by=str(self.by), visibility=visibility
         )
@@ -231,7 +243,12 @@ class Registry:
         return await self.get(name)
 
     async def check(
-        self, made: ProgramKind, config: Mapping[str, Json], before: Program | None = None
+        self,
+        made: ProgramKind,
+        config: Mapping[str, Json],
+        before: Program | None = None,
+        *,
+        owner: Principal | None = None,
     ) -> tuple[dict[str, Json], NextVersion]:
         """Return a config as it is stored, and as the version that follows.
 
@@ -240,13 +257,19 @@ class Registry:
             NotFound: A program that it names does not exist.
         """
         known = made.check(config)
+        # Only when it is made: what its owner takes out later stays out.
+        for fill in made.kind.fills if before is None else ():
+            known |= await self._fill(made.kind, fill, known, str(owner or self.by))
         held = {one.name for one in list_references({} if before is None else before.config)}
         names: dict[str, str] = {}
         refs: list[tuple[str, ProgramId]] = []
         for member, name in ((one.member, one.name) for one in list_references(known)):
             target = await self.find(name)
             if target is None:
-                raise NotFound(f"{member} names @({name}), and there is no such program")
+                raise NotFound(
+                    f"{member} names @({name}), and there is no such program: "
+                    "see `turntree program list`"
+                )
             made.kind.check_target(member, target, is_new=target.name not in held)
             names[name] = target.name
             refs.append((member, target.id))
@@ -254,6 +277,32 @@ class Registry:
         assert isinstance(written, dict), "a config is a document"
         number = 1 if before is None else before.version.number + 1
         return written, next_version(number, written, refs)
+
+    async def _fill(
+        self, kind: Kind, fill: Fill, config: Mapping[str, Json], owner: str
+    ) -> dict[str, Json]:
+        """Return the member that a config leaves out, if there is one program that it can mean."""
+        wanted = config.get(fill.ours)
+        if wanted is None or fill.member in config:
+            return {}
+        fitting = [
+            one
+            async for one in self.list_all(kind=fill.kind)
+            if one.config.get(fill.theirs) == wanted
+            and one.state != "deprecated"
+            and (one.owner == owner or one.is_system)
+        ]
+        match [one for one in fitting if one.owner == owner] or fitting:
+            case []:
+                return {}
+            case [only]:
+                return {fill.member: only.address}
+            case several:
+                names = ", ".join(one.name for one in several)
+                raise Refused(
+                    f"several could be its {fill.member}: {names}; say which with "
+                    f"{kind.flag_of(fill.member)}"
+                )
 
 
 def as_principal(text: str) -> str:

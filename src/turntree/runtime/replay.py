@@ -136,7 +136,9 @@ class _Tape:
                 await runner.drive(attempt)
                 return
             if fact.event.kind == "interruption" and not data.get("affects"):
-                await runner.interrupt(attempt, data["reason"], by=None, discard=False)
+                await runner.interrupt(
+                    attempt, data["reason"], by=None, discard=False, said=fact.message
+                )
                 return
         await runner.interrupt(attempt, "crash", by=None, discard=False)
 

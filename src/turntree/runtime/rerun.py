@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from turntree.domain.errors import Conflict, Refused
-from turntree.domain.message import Erased, Message, Part
+from turntree.domain.message import Erased, Message, Role
 from turntree.domain.run import Fact
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
@@ -84,20 +84,19 @@ def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
     return cast("Asked", options)
 
 
-def query_of(turn: Turn) -> Message:
-    """Return a turn's query as one message.
+def query_of(turn: Turn) -> list[Message]:
+    """Return a turn's query as it is sent again, message by message.
 
     Raises:
         Refused: Some of it has been erased.
     """
-    parts: list[Part] = []
+    query: list[Message] = []
     for said in turn.query:
         if isinstance(said, Erased):
             raise Refused("what was asked has been erased, so that it cannot be asked again")
-        parts += said.parts
-    first = turn.query[0]
-    source = first.source if isinstance(first, Message) else None
-    return Message("user", tuple(parts), source)
+        role: Role = "system" if said.role == "system" else "user"
+        query.append(Message(role, said.parts, said.source))
+    return query
 
 
 async def _begin(sessions: Sessions, placed: Placed, label: str | None) -> Session:

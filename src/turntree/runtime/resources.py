@@ -5,14 +5,14 @@ that nobody noted costs room and harms nobody.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TypeAlias, cast
 
 import anyio.to_thread
 
 from turntree.domain.errors import NotFound, Refused, Unsupported
-from turntree.domain.ids import Instant, ResourceId, SessionId, SnapshotId, TurnId
+from turntree.domain.ids import Digest, Instant, ResourceId, SessionId, SnapshotId, TurnId
 from turntree.domain.principal import Principal
 from turntree.domain.resource import (
     AttachMode,
@@ -39,12 +39,23 @@ FindKeeper: TypeAlias = Callable[[str], ResourceKeeper]
 
 
 @dataclass(frozen=True, slots=True)
+class PinnedStates:
+    """The states of one kind that turns pin, by where their bytes have to be."""
+
+    here: frozenset[Digest]
+    elsewhere: frozenset[Digest]
+    """On another machine, or on this one under another name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Resources:
     """``tree.resources``: what turns work on."""
 
     ledger: ports.Resources
     attachments: ports.Attachments
     pins: ports.Pins
+    all_pins: ports.Pins
+    """With those of sessions that are closed to the user: no answer may name these."""
     advice: ports.Advice
     keepers: FindKeeper
     host: str
@@ -208,6 +219,12 @@ class Resources:
         """
         return await self.pins.list_pins([(await self.revisions.resolve(revision)).turn])
 
+    async def list_pinned_states(self, kind: str) -> PinnedStates:
+        """Return the states that turns pin, of one kind of reference: ``shadow-tree``."""
+        found = await self.ledger.list_pinned_states(kind, self.host)
+        here = frozenset(Digest(id) for id, is_here in found.items() if is_here)
+        return PinnedStates(here, frozenset(map(Digest, found)) - here)
+
     async def nearest(self, revision: str | TurnId) -> tuple[Placed, list[Pinned]]:
         """Return the nearest turn, at a revision or above it, that pins anything, and its pins.
 
@@ -239,6 +256,21 @@ class Resources:
         for pinned in inherit(await self.pins_along(turn, PINNED_TURNS_MAX), heirs):
             found.setdefault(pinned.resource.id, pinned)
         return found
+
+    async def pins_before(
+        self, turn: Placed, heirs: Mapping[ResourceId, Resource]
+    ) -> dict[ResourceId, Pinned]:
+        """Return, for each place that a session works on, the state in which a turn found it.
+
+        What the turn itself did not note is as the nearest one above it left it. The state stands
+        where that of a pin's end does.
+        """
+        above = {} if turn.parent is None else await self.nearest_pins(turn.parent, heirs)
+        own = inherit(await self.pins.list_pins([turn.turn.id]), heirs)
+        found = {
+            one.resource.id: replace(one, after=one.before) for one in own if one.before is not None
+        }
+        return {**above, **found}
 
     def keeper_of(self, resource: Resource) -> ResourceKeeper:
         """Return what looks after a resource.

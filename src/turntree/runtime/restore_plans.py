@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from turntree.domain.attribution import Settled, Side, settle
+from turntree.domain.attribution import Settled, Side, of_paths, settle
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import PlanId, ResourceId, SessionId, TurnId
 from turntree.domain.plan import PlanState, fold
@@ -25,6 +25,7 @@ from turntree.domain.plan_steps import (
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Resource, Snapshot
 from turntree.domain.session import Session, SessionMove, undo_target
+from turntree.domain.thread import Placed
 from turntree.ports import resources as ports
 from turntree.ports.keepers import FileKeeper
 from turntree.ports.resources import Pinned
@@ -59,6 +60,8 @@ class RestoreItem:
     """Whether it can be brought back at all."""
     whole: bool = False
     """Whether all of it is brought back, path by path or not."""
+    fate: Literal["stands", "goes", "outlives"] = "stands"
+    """A place that the move made anew goes when that is taken back, unless it was changed since."""
 
     @property
     def acts(self) -> bool:
@@ -103,8 +106,11 @@ class RestoreProposer:
         exact: bool = False,
         keep_conflicts: bool = False,
         kind: RestoreKind = "rewind",
+        before: bool = False,
     ) -> RestorePlan:
         """Return the plan of moving a session together with the files it works on.
+
+        With ``before`` it goes where it stood before that turn.
 
         Raises:
             NotFound: No such session or turn, or no turn there knows any files.
@@ -116,8 +122,10 @@ class RestoreProposer:
         else:
             if revision is None:
                 raise Refused(f"where should {found.label} {kind} to?")
-            target = (await self.resources.revisions.resolve(revision)).turn
-            items = await self._items(found, target, kind, exact=exact)
+            asked = (await self.resources.revisions.resolve(revision)).turn
+            turn = await self.resources.threads.get_turn(asked)
+            target = turn.parent if before else asked
+            items = await self._items(found, turn, kind, exact=exact, before=before)
         named = {item.resource.id for item in items}
         attached = await self.resources.attachments.list_attached(found.id)
         unknown = tuple(one for one, _ in attached if one.id not in named)
@@ -129,9 +137,9 @@ class RestoreProposer:
         )
 
     async def _items(
-        self, session: Session, target: TurnId, kind: RestoreKind, *, exact: bool
+        self, session: Session, turn: Placed, kind: RestoreKind, *, exact: bool, before: bool
     ) -> list[RestoreItem]:
-        threads, head = self.resources.threads, session.head
+        threads, head, target = self.resources.threads, session.head, turn.turn.id
         if head is None:
             raise Refused(f"{session.label} has no turns yet")
         base = await threads.find_common_ancestor(head, target)
@@ -139,12 +147,16 @@ class RestoreProposer:
             raise Refused(f"a session rewinds to an ancestor of its head, and {target} is none")
         attached = await self.resources.attachments.list_attached(session.id)
         heirs = await find_heirs(self.resources.ledger, (one for one, _ in attached))
-        wanted = await self.resources.nearest_pins(target, heirs)
+        if before:
+            wanted = await self.resources.pins_before(turn, heirs)
+            base, bases = turn.parent, wanted
+        else:
+            wanted = await self.resources.nearest_pins(target, heirs)
+            bases = {} if base is None else await self.resources.nearest_pins(base, heirs)
         if not wanted:
             raise NotFound(f"no turn at {target} or above it knows any files")
         depth = 0 if base is None else (await threads.get_turn(base)).depth
-        left = [turn for turn, _ in await self.resources.pins.list_below(head, depth)]
-        bases = {} if base is None else await self.resources.nearest_pins(base, heirs)
+        left = [one for one, _ in await self.resources.pins.list_below(head, depth)]
         along = inherit(await self.resources.pins_along(head, PINNED_TURNS_MAX), heirs)
         return [
             await self._item(pinned, bases.get(id), along, left, exact=exact)
@@ -176,7 +188,10 @@ class RestoreProposer:
             )
         chain = _since(resource, base, along)
         start = None if base is None else base.after.external
-        deeds = await Deeds(self.resources.pins).since(files, resource, start, chain, present, left)
+        # Whoever is closed to the user was at work all the same: what they did is not ours.
+        deeds = await Deeds(self.resources.all_pins).since(
+            files, resource, start, chain, present, left
+        )
         changed = await in_thread(_changed, files, start, target.external)
         settled = settle(differences, deeds, changed)
         return _item(resource, target, by, present, settled)
@@ -191,11 +206,13 @@ class RestoreProposer:
         if plan is None:
             return taken_back.before, []
         state = fold([fact.event for fact in await self.plans.read(plan)])
-        return taken_back.before, [
-            await self._undo_item(state, step, exact=exact)
-            for step in state.plan.steps
-            if isinstance(step, Restore) and step.supported
-        ]
+        items: list[RestoreItem] = []
+        for step in state.plan.steps:
+            if isinstance(step, Restore) and step.supported:
+                items.append(await self._undo_item(state, step, exact=exact))
+            elif isinstance(step, MakeFork) and state.plan.kind == "restore":
+                items += await self._unmake_item(step)
+        return taken_back.before, items
 
     async def _taken_back(self, session: SessionId) -> SessionMove | None:
         """Return the move that the next undo takes back."""
@@ -219,15 +236,23 @@ class RestoreProposer:
             whole = present != target.external
             return RestoreItem(resource, target, None, present, whole=whole)
         only = await self.hands.paths(step.only)
-        differences = [
-            change
-            for change in await in_thread(files.compare, present, target.external)
-            if only is None or change.path in only
-        ]
+        differences = of_paths(await in_thread(files.compare, present, target.external), only)
         since = await in_thread(_changed, files, step.external, present)
         deeds: list[dict[str, Side]] = [] if exact else [dict.fromkeys(since, "others")]
         changed = await in_thread(_changed, files, step.external, target.external)
         return _item(resource, target, None, present, settle(differences, deeds, changed))
+
+    async def _unmake_item(self, step: MakeFork) -> list[RestoreItem]:
+        """Return what becomes of a place that was gone and was made anew: it goes again."""
+        assert step.snapshot is not None, "what is made anew is made in a known state"
+        resource = await self.resources.ledger.get(step.site.resource)
+        made = await self.resources.ledger.get_snapshot(step.snapshot)
+        present = await self._present(resource)
+        if present is None:
+            return []
+        is_same = await self.hands.is_as_made(step.site, made.external)
+        fate: Literal["goes", "outlives"] = "goes" if is_same else "outlives"
+        return [RestoreItem(resource, made, None, present, fate=fate)]
 
     def _can_restore(self, resource: Resource) -> bool:
         is_here = resource.host == self.resources.host
@@ -248,7 +273,7 @@ class RestoreProposer:
         for item in items:
             if item.acts and item.present is not None:
                 safety[item.resource.id] = len(steps)
-                steps.append(TakeSnapshot(_site(item.resource), item.present.id))
+                steps.append(TakeSnapshot(site_of(item.resource), item.present.id))
         steps += [
             await self._step(item, safety.get(item.resource.id))
             for item in items
@@ -261,7 +286,7 @@ class RestoreProposer:
 
     async def _step(self, item: RestoreItem, safety: int | None) -> MakeFork | Restore:
         resource, target = item.resource, item.target
-        site = _site(resource)
+        site = site_of(resource)
         if item.supported and item.present is None:
             # Where nothing is, nothing is replaced: what is made can be discarded again.
             return MakeFork(site, resource.id, resource.name, "rw", target.id, target.external)
@@ -289,13 +314,19 @@ def check_decided(plan: RestorePlan) -> None:
 
 
 def _since(resource: Resource, base: Pinned | None, along: Sequence[Pinned]) -> list[Pinned]:
-    """Return the pins of a resource that follow its base, oldest first."""
+    """Return the pins of a resource that follow its base, oldest first.
+
+    The base is what a turn left or what it found; in the second case its own pin follows.
+    """
     chain: list[Pinned] = []
     for pinned in along:
-        if base is not None and pinned.pin.turn == base.pin.turn:
-            break
-        if pinned.resource.id == resource.id:
+        if pinned.resource.id != resource.id:
+            continue
+        is_base = base is not None and pinned.pin.turn == base.pin.turn
+        if base is None or not is_base or base.after.id != pinned.after.id:
             chain.append(pinned)
+        if is_base:
+            break
     return chain[::-1]
 
 
@@ -312,5 +343,6 @@ def _item(
     return RestoreItem(resource, target, by, present, changes, kept, conflicts)
 
 
-def _site(resource: Resource) -> Site:
+def site_of(resource: Resource) -> Site:
+    """Return where a resource is, as plans say it."""
     return Site(resource.id, resource.kind, resource.place)

@@ -115,6 +115,7 @@ class Revisions:
             name = self.current
         session = await self.sessions.find(name)
         if session is None:
+            await self.sessions.note_missed(name)
             raise NotFound(f"there is no session {name!r}: see `turntree session list`")
         return session
 
@@ -162,7 +163,11 @@ class Revisions:
         session = await self.sessions.find(text)
         if session is not None:
             return session.head, session
-        return await self._by_prefix(text), None
+        try:
+            return await self._by_prefix(text), None
+        except NotFound:
+            await self.sessions.note_missed(text)
+            raise
 
     async def _check_held(self, turn: TurnId, session: Session) -> None:
         if session.id not in await self.threads.list_sessions_holding(turn):

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 import orjson
 
+from turntree.domain import audit
 from turntree.domain import event as events
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Conflict, NoProvider, NotCanonical, ProviderFailed, Refused
@@ -27,6 +28,8 @@ from turntree.domain.message import (
     part_from_json,
     tool,
 )
+from turntree.domain.permission import Decision, right
+from turntree.domain.principal import Principal
 from turntree.domain.ref import EventRef
 from turntree.domain.ref import to_json as ref_to_json
 from turntree.domain.run import (
@@ -43,9 +46,9 @@ from turntree.domain.turn import Header, Outcome, seal
 from turntree.domain.usage import ModelCall
 from turntree.domain.usage import to_json as call_to_json
 from turntree.ports.ledger import Ledger
-from turntree.ports.tools import Occasion
+from turntree.ports.tools import Occasion, Toolset
 from turntree.runtime.asking import Answered, Asking, Assemble, Assembled, Question
-from turntree.runtime.attempt import Attempt, Draft, principal_of
+from turntree.runtime.attempt import Attempt, Draft, principal_of, sender_of
 from turntree.runtime.calling import Calling
 from turntree.runtime.hub import Hub
 
@@ -63,6 +66,18 @@ async def let_through(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None: 
     return None
 
 
+OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Toolset | None]]
+"""Gives the tools that one run has of its own, as its request pinned them, for whoever sent it."""
+
+
+async def no_own_tools(
+    sender: Principal,  # noqa: ARG001
+    request: Mapping[str, Json],  # noqa: ARG001
+) -> Toolset | None:
+    """Give none."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Drives runs, one step after the other."""
@@ -73,6 +88,7 @@ class Runner:
     calling: Calling
     hub: Hub
     gate: Gate = let_through
+    own_tools: OwnTools = no_own_tools
 
     async def drive(self, attempt: Attempt) -> None:
         """Do what a run says until it is sealed or waits for somebody.
@@ -103,14 +119,23 @@ class Runner:
             self.hub.tell(attempt.run.id)
 
     async def interrupt(
-        self, attempt: Attempt, reason: InterruptionReason, *, by: str | None, discard: bool
+        self,
+        attempt: Attempt,
+        reason: InterruptionReason,
+        *,
+        by: str | None,
+        discard: bool,
+        said: Message | None = None,
     ) -> None:
-        """End a run where it stands, and seal what it leaves."""
+        """End a run where it stands, and seal what it leaves.
+
+        ``said`` is what the model had said of the answer that it was giving.
+        """
         if not isinstance(attempt.run.next_step(), Seal | Done):
-            said: dict[str, Json] = {"reason": reason}
+            data: dict[str, Json] = {"reason": reason}
             if by is not None:
-                said["by"] = by
-            await attempt.append(Draft("interruption", said))
+                data["by"] = by
+            await attempt.append(Draft("interruption", data, said))
         step = attempt.run.next_step()
         if isinstance(step, Seal):
             await self.seal(attempt, step.outcome, step.reply, discard=discard)
@@ -156,13 +181,16 @@ class Runner:
             calls: list[Json] = [use.call_id for use in uses]
             await attempt.append(Draft("run_parked", {"reason": reason, "calls": calls}))
             return
-        await attempt.append(*(_intent(use, attempt) for use in uses))
+        given = self.calling.among(attempt.offered)
+        denied = [_denial(use.tool, attempt) for use in uses if given.withholds(use.tool)]
+        await attempt.append(*denied, *(_intent(use, attempt) for use in uses))
         await self._make(attempt, uses)
 
     async def _settle(self, attempt: Attempt, call_ids: Sequence[str]) -> None:
         """Make lost calls again that may be made again; the others ended nobody knows how."""
         uses = [await self._whole(use) for use in _uses(attempt.run.reply, call_ids)]
-        lost = [use.call_id for use in uses if not self.calling.is_repeatable(use.tool)]
+        calling = await self._calling(attempt)
+        lost = [use.call_id for use in uses if not calling.is_repeatable(use.tool)]
         if lost:
             affects: list[Json] = [
                 ref_to_json(EventRef(events.record(fact.event).id, attempt.run.id, fact.event.seq))
@@ -181,7 +209,13 @@ class Runner:
 
         run, session = attempt.run.id, attempt.session
         calls = [(use, Occasion(run, session, use.call_id)) for use in uses]
-        await self.calling.among(attempt.offered).call_all(calls, record)
+        await (await self._calling(attempt)).call_all(calls, record)
+
+    async def _calling(self, attempt: Attempt) -> Calling:
+        own, requested = None, attempt.requested
+        if requested is not None:
+            own = await self.own_tools(sender_of(attempt.started), requested.event.data)
+        return self.calling.besides(own).among(attempt.offered)
 
     async def _whole(self, use: ToolUse | Lifted) -> ToolUse:
         if isinstance(use, ToolUse):
@@ -199,13 +233,13 @@ class Runner:
         discard: bool = False,
     ) -> None:
         """Seal the turn that a run leaves, and advance its session if it is to be remembered."""
-        run, started = attempt.run, attempt.started
+        run = attempt.run
         parent, parent_digest = attempt.parent
         at = attempt.moment(run.id, run.seq)
         header = Header(
             TurnId(run.id),
             parent_digest,
-            principal_of(str(started["by"]), _options(started).get("agent")),
+            _acting(attempt),
             attempt.facts[0].event.at,
             at,
             outcome=outcome,
@@ -262,6 +296,17 @@ def _response(asked: Assembled, answered: Answered, said: Message, attempt: Atte
     }
     present = {name: value for name, value in data.items() if value is not None}
     return Draft("model_response", present, said, requested.event.correlation_id)
+
+
+def _acting(attempt: Attempt) -> Principal:
+    started = attempt.started
+    return principal_of(str(started["by"]), _options(started).get("agent"))
+
+
+def _denial(tool: str, attempt: Attempt) -> Draft:
+    """Return the fact that a model called a tool which is here and was not given to it."""
+    decision = Decision(right("tool", tool), allowed=False, reason="the tool was not given to it")
+    return Draft(audit.DENIED, audit.judged_data(_acting(attempt), decision))
 
 
 def _intent(use: ToolUse, attempt: Attempt) -> Draft:

@@ -3,19 +3,28 @@
 Nothing here works on a run; that is a worker's business, in this process or another.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, Unpack
 
 import anyio
+import orjson
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import RunId, TurnId, find_long_id
 from turntree.domain.live import Live, Position
-from turntree.domain.message import Message, check_message, lift_parts, user
+from turntree.domain.message import (
+    Message,
+    check_message,
+    from_json,
+    lift_parts,
+    line_of,
+    user,
+)
 from turntree.domain.principal import Principal
 from turntree.domain.run import Done, Fact, Run, Wait
+from turntree.domain.secrets import redact
 from turntree.domain.thread import Placed
 from turntree.ports.inbox import Inbox, OpenRun, Posted, Waiting, Workers
 from turntree.ports.ledger import Ledger
@@ -66,7 +75,7 @@ class Runs:
     async def post(
         self,
         session: str,
-        said: str | Message,
+        said: str | Message | Sequence[Message],
         *,
         key: str | None = None,
         by: Principal | None = None,
@@ -75,38 +84,47 @@ class Runs:
         """Send a message to a session, which begins if there is none; returns at once.
 
         ``key`` makes the call safe to repeat. ``fold`` lets a message join the one before it, if
-        nobody has begun to answer that one.
+        nobody has begun to answer that one. Several messages become the query of one turn. What
+        looks like a secret key is taken out before anything is stored, and ``redacted`` says how
+        many there were.
 
         Raises:
             Refused: The message cannot be sent in, or the key belongs to another one.
         """
-        message = user(said) if isinstance(said, str) else said
-        if message.role not in ("user", "system"):
-            raise Refused(f"a message that is sent in is a user's, not {message.role}'s")
-        check_message(message)
-        objects: list[bytes] = []
-        stands = lift_parts(message, objects)
-        for data in objects:
-            await self.ledger.put_object(data)
+        given = [user(said)] if isinstance(said, str) else said
+        stands: list[Message] = []
+        redacted = 0
+        for one in [given] if isinstance(given, Message) else given:
+            message, count = _without_keys(one)
+            stands.append(await self._take(message))
+            redacted += count
+        if not stands:
+            raise Refused("a message says something")
         found = await self.sessions.get_or_create(session)
         options = {name: value for name, value in asked.items() if value is not None}
-        return await self.inbox.post(
-            found.id, stands, by=str(by or self.by), at=self.world.now(), key=key,
+        posted = await self.inbox.post(
+            found.id, *stands, by=str(by or self.by), at=self.world.now(), key=key,
             options=_options(options),
         )  # fmt: skip
+        return replace(posted, redacted=redacted)
 
-    async def cancel(self, session: str, *, discard: bool = False) -> RunId | None:
-        """Ask for the end of what is being answered in a session; None if nothing is.
+    async def cancel(self, of: str, *, discard: bool = False) -> RunId | None:
+        """Ask for the end of what is being answered; None if nothing is.
 
-        ``discard`` leaves the session where it stood, even if a tool had been called.
+        ``of`` is a session, or a run's address: then it is this one that ends and no other, even if
+        nobody has begun it. ``discard`` leaves the session where it stood, even if a tool had been
+        called.
 
         Raises:
             NotFound: No such session.
         """
-        found = await self.sessions.get(session)
-        run = await self.inbox.cancel(
-            found.id, by=str(self.by), at=self.world.now(), discard=discard
-        )
+        by, at = str(self.by), self.world.now()
+        if (one := find_long_id(of)) is not None and await self.sessions.ledger.find(of) is None:
+            is_found = await self.inbox.cancel_one(RunId(one), by=by, at=at, discard=discard)
+            run = RunId(one) if is_found else None
+        else:
+            found = await self.sessions.get(of)
+            run = await self.inbox.cancel(found.id, by=by, at=at, discard=discard)
         if run is not None:
             # A worker in another process hears of it with its next beat.
             self.end_here(run)
@@ -172,12 +190,27 @@ class Runs:
         return await self.workers.list_open(None if found is None else found.id)
 
     async def list_waiting(self, session: str) -> list[Waiting]:
-        """Return what was sent to a session and has not been begun.
+        """Return what was sent to a session, has not been begun and was not taken back.
 
         Raises:
             NotFound: No such session.
         """
         return await self.inbox.list_waiting((await self.sessions.get(session)).id)
+
+    async def find_waiting(self, run: RunId) -> Waiting | None:
+        """Return the message that a run will begin with, if nobody has begun it."""
+        return await self.inbox.find_waiting(run)
+
+    async def _take(self, message: Message) -> Message:
+        """Return a message as it is sent in; what is large in it is kept as objects."""
+        if message.role not in ("user", "system"):
+            raise Refused(f"a message that is sent in is a user's, not {message.role}'s")
+        check_message(message)
+        objects: list[bytes] = []
+        stands = lift_parts(message, objects)
+        for data in objects:
+            await self.ledger.put_object(data)
+        return stands
 
     async def _find(self, run: RunId) -> Placed | None:
         try:
@@ -227,6 +260,16 @@ class Runs:
                     yield news
             if not fresh:
                 await anyio.sleep(self.poll_s)
+
+
+def _without_keys(message: Message) -> tuple[Message, int]:
+    """Return a message without what looks like a secret key, and how many there were."""
+    line, count = redact(line_of(message))
+    if not count:
+        return message, 0
+    clean = from_json(orjson.loads(line))
+    assert isinstance(clean, Message), "nothing that is sent was erased"
+    return clean, count
 
 
 def _options(asked: Mapping[str, object]) -> dict[str, Json]:

@@ -256,7 +256,8 @@ class _Run:
             metadata={
                 "forked_from": source.id,
                 "state": ref_to_json(self._source(fork)[1]),
-                "turn": step.head,
+                "turn": step.before or step.head,
+                "before": step.before is not None,
             },
         )
 

@@ -5,20 +5,25 @@ merged with what meanings propose, by reciprocal ranks, so neither side's number
 comparable with the other's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from turntree.domain.errors import BadQuery, Refused
+import anyio
+
+from turntree.domain.errors import BadQuery, Conflict, Refused
 from turntree.domain.ids import TurnId
-from turntree.domain.search import FileTouch, Hit, Indexed, Readable, SearchResult
+from turntree.domain.search import FileTouch, Hit, Indexed, Readable, SearchResult, Vector
 from turntree.domain.search_document import document_of, meaning_of, passages_of
 from turntree.domain.search_query import Query, parse_query
 from turntree.domain.search_rank import Judgement, judge, merge, near_enough
 from turntree.domain.thread import Placed
 from turntree.ports.embedder import Embedder
+from turntree.ports.locks import Holding
 from turntree.ports.search import WORDS, SearchReader, SearchWriter
 from turntree.ports.world import World
+from turntree.runtime.ending import first_of
 
 HITS_DEFAULT: Final = 20
 HITS_MAX: Final = 200
@@ -46,6 +51,7 @@ class Search:
     reader: SearchReader
     writer: SearchWriter
     world: World
+    holding: Holding
     embedder: Embedder | None = None
 
     async def __call__(
@@ -66,8 +72,10 @@ class Search:
             raise BadQuery("there is nothing to look for: every word is too common to tell")
         done = await self.fill(turns_max=TURNS_AT_SEARCH_MAX)
         proposed = count + PROPOSED_BESIDES
-        words = await self._propose(parsed, proposed, by_meaning=by_meaning)
-        near = await self._near(parsed, proposed) if by_meaning else []
+        if by_meaning:
+            words, near = await self._propose_both(parsed, proposed)
+        else:
+            words, near = await self._propose(parsed, proposed, by_meaning=False), []
         hits = await self._judge(parsed, words, near, count)
         return SearchResult(parsed, tuple(hits), by_meaning, done.is_behind)
 
@@ -77,12 +85,28 @@ class Search:
         # Nothing but common words was asked for, and meanings understand those.
         return [] if by_meaning else await self.reader.list_by_names(query, limit=limit)
 
-    async def _near(self, query: Query, limit: int) -> list[TurnId]:
-        assert self.embedder is not None, "it was asked whether there is one"
-        (vector,) = await self.embedder.embed([query.said], "query")
-        return near_enough(
-            await self.reader.list_by_meaning(query, self.embedder.id, vector, limit=limit)
-        )
+    async def _propose_both(self, query: Query, limit: int) -> tuple[list[TurnId], list[TurnId]]:
+        """Return turns by words and turns by meaning; the question is read while words are found.
+
+        Reading it is work for this process and finding words is work for the database.
+        """
+        embedder = self.embedder
+        assert embedder is not None, "it was asked whether there is one"
+        words: list[TurnId] = []
+        vectors: list[Vector] = []
+
+        async def read_question() -> None:
+            vectors.extend(await embedder.embed([query.said], "query"))
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(read_question)
+                words = await self._propose(query, limit, by_meaning=True)
+        except BaseExceptionGroup as errors:
+            raise first_of(errors) from errors
+        (vector,) = vectors
+        near = await self.reader.list_by_meaning(query, embedder.id, vector, limit=limit)
+        return words, near_enough(near)
 
     async def _compares_meanings(self, *, asked: bool | None) -> bool:
         if asked is False:
@@ -157,6 +181,36 @@ class Search:
         """Put turns that the index of meanings lacks into it, and return how far that came.
 
         The feed says which they are; ``everything`` compares all turns with the index instead.
+
+        Raises:
+            Refused: There is no embedder, or the database holds no vectors.
+            Conflict: Somebody else is at it.
+        """
+        async with self.filling():
+            return await self.embed_turns(everything=everything, turns_max=turns_max, report=report)
+
+    @asynccontextmanager
+    async def filling(self) -> AsyncGenerator[None, None]:
+        """Let nobody else embed while the block lasts: two would do the same work twice.
+
+        Raises:
+            Conflict: Somebody does already.
+        """
+        async with self.holding("meanings") as is_held:
+            if not is_held:
+                raise Conflict(
+                    "somebody embeds already: `turntree embed-stats` says how far that is"
+                )
+            yield
+
+    async def embed_turns(
+        self,
+        *,
+        everything: bool = False,
+        turns_max: int | None = None,
+        report: Callable[[Indexed], None] = lambda _: None,
+    ) -> Indexed:
+        """Do what ``fill_meanings`` does, inside of ``filling``.
 
         Raises:
             Refused: There is no embedder, or the database holds no vectors.

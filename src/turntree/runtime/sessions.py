@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TypedDict
 
-from turntree.domain.errors import Conflict
+from turntree.domain.errors import Conflict, Refused
 from turntree.domain.ids import Instant, SessionId, TurnId
 from turntree.domain.principal import Principal
 from turntree.domain.revision import check_label
@@ -77,16 +77,31 @@ class Sessions:
         return await self._begin(label, turn, spawn=spawn, key=key)
 
     async def rewind(
-        self, session: str, revision: str | TurnId, *, expected_head: TurnId | None = None
+        self,
+        session: str,
+        revision: str | TurnId,
+        *,
+        before: bool = False,
+        expected_head: TurnId | None = None,
     ) -> Moved:
         """Move a session back to an ancestor of its head. Nothing is deleted.
 
+        With ``before`` it goes where it stood before that turn: the first one of all is taken back
+        too.
+
         Raises:
             Refused: The turn is no ancestor.
-            Conflict: ``expected_head`` was given and the session stands elsewhere.
+            Conflict: ``expected_head`` was given and the session stands elsewhere; or the session
+                moved while it was asked what stands ``before`` the turn.
         """
-        target = (await self.revisions.resolve(revision)).turn
-        return await self._move(session, "rewind", target, expected_head)
+        turn = (await self.revisions.resolve(revision)).turn
+        if not before:
+            return await self._move(session, "rewind", turn, expected_head)
+        threads, head = self.revisions.threads, expected_head or (await self.get(session)).head
+        # Before the first turn stands none, whosever first turn it is: the ledger could not tell.
+        if head is None or not await threads.is_ancestor(turn, head):
+            raise Refused(f"a session rewinds to an ancestor of its head, and {turn} is none")
+        return await self._move(session, "rewind", (await threads.get_turn(turn)).parent, head)
 
     async def replay(
         self, session: str, revision: str | TurnId, *, expected_head: TurnId | None = None

@@ -1,21 +1,22 @@
 """The door: one façade with a facet per noun. It holds no logic of its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from turntree.domain.checks import Verified
 from turntree.domain.ids import TurnId
 from turntree.domain.principal import Principal
+from turntree.ports import checks as check_ports
 from turntree.ports import meanings as meaning_ports
 from turntree.ports import programs as program_ports
 from turntree.ports import sessions as session_ports
-from turntree.ports.checks import Checks
 from turntree.ports.edges import Edges
 from turntree.ports.embedder import Embedder
 from turntree.ports.feed import Feed
 from turntree.ports.inbox import Inbox, Workers
 from turntree.ports.ledger import Ledger, Marks
+from turntree.ports.locks import Holding, Together
 from turntree.ports.meanings import Describer
 from turntree.ports.permissions import Permissions
 from turntree.ports.program_kinds import ProgramKind
@@ -29,6 +30,7 @@ from turntree.ports.workplace import Workplace
 from turntree.ports.world import Processes, World
 from turntree.runtime.authority import Authority
 from turntree.runtime.causes import Causes
+from turntree.runtime.checks import Checks
 from turntree.runtime.files import Files
 from turntree.runtime.fork_plans import ForkProposer
 from turntree.runtime.hands import Hands
@@ -51,6 +53,7 @@ from turntree.runtime.saga import Saga
 from turntree.runtime.search import Search
 from turntree.runtime.seen import Contexts
 from turntree.runtime.sessions import Sessions
+from turntree.runtime.tokens import Tokens
 from turntree.runtime.turns import ThreadReader, Turns
 from turntree.runtime.worktrees import Worktrees
 
@@ -76,6 +79,7 @@ class Tree:
     worktrees: Worktrees
     programs: Programs
     authority: Authority
+    tokens: Tokens
     personas: Personas
     meanings: Meanings
     router: Router
@@ -115,13 +119,17 @@ class Neighbours:
     threads: Threads
     index: Index
     feed: Feed
-    checks: Checks
+    checks: check_ports.Checks
     edges: Edges
     search_reader: SearchReader
     search_writer: SearchWriter
     resources: ResourceFacts
     attachments: Attachments
     pins: Pins
+    all_resources: ResourceFacts
+    """With those that only closed sessions work on: for whoever checks."""
+    all_pins: Pins
+    """With those of closed sessions: for whoever tells changes apart."""
     advice: Advice
     plans: PlanFacts
     keepers: FindKeeper
@@ -135,6 +143,8 @@ class Neighbours:
     permissions: Permissions
     inbox: Inbox
     workers: Workers
+    holding: Holding
+    together: Together
     world: World
     by: Principal
     current: str | None = None
@@ -152,7 +162,7 @@ def assemble(on: Neighbours) -> Tree:
         on.sessions, on.reflog, on.threads, on.index, world, on.current, find_program
     )
     names = Sessions(on.sessions, on.reflog, revisions, world, by)
-    search = Search(on.search_reader, on.search_writer, world, on.embedder)
+    search = Search(on.search_reader, on.search_writer, world, on.holding, on.embedder)
     authority = Authority(on.permissions, on.ledger, world)
     places = _assemble_resources(on, revisions, names)
     files = Files(places)
@@ -165,7 +175,7 @@ def assemble(on: Neighbours) -> Tree:
         sessions=names,
         turns=Turns(on.ledger, on.marks, on.threads, on.index, revisions, names, world, by),
         threads=ThreadReader(on.threads, on.index, revisions),
-        checks=on.checks,
+        checks=Checks(on.checks, replace(places, ledger=on.all_resources)),
         edges=on.edges,
         causes=Causes(on.edges, on.threads, on.sessions),
         search=search,
@@ -176,8 +186,11 @@ def assemble(on: Neighbours) -> Tree:
         worktrees=Worktrees(places, files),
         programs=programs,
         authority=authority,
-        personas=Personas(on.permissions, on.ledger, names, revisions, authority, world),
-        meanings=Meanings(on.meanings, search, revisions, on.routing, by, on.describers),
+        tokens=Tokens(on.permissions, world, by),
+        personas=Personas(
+            on.permissions, on.ledger, names, revisions, authority, world, on.together
+        ),
+        meanings=Meanings(on.meanings, search, revisions, on.describers),
         router=Router(Matcher(on.routing, search), names, on.programs, by),
         runs=Runs(on.inbox, on.workers, on.ledger, on.threads, names, world, by, Hub()),
         contexts=contexts,
@@ -190,6 +203,7 @@ def _assemble_resources(on: Neighbours, revisions: Revisions, names: Sessions) -
         on.resources,
         on.attachments,
         on.pins,
+        on.all_pins,
         on.advice,
         on.keepers,
         on.host,

@@ -18,7 +18,7 @@ from turntree.domain.prompt import Prompt
 from turntree.domain.usage import ModelCall, to_json
 from turntree.ports.provider import Answer, Delta, Provider
 from turntree.runtime.following import Following, Told, Words
-from turntree.runtime.model_choice import Choice, choose_model
+from turntree.runtime.model_choice import Choice, choose_model, without_provider
 from turntree.runtime.programs import Programs, Spoken
 from turntree.runtime.runs import Asked, Runs
 
@@ -38,17 +38,24 @@ class Voices:
     """Seconds that only ever go forward."""
 
     async def ask(
-        self, programs: Programs, model: Program, request: Mapping[str, Json], hear: Spoken
+        self, programs: Programs, asked: Program, request: Mapping[str, Json], hear: Spoken
     ) -> Json:
         """Have a model answer one message, and tell in its stream that it did.
+
+        An agent asks its own model, or the one that the request or the workspace names.
 
         Raises:
             NoProvider: Nobody answers for it.
             ProviderFailed: It gave no answer.
         """
+        is_agent = asked.kind == "agent"
         choice = await choose_model(
-            programs, turn={"model": model.name}, situation=_text(request.get("situation"))
+            programs,
+            turn={"model": request.get("model") if is_agent else asked.name},
+            agent=asked.name if is_agent else None,
+            situation=_text(request.get("situation")),
         )
+        model = choice.model
         provider = self._provider(choice)
         text = request.get("message")
         if not isinstance(text, str) or not text.strip():
@@ -56,8 +63,8 @@ class Voices:
         backend = str(_value(choice.values.get("model_id")) or model.name)
         system = _text(request.get("system"))
         prompt = Prompt(() if system is None else (system,), (user(text),))
-        asked: dict[str, Json] = {**choice.to_json(), "message": digest_bytes(line_of(user(text)))}
-        await programs.tell(model.id, "model.inference_requested", right="invoke", more=asked)
+        wanted: dict[str, Json] = {**choice.to_json(), "message": digest_bytes(line_of(user(text)))}
+        await programs.tell(model.id, "model.inference_requested", right="invoke", more=wanted)
         began = self.clock()
         answer = await _listen(provider, backend, prompt, _settings(choice), hear)
         latency_ms = round((self.clock() - began) * 1000)
@@ -121,10 +128,7 @@ class Voices:
 
     def _provider(self, choice: Choice) -> Provider:
         if choice.provider is None:
-            raise NoProvider(
-                f"no provider wired, so {choice.model.address} cannot answer: "
-                "`turntree provider create NAME --type TYPE`"
-            )
+            raise NoProvider(f"no provider wired: {without_provider(choice.model.address)}")
         return self._build(choice.provider)
 
     def _build(self, program: Program) -> Provider:

@@ -1,11 +1,12 @@
 """Sessions written for other tools, on PostgreSQL. See ``ports.imports``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from turntree.domain.canonical import canonical, digest_from_raw
-from turntree.domain.graft import Graft
-from turntree.domain.ids import Instant, TurnId
+from turntree.domain.canonical import canonical, digest_from_raw, digest_raw
+from turntree.domain.graft import Gap, Graft
+from turntree.domain.ids import Digest, Instant, TurnId
 from turntree.domain.transcript import Planted
 from turntree.ports.imports import Checkout
 from turntree.store.database import Database
@@ -20,6 +21,8 @@ class PostgresCheckouts:
     async def note(self, checkout: Checkout, *, by: str, at: Instant) -> None:
         """Note a checkout, and in the same transaction the fact that says so."""
         told = {"tool": checkout.origin, "session": checkout.session, "by": by}
+        if checkout.continues is not None:
+            told["continues"] = checkout.continues
         await self.database.run(
             "note_checkout",
             turn=UUID(checkout.turn),
@@ -36,12 +39,23 @@ class PostgresCheckouts:
 
     async def list_all(self) -> list[tuple[str, Graft]]:
         """Return what was ever checked out: the tool, and how its session is known again."""
+        rows = await self.database.fetch("list_checkouts")
         return [
-            (origin, Graft(session, file, size, mark, _planted(*turn), last))
-            for origin, session, file, size, mark, last, *turn in await self.database.fetch(
-                "list_checkouts"
-            )
+            (origin, Graft(session, file, size, mark, _planted(*turn), last, continues))
+            for origin, session, file, size, mark, last, continues, *turn in rows
         ]
+
+    async def find_gap(self, blocks: Sequence[Digest]) -> Gap | None:
+        """Return which of the records kept in some blocks we wrote, if any."""
+        rows = await self.database.fetch(
+            "find_gap", blocks=[digest_raw(digest) for digest in blocks]
+        )
+        if not rows:
+            return None
+        turn = _planted(*rows[0][1:])
+        ends = [end for written, id, *_ in rows if id == turn.id for end in written]
+        pairs = zip(ends[::2], ends[1::2], strict=True)
+        return Gap(turn, [place for first, last in pairs for place in range(first, last + 1)])
 
 
 def _planted(turn: str, digest: bytes, depth: int) -> Planted:

@@ -1,18 +1,22 @@
 """Connections, roles and the workspace; where PostgreSQL's errors become ours.
 
 Every connection acts as ``turntree_app`` inside one workspace, set when the connection is
-made: a forgotten filter shows nothing instead of everything.
+made: a forgotten filter shows nothing instead of everything. So is who looks, which may be told
+anew each time a connection is lent.
 """
 
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from urllib.parse import quote
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
+import anyio
+import orjson
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -28,6 +32,7 @@ from turntree.domain.errors import (
     Unreachable,
 )
 from turntree.domain.ids import WorkspaceId
+from turntree.ports.sight import EVERYTHING, Sight
 from turntree.store.arrays import register_arrays
 from turntree.store.migrate import begin_epoch_if_moved, migrate
 from turntree.store.sql import QUERIES
@@ -53,6 +58,9 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
 }
 
 
+_DENIALS = ("42501", "TT002")
+"""What our functions raise with a detail that says who was denied what."""
+
 _KEPT: ContextVar["tuple[AsyncConnectionPool[Connection], Connection] | None"] = ContextVar(
     "kept connection", default=None
 )
@@ -61,11 +69,17 @@ _KEPT: ContextVar["tuple[AsyncConnectionPool[Connection], Connection] | None"] =
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A pool of connections that act inside one workspace."""
+    """A pool of connections that act inside one workspace, for somebody who looks."""
 
     conninfo: str
     workspace: UUID
     pool: AsyncConnectionPool[Connection]
+    sight: Sight = EVERYTHING
+    sights: "Sights" = field(default_factory=lambda: Sights(WeakKeyDictionary()), repr=False)
+
+    def seen_by(self, sight: Sight) -> "Database":
+        """Return the same database as somebody sees it; the connections are shared."""
+        return replace(self, sight=sight)
 
     async def fetch(self, query: str, /, **params: Any) -> list[Row]:
         """Run the named statement in a transaction of its own and return its rows."""
@@ -90,7 +104,9 @@ class Database:
             Unreachable: The database does not answer.
         """
         kept = _KEPT.get()
-        return _Lent(self.pool) if kept is None or kept[0] is not self.pool else _Kept(kept[1])
+        if kept is None or kept[0] is not self.pool:
+            return _Lent(self)
+        return _Kept(self, kept[1])
 
     @asynccontextmanager
     async def keep_together(self) -> AsyncGenerator[None, None]:
@@ -101,10 +117,14 @@ class Database:
         """
         async with self.connection() as connection, connection.transaction():
             token = _KEPT.set((self.pool, connection))
+            is_whole = False
             try:
                 yield
+                is_whole = True
             finally:
                 _KEPT.reset(token)
+                if not is_whole:
+                    self.sights.forget(connection)
 
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
@@ -114,6 +134,35 @@ class Database:
             async with connection:
                 await _take_role(connection, role, self.workspace)
                 yield connection
+
+    async def note_denial(self, error: BaseException) -> None:
+        """Write down that a right was denied, now that the transaction which asked is over.
+
+        Nothing is written for an error that tells of no denial.
+        """
+        cause = error if isinstance(error, psycopg.Error) else error.__cause__
+        if isinstance(cause, psycopg.Error) and cause.sqlstate in _DENIALS:
+            detail = cause.diag.message_detail or ""
+            if detail.startswith("{"):
+                await self.seen_by(EVERYTHING).run("note_denial", **orjson.loads(detail))
+
+    @asynccontextmanager
+    async def holding(self, key: str) -> AsyncGenerator[bool, None]:
+        """Hold a key of the workspace while the block lasts. See ``ports.locks``.
+
+        The lock is a connection's own: it is let go when that ends, however that comes about.
+        """
+        async with self.acting_as("turntree_app") as connection:
+            scope = {"workspace": self.workspace, "key": key}
+            ((is_held,),) = await fetch(connection, "hold_key", **scope)
+            try:
+                yield bool(is_held)
+            finally:
+                # A server may take its time to notice that a connection has ended. One that broke
+                # has let go already.
+                with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
+                    if is_held:
+                        await fetch(connection, "let_key_go", **scope)
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[object, None]:
@@ -130,10 +179,29 @@ class Database:
         assert isinstance(driver, AsyncConnection), "the driver is psycopg, whoever opens it"
         connection = cast("Connection", driver)
         async with Translated():
-            role = {"role": "turntree_app", "workspace": str(self.workspace)}
+            role = {"role": "turntree_app", "workspace": str(self.workspace), "sight": self.sight}
             await run(connection, "take_role_here", role)
             yield connection
             await run(connection, "give_role_back")
+
+
+@dataclass(frozen=True, slots=True)
+class Sights:
+    """Who looks through which connection; a new one sees everything."""
+
+    known: "WeakKeyDictionary[Connection, Sight | None]"
+
+    async def take(self, connection: Connection, sight: Sight) -> None:
+        """Tell a connection who looks through it from now on."""
+        if self.known.get(connection, EVERYTHING) != sight:
+            # Whoever is canceled here does not know whether the server has heard it.
+            self.forget(connection)
+            await run(connection, "take_sight", {"sight": sight})
+            self.known[connection] = sight
+
+    def forget(self, connection: Connection) -> None:
+        """Note that nobody knows who looks: what said so was perhaps taken back."""
+        self.known[connection] = None
 
 
 @asynccontextmanager
@@ -276,40 +344,58 @@ class _Lent(AbstractAsyncContextManager[Connection]):
     every call to the database passes through here.
     """
 
-    __slots__ = ("_connection", "_pool")
+    __slots__ = ("_connection", "_database")
 
-    def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
-        self._pool = pool
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def __aenter__(self) -> Connection:
         try:
-            self._connection = await self._pool.getconn()
+            self._connection = await self._database.pool.getconn()
+            await self._take_sight()
         except (psycopg.Error, PoolTimeout) as error:
             _raise_translated(error)
             raise
         return self._connection
 
+    async def _take_sight(self) -> None:
+        is_taken = False
+        try:
+            await self._database.sights.take(self._connection, self._database.sight)
+            is_taken = True
+        finally:
+            if not is_taken:
+                await self._database.pool.putconn(self._connection)
+
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # Ours commit by themselves; the drills' do not, so that they can be killed in between.
         if error is None and not self._connection.autocommit:
             await self._connection.commit()
-        await self._pool.putconn(self._connection)
+        if error is not None and not self._connection.autocommit:
+            self._database.sights.forget(self._connection)
+        await self._database.pool.putconn(self._connection)
         if error is not None:
+            await self._database.note_denial(error)
             _raise_translated(error)
 
 
 class _Kept(AbstractAsyncContextManager[Connection]):
     """The connection of a transaction that this task has begun further out."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_database")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self._database = database
         self._connection = connection
 
     async def __aenter__(self) -> Connection:
+        await self._database.sights.take(self._connection, self._database.sight)
         return self._connection
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            # A savepoint may have been taken back, and with it who looks.
+            self._database.sights.forget(self._connection)
         _raise_translated(error)
 
 

@@ -62,6 +62,11 @@ class PostgresImports:
         row = await self.database.fetch_one("find_session_by_origin", origin=origin, id=id)
         return None if row is None else SessionId(row[0])
 
+    async def find_last_in(self, folder: str) -> SessionId | None:
+        """Return the session that last worked in a folder, by its source; no subagent's."""
+        row = await self.database.fetch_one("find_last_session_in", folder=folder)
+        return None if row is None else SessionId(row[0])
+
     async def has_held(self, session: SessionId, turn: TurnId) -> bool:
         """Say whether a session's thread ever held a turn."""
         return None is not await self.database.fetch_one(

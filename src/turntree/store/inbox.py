@@ -5,7 +5,8 @@ cause and its wake-up become true together. Everything else is one statement on 
 our own. Must never know what a run does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -16,12 +17,13 @@ from psycopg.types.numeric import Int4
 
 from turntree.domain import event as events
 from turntree.domain import message as messages
-from turntree.domain.canonical import Json, canonical, digest_from_raw, digest_raw
+from turntree.domain.canonical import Json, canonical, digest_bytes, digest_from_raw, digest_raw
+from turntree.domain.errors import Denied, NotFound
 from turntree.domain.ids import Instant, RunId, SessionId
 from turntree.domain.message import Message
 from turntree.domain.run import Fact
-from turntree.ports.engine import Engine
-from turntree.ports.inbox import Begin, Continue, Posted, Sleep, Waiting, Work
+from turntree.ports.engine import Engine, Transaction
+from turntree.ports.inbox import Begin, Continue, Pile, Posted, Sleep, Waiting, Work
 from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, fetch
 
@@ -37,23 +39,29 @@ class PostgresInbox:
         self,
         session: SessionId,
         message: Message,
-        *,
+        *rest: Message,
         by: str,
         at: Instant,
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
     ) -> Posted:
-        """Take a message in and wake its session up."""
-        run, seq, repeated, _ = await self._waking(
-            "post_message",
-            session,
-            session=UUID(session),
-            payload=messages.line_of(message).decode(),
-            by=by,
-            at=at,
-            key=key,
-            options=Jsonb(dict(options or {})),
-        )
+        """Take a message in, with those that are answered in the same turn; wake its session up."""
+        asked, said = dict(options or {}), [_words(one) for one in rest]
+        following = {"rest": digest_bytes("\n".join(said).encode())} if said and key else {}
+        given = {"session": UUID(session), "by": by, "at": at}
+        async with self._noting_denials(), self.engine.transaction() as transaction:
+            run, seq, repeated, wake = await self._call(
+                transaction, "post_message", **given, payload=_words(message), key=key,
+                options=Jsonb({**asked, **following}),
+            )  # fmt: skip
+            for words in () if repeated else said:
+                # The actor is locked until this is committed, so nobody can have begun the first.
+                await self._call(
+                    transaction, "post_message", **given, payload=words, key=None,
+                    options=Jsonb({**asked, "fold": True}),
+                )  # fmt: skip
+            if wake is not None:
+                await transaction.wake(session, wake)
         return Posted(RunId(run), seq, repeated)
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
@@ -108,8 +116,7 @@ class PostgresInbox:
     async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
         """Let a parked run go on, and wake its session; False if it was not parked."""
         said = canonical({**data, "by": by}).decode()
-        unparked, *_ = await self._waking("unpark_run", None, run=UUID(run), at=at, data=said)
-        return bool(unparked)
+        return await self._changing("unpark_run", run=UUID(run), at=at, data=said)
 
     async def cancel(
         self, session: SessionId, *, by: str, at: Instant, discard: bool = False
@@ -119,6 +126,10 @@ class PostgresInbox:
             "cancel_run", session, session=UUID(session), by=by, at=at, discard=discard
         )
         return None if run is None else RunId(run)
+
+    async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
+        """Ask for the end of one run and no other; False if it is sealed, or there is none."""
+        return await self._changing("cancel_one", run=UUID(run), by=by, at=at, discard=discard)
 
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
         """Count an unforeseen end of an attempt; returns how many there were."""
@@ -130,15 +141,50 @@ class PostgresInbox:
         rows = await self.database.fetch("list_waiting", session=UUID(session))
         return [_waiting(*row) for row in rows]
 
+    async def list_piles(self) -> list[Pile]:
+        """Return what waits in each session that is not archived, the longest waiting first."""
+        rows = await self.database.fetch("list_piles")
+        return [Pile(SessionId(session), *row) for session, *row in rows]
+
+    async def find_waiting(self, run: RunId) -> Waiting | None:
+        """Return the message that a run will begin with, if nobody has begun it."""
+        row = await self.database.fetch_one("find_waiting", run=UUID(run))
+        return None if row is None else _waiting(*row)
+
+    async def _changing(self, query: str, /, **params: Any) -> bool:
+        """Run a statement that says first whether it changed a run, and then its session."""
+        try:
+            is_changed, *_ = await self._waking(query, None, **params)
+        except NotFound:
+            return False  # Its session is closed to whoever asks, to whom there is no such run.
+        return bool(is_changed)
+
     async def _waking(self, query: str, woken: SessionId | None, /, **params: Any) -> Row:
         """Run a statement whose last column is the number of the wake-up that is owed."""
-        async with self.engine.transaction() as transaction:
-            async with self.database.borrow(transaction.driver) as connection:
-                (row,) = await fetch(connection, query, workspace=self.database.workspace, **params)
+        async with self._noting_denials(), self.engine.transaction() as transaction:
+            row = await self._call(transaction, query, **params)
             if row[-1] is not None:
                 # Where the caller does not know the session, the statement names it.
                 await transaction.wake(woken or SessionId(row[-2]), row[-1])
         return row
+
+    @asynccontextmanager
+    async def _noting_denials(self) -> AsyncGenerator[None, None]:
+        """Write down who was denied a right, once the engine's transaction is over."""
+        try:
+            yield
+        except (Denied, NotFound) as error:
+            await self.database.note_denial(error)
+            raise
+
+    async def _call(self, transaction: Transaction, query: str, /, **params: Any) -> Row:
+        async with self.database.borrow(transaction.driver) as connection:
+            (row,) = await fetch(connection, query, workspace=self.database.workspace, **params)
+        return row
+
+
+def _words(message: Message) -> str:
+    return messages.line_of(message).decode()
 
 
 def _fact_params(facts: Sequence[Fact]) -> dict[str, Any]:

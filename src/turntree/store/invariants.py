@@ -78,6 +78,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I65": "Nothing refers to another workspace, and every table keeps workspaces apart.",
     "I67": "A message waits with its words or has begun a run, a session has at most one open run, "
     "and none sleeps while there is something to do for it.",
+    "I68": "Every file and folder of every state that a turn pins on this machine is kept, under "
+    "the sha256 of its bytes.",
 }
 WARNINGS: Final = frozenset({"I61"})
 """The rules whose findings a person has to judge."""

@@ -179,6 +179,8 @@ class PostgresMarks:
         """Take one message out for good; its digest and an event stay."""
         params = {"turn": UUID(turn), "sequence": sequence, "reason": reason, "by": by, "at": at}
         workspace = self.database.workspace
+        # Whoever erases sees everything, so it is asked before whether who looks here may.
+        await self.database.run("require_right_on", turn=UUID(turn), right="configure")
         async with (
             self.database.acting_as("turntree_eraser") as connection,
             connection.transaction(),

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 from turntree.domain.canonical import digest_bytes, digest_from_raw
 from turntree.domain.compaction import Compaction
+from turntree.domain.graft import Gap
 from turntree.domain.ids import TurnId
 from turntree.domain.transcript import Record
 from turntree.ports.imports import Block, Incoming, Prepared
@@ -26,9 +27,11 @@ class StorePacking:
         first: int,
         records: Sequence[Record],
         turns: Sequence[tuple[Prepared, Sequence[int]]] = (),
+        gap: Gap | None = None,
     ) -> list[Block]:
         """Return records as blocks, in order; the first one has the number ``first``."""
         blocks: list[Block] = []
+        ours = [] if gap is None else sorted(gap.places)
         made = sorted((at, number) for number, (_, places) in enumerate(turns) for at in places)
         for run in raw.cut(records):
             begin = bisect_left(made, (first, 0))
@@ -38,6 +41,7 @@ class StorePacking:
             objects = list({digest_bytes(o): o for item in chosen for o in item.objects}.items())
             texts = _texts([item.said for item in chosen], [data for _, data in objects])
             address, packed = raw.pack(origin, bundle, first, run, texts)
+            written = ours[bisect_left(ours, first) : bisect_left(ours, first + len(run))]
             blocks.append(
                 Block(
                     digest_from_raw(address),
@@ -46,6 +50,8 @@ class StorePacking:
                     [end for span in spans.values() for end in span],
                     [digest for digest, _ in objects] if texts else (),
                     leaning=bool(texts),
+                    written=_stretches(written),
+                    planted=gap.turn.id if gap is not None and written else None,
                 )
             )
             first += len(run)
@@ -87,16 +93,19 @@ class StorePacking:
         )  # fmt: skip
 
 
-def stand_alone(block: Block, turns: Sequence[Prepared], erased: Collection[TurnId]) -> Block:
+def stand_alone(
+    block: Block, turns: Sequence[Prepared], erased: Collection[TurnId], *, without_ours: bool
+) -> Block:
     """Return a block packed again without the texts it leans on.
 
-    The records of turns of which something was erased are left out.
+    The records of turns of which something was erased are left out, and so are those that we
+    wrote ourselves if ``without_ours`` asks for it.
     """
     said = {item.id: item.said for item in turns}
     held = {digest_bytes(data): data for item in turns for data in item.objects}
     bodies, objects = [said[turn] for turn in block.turns], [held[name] for name in block.objects]
-    found = raw.unpack(block.packed, raw.lean_on(bodies, objects))
-    left = found
+    found = raw.unpack(block.packed, raw.lean_on(bodies, objects) if block.leaning else b"")
+    left = raw.erase_stretches(found, block.written) if without_ours else found
     for turn in erased:
         left = raw.erase_turn(left, block.turns, block.spans, turn)
     address, packed = raw.pack(left.origin, left.bundle, left.first, left.records)
@@ -111,6 +120,17 @@ def _spans(made: Sequence[tuple[int, int]]) -> dict[int, tuple[int, int]]:
         first, _ = spans.get(number, (at, at))
         spans[number] = (first, at)
     return dict(sorted(spans.items()))
+
+
+def _stretches(numbers: Sequence[int]) -> list[int]:
+    """Return the first and the last of every run of numbers that follow one another."""
+    ends: list[int] = []
+    for number in numbers:
+        if ends and ends[-1] == number - 1:
+            ends[-1] = number
+        else:
+            ends += [number, number]
+    return ends
 
 
 def _texts(bodies: Sequence[str], objects: Sequence[bytes]) -> bytes:

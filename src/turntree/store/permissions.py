@@ -7,12 +7,13 @@ from uuid import UUID
 
 import orjson
 
-from turntree.domain import audit
+from turntree.domain import audit, token
 from turntree.domain import event as events
 from turntree.domain.audit import Fact
 from turntree.domain.canonical import Json, canonical
 from turntree.domain.ids import Instant, SessionId, TurnId, instant
 from turntree.domain.principal import Principal
+from turntree.domain.token import Noted
 from turntree.store.database import Database, as_uuid
 
 
@@ -28,7 +29,9 @@ class PostgresPermissions:
         """Write an event at the next place of a session's stream."""
         events.group_of(kind)
         told = canonical(dict(data)).decode()
-        await self.database.run("tell_session", session=UUID(session), kind=kind, at=at, data=told)
+        await self.database.run(
+            "record_permission", session=UUID(session), kind=kind, at=at, data=told
+        )
 
     async def list_facts(
         self, *, session: SessionId | None = None, until: Instant | None = None
@@ -44,8 +47,27 @@ class PostgresPermissions:
             "list_permission_events", session=as_uuid(session)
         ):
             found.append(audit.read_fact(events.from_json(orjson.loads(body)), label))
+        for body, label in await self.database.fetch(
+            "list_session_shares", session=as_uuid(session)
+        ):
+            found.append(audit.read_share(events.from_json(orjson.loads(body)), label))
         # Sorting is stable: what a turn or a stream tells stays in its own order.
         return sorted((fact for fact in found if until is None or fact.at < until), key=_moment)
+
+    async def note_token(
+        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Instant
+    ) -> None:
+        """Write down that a token was issued or revoked."""
+        events.group_of(kind)
+        told = canonical({**data, "nonce": nonce}).decode()
+        stream = UUID(token.stream_of(nonce))
+        await self.database.run("tell", stream=stream, kind=kind, at=at, data=told)
+
+    async def list_tokens(self, nonce: str | None = None) -> list[Noted]:
+        """Return what is known of one token or of all."""
+        stream = None if nonce is None else token.stream_of(nonce)
+        rows = await self.database.fetch("list_token_events", stream=as_uuid(stream))
+        return token.fold_tokens(events.from_json(orjson.loads(body)) for (body,) in rows)
 
     async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:
         """Return the personas that the turns of a thread pin, each once, the newest first."""

@@ -134,6 +134,13 @@ def erase_turn(block: Unpacked, turns: Sequence[str], spans: Sequence[int], turn
     return block
 
 
+def erase_stretches(block: Unpacked, stretches: Sequence[int]) -> Unpacked:
+    """Return a block without stretches of records: the first and the last number of each."""
+    for first, last in zip(stretches[::2], stretches[1::2], strict=True):
+        block = erase(block, first, last)
+    return block
+
+
 def _stub(record: Record) -> Record:
     if record.data.startswith(_STUB):
         return record

@@ -8,7 +8,7 @@ one lock meanwhile.
 Knows connections, and nothing of what records mean.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, TurnId
 from turntree.ports.imports import Block, Prepared
 from turntree.store import raw
-from turntree.store.database import Connection, Row, as_uuids, fetch, run
+from turntree.store.database import Connection, Row, as_uuid, as_uuids, fetch, run
 from turntree.store.packing import stand_alone
 
 
@@ -39,10 +39,27 @@ async def keep_blocks(
         unsteady = {id for id, _ in rows}
         # Whatever was taken out does not come back by the next copy of it.
         erased = {TurnId(id) for id, is_erased in rows if is_erased}
+        copied = {block.planted for block in blocks if block.planted is not None}
+        gone = await _erased_threads(connection, workspace, copied) if copied else set[str]()
         for block in blocks:
             shaky = block.leaning and not unsteady.isdisjoint(block.turns)
-            steady = stand_alone(block, turns, erased) if shaky else block
+            without_ours = block.planted in gone
+            steady = (
+                stand_alone(block, turns, erased, without_ours=without_ours)
+                if shaky or without_ours
+                else block
+            )
             await run(connection, "keep_block", {"workspace": workspace, **_columns(steady)})
+
+
+async def _erased_threads(
+    connection: Connection, workspace: UUID, heads: Collection[TurnId]
+) -> set[str]:
+    """Return those turns in whose threads something was erased."""
+    rows = await fetch(
+        connection, "list_erased_threads", workspace=workspace, turns=as_uuids([*heads])
+    )
+    return {id for (id,) in rows}
 
 
 def _columns(block: Block) -> dict[str, object]:
@@ -54,6 +71,8 @@ def _columns(block: Block) -> dict[str, object]:
         "turns": as_uuids(block.turns),
         "spans": list(block.spans),
         "objects": [digest_raw(name) for name in block.objects],
+        "written": list(block.written),
+        "planted": as_uuid(block.planted),
     }
 
 
@@ -64,6 +83,8 @@ class Kept(NamedTuple):
     unpacked: raw.Unpacked
     turns: Sequence[str]
     spans: Sequence[int]
+    written: Sequence[int]
+    """Stretches of records that we wrote ourselves."""
 
 
 async def read_block(connection: Connection, workspace: UUID, digest: Digest) -> Kept:
@@ -75,12 +96,12 @@ async def read_block(connection: Connection, workspace: UUID, digest: Digest) ->
     rows = await fetch(connection, "find_block", workspace=workspace, digest=digest_raw(digest))
     if not rows:
         raise NotFound(f"the records {digest} are missing")
-    now, leaning, packed, turns, spans, objects = rows[0]
+    now, leaning, packed, turns, spans, objects, written = rows[0]
     texts = await _texts(connection, workspace, turns, objects) if leaning else b""
     unpacked = raw.unpack(packed, texts)
     if unpacked.address != bytes(now):
         raise NotFound(f"the records {digest} are not what they were")
-    return Kept(digest, unpacked, [str(turn) for turn in turns], spans)
+    return Kept(digest, unpacked, [str(turn) for turn in turns], spans, written)
 
 
 async def _texts(
@@ -92,7 +113,7 @@ async def _texts(
 
 
 async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> list[Kept]:
-    """Return the blocks that hold a turn's records, in any copy. Waits for imports.
+    """Return the blocks that hold a turn's records, in any copy, ours too. Waits for imports.
 
     Raises:
         NotFound: One of them is not what it was.
@@ -108,10 +129,18 @@ async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> 
 async def erase_records(
     connection: Connection, workspace: UUID, turn: TurnId, blocks: Sequence[Kept]
 ) -> None:
-    """Replace a turn's records by stubs with their digests."""
+    """Replace a turn's records by stubs with their digests, and our own copies of its words.
+
+    What we wrote of its thread goes as a whole, for nothing says which record tells of which turn.
+    All that it told is stored as turns.
+    """
+    told_of = await fetch(connection, "list_copies_of_turn", workspace=workspace, turn=UUID(turn))
+    copies = {bytes(digest) for (digest,) in told_of}
     sources = await fetch(connection, "list_spans_of_turn", workspace=workspace, turn=UUID(turn))
     for block in blocks:
         left = raw.erase_turn(block.unpacked, block.turns, block.spans, turn)
+        if digest_raw(block.digest) in copies:
+            left = raw.erase_stretches(left, block.written)
         # A block that was packed before the turn was made does not know it.
         told = () if turn in block.turns else sources
         for origin, bundle, first, after in told:

@@ -1,9 +1,10 @@
 """Rebuilding projections from the facts they follow from.
 
 Only rows that can be computed anew are written: tool calls, files and compactions from bodies,
-model calls and tags from the journal, a session's reach from its reflog. What search cannot use is
-taken out of its tables, which indexing fills again. Facts are never written, and nothing is derived
-from bytes that do not prove themselves: those come back from a backup only.
+model calls and tags from the journal, a session's reach from its reflog, programs and who may use
+them from their events. What search cannot use is taken out of its tables, which indexing fills
+again. Facts are never written, and nothing is derived from bytes that do not prove themselves:
+those come back from a backup only.
 
 Runs as the owner of the tables, in one transaction in which the triggers of four of them rest.
 """
@@ -16,11 +17,14 @@ from uuid import UUID
 import psycopg
 from psycopg import Connection
 
+from turntree.domain.canonical import canonical
 from turntree.domain.checks import Change
+from turntree.domain.program import ProgramState
 from turntree.store.database import translated
 from turntree.store.passage import Difference, Reader, Row
 from turntree.store.ranges import FIRST, LAST
 from turntree.store.sql import QUERIES
+from turntree.store.stored_program import PAGE_PROGRAMS_MAX, Stored, find_otherwise, gather
 
 
 def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Change]:
@@ -39,6 +43,7 @@ def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Cha
         changes = [
             *work.rebuild(dry_run=dry_run),
             *work.rebuild_reach(dry_run=dry_run),
+            *work.rebuild_programs(dry_run=dry_run),
             *work.empty_search(dry_run=dry_run),
         ]
         if not dry_run:
@@ -81,6 +86,69 @@ class _Repair:
                     self._run("repair_add_reach", {**place, "depth": depth})
             subject = f"{session} in {segment}"
             yield Change("session_reach", subject, int(noted is not None), int(depth is not None))
+
+    def rebuild_programs(self, *, dry_run: bool) -> Iterator[Change]:
+        """Rebuild what is known of programs, and who besides the owner may use them."""
+        wrong: list[tuple[str, Row | None, Stored, ProgramState]] = []
+        for few in self._page_programs():
+            stored = self._read_programs([UUID(id) for id in few])
+            for id, row in few.items():
+                state = find_otherwise(row, stored[id])
+                if state is not None:
+                    wrong.append((id, row, stored[id], state))
+        if not dry_run:
+            # Two that have each other's names would stand in each other's way.
+            for id, *_ in wrong:
+                self._run("repair_free_name", {"workspace": self.workspace, "program": UUID(id)})
+        for id, row, known, state in wrong:
+            yield from self._rebuild_program(id, row, known, state, dry_run=dry_run)
+
+    def _page_programs(self) -> Iterator[dict[str, Row | None]]:
+        """Yield programs by their ids, with their rows; those that lost theirs come first."""
+        scope = {"workspace": self.workspace, "limit": PAGE_PROGRAMS_MAX}
+        after = UUID(int=0)
+        while lost := self._run("repair_lost_programs", {**scope, "after": after}):
+            yield {id: None for (id,) in lost}
+            after = UUID(lost[-1][0])
+        after = UUID(int=0)
+        while page := self._run("fsck_programs", {**scope, "after": after}):
+            yield {row[0]: row for row in page}
+            after = UUID(page[-1][0])
+
+    def _read_programs(self, ids: list[UUID]) -> dict[str, Stored]:
+        few = {"workspace": self.workspace, "programs": ids}
+        return gather(
+            self._run("repair_program_events", few),
+            self._run("fsck_program_versions", few),
+            self._run("fsck_program_refs", few),
+            self._run("fsck_program_grants", few),
+        )
+
+    def _rebuild_program(
+        self, id: str, row: Row | None, stored: Stored, state: ProgramState, *, dry_run: bool
+    ) -> Iterator[Change]:
+        scope = {"workspace": self.workspace, "program": UUID(id)}
+        gone, new = stored.grants - state.grants, state.grants - stored.grants
+        if not dry_run:
+            told = {
+                "kind": state.kind,
+                "name": state.name,
+                "owner": state.owner,
+                "state": state.state,
+                "visibility": state.visibility,
+                "version": state.number,
+                "event_seq": 0 if state.kind == "session" else len(stored.events),
+                "details": canonical(dict(state.details)).decode(),
+                "created_at": stored.events[0].at,
+                "updated_at": stored.events[-1].at,
+            }
+            self._run("repair_put_program", {**scope, **told})
+            for query, grants in (("repair_drop_grant", gone), ("repair_add_grant", new)):
+                for grantee, right in grants:
+                    self._run(query, {**scope, "grantee": grantee, "right": right})
+        yield Change("programs", id, int(row is not None), 1)
+        if gone or new:
+            yield Change("program_grants", id, len(gone), len(new))
 
     def empty_search(self, *, dry_run: bool) -> Iterator[Change]:
         """Take out of search what is of no turn, and vectors that cannot be compared."""

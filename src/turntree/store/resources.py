@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import orjson
 from psycopg.types.json import Jsonb
 
 from turntree.domain.canonical import Json, canonical, digest_from_raw
-from turntree.domain.errors import NotFound
+from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import (
     EventId,
     Instant,
@@ -34,12 +35,12 @@ from turntree.domain.resource import (
     describe_pin,
     describe_state,
 )
-from turntree.ports.resources import Pinned
+from turntree.ports.resources import Left, Pinned
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import Connection, Database, Row, as_uuid, as_uuids, fetch, run
 from turntree.store.sessions import as_instant
 from turntree.store.threads import ID_MIN
 
-INSTANT_MIN = Instant("0001-01-01T00:00:00.000Z")
 _RESOURCE_COLUMNS = 13
 _PIN_COLUMNS = 4
 _SNAPSHOT_COLUMNS = 9
@@ -99,10 +100,14 @@ class PostgresResources:
             raise NotFound(f"there is no snapshot {snapshot}")
         return _snapshot(row)
 
-    async def list_external_ids(self, kind: str, *, since: Instant = INSTANT_MIN) -> list[str]:
-        """Return where the bytes of noted states are that turns pin or that were taken since."""
-        rows = await self.database.fetch("list_externals", kind=kind, since=since)
-        return [id for (id,) in rows]
+    async def list_pinned_kinds(self) -> list[str]:
+        """Return the kinds of the resources that turns pin."""
+        return [kind for (kind,) in await self.database.fetch("list_pinned_kinds")]
+
+    async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
+        """Return where the bytes of pinned states are, and whether a host has to have them."""
+        rows = await self.database.fetch("list_pinned_states", kind=kind, host=host)
+        return dict(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,41 @@ class PostgresAttachments:
         """Return the sessions that work on a resource."""
         rows = await self.database.fetch("list_holders", resource=UUID(resource))
         return [SessionId(id) for (id,) in rows]
+
+    async def leave(
+        self,
+        resource: ResourceId,
+        snapshot: SnapshotId,
+        *,
+        by: str,
+        at: Instant,
+        force: bool = False,
+    ) -> Left:
+        """Take a resource that goes away from everybody, and note the state it is left in."""
+        left = Left(snapshot, tuple(await self.list_holders(resource)))
+        said = {"snapshot_ref": snapshot, "sessions": list(left.sessions), "by": by}
+        # Everybody means those too who are closed to whoever takes it away.
+        whole = self.database.seen_by(EVERYTHING)
+        async with whole.connection() as connection, connection.transaction():
+            scope = self.database.workspace
+            asked = {"workspace": scope, "resource": UUID(resource)}
+            await run(connection, "hold_resource", asked)
+            holders = [SessionId(id) for (id,) in await fetch(connection, "list_holders", **asked)]
+            if not force and set(holders) - set(left.sessions):
+                raise Refused("somebody else works there, in a session that is closed to you")
+            for session in holders:
+                await detach_resource(connection, scope, resource, session, by=by, at=at)
+            told = {"workspace": scope, "stream": UUID(resource), "kind": "resource_removed"}
+            await run(connection, "tell", {**told, "at": at, "data": as_data(said)})
+        return left
+
+    async def find_left(self, resource: ResourceId) -> Left | None:
+        """Return how a resource was left when it last went."""
+        row = await self.database.fetch_one("find_left", resource=UUID(resource))
+        if row is None:
+            return None
+        data = orjson.loads(row[0])["data"]
+        return Left(SnapshotId(data["snapshot_ref"]), tuple(map(SessionId, data["sessions"])))
 
     async def newest_event(self, session: SessionId) -> EventRef | None:
         """Return the newest event of a session."""

@@ -19,6 +19,7 @@ from turntree.domain.session import (
     begun,
 )
 from turntree.domain.thread import Moved
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import Database, Row, as_uuid
 
 VERSION_MAX = 2**31 - 1
@@ -143,6 +144,13 @@ class PostgresSessions:
         """Return the session a label or an alias leads to."""
         row = await self.database.fetch_one("find_session_by_name", name=name)
         return None if row is None else await self.get(SessionId(row[0]))
+
+    async def note_missed(self, name: str) -> None:
+        """Write down that somebody asked for a session by name and was shown none."""
+        if self.database.sight != EVERYTHING:
+            # Only the system can tell whether there is none, or one that must not be seen.
+            everything = self.database.seen_by(EVERYTHING)
+            await everything.run("note_closed_name", name=name, by=self.database.sight)
 
     async def list_page(
         self,

@@ -31,7 +31,7 @@ Fetch = Callable[..., Awaitable[list[Row]]]
 
 
 @dataclass(slots=True)
-class _Stored:
+class Stored:
     """What lies beside the row of one program."""
 
     events: list[Event] = field(default_factory=list[Event])
@@ -60,14 +60,26 @@ async def examine_programs(fetch: Fetch) -> list[Complaint]:
     return complaints
 
 
-async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, _Stored]:
-    found: defaultdict[str, _Stored] = defaultdict(_Stored)
-    for id, _, body in await fetch("fsck_program_events", programs=ids):
+async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, Stored]:
+    return gather(
+        await fetch("fsck_program_events", programs=ids),
+        await fetch("fsck_program_versions", programs=ids),
+        await fetch("fsck_program_refs", programs=ids),
+        await fetch("fsck_program_grants", programs=ids),
+    )
+
+
+def gather(
+    events: Sequence[Row], versions: Sequence[Row], refs: Sequence[Row], grants: Sequence[Row]
+) -> dict[str, Stored]:
+    """Return what lies beside the rows of programs, by their ids."""
+    found: defaultdict[str, Stored] = defaultdict(Stored)
+    for id, _, body in events:
         try:
             found[id].events.append(from_json(orjson.loads(body)))
         except UNREADABLE:
             found[id].is_readable = False
-    for id, version, digest, data in await fetch("fsck_program_versions", programs=ids):
+    for id, version, digest, data in versions:
         found[id].digests[version] = digest_from_raw(bytes(digest))
         try:
             named = list_references(orjson.loads(data))
@@ -75,14 +87,31 @@ async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, _Stored]:
             found[id].has_config = False
             continue
         found[id].named |= {(version, one.member, one.name) for one in named}
-    for id, version, member, name in await fetch("fsck_program_refs", programs=ids):
+    for id, version, member, name in refs:
         found[id].refs.add((version, member, name))
-    for id, grantee, right in await fetch("fsck_program_grants", programs=ids):
+    for id, grantee, right in grants:
         found[id].grants.add((grantee, right))
     return found
 
 
-def _judge(row: Row, stored: _Stored) -> Iterator[Complaint]:
+def find_otherwise(row: Row | None, stored: Stored) -> ProgramState | None:
+    """Return what a program's events amount to where its rows, or none, say something else.
+
+    None too where that cannot be told: its events are not those of a program, or speak of versions
+    that are not there.
+    """
+    if not stored.is_readable:
+        return None
+    try:
+        state = fold(stored.events)
+    except (TurntreeError, *UNREADABLE):
+        return None
+    if state is None or dict(enumerate(state.digests, start=1)) != stored.digests:
+        return None
+    return None if row is not None and _is_told(row, stored, state) else state
+
+
+def _judge(row: Row, stored: Stored) -> Iterator[Complaint]:
     id: str = row[0]
     if not stored.has_config:
         yield "I57", CONFIG, id
@@ -99,10 +128,14 @@ def _judge(row: Row, stored: _Stored) -> Iterator[Complaint]:
         yield "I59", UNTOLD, id
         return
     yield from _check_steps(id, state)
+    if not _is_told(row, stored, state):
+        yield "I59", OTHERWISE, id
+
+
+def _is_told(row: Row, stored: Stored, state: ProgramState) -> bool:
     # A session's stream is numbered by the session, which is asked elsewhere.
     is_numbered = row[1] == "session" or row[-1] == len(stored.events)
-    if _told(state) != _standing(row, stored) or not is_numbered:
-        yield "I59", OTHERWISE, id
+    return _told(state) == _standing(row, stored) and is_numbered
 
 
 def _check_steps(id: str, state: ProgramState) -> Iterator[Complaint]:
@@ -122,7 +155,7 @@ def _told(state: ProgramState) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _standing(row: Row, stored: _Stored) -> tuple[Any, ...]:
+def _standing(row: Row, stored: Stored) -> tuple[Any, ...]:
     _, kind, name, owner, state, visibility, version, details, _ = row
     return (
         kind, name, owner, state, visibility, version, orjson.loads(details), stored.digests,

@@ -86,11 +86,12 @@ class PostgresWorkers:
         """Forget workers whose sessions were woken up again."""
         await self.database.run("forget_workers", workers=text_array(workers))
 
-    async def wake_stuck(self, *, silent_s: float) -> int:
+    async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
         """Wake sessions up that are awake without anybody living who handles them."""
         found = await self.database.fetch(
             "list_unattended",
             silent_s=silent_s,
+            idle_s=silent_s if idle_s is None else idle_s,
             mine=text_array([*self._leases]),
             limit=UNATTENDED_MAX,
         )

@@ -19,7 +19,7 @@ from turntree.ports.engine import Engine
 
 ONE: Final = SessionId(uuid7(1, 1))
 TWO: Final = SessionId(uuid7(1, 2))
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 LOOK_S: Final = 0.02
 MOMENT_S: Final = 0.5
 """Long enough for what must not happen to happen."""

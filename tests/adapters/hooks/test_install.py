@@ -49,7 +49,7 @@ def test_where_there_was_nothing_nothing_is_left(
     before = tree_of(tmp_path)
     assert installer.install(tool, scope, trust=True)[0].changed
     state = installer.state(tool, scope)
-    assert (state.installed, state.complete, state.untrusted) == (True, True, 0)
+    assert (state.installed, state.is_complete, state.untrusted) == (True, True, 0)
     assert not any(one.changed for one in installer.install(tool, scope, trust=True))
     assert any(one.changed for one in installer.uninstall(tool, scope))
     after = {name: data for name, data in tree_of(tmp_path).items() if not name.startswith("home")}

@@ -193,3 +193,15 @@ def test_nobodys_home_is_ever_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert place("..") is None
     assert place(".local") is None
     assert find_place("/", str(home)) is None
+
+
+def test_what_was_overcome_counts_no_more_and_what_came_meanwhile_does(spool: Spool) -> None:
+    spool.complain("drain: the database does not answer")
+    time.sleep(0.002)
+    began = spool.now()
+    assert "does not answer" in (spool.last_error() or "")
+    spool.overcome(began)
+    assert spool.last_error() is None
+    spool.complain("hook: the disk is full")
+    spool.overcome(began)
+    assert "the disk is full" in (spool.last_error() or ""), "it was said while the spool was read"

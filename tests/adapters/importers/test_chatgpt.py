@@ -393,6 +393,7 @@ def test_elements_are_found_whatever_the_chunk(
     assert all(data[at : at + len(piece)] == piece for at, piece in found)
 
 
+@pytest.mark.slow
 def test_a_thread_of_ten_thousand_nodes_is_read(tmp_path: Path) -> None:
     nodes = [node("n0", None, "user", "q")]
     nodes += [

@@ -359,6 +359,7 @@ def test_a_lost_record_does_not_tear_a_conversation(tmp_path: Path) -> None:
     assert shape(told(tmp_path, tape)) == [("one?", None), ("two?", "one?")]
 
 
+@pytest.mark.slow
 def test_a_deep_conversation_needs_no_stack(tmp_path: Path) -> None:
     tape = Tape()
     for number in range(3000):

@@ -707,6 +707,7 @@ def test_strange_signs_and_results_of_nothing_raise_nothing(home: Path) -> None:
     assert len(told.orphans) == 1
 
 
+@pytest.mark.slow
 def test_a_long_and_deep_thread_is_read_in_one_pass(tmp_path: Path) -> None:
     rollout = Rollout()
     for number in range(10_000):

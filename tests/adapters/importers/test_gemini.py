@@ -260,6 +260,7 @@ def test_what_nobody_knows_is_counted_and_strange_signs_raise_nothing(
     assert len(ids(told)) == 1
 
 
+@pytest.mark.slow
 def test_a_long_chat_is_read_in_one_pass(tmp_path: Path, chat: Chat) -> None:
     for number in range(10_000):
         chat.exchange(str(number))

@@ -305,6 +305,7 @@ def test_strange_rows_raise_nothing(folder: Path) -> None:
     assert len(ids(told)) == 2
 
 
+@pytest.mark.slow
 def test_a_long_session_is_read_in_one_pass(tmp_path: Path) -> None:
     talk = Talk()
     for number in range(5_000):

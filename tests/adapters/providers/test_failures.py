@@ -130,9 +130,7 @@ async def test_an_error_inside_a_stream_is_one_too(vendor: Vendor) -> None:
 async def test_a_vendor_that_says_nothing_times_out(vendor: Vendor) -> None:
     with ScriptedModel([Reply("At last.", pause_s=3)]) as server:
         async with provider_of(vendor, server, {"timeout_s": 0.3}) as provider:
-            began = time.monotonic()
             assert (await failure(provider, vendor)).kind == "timeout"
-            assert time.monotonic() - began < 2.5
 
 
 @every_vendor

@@ -77,7 +77,7 @@ def endless() -> Reply:
 
 async def left(server: ScriptedModel) -> None:
     """Wait until the server knows that nobody listens any more."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while not server.left:  # noqa: ASYNC110 (the server lives in a thread of its own)
             await anyio.sleep(0.02)
 

@@ -197,7 +197,7 @@ def sleepers() -> set[str]:
 
 async def gone(before: set[str]) -> None:
     """Wait until the kernel has ended them, which takes it a moment."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while sleepers() - before:  # noqa: ASYNC110
             await anyio.sleep(0.05)
 

@@ -1,6 +1,10 @@
 """Python functions as tools: shapes from types, and whatever happens is a result."""
 
+import asyncio
+import subprocess
+import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Literal
@@ -9,6 +13,7 @@ import anyio
 import pytest
 from pydantic import Field
 
+from turntree.adapters.toolsets.calls import LoopApart
 from turntree.adapters.toolsets.functions import FunctionTools, tool
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
@@ -95,6 +100,55 @@ async def test_whatever_a_function_raises_is_a_result() -> None:
     assert result == ToolResult("c1", "error", "LookupError: the stairs")
 
 
+class Unheard(BaseException):
+    """No error that anybody expects."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), Unheard("of")])
+@pytest.mark.parametrize("apart", [None, LoopApart()])
+async def test_a_function_cannot_end_the_process(
+    error: BaseException, apart: LoopApart | None
+) -> None:
+    def leave() -> None:
+        raise error
+
+    async def leave_later() -> None:
+        raise error
+
+    for function in (leave, leave_later):
+        result = await call(FunctionTools([function], apart), function.__name__, {})
+        assert (result.status, str(result.output).split(":")[0]) == ("error", type(error).__name__)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit()])
+async def test_a_function_that_was_canceled_within_does_not_hang(error: BaseException) -> None:
+    def work() -> None:
+        raise error
+
+    result = await call(FunctionTools([work]), "work", {})
+    assert result == ToolResult("c1", "error", type(error).__name__)
+
+
+async def test_a_function_that_waits_and_cancels_itself_is_a_result() -> None:
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    async def close() -> None:
+        raise GeneratorExit
+
+    assert (await call(FunctionTools([give_up]), "give_up", {})).status == "error"
+    assert (await call(FunctionTools([close]), "close", {})).status == "error"
+
+
+async def test_a_set_of_tools_cannot_end_the_process() -> None:
+    class Leaving(FunctionTools):
+        async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+            raise SystemExit(3, use, occasion)
+
+    result = await call(Leaving([add]), "add", {})
+    assert (result.status, str(result.output)[:10]) == ("error", "SystemExit")
+
+
 async def test_a_tool_nobody_has_is_a_result() -> None:
     result = await call(FunctionTools([add]), "fly", {})
     assert result.output == "there is no tool 'fly'; there are: add"
@@ -115,6 +169,68 @@ async def test_a_function_that_takes_too_long_is_left() -> None:
         result = await call(FunctionTools([function]), function.__name__, {})
         assert result == ToolResult("c1", "timeout", "no result after 0.05 seconds")
     done.set()
+
+
+async def test_a_function_that_does_not_listen_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turntree.runtime.calling.ENDING_S", 0.05)
+    done = anyio.Event()
+
+    @tool(timeout_s=0.05)
+    async def stay() -> None:
+        while not done.is_set():
+            with suppress(asyncio.CancelledError):
+                await done.wait()
+
+    result = await call(FunctionTools([stay]), "stay", {})
+    assert result.status == "timeout"
+    done.set()
+
+
+async def test_a_function_that_blocks_its_loop_blocks_no_other() -> None:
+    done = threading.Event()
+
+    @tool(timeout_s=0.05)
+    async def block() -> None:
+        done.wait(60)
+
+    tools = FunctionTools([block, add], LoopApart())
+    assert (await call(tools, "block", {})).status == "timeout"
+    assert await call(tools, "add", {"a": 1, "b": 2}) == ToolResult("c1", "ok", 3.0)
+    done.set()
+
+
+def test_a_function_that_hangs_does_not_keep_the_process() -> None:
+    program = """
+import anyio, time
+from turntree.adapters.toolsets.calls import LoopApart
+from turntree.adapters.toolsets.functions import FunctionTools, tool
+from turntree.domain.ids import RunId
+from turntree.domain.message import ToolUse
+from turntree.ports.tools import Occasion
+from turntree.runtime.calling import Calling
+
+@tool(timeout_s=0.05)
+def hang() -> None:
+    time.sleep(600)
+
+async def main() -> None:
+    async def keep(result): print(result.status)
+    use = ToolUse("c1", "hang", {})
+    occasion = Occasion(RunId("run"), None, "c1")
+    await Calling((FunctionTools([hang]),)).call_all([(use, occasion)], keep)
+
+anyio.run(main)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout == "timeout\n"
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), float("inf"), 24 * 3600 + 1])
+def test_a_time_that_no_call_can_keep_is_refused(timeout_s: float) -> None:
+    with pytest.raises(Refused, match="more than 0 and at most 86400 seconds"):
+        tool(timeout_s=timeout_s)
 
 
 async def test_a_function_may_ask_for_the_occasion() -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from turntree.adapters.engines.dbos import DbosEngine
+from turntree.adapters.engines.dbos import DbosEngine, Outbox
 from turntree.adapters.engines.inline import InlineEngine, Lend
 from turntree.domain.ids import Instant, WorkspaceId
 from turntree.ports.engine import Engine, Handle, Transaction, Wake
@@ -25,6 +25,8 @@ class ChosenEngine:
     url: str
     """The database of the ledger, as SQLAlchemy writes it."""
     workspace: WorkspaceId
+    outbox: Outbox | None = None
+    """How a process sends that does not serve."""
     _engine: Engine | None = field(default=None)
 
     def stay_here(self) -> None:
@@ -74,6 +76,8 @@ class ChosenEngine:
         if self._engine is None:
             installed = find_spec("dbos") is not None and find_spec("sqlalchemy") is not None
             self._engine = (
-                DbosEngine(self.url, self.workspace) if installed else InlineEngine(self.lend)
+                DbosEngine(self.url, self.workspace, self.outbox)
+                if installed
+                else InlineEngine(self.lend)
             )
         return self._engine

@@ -12,10 +12,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
@@ -34,7 +34,9 @@ VERSION: Final = "wake-1"
 """The same for ever: a wake-up holds the id of a session, which new code reads as old code did."""
 SCHEMA: Final = "dbos"
 WORKFLOW: Final = "turntree.wake"
-POLL_S: Final = 0.05
+POLL_S: Final = 0.08
+"""How often DBOS looks for wake-ups: so seldom that an idle worker costs little, and so often that
+nobody waits for the first fact of a turn."""
 CONNECTIONS_MAX: Final = 5
 LOST_S: Final = 2.0
 DRAIN_MAX_S: Final = 24 * 60 * 60
@@ -67,6 +69,41 @@ class _Transaction:
             self.client.enqueue_in_transaction(connection, options, session)
 
         await self.connection.run_sync(enqueue)
+
+
+class Outbox(Protocol):
+    """A way into the queues of DBOS without DBOS: see ``store.dbos_queue``."""
+
+    def lend(self) -> AbstractAsyncContextManager[object]:
+        """Begin a transaction and lend its connection."""
+        ...
+
+    async def is_built(self, driver: object) -> bool:
+        """Say whether it can be used in a database."""
+        ...
+
+    async def put(self, driver: object, argument: str, call: Mapping[str, object]) -> None:
+        """Put the call of a workflow with one argument into a queue, once this is committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _LightTransaction:
+    driver: object
+    outbox: Outbox
+    queue: str
+
+    async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
+        """Have a session handled once this is committed."""
+        call: dict[str, object] = {
+            "workflow": WORKFLOW,
+            "queue": self.queue,
+            "id": _name(self.queue, (session, number)),
+            "version": VERSION,
+            "application": APPLICATION,
+            "delay_s": delay_s,
+        }
+        await self.outbox.put(self.driver, session, call)
 
 
 @dataclass(slots=True)
@@ -136,6 +173,8 @@ class DbosEngine:
     url: str
     """The database of the ledger, as SQLAlchemy writes it."""
     workspace: WorkspaceId
+    outbox: Outbox | None = None
+    """For a process that only sends: to load DBOS takes it longer than everything else."""
     poll_s: float = POLL_S
     _sql: "AsyncEngine | None" = None
     _client: "DBOSClient | None" = None
@@ -147,8 +186,13 @@ class DbosEngine:
         return f"turntree:{self.workspace}"
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[_Transaction, None]:
+    async def transaction(self) -> AsyncGenerator[_Transaction | _LightTransaction, None]:
         """Begin a transaction; it is committed at the end of the block, or undone by an error."""
+        if self.outbox is not None and self._client is None:
+            async with self.outbox.lend() as driver:
+                if await self.outbox.is_built(driver):
+                    yield _LightTransaction(driver, self.outbox, self.queue)
+                    return
         sql, client = await self._open()
         with _translated():
             async with sql.begin() as connection:

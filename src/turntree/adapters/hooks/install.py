@@ -61,11 +61,16 @@ class State:
     scope: Scope
     path: Path
     installed: bool
-    complete: bool
-    """Whether every event is there, with the command as it would be written today."""
+    lacks: str | None = None
+    """Why installing it again would help."""
     untrusted: int = 0
     """How many of them the tool will skip until somebody has reviewed them there."""
     problem: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every event is there, with the command as it would be written today."""
+        return self.installed and self.lacks is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +130,25 @@ class Installer:
         try:
             text = _read(path)
             if text is None or OURS not in text:
-                return State(tool.name, scope, path, installed=False, complete=False)
-            complete = self._wanted(tool, text, path) == text
+                return State(tool.name, scope, path, installed=False)
+            wanted = self._wanted(tool, text, path)
             skipped = 0
             if tool is CODEX:
                 config = _read(codex_folder(self.places) / "config.toml") or ""
                 skipped = len(list_missing(config, self._trusted(path)))
         except Refused as error:
-            return State(tool.name, scope, path, False, False, problem=str(error))  # noqa: FBT003
-        ready = complete and launcher_path(self.home).is_file()
-        return State(tool.name, scope, path, installed=True, complete=ready, untrusted=skipped)
+            return State(tool.name, scope, path, installed=False, problem=str(error))
+        lacks = None
+        if text != wanted:
+            lacks = "by another version of Turntree, or for another home of it"
+        elif not launcher_path(self.home).is_file():
+            lacks = f"but what it calls is gone: {launcher_path(self.home)}"
+        return State(tool.name, scope, path, installed=True, lacks=lacks, untrusted=skipped)
 
     def _wanted(self, tool: Tool, before: str | None, path: Path) -> str:
         if tool.format == "module":
             if before is not None and OURS not in before:
-                raise Refused(f"{path} is somebody else's: move it away")
+                raise Refused(f"{path} is somebody else's\nmove it away, and try again")
             text = files("turntree").joinpath(_MODULE).read_text(encoding="utf-8")
             return text.replace("@LAUNCHER@", str(launcher_path(self.home)))
         commands = {
@@ -213,7 +222,7 @@ def _left_alone(path: Path) -> Generator[None]:
     try:
         yield
     except Refused as error:
-        raise Refused(f"{path} was left alone: {error}") from error
+        raise Refused(f"{path} was left alone: {error}\nput it right, and try again") from error
 
 
 def _read(path: Path) -> str | None:

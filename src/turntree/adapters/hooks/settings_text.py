@@ -99,9 +99,9 @@ def _parse(text: str | None) -> Document:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise Refused(f"they are no plain JSON: {error}") from error
+        raise Refused(f"it is no plain JSON: {error}") from error
     if not isinstance(found, dict):
-        raise Refused("they are no JSON object")
+        raise Refused("it is no JSON object")
     return cast("Document", found)
 
 

@@ -6,6 +6,7 @@
     spool/attendant.1      the FIFO at which the attendant listens
     spool/drain.lock       held by whoever reads
     spool/errors.log       what went wrong, newest last
+    spool/overcome         since when nothing has gone wrong; what was said before counts no more
     spool/last.json        what was read last
 
 ``cli.hook_entry`` writes the first and ``cli.hook_attendant`` the next two. Nothing here knows a
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from turntree.domain.ids import instant
+from turntree.domain.ids import Instant, instant
 from turntree.domain.ref import ExtRef
 from turntree.domain.sighting import SIGHTING_KINDS, Sighting, Stream
 from turntree.ports.keepers import Taken
@@ -113,18 +114,36 @@ class Spool:
         with suppress(FileNotFoundError):
             if path.stat().st_size > ERRORS_MAX_BYTES:
                 path.replace(path.with_suffix(".log.1"))
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with path.open("a", encoding="utf-8") as file:
-            file.write(f"{moment} {' '.join(text.split())}\n")
+            file.write(f"{self.now()} {' '.join(text.split())}\n")
+
+    def now(self) -> Instant:
+        """Return this moment, as complaints are stamped."""
+        return instant(time.time_ns() // 1_000_000)
+
+    def overcome(self, since: Instant) -> None:
+        """Let what went wrong before a moment count no more: all that was told since was read.
+
+        The moment is when the reading began: what went wrong during it is news.
+        """
+        fresh = self.folder / "overcome.new"
+        fresh.write_text(since, encoding="utf-8")
+        fresh.replace(self.folder / "overcome")
 
     def last_error(self) -> str | None:
-        """Return what went wrong last, if anything ever has."""
+        """Return what went wrong last and has not been overcome since."""
+        overcome = self._read("overcome")
         for name in ("errors.log", "errors.log.1"):
-            with suppress(FileNotFoundError):
-                lines = (self.folder / name).read_text(encoding="utf-8", errors="replace")
-                if lines.strip():
-                    return lines.strip().splitlines()[-1]
+            if lines := self._read(name).strip():
+                last = lines.splitlines()[-1]
+                return last if last.partition(" ")[0] >= overcome else None
         return None
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.folder / name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def note_last(self, told: Mapping[str, Any]) -> None:
         """Remember what was read last."""

@@ -100,7 +100,8 @@ def _entry(type: str) -> EntryPoint:
     for found in entry_points(group=GROUP, name=type):
         return found
     raise NoProvider(
-        f"nobody knows providers of type {type}: there are {', '.join(provider_types())}"
+        f"nobody knows providers of type {type}, there are {', '.join(provider_types())}: "
+        "`turntree provider configure NAME --type TYPE`"
     )
 
 

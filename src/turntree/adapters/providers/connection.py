@@ -110,7 +110,7 @@ class _Filled:
         if names and is_needed:
             raise NotFound(
                 f"the credential {' or '.join(names)} is neither in the context nor in the "
-                "environment"
+                f"environment: `export {names[0]}=…` sets it"
             )
         return None
 

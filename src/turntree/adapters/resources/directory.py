@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from turntree.adapters.resources.shadow.bring import bring_back
 from turntree.adapters.resources.shadow.capture import keep_folder, measure_folder
+from turntree.adapters.resources.shadow.left_out import list_left_out
 from turntree.adapters.resources.shadow.packs import sync_folder
 from turntree.adapters.resources.shadow.trees import (
     FOLDER,
@@ -19,7 +20,7 @@ from turntree.adapters.resources.shadow.trees import (
     walk_nodes,
 )
 from turntree.adapters.resources.shadow.write import NodeWriter
-from turntree.adapters.resources.shadow_keeper import ShadowKeeper, as_change, look_for
+from turntree.adapters.resources.shadow_keeper import ShadowKeeper, as_change, look_for, state_of
 from turntree.domain.errors import Refused
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Liveness
@@ -75,6 +76,15 @@ class DirectoryKeeper(ShadowKeeper):
                 differences = _choose(differences, {os.fsencode(path) for path in only})
             bring_back(self.store, where, differences)
         return [as_change(one) for one in differences]
+
+    def list_left_out(self, place: str, external: ExtRef) -> list[str]:
+        """Return what stands in the directory and is not in a state of it.
+
+        Raises:
+            NotFound: The state is not kept here.
+        """
+        found = list_left_out(self.store, os.fsencode(place), state_of(external))
+        return [os.fsdecode(path) for path in found]
 
     def grow(self, top: Node, place: bytes) -> None:
         """Write everything that a directory holds, and bring it to the disk."""

@@ -5,11 +5,13 @@ Knows how the store's words become those of the port. Must never know what kind 
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 
-from turntree.adapters.resources.shadow.capture import Kept
+from turntree.adapters.resources.shadow.capture import Kept, read_states
 from turntree.adapters.resources.shadow.forks import Forks
+from turntree.adapters.resources.shadow.prove import find_losses
 from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.adapters.resources.shadow.sweep import sweep
 from turntree.adapters.resources.shadow.trees import (
@@ -29,7 +31,7 @@ from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Capability, Change, ChangeKind, Entry, EntryKind, Liveness
-from turntree.ports.keepers import Swept, Taken
+from turntree.ports.keepers import Loss, Swept, Taken
 
 _KINDS: dict[int, EntryKind] = {FILE: "file", LINK: "symlink", FOLDER: "directory"}
 _ALGORITHM = "sha256:"
@@ -115,10 +117,47 @@ class ShadowKeeper(ABC):
         after = self._top(new) if new is not None else None
         return [as_change(one) for one in compare_nodes(self.store.get, before, after)]
 
-    def sweep(self, keep: Collection[Digest], *, grace_s: float, dry_run: bool = False) -> Swept:
-        """Remove what no state needs that is to be kept or was taken within the grace period."""
+    def list_losses(
+        self, states: Collection[Digest], report: Callable[[int], None], *, full: bool, limit: int
+    ) -> list[Loss]:
+        """Return what is missing of states or damaged; without ``full`` files are not read."""
+        found = find_losses(self.store, {_bytes(digest) for digest in states}, report, full=full)
+        return [
+            Loss(Digest(_ALGORITHM + one.state.hex()), os.fsdecode(one.path), one.why)
+            for one in islice(found, limit)
+        ]
+
+    def list_unknown(self, states: Collection[Digest]) -> frozenset[Digest]:
+        """Return those of some states that are not kept here and, by all notes, never were."""
+        taken = read_states(self.store)
+        self.store.refresh()
+        return frozenset(
+            digest
+            for digest in states
+            if (state := _bytes(digest)) not in taken and state not in self.store
+        )
+
+    @property
+    def store_name(self) -> str:
+        """Where its states lie: the folder that both kinds share."""
+        return self.store.folder
+
+    def sweep(
+        self,
+        keep: Collection[Digest],
+        *,
+        grace_s: float,
+        elsewhere: Collection[Digest] = (),
+        dry_run: bool = False,
+    ) -> Swept:
+        """Remove what no state needs that is to be kept or was taken within the grace period.
+
+        Raises:
+            Incomplete: Something that is to be kept is missing or damaged. Nothing was removed.
+        """
         wanted = {_bytes(digest) for digest in keep}
-        return sweep(self.store, wanted, grace_s, dry_run=dry_run)
+        others = {_bytes(digest) for digest in elsewhere}
+        return sweep(self.store, wanted, grace_s, elsewhere=others, dry_run=dry_run)
 
     def _open_folder(self, digest: bytes) -> dict[bytes, Node]:
         """Return what a folder holds by name; whoever reads one file in it reads the next."""

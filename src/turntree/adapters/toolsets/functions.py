@@ -1,24 +1,25 @@
 """Python functions as tools: what a model is told of them follows from their types.
 
 A function's name, docstring and parameters become the tool's. Arguments are validated before it is
-called, and whatever it returns or raises becomes a result. One that cannot wait runs in a thread
-of its own. It must never know the run it is called in, unless it asks for the ``Occasion``.
+called, and whatever it returns or raises becomes a result. It must never know the run it is called
+in, unless it asks for the ``Occasion``.
 """
 
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
-import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
 from turntree.adapters.importers.reading import tidy
+from turntree.adapters.toolsets.calls import LoopApart, call_here, call_in_thread
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.message import ToolResult, ToolUse
-from turntree.domain.prompt import TOOL_TIMEOUT_S, ToolSpec
+from turntree.domain.prompt import TOOL_TIMEOUT_MAX_S, TOOL_TIMEOUT_S, ToolSpec
 from turntree.ports.tools import Occasion
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,7 +63,15 @@ def tool(
 
     ``is_repeatable`` promises that calling it twice does no more than calling it once: only such a
     call is made again when its result was lost.
+
+    Raises:
+        Refused: No call could take that long, or none could end in time.
     """
+    if not 0 < timeout_s <= TOOL_TIMEOUT_MAX_S:
+        raise Refused(
+            f"timeout_s is {timeout_s:g}: it is more than 0 and at most {TOOL_TIMEOUT_MAX_S:g} "
+            "seconds. What takes longer is begun by one tool and looked up by another"
+        )
     mark = Mark(name, description, is_repeatable, timeout_s)
 
     def put(marked: F) -> F:
@@ -90,6 +99,8 @@ class FunctionTools:
     """A toolset of Python functions. See ``ports.tools``."""
 
     functions: Sequence[Callable[..., Any]]
+    apart: LoopApart | None = None
+    """Where those that wait are called; None is the loop of whoever calls."""
     _known: dict[str, _Function] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,16 +131,16 @@ class FunctionTools:
         arguments = {name: getattr(given, name) for name in type(given).model_fields}
         if known.occasion is not None:
             arguments[known.occasion] = occasion
-        # What the function raises is for whoever calls this to turn into a result: nothing that
-        # somebody's code may raise has a name we know.
-        if inspect.iscoroutinefunction(known.call):
-            value = await known.call(**arguments)
+        function = partial(known.call, **arguments)
+        if not inspect.iscoroutinefunction(known.call):
+            ended = await call_in_thread(function)
+        elif self.apart is None:
+            ended = await call_here(function)
         else:
-            # A thread cannot be ended: when time is over it is left to itself.
-            value = await anyio.to_thread.run_sync(
-                lambda: known.call(**arguments), abandon_on_cancel=True
-            )
-        return ToolResult(use.call_id, "ok", _written(value))
+            ended = await self.apart.call(function)
+        if ended.error is not None:
+            return ToolResult(use.call_id, "error", ended.said)
+        return ToolResult(use.call_id, "ok", _written(ended.value))
 
 
 def _read(function: Callable[..., Any]) -> _Function:

@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final, cast
 
+from turntree.adapters.toolsets.calls import LoopApart
 from turntree.adapters.toolsets.functions import FunctionTools
 from turntree.domain.errors import NotFound, Refused
 from turntree.ports.tools import Toolset
@@ -31,8 +32,10 @@ def load_named(names: Iterable[str]) -> list[object]:
     return [_load(name) for name in names]
 
 
-def toolsets_of(things: Iterable[object]) -> tuple[Toolset, ...]:
+def toolsets_of(things: Iterable[object], *, apart: LoopApart | None = None) -> tuple[Toolset, ...]:
     """Return functions, toolsets and lists of them as toolsets; functions come first.
+
+    ``apart`` is where functions that wait are called, if not on the loop of whoever calls.
 
     Raises:
         Refused: Something is neither, or two tools have one name.
@@ -46,9 +49,18 @@ def toolsets_of(things: Iterable[object]) -> tuple[Toolset, ...]:
             functions.append(thing)
         else:
             raise Refused(f"{thing!r} is no tool: neither a function nor a set of tools")
-    found = (*([FunctionTools(functions)] if functions else []), *toolsets)
+    found = (*([FunctionTools(functions, apart)] if functions else []), *toolsets)
     _check_names(found)
     return found
+
+
+def apart_of(things: Iterable[object]) -> tuple[Toolset, ...]:
+    """Return the same for tools that know nobody's loop: those that wait get one of their own.
+
+    Raises:
+        Refused: Something is neither, or two tools have one name.
+    """
+    return toolsets_of(things, apart=LoopApart())
 
 
 def _load(name: str) -> object:

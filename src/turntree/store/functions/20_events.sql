@@ -111,6 +111,7 @@ RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   v_epoch int;
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
   SELECT epoch INTO v_epoch FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run;
   IF v_epoch IS NULL THEN
     INSERT INTO turntree.runs (workspace_id, id, session_id, started_at)
@@ -137,15 +138,23 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
   v_kind text;
+  v_name text;
+  v_may boolean;
 BEGIN
   IF EXISTS (SELECT FROM turntree.turns WHERE workspace_id = p_ws AND id = p_node) THEN
+    PERFORM turntree.require_right_on(p_ws, p_node, 'invoke');
     -- A sealed turn's stream has no owner to number its facts, so they queue up here.
     PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_node, 0));
   ELSE
-    SELECT p.kind INTO v_kind FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_node
+    SELECT p.kind, p.name, turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'invoke')
+      INTO v_kind, v_name, v_may FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_node
       AND turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'read') FOR NO KEY UPDATE;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'there is no turn and no program %', p_node USING ERRCODE = 'TT002';
+    ELSIF v_kind = 'session' THEN
+      PERFORM turntree.require_right(p_ws, p_node, 'invoke');
+    ELSIF NOT v_may THEN
+      RAISE EXCEPTION '% may read % and not tag it: that takes the right invoke', p_by, v_name USING ERRCODE = '42501';
     END IF;
   END IF;
   IF p_on THEN

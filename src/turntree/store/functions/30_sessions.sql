@@ -113,7 +113,7 @@ BEGIN
 END $$;
 
 -- Moves a session to another turn. p_expected, when asked to be checked, must still be its head.
---   rewind  to an ancestor of the head
+--   rewind  to an ancestor of the head, or to no turn: where a session stands before its first
 --   replay  to any turn
 --   undo    to where it stood before the newest move not yet taken back; p_target is ignored
 CREATE OR REPLACE FUNCTION turntree.move_session(
@@ -128,6 +128,7 @@ DECLARE
   v_segment uuid;
   v_depth int;
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
   SELECT x.id, x.head_id, x.version, x.event_seq INTO s FROM turntree.sessions x
     WHERE x.workspace_id = p_ws AND x.id = p_session FOR NO KEY UPDATE;
   IF NOT FOUND THEN
@@ -145,13 +146,15 @@ BEGIN
   END IF;
   IF p_kind = 'undo' THEN
     v_target := turntree.undo_target(p_ws, p_session);
-  ELSIF p_kind = 'rewind' AND NOT coalesce(
+  ELSIF p_kind = 'rewind' AND p_target IS NULL AND s.head_id IS NULL THEN
+    RAISE EXCEPTION 'the session stands at no turn already' USING ERRCODE = 'TT003';
+  ELSIF p_kind = 'rewind' AND p_target IS NOT NULL AND NOT coalesce(
       turntree.is_ancestor(p_ws, p_target, s.head_id) AND p_target <> s.head_id, false) THEN
     RAISE EXCEPTION 'a session rewinds to an ancestor of its head, and % is none', p_target USING ERRCODE = 'TT003';
   END IF;
   SELECT t.segment_id, t.depth INTO v_segment, v_depth
     FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = v_target;
-  IF NOT FOUND AND NOT (v_target IS NULL AND p_kind = 'undo') THEN
+  IF NOT FOUND AND NOT (v_target IS NULL AND p_kind IN ('undo', 'rewind')) THEN
     RAISE EXCEPTION 'there is no turn %', v_target USING ERRCODE = 'TT002';
   END IF;
   UPDATE turntree.sessions x SET head_id = v_target, version = s.version + 1, event_seq = s.event_seq + 1,
@@ -193,6 +196,7 @@ DECLARE
   v_seq int;
   v_label text;
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'configure');
   UPDATE turntree.sessions SET event_seq = event_seq + 1
     WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
   IF NOT FOUND THEN
@@ -200,14 +204,19 @@ BEGIN
   END IF;
   SELECT name INTO v_label FROM turntree.session_names
     WHERE workspace_id = p_ws AND session_id = p_session AND reason IS NULL;
-  IF p_as_label AND v_label <> p_name THEN
-    UPDATE turntree.session_names SET reason = p_reason WHERE workspace_id = p_ws AND name = v_label;
-    INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_name, p_session)
-      ON CONFLICT (workspace_id, name) DO UPDATE SET reason = NULL WHERE session_names.session_id = p_session;
-  ELSE
-    INSERT INTO turntree.session_names (workspace_id, name, session_id, reason)
-      VALUES (p_ws, p_name, p_session, p_reason) ON CONFLICT (workspace_id, name) DO NOTHING;
-  END IF;
+  BEGIN
+    IF p_as_label AND v_label <> p_name THEN
+      UPDATE turntree.session_names SET reason = p_reason WHERE workspace_id = p_ws AND name = v_label;
+      INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_name, p_session)
+        ON CONFLICT (workspace_id, name) DO UPDATE SET reason = NULL WHERE session_names.session_id = p_session;
+    ELSE
+      INSERT INTO turntree.session_names (workspace_id, name, session_id, reason)
+        VALUES (p_ws, p_name, p_session, p_reason) ON CONFLICT (workspace_id, name) DO NOTHING;
+    END IF;
+  EXCEPTION WHEN insufficient_privilege THEN
+    -- The name is a closed session's: nothing is told but that it is taken.
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
+  END;
   -- Asked only now: whoever took the name while this one waited for it has committed.
   IF NOT EXISTS (SELECT FROM turntree.session_names WHERE workspace_id = p_ws AND name = p_name AND session_id = p_session) THEN
     RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
@@ -229,6 +238,7 @@ BEGIN
   IF p_session = p_other THEN
     RAISE EXCEPTION 'a session cannot be merged into itself' USING ERRCODE = 'TT003';
   END IF;
+  PERFORM turntree.require_right(p_ws, p_session, 'configure'), turntree.require_right(p_ws, p_other, 'configure');
   -- Locked in one order everywhere, so that two merges cannot wait for each other.
   PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id IN (p_session, p_other) ORDER BY id FOR NO KEY UPDATE;
   UPDATE turntree.sessions SET event_seq = event_seq + 1
@@ -257,6 +267,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'configure');
   UPDATE turntree.sessions SET event_seq = event_seq + 1, status = p_status, updated_at = p_at::timestamptz
     WHERE workspace_id = p_ws AND id = p_session AND status <> p_status RETURNING event_seq - 1 INTO v_seq;
   IF v_seq IS NULL THEN

@@ -53,7 +53,7 @@ BEGIN
     VALUES (p_ws, p_program, p_kind, p_name, p_owner, p_state, p_visibility, p_details::jsonb, p_at::timestamptz, p_at::timestamptz)
     ON CONFLICT (workspace_id, name) DO NOTHING;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
+    RAISE EXCEPTION 'the name % is taken: see `turntree program get %`', p_name, p_name USING ERRCODE = 'TT001', HINT = 'name';
   END IF;
   PERFORM turntree.add_program_version(p_ws, p_program, 1, p_digest, p_config, p_members, p_targets, p_by, p_at);
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_place(p_ws, p_program, p_kind), p_event, p_at, p_data);
@@ -69,7 +69,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   p record;
 BEGIN
-  SELECT x.kind, x.name, x.owner, x.state, x.visibility, x.version INTO p FROM turntree.programs x
+  SELECT x.kind, x.name, x.owner, x.state, x.visibility, x.version, x.details INTO p FROM turntree.programs x
     WHERE x.workspace_id = p_ws AND x.id = p_program FOR NO KEY UPDATE;
   IF NOT FOUND OR NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
     RAISE EXCEPTION 'there is no program %', p_program USING ERRCODE = 'TT002';
@@ -81,6 +81,13 @@ BEGIN
     RAISE EXCEPTION '% was configured meanwhile: it is at version %', p.name, p.version USING ERRCODE = 'TT001';
   ELSIF p_visibility IS NOT NULL AND p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
     RAISE EXCEPTION 'only % says who sees %', p.owner, p.name USING ERRCODE = '42501';
+  ELSIF p_event IN ('human.asked', 'human.approved', 'human.rejected') THEN
+    PERFORM turntree.check_answer(p_ws, p_program, p.name, p.details, p_event,
+      turntree.document(p_data), turntree.document(p_sets), p_by);
+  ELSIF p_event = 'task.assigned' THEN
+    PERFORM turntree.require_permission(p_ws, p_by, 'assign', p_program);
+  ELSIF p_version IS NOT NULL THEN
+    PERFORM turntree.require_permission(p_ws, p_by, 'configure', p_program);
   END IF;
   UPDATE turntree.programs SET state = coalesce(p_to, state), visibility = coalesce(p_visibility, visibility),
       version = coalesce(p_version, version), updated_at = p_at::timestamptz,

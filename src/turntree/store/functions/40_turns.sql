@@ -29,6 +29,8 @@ DECLARE
   v_moved text;
 BEGIN
   IF p_session IS NOT NULL THEN
+    -- Before the session's next place is read: it may tell of a right that is used.
+    PERFORM turntree.require_right(p_ws, p_session, 'invoke');
     SELECT s.head_id, s.version + 1, s.event_seq INTO v_head, version, v_seq FROM turntree.sessions s
       WHERE s.workspace_id = p_ws AND s.id = p_session FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -71,12 +73,13 @@ BEGIN
     RAISE EXCEPTION 'turn % was built on another parent than %', p_turn, coalesce(p_parent::text, 'no turn')
       USING ERRCODE = 'TT003';
   END IF;
-  -- Whoever is first after a turn extends its segment; everybody later forks.
+  -- Whoever is first after a turn extends its segment; everybody later forks. No key is named: the database would
+  -- then ask whether the place that the turn is tried at can be seen, and a closed session may hold it.
   INSERT INTO turntree.turns AS t (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
       kind, outcome, agent_role, by, model, provider)
     VALUES (p_ws, p_turn, p_parent, v_segment, depth, p_digest, p_started::timestamptz, p_sealed::timestamptz,
       p_kind, p_outcome, p_role, p_actor, p_model, p_provider)
-    ON CONFLICT (workspace_id, segment_id, depth) DO NOTHING;
+    ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN
     -- The place is taken: by a sibling, or by this very turn if its session was moved back.
     SELECT k.depth, k.version INTO v_depth, v_again FROM turntree.known_turn(p_ws, p_turn, p_digest, p_session) k;

@@ -1,6 +1,7 @@
 -- What is sent to sessions, and who answers it.
 --
--- Locks are always taken in this order: an actor, then its run. A session's row is never locked here.
+-- Locks are always taken in this order: a session's row, and that only where a right is used that its stream is to tell of;
+-- then its actor; then its run.
 
 -- The id that everybody gives to the run of the message at a place: domain.ids.derived_id.
 CREATE OR REPLACE FUNCTION turntree.run_of_message(p_session uuid, p_seq int, p_at timestamptz)
@@ -58,7 +59,8 @@ RETURNS int LANGUAGE sql AS $$
     WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakes
 $$;
 
--- Takes a message in. wake is the number of the wake-up that the caller owes the session, or null.
+-- Takes a message in. wake is the number of the wake-up that the caller owes the session, or null. The option rest is the
+-- digest of those that follow it in the same call: the key is for all of them.
 CREATE OR REPLACE FUNCTION turntree.post_message(
   p_ws uuid, p_session uuid, p_payload text, p_by text, p_at text, p_key text, p_options jsonb,
   OUT run_id uuid, OUT seq int, OUT repeated boolean, OUT wake int)
@@ -70,12 +72,13 @@ DECLARE
   a turntree.actors;
   i record;
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
   a := turntree.hold_actor(p_ws, p_session);
   IF p_options @> '{"fold": true}' THEN
-    -- It joins the newest message, unless that one is in somebody's hands already.
+    -- It joins the newest message, unless that one is in somebody's hands already or was taken back.
     SELECT x.run_id INTO run_id FROM turntree.inbox x
       WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.seq = a.posted AND x.seq > a.taken
-        AND x.payload IS NOT NULL;
+        AND x.payload IS NOT NULL AND x.canceled_at IS NULL;
   END IF;
   seq := a.posted + 1;
   run_id := coalesce(run_id, turntree.run_of_message(p_session, seq, v_at));
@@ -84,9 +87,9 @@ BEGIN
     VALUES (p_ws, p_session, seq, run_id, p_key, v_digest, p_payload, p_options, p_by, v_at)
     ON CONFLICT (workspace_id, key) WHERE key IS NOT NULL DO NOTHING;
   IF NOT FOUND THEN
-    SELECT x.session_id, x.digest, x.run_id, x.seq INTO i FROM turntree.inbox x
+    SELECT x.session_id, x.digest, x.run_id, x.seq, x.options -> 'rest' AS rest INTO i FROM turntree.inbox x
       WHERE x.workspace_id = p_ws AND x.key = p_key;
-    IF i.session_id <> p_session OR i.digest <> v_digest THEN
+    IF i.session_id <> p_session OR i.digest <> v_digest OR i.rest IS DISTINCT FROM p_options -> 'rest' THEN
       RAISE EXCEPTION 'the key % was used for another message, to session %', p_key, i.session_id USING ERRCODE = 'TT003';
     END IF;
     run_id := i.run_id; seq := i.seq; repeated := true;
@@ -205,8 +208,11 @@ BEGIN
   IF v_taken <> cardinality(p_seqs) THEN
     RAISE EXCEPTION 'somebody else took a message of the run %', p_run USING ERRCODE = 'TT001';
   END IF;
-  INSERT INTO turntree.runs (workspace_id, id, session_id, started_at, worker)
-    VALUES (p_ws, p_run, p_session, p_at::timestamptz, p_worker);
+  -- What was taken back while it waited begins as a run that is to end.
+  INSERT INTO turntree.runs (workspace_id, id, session_id, started_at, worker, cancel_requested, canceled_by, canceled_at)
+    SELECT p_ws, p_run, p_session, p_at::timestamptz, p_worker,
+        coalesce(bool_or(canceled_at IS NOT NULL), false), max(canceled_by), max(canceled_at)
+      FROM turntree.inbox WHERE workspace_id = p_ws AND session_id = p_session AND seq = ANY (p_seqs);
   PERFORM turntree.insert_facts(p_ws, p_run, 0, p_ids, p_kinds, p_bodies, p_payloads);
   RETURN 1;
 END $$;
@@ -258,6 +264,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
   SELECT session_id INTO session FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run;
   IF session IS NOT NULL THEN
+    PERFORM turntree.require_right(p_ws, session, 'invoke');
     PERFORM turntree.hold_actor(p_ws, session);
   END IF;
   UPDATE turntree.runs SET status = 'open', parked_reason = NULL
@@ -276,6 +283,7 @@ CREATE OR REPLACE FUNCTION turntree.cancel_run(
   p_ws uuid, p_session uuid, p_by text, p_at text, p_discard boolean, OUT run_id uuid, OUT wake int)
 LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
   PERFORM turntree.hold_actor(p_ws, p_session);
   UPDATE turntree.runs SET discard = discard OR p_discard, cancel_requested = true,
       canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
@@ -283,6 +291,35 @@ BEGIN
   IF run_id IS NOT NULL THEN
     wake := turntree.wake_actor(p_ws, p_session);
   END IF;
+END $$;
+
+-- Asks for the end of one run and no other, or takes back the message that it would have begun with.
+-- Nothing is found of one that is sealed.
+CREATE OR REPLACE FUNCTION turntree.cancel_one(
+  p_ws uuid, p_run uuid, p_by text, p_at text, p_discard boolean, OUT canceled boolean, OUT session uuid, OUT wake int)
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT coalesce(
+      (SELECT session_id FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run),
+      (SELECT session_id FROM turntree.inbox WHERE workspace_id = p_ws AND run_id = p_run AND payload IS NOT NULL LIMIT 1))
+    INTO session;
+  canceled := false;
+  IF session IS NULL THEN
+    RETURN;
+  END IF;
+  PERFORM turntree.require_right(p_ws, session, 'invoke');
+  PERFORM turntree.hold_actor(p_ws, session);
+  UPDATE turntree.runs SET discard = discard OR p_discard, cancel_requested = true,
+      canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
+    WHERE workspace_id = p_ws AND id = p_run AND status <> 'finished';
+  IF FOUND THEN
+    canceled := true;
+    wake := turntree.wake_actor(p_ws, session);
+    RETURN;
+  END IF;
+  UPDATE turntree.inbox SET canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
+    WHERE workspace_id = p_ws AND session_id = session AND run_id = p_run AND payload IS NOT NULL;
+  canceled := FOUND;
 END $$;
 
 -- Wakes a session up again whose wake-up p_wakes is gone. Null if it is no longer so.

@@ -32,7 +32,8 @@ RETURNS int LANGUAGE sql STABLE AS $$
   SELECT count(*)::int FROM turntree.events o
     WHERE o.workspace_id = p_ws AND o.stream_id = p_stream AND position('"message":"sha256:' IN o.body) > 0
       AND CASE WHEN p_kind IN ('run_started', 'history_append') THEN o.seq < p_seq AND o.kind IN ('run_started', 'history_append')
-        ELSE o.kind IN ('run_started', 'history_append') OR o.seq < p_seq AND o.kind IN ('model_response', 'tool_result') END
+        ELSE o.kind IN ('run_started', 'history_append')
+          OR o.seq < p_seq AND o.kind IN ('model_response', 'tool_result', 'interruption') END
 $$;
 
 -- The lines of a turn's body, as documents.
@@ -91,10 +92,10 @@ SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, 
   FROM turntree.events e, LATERAL (
     SELECT 'Message' AS to_kind, '/' || turntree.event_message(e.workspace_id, e.stream_id, e.seq, e.kind) AS to_part
     UNION ALL SELECT 'Generation', '/generation/' || turntree.event_message(e.workspace_id, e.stream_id, e.seq, e.kind)
-      WHERE e.kind = 'model_response'
+      WHERE e.kind IN ('model_response', 'interruption')
     UNION ALL SELECT 'ToolResult', '/result/' || (turntree.document(e.body) #>> '{data,call_id}') WHERE e.kind = 'tool_result'
   ) p
-  WHERE e.kind IN ('run_started', 'history_append', 'model_response', 'tool_result')
+  WHERE e.kind IN ('run_started', 'history_append', 'model_response', 'tool_result', 'interruption')
     AND position('"message":"sha256:' IN e.body) > 0
 UNION ALL
 -- What a turn taken elsewhere produced: its one fact stands for all of it.

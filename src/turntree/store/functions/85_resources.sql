@@ -24,6 +24,9 @@ CREATE OR REPLACE FUNCTION turntree.attach_resource(
   p_ws uuid, p_resource uuid, p_session uuid, p_mode text, p_at text, p_data text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
+  -- Whoever takes it away from everybody has to know who they are.
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('turntree:resource:' || p_resource, 0));
   -- The session's row first: whoever attaches and detaches at once does so one after the other.
   PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session FOR NO KEY UPDATE;
   IF EXISTS (SELECT FROM turntree.resource_attachments WHERE workspace_id = p_ws AND session_id = p_session
@@ -40,6 +43,7 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.detach_resource(p_ws uuid, p_resource uuid, p_session uuid, p_at text, p_data text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
   PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session FOR NO KEY UPDATE;
   DELETE FROM turntree.resource_attachments
     WHERE workspace_id = p_ws AND session_id = p_session AND resource_id = p_resource;

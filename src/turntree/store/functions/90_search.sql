@@ -57,18 +57,24 @@ DECLARE
   v_query tsquery;
   v_found int;
   v_hits uuid[];
+  v_all constant boolean := turntree.sees_everything();
 BEGIN
   FOREACH v_query IN ARRAY p_ladder LOOP
     -- What the filters leave is not known yet, so they get everything that may pass.
     CONTINUE WHEN p_filtered;
     SELECT count(*) INTO v_found FROM (SELECT FROM turntree.search_documents d
-      WHERE d.workspace_id = v_ws AND d.words @@ v_query LIMIT p_limit) x;
+      WHERE d.workspace_id = v_ws AND d.words @@ v_query AND (v_all OR turntree.sees_turn(v_ws, d.turn_id)) LIMIT p_limit) x;
     EXIT WHEN v_found >= p_limit;
   END LOOP;
   IF p_filtered THEN
     v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.words @@ v_query);
     v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
       v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_candidates) f);
+  ELSIF NOT v_all THEN
+    -- Newest first, so that no more are judged than there is room for.
+    v_hits := ARRAY(SELECT o.turn_id FROM (SELECT h.turn_id FROM (SELECT d.turn_id FROM turntree.search_documents d
+        WHERE d.workspace_id = v_ws AND d.words @@ v_query OFFSET 0) h ORDER BY h.turn_id DESC OFFSET 0) o
+      WHERE turntree.sees_turn(v_ws, o.turn_id) LIMIT p_candidates);
   END IF;
   RETURN QUERY
   -- OFFSET 0: the order by id would otherwise tempt the planner to read the key backwards and try
@@ -99,6 +105,7 @@ DECLARE
   -- How many turns there are: counted where they are few, else as the planner knows it.
   v_all float8 := (SELECT count(*) FROM (SELECT FROM turntree.search_documents d WHERE d.workspace_id = v_ws
     LIMIT 2 * p_common) x);
+  v_open constant boolean := turntree.sees_everything();
 BEGIN
   IF v_all >= 2 * p_common THEN
     v_all := greatest(v_all, (SELECT c.reltuples FROM pg_class c WHERE c.oid = 'turntree.search_documents'::regclass));
@@ -107,7 +114,8 @@ BEGIN
   WITH held AS MATERIALIZED (
     SELECT x.place::int AS place, h.turn_id FROM unnest(p_terms) WITH ORDINALITY AS x (term, place),
       LATERAL (SELECT d.turn_id FROM turntree.search_documents d
-        WHERE d.workspace_id = v_ws AND d.words @@ x.term LIMIT p_common + 1) h
+        WHERE d.workspace_id = v_ws AND d.words @@ x.term AND (v_open OR turntree.sees_turn(v_ws, d.turn_id))
+        LIMIT p_common + 1) h
   ), weight AS MATERIALIZED (
     SELECT h.place, ln(1 + v_all / count(*)) AS rarity FROM held h GROUP BY h.place HAVING count(*) <= p_common
   ), best AS MATERIALIZED (
@@ -147,6 +155,7 @@ RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql SECURITY DEFINER 
 DECLARE
   v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
   v_few uuid[];
+  v_all constant boolean := turntree.sees_everything();
 BEGIN
   IF p_filtered OR p_facets IS NOT NULL THEN
     v_few := ARRAY(SELECT f.turn_id FROM turntree.search_names(
@@ -163,10 +172,10 @@ BEGIN
   RETURN QUERY EXECUTE format(
     'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.vector FROM turntree.search_embeddings e
        WHERE e.workspace_id = $1 AND e.embedder = $2 AND e.kind = ''turn'' AND vector_dims(e.vector) = %1$s
-         AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5))
+         AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5)) AND ($7 OR turntree.sees_turn($1, e.node_id))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
      SELECT p.node_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC LIMIT $6',
-    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit;
+    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit, v_all;
 END $$;
 
 -- Whatever means something like a vector, nearest first: turns, programs, anything that was embedded. Where
@@ -181,6 +190,7 @@ DECLARE
   v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
   v_found int;
   v_few uuid[];
+  v_all constant boolean := turntree.sees_everything();
 BEGIN
   PERFORM set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true);
   -- Whoever has every tag has the first one; the others are asked for one by one.
@@ -195,12 +205,15 @@ BEGIN
       ARRAY(SELECT e.node_id FROM turntree.search_embeddings e WHERE e.workspace_id = v_ws
         AND e.embedder = p_embedder AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)))
       ELSE ARRAY(SELECT t.target_id FROM turntree.tags t WHERE t.workspace_id = v_ws AND t.tag = p_tags[1]) END;
-    RETURN QUERY SELECT e.node_id, e.kind, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
+    -- Nearest first, so that no more are judged than are asked for.
+    RETURN QUERY SELECT o.node_id, o.kind, o.likeness FROM (
+      SELECT e.node_id, e.kind, 1 - (e.vector <=> p_vector::halfvec) AS likeness FROM turntree.search_embeddings e
       WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (v_few)
         AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)) AND e.node_id IS DISTINCT FROM p_without
         AND (p_tags IS NULL OR NOT EXISTS (SELECT FROM unnest(p_tags) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
           WHERE t.workspace_id = v_ws AND t.target_id = e.node_id AND t.tag = x)))
-      ORDER BY 3 DESC, 1 DESC LIMIT p_limit;
+      ORDER BY 3 DESC, 1 DESC OFFSET 0) o
+      WHERE v_all OR o.kind <> 'turn' OR turntree.sees_turn(v_ws, o.node_id) LIMIT p_limit;
     RETURN;
   END IF;
   PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true),
@@ -212,9 +225,10 @@ BEGIN
          AND ($5::text[] IS NULL OR e.kind = ANY ($5)) AND e.node_id IS DISTINCT FROM $6
          AND ($7::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($7) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
            WHERE t.workspace_id = $1 AND t.target_id = e.node_id AND t.tag = x)))
+         AND ($8 OR e.kind <> ''turn'' OR turntree.sees_turn($1, e.node_id))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
      SELECT p.node_id, p.kind, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 3 DESC, 1 DESC LIMIT $4',
-    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_limit, p_kinds, p_without, p_tags;
+    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_limit, p_kinds, p_without, p_tags, v_all;
 END $$;
 
 -- How alike some turns are to a vector. A function, because whoever installed the vectors chose the schema of what

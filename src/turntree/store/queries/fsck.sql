@@ -227,11 +227,12 @@ SELECT f || ' without ' || n
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i12_records
--- Records go with a message, and the message's receipt stands with a turn that was made of them.
+-- Records go with a message, and the message's receipt stands with a turn that was made of them, or with one
+-- of the thread that they were written from.
 SELECT 'block ' || encode(b.digest, 'hex') FROM turntree.raw_blocks b
   WHERE b.workspace_id = %(workspace)b AND b.now IS NOT NULL AND NOT EXISTS (
     SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.kind = 'erased'
-      AND (e.stream_id = ANY (b.turns) OR EXISTS (SELECT FROM turntree.turn_sources s
+      AND (e.stream_id = ANY (b.turns) OR turntree.is_ancestor(b.workspace_id, e.stream_id, b.planted) OR EXISTS (SELECT FROM turntree.turn_sources s
         JOIN turntree.bundles n ON n.workspace_id = s.workspace_id AND n.number = s.bundle
         JOIN turntree.imports i ON i.workspace_id = n.workspace_id AND i.origin = n.origin AND i.bundle = n.bundle
         WHERE s.workspace_id = %(workspace)b AND s.turn_id = e.stream_id AND b.digest = ANY (i.blocks))))
@@ -383,7 +384,7 @@ SELECT h.session_id || ' version ' || h.version FROM turntree.session_history h
   WHERE h.workspace_id = %(workspace)b AND (
     (h.version = 1) <> (h.kind IN ('create', 'fork'))
     OR h.kind = 'create' AND h.after_id IS NOT NULL
-    OR t.id IS NULL AND NOT (h.after_id IS NULL AND h.kind IN ('create', 'undo')))
+    OR t.id IS NULL AND NOT (h.after_id IS NULL AND h.kind IN ('create', 'undo', 'rewind')))
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i28_undo
@@ -406,8 +407,10 @@ SELECT session_id || ' version ' || version FROM (
 -- name: fsck_i28_rewind
 -- Asks is_ancestor, which walks segments: only for a tree in which no other check found a fault.
 SELECT session_id || ' version ' || version FROM turntree.session_history
-  WHERE workspace_id = %(workspace)b AND kind = 'rewind' AND NOT coalesce(
-    turntree.is_ancestor(workspace_id, after_id, before_id) AND after_id <> before_id, false)
+  WHERE workspace_id = %(workspace)b AND kind = 'rewind' AND NOT coalesce(CASE
+    -- Before the first turn there is none.
+    WHEN after_id IS NULL THEN before_id IS NOT NULL
+    ELSE turntree.is_ancestor(workspace_id, after_id, before_id) AND after_id <> before_id END, false)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i29_parent
@@ -495,7 +498,7 @@ SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
     SELECT x.stream_id, x.seq, x.body FROM turntree.events x
       JOIN turntree.runs r ON r.workspace_id = x.workspace_id AND r.id = x.stream_id AND r.status <> 'finished'
       WHERE x.workspace_id = %(workspace)b AND position('"message":"sha256:' IN x.body) > 0
-        AND x.kind IN ('run_started', 'history_append', 'model_response', 'tool_result')
+        AND x.kind IN ('run_started', 'history_append', 'model_response', 'tool_result', 'interruption')
   ) e
   FULL JOIN (SELECT * FROM turntree.run_payloads WHERE workspace_id = %(workspace)b) p
     ON p.run_id = e.stream_id AND p.seq = e.seq

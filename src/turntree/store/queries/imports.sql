@@ -18,14 +18,19 @@ SELECT x.id::text, e.erased FROM unnest(%(turns)b::uuid[], %(digests)b::bytea[])
   WHERE e.erased OR NOT EXISTS (SELECT FROM turntree.turns t
     WHERE t.workspace_id = %(workspace)b AND t.id = x.id AND t.digest = x.digest);
 
+-- name: list_erased_threads
+-- Of whatever we wrote of such a thread, nobody knows any more which records told of what is gone.
+SELECT x.id::text FROM unnest(%(turns)b::uuid[]) AS x (id) WHERE EXISTS (SELECT FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND e.kind = 'erased' AND turntree.is_ancestor(%(workspace)b, e.stream_id, x.id));
+
 -- name: keep_block
-INSERT INTO turntree.raw_blocks (workspace_id, digest, now, leaning, packed, turns, spans, objects)
+INSERT INTO turntree.raw_blocks (workspace_id, digest, now, leaning, packed, turns, spans, objects, written, planted)
   VALUES (%(workspace)b, %(digest)b, %(now)b, %(leaning)b, %(packed)b, %(turns)b::uuid[], %(spans)b::int[],
-    %(objects)b::bytea[])
+    %(objects)b::bytea[], %(written)b::int[], %(planted)b)
   ON CONFLICT DO NOTHING;
 
 -- name: find_block
-SELECT coalesce(now, digest), leaning, packed, turns, spans, objects FROM turntree.raw_blocks
+SELECT coalesce(now, digest), leaning, packed, turns, spans, objects, written FROM turntree.raw_blocks
   WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
 
 -- name: list_bodies
@@ -38,13 +43,28 @@ SELECT o.bytes FROM unnest(%(digests)b::bytea[]) WITH ORDINALITY AS x (digest, p
 
 -- name: list_blocks_of_turn
 -- Those it was made of, wherever a copy of them lies; it may have been made of them later, by a better
--- projector, and then its source says where to look.
+-- projector, and then its source says where to look. No index knows the turns of a block: erasing reads
+-- the whole table without its records, 3 MB for 100,000 turns, and an index would cost every import more.
 SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.turns @> ARRAY[%(turn)b::uuid]
 UNION
 SELECT unnest(i.blocks) FROM turntree.turn_sources s
   JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
   JOIN turntree.imports i ON i.workspace_id = b.workspace_id AND i.origin = b.origin AND i.bundle = b.bundle
-  WHERE s.workspace_id = %(workspace)b AND s.turn_id = %(turn)b;
+  WHERE s.workspace_id = %(workspace)b AND s.turn_id = %(turn)b
+UNION
+SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.planted IS NOT NULL
+    AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.planted);
+
+-- name: list_copies_of_turn
+-- Those that hold records which we wrote of a thread that the turn belongs to.
+SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.planted IS NOT NULL
+    AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.planted);
+
+-- name: find_gap
+-- With what a turn that follows has to know of the turn that it ends in.
+SELECT b.written, t.id::text, t.digest, t.depth FROM turntree.raw_blocks b
+  JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.planted
+  WHERE b.workspace_id = %(workspace)b AND b.digest = ANY (%(blocks)b::bytea[]) ORDER BY b.written;
 
 -- name: list_spans_of_turn
 -- And where the next turn's begin.
@@ -64,6 +84,15 @@ SELECT digest FROM turntree.raw_blocks WHERE workspace_id = %(workspace)b ORDER 
 SELECT id::text FROM turntree.sessions
   WHERE workspace_id = %(workspace)b AND origin = %(origin)b AND origin_session_id = %(id)b;
 
+-- name: find_last_session_in
+-- A folder whose files are never kept, such as a home, is known from what the sessions' sources say alone.
+SELECT s.id::text FROM turntree.imports i, jsonb_each(i.heads) h
+  JOIN turntree.sessions s ON s.workspace_id = %(workspace)b AND s.origin_session_id = h.key
+  WHERE i.workspace_id = %(workspace)b AND s.origin = i.origin AND h.value ->> 'cwd' = %(folder)b
+    AND s.status = 'active' AND s.head_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM turntree.spawns w WHERE w.workspace_id = %(workspace)b AND w.session_id = s.id)
+  ORDER BY s.updated_at DESC, s.id DESC LIMIT 1;
+
 -- name: find_reach
 SELECT r.session_id::text FROM turntree.turns t JOIN turntree.session_reach r ON r.workspace_id = t.workspace_id
     AND r.segment_id = t.segment_id AND r.max_depth >= t.depth
@@ -80,9 +109,13 @@ SELECT turntree.note_checkout(%(workspace)b, %(turn)b, %(origin)b, %(session)b, 
   %(by)b, %(at)b, %(data)b);
 
 -- name: list_checkouts
--- With what a turn that follows has to know of the turn that was checked out.
-SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, t.id::text, t.digest, t.depth
+-- With what a turn that follows has to know of the turn that was checked out, and the session that goes on with
+-- the tool: only the fact that tells of the checkout names it.
+SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, f.data ->> 'continues', t.id::text, t.digest, t.depth
   FROM turntree.checkouts c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
+  LEFT JOIN LATERAL (SELECT d.data FROM turntree.events e, LATERAL (SELECT turntree.readable_document(e.body) -> 'data') d (data)
+    WHERE e.workspace_id = c.workspace_id AND e.stream_id = c.turn_id AND e.kind = 'transcript_materialized'
+      AND d.data ->> 'tool' = c.origin AND d.data ->> 'session' = c.session LIMIT 1) f ON true
   WHERE c.workspace_id = %(workspace)b ORDER BY c.checked_out_at, c.origin, c.session;
 
 -- name: mark_import

@@ -49,7 +49,12 @@ SELECT id FROM turntree.workspaces WHERE name = %(name)s;
 INSERT INTO turntree.workspaces (id, name) VALUES (%(id)s, %(name)s) ON CONFLICT (name) DO NOTHING;
 
 -- name: take_role
-SELECT set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false);
+-- Whoever connects sees everything, until somebody looks through the connection.
+SELECT set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false),
+  set_config('turntree.sight', 'system:turntree', false);
+
+-- name: take_sight
+SELECT set_config('turntree.sight', %(sight)s, false);
 
 -- name: keep_to_indexes
 -- A plan made while a table is small reads all of it, and a connection keeps its plans while the

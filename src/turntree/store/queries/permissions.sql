@@ -9,6 +9,39 @@ SELECT e.body, n.name FROM turntree.events e
     AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid)
   ORDER BY e.epoch, e.xid, e.n;
 
+-- name: list_session_shares
+-- Who was let into a session and was not shut out again. The kinds are those of the index, word for word.
+SELECT e.body, n.name FROM turntree.events e
+  JOIN turntree.session_names n ON n.workspace_id = e.workspace_id AND n.session_id = e.stream_id AND n.reason IS NULL
+  WHERE e.workspace_id = %(workspace)b AND e.kind IN ('program.granted', 'program.revoked')
+    AND e.kind = 'program.granted' AND (%(session)b::uuid IS NULL OR e.stream_id = %(session)b::uuid)
+    AND NOT EXISTS (SELECT FROM turntree.events r WHERE r.workspace_id = e.workspace_id AND r.stream_id = e.stream_id
+      AND r.kind IN ('program.granted', 'program.revoked') AND r.kind = 'program.revoked' AND r.seq > e.seq
+      AND turntree.document(r.body) #>> '{data,to}' = turntree.document(e.body) #>> '{data,to}'
+      AND turntree.document(r.body) #>> '{data,right}' = turntree.document(e.body) #>> '{data,right}')
+  ORDER BY e.epoch, e.xid, e.n;
+
+-- name: record_permission
+SELECT turntree.require_right(%(workspace)b, %(session)b, 'invoke'),
+  turntree.tell_session(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
+
+-- name: note_denial
+SELECT turntree.note_right(%(workspace)b, %(session)b::text::uuid, 'permission.denied', %(by)b::text, %(right)b::text,
+  %(reason)b::text);
+
+-- name: note_closed_name
+-- Somebody asked for a session by a name of one that is closed to them.
+SELECT turntree.note_right(%(workspace)b, n.session_id, 'permission.denied', %(by)b::text, 'read', 'the session is private')
+  FROM turntree.session_names n WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b::text
+    AND turntree.is_closed_session(%(workspace)b, n.session_id, %(by)b::text);
+
+-- name: list_token_events
+-- The kinds are those of the index, word for word, or it could not be used.
+SELECT e.body FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND e.kind IN ('token.issued', 'token.revoked')
+    AND (%(stream)b::uuid IS NULL OR e.stream_id = %(stream)b::uuid)
+  ORDER BY e.epoch, e.xid, e.n;
+
 -- name: list_permitted_turns
 -- A turn that pins permissions tells what was granted and, by its tool calls, what was used. A tool
 -- that an event of its run tells of already is left out. Most turns pin nothing, which their header

@@ -12,7 +12,7 @@ ALTER TABLE turntree.tool_calls DISABLE TRIGGER USER;
 ALTER TABLE turntree.model_calls DISABLE TRIGGER USER;
 ALTER TABLE turntree.compactions DISABLE TRIGGER USER;
 ALTER TABLE turntree.message_files DISABLE TRIGGER USER;
-LOCK TABLE turntree.session_reach, turntree.tags IN SHARE ROW EXCLUSIVE MODE;
+LOCK TABLE turntree.session_reach, turntree.tags, turntree.programs, turntree.program_grants IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: repair_close
 -- Keys are checked now, for a trigger cannot be enabled while some are still to be.
@@ -98,3 +98,41 @@ DELETE FROM turntree.session_reach
 -- name: repair_add_reach
 INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
   VALUES (%(workspace)b, %(segment)b, %(session)b, %(depth)b);
+
+-- name: repair_program_events
+-- Of programs whose events all prove themselves, and of no others.
+SELECT e.stream_id::text, e.seq, e.body FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND e.stream_id = ANY (%(programs)b::uuid[]) AND e.kind LIKE '%%.%%'
+    AND NOT EXISTS (SELECT FROM turntree.events f WHERE f.workspace_id = e.workspace_id
+      AND f.stream_id = e.stream_id AND f.id <> sha256(convert_to(f.body, 'UTF8')))
+  ORDER BY e.stream_id, e.seq;
+
+-- name: repair_lost_programs
+-- Programs that were begun and have no row.
+SELECT e.stream_id::text FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND e.kind LIKE '%%.created' AND position('"config":"sha256:' IN e.body) > 0
+    AND e.stream_id > %(after)b
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
+  ORDER BY e.stream_id LIMIT %(limit)b;
+
+-- name: repair_free_name
+-- Until its row is put right a program is called what nobody else can be called.
+UPDATE turntree.programs SET name = id::text WHERE workspace_id = %(workspace)b AND id = %(program)b;
+
+-- name: repair_put_program
+-- When it was made and last changed is told by the row, if there is one.
+INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, version, event_seq, details,
+    created_at, updated_at)
+  VALUES (%(workspace)s, %(program)s, %(kind)s, %(name)s, %(owner)s, %(state)s, %(visibility)s, %(version)s,
+    %(event_seq)s, %(details)s::jsonb, %(created_at)s::timestamptz, %(updated_at)s::timestamptz)
+  ON CONFLICT (workspace_id, id) DO UPDATE SET kind = excluded.kind, name = excluded.name, owner = excluded.owner,
+    state = excluded.state, visibility = excluded.visibility, version = excluded.version,
+    event_seq = excluded.event_seq, details = excluded.details;
+
+-- name: repair_drop_grant
+DELETE FROM turntree.program_grants WHERE workspace_id = %(workspace)s AND program_id = %(program)s
+  AND grantee = %(grantee)s AND "right" = %(right)s;
+
+-- name: repair_add_grant
+INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
+  VALUES (%(workspace)s, %(program)s, %(grantee)s, %(right)s);

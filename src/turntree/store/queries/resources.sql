@@ -39,6 +39,10 @@ SELECT r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative
   JOIN turntree.resources r ON r.workspace_id = a.workspace_id AND r.id = a.resource_id
   WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY r.id;
 
+-- name: hold_resource
+-- Nobody begins to work on it until this transaction ends.
+SELECT pg_advisory_xact_lock(hashtextextended('turntree:resource:' || %(resource)b::uuid, 0));
+
 -- name: list_holders
 -- The sessions that work on a resource; sessions that hold resources are few.
 SELECT session_id::text FROM turntree.resource_attachments
@@ -52,15 +56,22 @@ SELECT turntree.keep_snapshot(%(workspace)b, %(id)b, %(resource)b, %(method)b, %
 SELECT id::text, resource_id::text, method, external_kind, external_id, size_bytes, taken_at, restorable, consistency
   FROM turntree.snapshots WHERE workspace_id = %(workspace)b AND id = %(snapshot)b;
 
--- name: list_externals
--- Where the bytes of every state of a kind are that a turn pins or that was taken since, so that whoever keeps them
--- knows what is still asked for.
-SELECT DISTINCT s.external_id FROM turntree.snapshots s
-  WHERE s.workspace_id = %(workspace)b AND s.external_kind = %(kind)b
-    AND (s.taken_at >= %(since)b::text::timestamptz OR EXISTS (
-      SELECT FROM turntree.turn_resources p WHERE p.workspace_id = s.workspace_id AND p.resource_id = s.resource_id
-        AND s.id IN (p.before_id, p.after_id)))
+-- name: list_pinned_kinds
+SELECT DISTINCT r.kind FROM turntree.resources r
+  WHERE r.workspace_id = %(workspace)b AND EXISTS (
+    SELECT FROM turntree.turn_resources p WHERE p.workspace_id = r.workspace_id AND p.resource_id = r.id)
   ORDER BY 1;
+
+-- name: list_pinned_states
+-- Where the bytes of every state of a kind are that a turn pins, so that whoever keeps them knows what is still asked for;
+-- and whether a resource of this host was in it.
+SELECT s.external_id, bool_or(r.host = %(host)b)
+  FROM turntree.snapshots s
+  JOIN turntree.resources r ON r.workspace_id = s.workspace_id AND r.id = s.resource_id
+  WHERE s.workspace_id = %(workspace)b AND s.external_kind = %(kind)b AND EXISTS (
+    SELECT FROM turntree.turn_resources p WHERE p.workspace_id = s.workspace_id AND p.resource_id = s.resource_id
+      AND s.id IN (p.before_id, p.after_id))
+  GROUP BY s.external_id ORDER BY 1;
 
 -- name: list_workspaces
 SELECT id::text FROM turntree.workspaces ORDER BY id;
@@ -200,6 +211,11 @@ INSERT INTO turntree.session_plans (workspace_id, session_id, version, plan_id)
 -- name: find_plan_of_move
 SELECT plan_id::text FROM turntree.session_plans
   WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND version = %(version)b;
+
+-- name: find_left
+-- How a resource was left when it last went.
+SELECT body FROM turntree.events
+  WHERE workspace_id = %(workspace)b AND stream_id = %(resource)b AND kind = 'resource_removed' ORDER BY seq DESC LIMIT 1;
 
 -- name: newest_event
 -- The event a session stands at: what was attached then is what the events up to it say.

@@ -22,13 +22,11 @@ WITH RECURSIVE below (turn_id, segment_id, low) AS (
   SELECT DISTINCT b.turn_id, r.session_id FROM below b, LATERAL (SELECT x.session_id FROM turntree.session_reach x
     WHERE x.workspace_id = %(workspace)b AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
 ), known AS MATERIALIZED (
-  SELECT s.session_id, c.head_id, c.status = 'active' AS is_active, c.updated_at, coalesce(p.is_closed, false) AS is_closed
+  SELECT s.session_id, c.head_id, c.status = 'active' AS is_active, c.updated_at,
+      turntree.is_closed_session(%(workspace)b, s.session_id, %(by)b::text) AS is_closed
     FROM (SELECT DISTINCT session_id FROM held) s
     JOIN LATERAL (SELECT x.head_id, x.status, x.updated_at FROM turntree.sessions x
       WHERE x.workspace_id = %(workspace)b AND x.id = s.session_id AND x.status <> 'deleted' OFFSET 0) c ON true
-    LEFT JOIN LATERAL (SELECT NOT turntree.may_use_program(x.workspace_id, x.id, x.owner, x.visibility, %(by)b::text, 'read')
-        AS is_closed FROM turntree.programs x
-      WHERE x.workspace_id = %(workspace)b AND x.id = s.session_id AND x.visibility <> 'public' OFFSET 0) p ON true
 ), placed AS (
   SELECT h.turn_id, k.*, row_number() OVER (PARTITION BY h.turn_id
       ORDER BY k.is_closed, k.is_active DESC, k.head_id IS NOT DISTINCT FROM h.turn_id DESC, k.updated_at DESC, k.session_id) AS place
@@ -40,9 +38,8 @@ SELECT p.turn_id::text, p.session_id::text, n.name, p.head_id::text, p.is_active
   WHERE p.place <= %(limit)b::int ORDER BY p.turn_id, p.place;
 
 -- name: list_closed_sessions
-SELECT p.id::text FROM turntree.programs p
-  WHERE p.workspace_id = %(workspace)b AND p.id = ANY (%(sessions)b::uuid[]) AND p.visibility <> 'public'
-    AND NOT turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b::text, 'read');
+SELECT x.id::text FROM unnest(%(sessions)b::uuid[]) AS x (id)
+  WHERE turntree.is_closed_session(%(workspace)b, x.id, %(by)b::text);
 
 -- name: list_described_programs
 SELECT p.id::text, p.kind, p.name, o.bytes FROM turntree.programs p

@@ -3,7 +3,7 @@
 -- name: take_role_here
 -- Until the transaction ends, on a connection that is lent.
 SELECT set_config('role', %(role)s, true), set_config('turntree.workspace', %(workspace)s, true),
-  set_config('enable_seqscan', 'off', true);
+  set_config('turntree.sight', %(sight)s, true), set_config('enable_seqscan', 'off', true);
 
 -- name: give_role_back
 SELECT set_config('role', 'none', true);
@@ -31,6 +31,20 @@ SELECT unparked, session::text, wake FROM turntree.unpark_run(%(workspace)b, %(r
 -- name: cancel_run
 SELECT run_id::text, wake FROM turntree.cancel_run(%(workspace)b, %(session)b, %(by)b, %(at)b, %(discard)b);
 
+-- name: cancel_one
+SELECT canceled, session::text, wake FROM turntree.cancel_one(%(workspace)b, %(run)b, %(by)b, %(at)b, %(discard)b);
+
+-- name: can_enqueue
+-- Its parameters are named: another version of DBOS may have others.
+SELECT to_regprocedure('dbos.enqueue_workflow(text, text, json[], json, text, text, text, text, bigint, bigint, text,'
+  || ' integer, text, text, text, bigint, text)') IS NOT NULL;
+
+-- name: enqueue_call
+SELECT dbos.enqueue_workflow(%(workflow)b::text, %(queue)b::text, ARRAY[%(argument)b::json], workflow_id => %(id)b::text,
+  app_version => %(version)b::text, application_name => %(application)b::text,
+  delay_until_epoch_ms => CASE WHEN %(delay_s)b::float8 > 0
+    THEN ((extract(epoch FROM clock_timestamp()) + %(delay_s)b::float8) * 1000)::bigint END);
+
 -- name: note_failure
 UPDATE turntree.runs SET failures = failures + 1
   WHERE workspace_id = %(workspace)b AND id = %(run)b AND epoch = %(epoch)b AND status <> 'finished' RETURNING failures;
@@ -39,7 +53,25 @@ UPDATE turntree.runs SET failures = failures + 1
 SELECT seq, run_id::text, payload, by,
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options
   FROM turntree.inbox
-  WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND payload IS NOT NULL ORDER BY seq;
+  WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND payload IS NOT NULL
+    AND canceled_at IS NULL
+    AND NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight()) ORDER BY seq;
+
+-- name: list_piles
+SELECT i.session_id::text, n.name, count(*)::int,
+    to_char(min(i.received_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+  FROM turntree.inbox i
+  JOIN turntree.sessions s ON s.workspace_id = i.workspace_id AND s.id = i.session_id AND s.status = 'active'
+  JOIN turntree.session_names n ON n.workspace_id = i.workspace_id AND n.session_id = i.session_id AND n.reason IS NULL
+  WHERE i.workspace_id = %(workspace)b AND i.payload IS NOT NULL AND i.canceled_at IS NULL
+  GROUP BY i.session_id, n.name ORDER BY min(i.received_at), n.name;
+
+-- name: find_waiting
+SELECT seq, run_id::text, payload, by,
+    to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options
+  FROM turntree.inbox
+  WHERE workspace_id = %(workspace)b AND run_id = %(run)b AND payload IS NOT NULL
+    AND NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight()) ORDER BY seq LIMIT 1;
 
 -- name: lease_worker
 SELECT pg_try_advisory_lock(turntree.worker_key(%(workspace)b, %(worker)b));
@@ -81,8 +113,8 @@ SELECT session_id::text, wakes, CASE WHEN is_orphan THEN worker END FROM (
     SELECT a.*, a.worker IS NOT NULL AND a.worker NOT IN (SELECT name FROM living) AS is_orphan
       FROM turntree.actors a WHERE a.workspace_id = %(workspace)b AND a.awake
   ) x
-  WHERE is_orphan OR awake_since < clock_timestamp() - make_interval(secs => %(silent_s)b)
-    AND (worker IS NULL OR worker = ANY (%(mine)b::text[]))
+  WHERE is_orphan OR worker IS NULL AND awake_since < clock_timestamp() - make_interval(secs => %(idle_s)b)
+    OR worker = ANY (%(mine)b::text[]) AND awake_since < clock_timestamp() - make_interval(secs => %(silent_s)b)
   ORDER BY awake_since LIMIT %(limit)b;
 
 -- name: wake_again
@@ -94,5 +126,6 @@ SELECT id::text, session_id::text, status,
     discard, canceled_by, failures
   FROM turntree.runs
   WHERE workspace_id = %(workspace)b AND status <> 'finished' AND session_id IS NOT NULL
+    AND NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())
     AND (%(session)b::uuid IS NULL OR session_id = %(session)b::uuid)
   ORDER BY started_at, id;

@@ -1,4 +1,5 @@
--- Sessions: pointers and their reflogs.
+-- Sessions: pointers and their reflogs. A turn is looked up by a LATERAL with OFFSET 0: whether it is open is asked of
+-- that turn then, and not of every turn on the way to it.
 
 -- name: begin_session
 SELECT turntree.begin_session(%(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz,
@@ -34,8 +35,10 @@ SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.cre
       AND a.session_id = s.id AND a.reason IS NOT NULL ORDER BY name)
   FROM turntree.sessions s
   JOIN turntree.session_names l ON l.workspace_id = s.workspace_id AND l.session_id = s.id AND l.reason IS NULL
-  LEFT JOIN turntree.turns t ON t.workspace_id = s.workspace_id AND t.id = s.head_id
-  LEFT JOIN turntree.spawns w ON w.workspace_id = s.workspace_id AND w.session_id = s.id
+  LEFT JOIN LATERAL (SELECT x.digest, x.sealed_at, x.depth FROM turntree.turns x
+    WHERE x.workspace_id = s.workspace_id AND x.id = s.head_id OFFSET 0) t ON true
+  LEFT JOIN LATERAL (SELECT x.* FROM turntree.spawns x
+    WHERE x.workspace_id = s.workspace_id AND x.session_id = s.id OFFSET 0) w ON true
   WHERE s.workspace_id = %(workspace)b AND s.id = %(session)b;
 
 -- name: list_sessions
@@ -46,8 +49,10 @@ SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.cre
       AND a.session_id = s.id AND a.reason IS NOT NULL ORDER BY name)
   FROM turntree.sessions s
   JOIN turntree.session_names l ON l.workspace_id = s.workspace_id AND l.session_id = s.id AND l.reason IS NULL
-  LEFT JOIN turntree.turns t ON t.workspace_id = s.workspace_id AND t.id = s.head_id
-  LEFT JOIN turntree.spawns w ON w.workspace_id = s.workspace_id AND w.session_id = s.id
+  LEFT JOIN LATERAL (SELECT x.digest, x.sealed_at, x.depth FROM turntree.turns x
+    WHERE x.workspace_id = s.workspace_id AND x.id = s.head_id OFFSET 0) t ON true
+  LEFT JOIN LATERAL (SELECT x.* FROM turntree.spawns x
+    WHERE x.workspace_id = s.workspace_id AND x.session_id = s.id OFFSET 0) w ON true
   WHERE s.workspace_id = %(workspace)b AND l.name > %(after)b
     AND (%(status)b::text IS NULL OR s.status = %(status)b::text)
     AND (%(head)b::uuid IS NULL OR s.head_id = %(head)b::uuid)
@@ -57,8 +62,10 @@ SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.cre
 -- Newest first, from before a version on.
 SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::text, h.changed_at, h.by, b.digest, a.digest
   FROM turntree.session_history h
-  LEFT JOIN turntree.turns b ON b.workspace_id = h.workspace_id AND b.id = h.before_id
-  LEFT JOIN turntree.turns a ON a.workspace_id = h.workspace_id AND a.id = h.after_id
+  LEFT JOIN LATERAL (SELECT x.digest FROM turntree.turns x
+    WHERE x.workspace_id = h.workspace_id AND x.id = h.before_id OFFSET 0) b ON true
+  LEFT JOIN LATERAL (SELECT x.digest FROM turntree.turns x
+    WHERE x.workspace_id = h.workspace_id AND x.id = h.after_id OFFSET 0) a ON true
   WHERE h.workspace_id = %(workspace)b AND h.session_id = %(session)b AND h.version < %(before)b
   ORDER BY h.version DESC LIMIT %(limit)b;
 
@@ -66,8 +73,10 @@ SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::tex
 -- The move that set the head as it stood at a moment.
 SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::text, h.changed_at, h.by, b.digest, a.digest
   FROM turntree.session_history h
-  LEFT JOIN turntree.turns b ON b.workspace_id = h.workspace_id AND b.id = h.before_id
-  LEFT JOIN turntree.turns a ON a.workspace_id = h.workspace_id AND a.id = h.after_id
+  LEFT JOIN LATERAL (SELECT x.digest FROM turntree.turns x
+    WHERE x.workspace_id = h.workspace_id AND x.id = h.before_id OFFSET 0) b ON true
+  LEFT JOIN LATERAL (SELECT x.digest FROM turntree.turns x
+    WHERE x.workspace_id = h.workspace_id AND x.id = h.after_id OFFSET 0) a ON true
   WHERE h.workspace_id = %(workspace)b AND h.session_id = %(session)b AND h.changed_at <= %(at)b::text::timestamptz
   ORDER BY h.version DESC LIMIT 1;
 

@@ -46,8 +46,8 @@ SELECT x.id::text FROM turntree.turns t, LATERAL (
     SELECT id FROM turntree.turns
       WHERE workspace_id = t.workspace_id AND segment_id = t.segment_id AND depth = t.depth + 1
     UNION ALL
-    SELECT id FROM turntree.segments
-      WHERE workspace_id = t.workspace_id AND parent_id = t.segment_id AND fork_depth = t.depth
+    SELECT f.id FROM turntree.segments g JOIN turntree.turns f ON f.workspace_id = g.workspace_id AND f.id = g.id
+      WHERE g.workspace_id = t.workspace_id AND g.parent_id = t.segment_id AND g.fork_depth = t.depth
   ) x
   WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b ORDER BY 1;
 
@@ -82,6 +82,7 @@ WITH RECURSIVE below (segment_id, low) AS (
 )
 SELECT DISTINCT r.session_id::text FROM below b, LATERAL (SELECT session_id FROM turntree.session_reach
     WHERE workspace_id = %(workspace)b AND segment_id = b.segment_id AND max_depth >= b.low OFFSET 0) r
+  JOIN turntree.sessions s ON s.workspace_id = %(workspace)b AND s.id = r.session_id
   ORDER BY 1;
 
 -- name: list_turns

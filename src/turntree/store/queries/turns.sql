@@ -44,5 +44,8 @@ INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (%(workspace)b
 -- name: find_object
 SELECT bytes FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
 
+-- name: require_right_on
+SELECT turntree.require_right_on(%(workspace)b, %(turn)b, %(right)b::text);
+
 -- name: erase_message
 SELECT turntree.erase_message(%(workspace)b, %(turn)b, %(sequence)b, %(reason)b, %(by)b, %(at)b);

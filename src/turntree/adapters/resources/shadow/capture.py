@@ -10,6 +10,8 @@ import os
 import stat
 import struct
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
 from turntree.adapters.resources.shadow.codec import DIGEST_BYTES
@@ -33,6 +35,7 @@ _QUICK_S: Final = 0.5
 _MODE: Final = 0o7777
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 LOGGED: Final = struct.Struct("<Q32s")
+STATES_LOG: Final = "states.log"
 
 
 class Kept(NamedTuple):
@@ -60,7 +63,7 @@ def keep_folder(store: ShadowStore, place: bytes) -> Kept:
         NotFound: There is no folder.
     """
     place = os.path.realpath(place)
-    with store.lock("store", exclusive=False):
+    with _held(store):
         memory = Memory(os.path.join(store.folder, "places"), place)
         last, folders = memory.load()
         if last is not None and last not in store:
@@ -80,7 +83,7 @@ def keep_file(store: ShadowStore, place: bytes) -> Kept:
     Raises:
         NotFound: There is no file.
     """
-    with store.lock("store", exclusive=False):
+    with _held(store):
         with store.begin() as writer:
             read = _read_alone(writer, store, place)
             state, data = write_tree([read.node])
@@ -89,6 +92,14 @@ def keep_file(store: ShadowStore, place: bytes) -> Kept:
         log_state(store, state)
         told: Literal["exact", "mixed"] = "exact" if read.is_settled else "mixed"
         return Kept(state, read.node.size, 1, writer.written, told)
+
+
+@contextmanager
+def _held(store: ShadowStore) -> Generator[None, None, None]:
+    """Let nobody sweep meanwhile, and know what is left of what somebody swept before."""
+    with store.lock("store", exclusive=False):
+        store.refresh()
+        yield
 
 
 def measure_folder(store: ShadowStore, place: bytes) -> tuple[int, int, int]:
@@ -109,13 +120,27 @@ def measure_folder(store: ShadowStore, place: bytes) -> tuple[int, int, int]:
 
 
 def log_state(store: ShadowStore, state: bytes) -> None:
-    """Note when a state was last taken: what was taken lately is not swept away."""
-    path = os.path.join(store.folder, "states.log")
+    """Note when a state was last taken.
+
+    What was taken lately is not swept away, and what was ever taken is missed if it is not there.
+    """
+    path = os.path.join(store.folder, STATES_LOG)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, LOGGED.pack(time.time_ns(), state))
     finally:
         os.close(fd)
+
+
+def read_states(store: ShadowStore) -> dict[bytes, int]:
+    """Return the states that were taken and not let go since, and when each last was."""
+    try:
+        with open(os.path.join(store.folder, STATES_LOG), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return {}
+    whole = len(data) - len(data) % LOGGED.size
+    return {state: at for at, state in LOGGED.iter_unpack(data[:whole])}
 
 
 def _settle(

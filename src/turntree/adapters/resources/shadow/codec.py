@@ -59,16 +59,32 @@ def base_of(payload: bytes) -> tuple[bytes, int]:
 
 
 def unpack(payload: bytes) -> bytes:
-    """Return the bytes of an object that was compressed by itself."""
-    return _own().decompressor.decompress(payload)
+    """Return the bytes of an object that was compressed by itself.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    import zstandard as zstd  # noqa: PLC0415 - see below
+
+    try:
+        return _own().decompressor.decompress(payload)
+    except (zstd.ZstdError, MemoryError) as error:
+        raise ValueError("what is kept is no frame") from error
 
 
 def unpack_against(payload: bytes, base: bytes) -> bytes:
-    """Return the bytes of an object that was kept as what differs from another."""
+    """Return the bytes of an object that was kept as what differs from another.
+
+    Raises:
+        ValueError: It is damaged.
+    """
     import zstandard as zstd  # noqa: PLC0415 - see below
 
     dictionary = zstd.ZstdCompressionDict(base, dict_type=zstd.DICT_TYPE_RAWCONTENT)
-    return zstd.ZstdDecompressor(dict_data=dictionary).decompress(payload[DIGEST_BYTES + 1 :])
+    try:
+        return zstd.ZstdDecompressor(dict_data=dictionary).decompress(payload[DIGEST_BYTES + 1 :])
+    except (zstd.ZstdError, MemoryError) as error:
+        raise ValueError("what is kept is no frame") from error
 
 
 class _Own(threading.local):

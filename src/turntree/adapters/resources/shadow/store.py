@@ -8,6 +8,7 @@ means.
 import fcntl
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -42,6 +43,8 @@ class ShadowStore:
         self.folder = folder
         self._packs_folder = os.path.join(folder, "packs")
         self._packs: dict[str, Pack] | None = None
+        self._mine: dict[str, int] = {}
+        """Locks that somebody here holds alone, and which thread that is."""
 
     def begin(self) -> "ObjectWriter":
         """Return what objects are added with."""
@@ -88,7 +91,7 @@ class ShadowStore:
         """
         form, payload = self.form(digest)
         if form != PIECES:
-            yield self._check(digest, self._whole(form, payload))
+            yield self._whole(digest, form, payload)
             return
         whole = hashlib.sha256()
         for piece in split_digests(payload):
@@ -167,7 +170,13 @@ class ShadowStore:
     def lock(
         self, name: str, *, exclusive: bool = True, wait: bool = True
     ) -> Generator[bool, None, None]:
-        """Hold a lock of the store while working; False if it is taken and one does not wait."""
+        """Hold a lock of the store while working; False if it is taken and one does not wait.
+
+        Whoever holds it alone may ask for it again, and would otherwise wait for itself.
+        """
+        if self._mine.get(name) == threading.get_ident():
+            yield True
+            return
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         path = os.path.join(self.folder, f"{name}.lock")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -178,19 +187,20 @@ class ShadowStore:
             except BlockingIOError:
                 yield False
             else:
+                if exclusive:
+                    self._mine[name] = threading.get_ident()
                 yield True
         finally:
+            if self._mine.get(name) == threading.get_ident():
+                del self._mine[name]
             os.close(fd)
 
-    def _whole(self, form: int, payload: bytes) -> bytes:
-        if form == PACKED:
-            return unpack(payload)
-        if form == AGAINST:
-            return unpack_against(payload, self.get(base_of(payload)[0]))
-        assert form == RAW, "a form that this version writes"
-        return payload
-
-    def _check(self, digest: bytes, data: bytes) -> bytes:
+    def _whole(self, digest: bytes, form: int, payload: bytes) -> bytes:
+        base = self.get(base_of(payload)[0]) if form == AGAINST else b""
+        try:
+            data = _unpacked(form, payload, base)
+        except ValueError as error:
+            raise NotFound(f"what is kept as sha256:{digest.hex()} is damaged") from error
         if hashlib.sha256(data).digest() != digest:
             raise NotFound(f"what is kept as sha256:{digest.hex()} is damaged")
         return data
@@ -265,7 +275,10 @@ class ObjectWriter:
         if placed.form == PIECES:
             return None
         depth = base_of(one.payload(placed))[1] + 1 if placed.form == AGAINST else 1
-        return self._store.get(digest), depth
+        try:
+            return self._store.get(digest), depth
+        except NotFound:
+            return None  # What is damaged is no ground to build on.
 
 
 def _find(digest: bytes, packs: Mapping[str, Pack]) -> tuple[Pack, Placed] | None:
@@ -274,6 +287,15 @@ def _find(digest: bytes, packs: Mapping[str, Pack]) -> tuple[Pack, Placed] | Non
         if placed is not None:
             return one, placed
     return None
+
+
+def _unpacked(form: int, payload: bytes, base: bytes) -> bytes:
+    if form == PACKED:
+        return unpack(payload)
+    if form == AGAINST:
+        return unpack_against(payload, base)
+    assert form == RAW, "a form that this version writes"
+    return payload
 
 
 def split_digests(payload: bytes) -> list[bytes]:

@@ -1,0 +1,236 @@
+-- What is open, and to whom. A session is open to everybody in its workspace unless its program is private: then it is
+-- closed to whoever may not read it. What is closed is absent: the policies below leave it out of every statement, so
+-- nothing has to remember to ask.
+--
+-- Who looks is a setting of the connection, turntree.sight, beside the workspace. Unset, it is nobody, to whom every
+-- private session is closed. The functions here read tables that have no such policy themselves, or they would ask
+-- each other without end.
+
+CREATE OR REPLACE FUNCTION turntree.sight() RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT coalesce(current_setting('turntree.sight', true), '')
+$$;
+
+-- Whether no session here is closed to whoever looks. Every policy asks this first and once a statement, so that a
+-- workspace without private sessions pays for one look into an empty index.
+CREATE OR REPLACE FUNCTION turntree.sees_everything() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_ws constant uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_by constant text := coalesce(current_setting('turntree.sight', true), '');
+BEGIN
+  IF v_by LIKE 'system:%' THEN
+    RETURN true;
+  END IF;
+  -- Two ranges and not one inequality: the index passes over one's own.
+  RETURN NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.kind = 'session'
+      AND p.visibility = 'private' AND p.owner < v_by
+      AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'))
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.kind = 'session'
+      AND p.visibility = 'private' AND p.owner > v_by
+      AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
+END $$;
+
+-- The same for programs of every kind, whose streams tell of them: a private task is as absent from the feed as it is
+-- from every list. Asked for events and tags alone, so that a private task makes no turn dearer.
+CREATE OR REPLACE FUNCTION turntree.sees_every_program() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_ws constant uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_by constant text := coalesce(current_setting('turntree.sight', true), '');
+BEGIN
+  IF v_by LIKE 'system:%' THEN
+    RETURN true;
+  END IF;
+  RETURN NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.visibility = 'private'
+      AND p.owner < v_by AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'))
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.visibility = 'private'
+      AND p.owner > v_by AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
+END $$;
+
+-- Whether a session, or any program, is closed to a principal. What is no program is open.
+CREATE OR REPLACE FUNCTION turntree.is_closed_session(p_ws uuid, p_session uuid, p_by text)
+RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_session
+    AND p.visibility <> 'public' AND NOT turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'read'));
+END $$;
+
+-- The sessions that hold the turn at a place: they stood there or below.
+CREATE OR REPLACE FUNCTION turntree.holders_of(p_ws uuid, p_segment uuid, p_depth int)
+RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE below (segment_id, low) AS (
+    SELECT p_segment, p_depth
+    UNION ALL
+    SELECT s.id, s.fork_depth + 1 FROM below b, LATERAL (SELECT f.id, f.fork_depth FROM turntree.segments f
+      WHERE f.workspace_id = p_ws AND f.parent_id = b.segment_id AND f.fork_depth >= b.low OFFSET 0) s
+  )
+  SELECT r.session_id FROM below b, LATERAL (SELECT x.session_id FROM turntree.session_reach x
+    WHERE x.workspace_id = p_ws AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
+$$;
+
+-- Whether a turn is closed to a principal: somebody holds it, and everybody who does is closed. What an open thread
+-- shares with a closed one stays open. A turn that nobody holds, because its run was canceled or its branch was left, is
+-- as closed as the session that its run was for, else as the nearest turn above that is held.
+CREATE OR REPLACE FUNCTION turntree.is_closed_turn(p_ws uuid, p_turn uuid, p_segment uuid, p_depth int, p_by text)
+RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
+DECLARE
+  v_session uuid;
+  v_held boolean := false;
+  v_at uuid := p_segment;
+  v_depth int := p_depth;
+  v_found int;
+BEGIN
+  -- Asked first and at once: an open thread may have any number of private forks.
+  IF EXISTS (SELECT FROM turntree.holders_of(p_ws, p_segment, p_depth) h (id) WHERE coalesce((SELECT p.visibility
+      FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = h.id), 'public') = 'public') THEN
+    RETURN false;
+  END IF;
+  FOR v_session IN SELECT turntree.holders_of(p_ws, p_segment, p_depth) LOOP
+    IF NOT turntree.is_closed_session(p_ws, v_session, p_by) THEN
+      RETURN false;
+    END IF;
+    v_held := true;
+  END LOOP;
+  IF v_held THEN
+    RETURN true;
+  END IF;
+  SELECT r.session_id INTO v_session FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.id = p_turn;
+  IF v_session IS NOT NULL THEN
+    RETURN turntree.is_closed_session(p_ws, v_session, p_by);
+  END IF;
+  LOOP
+    -- How deep anybody stands in this segment, or leaves it for one that is held.
+    SELECT greatest((SELECT max(r.max_depth) FROM turntree.session_reach r
+        WHERE r.workspace_id = p_ws AND r.segment_id = v_at),
+      (SELECT f.fork_depth FROM turntree.segments f WHERE f.workspace_id = p_ws AND f.parent_id = v_at
+        AND f.fork_depth <= v_depth AND EXISTS (SELECT FROM turntree.holders_of(p_ws, f.id, f.fork_depth + 1))
+        ORDER BY f.fork_depth DESC LIMIT 1)) INTO v_found;
+    IF v_found IS NOT NULL THEN
+      RETURN turntree.is_closed_turn(p_ws, NULL, v_at, least(v_found, v_depth), p_by);
+    END IF;
+    SELECT s.parent_id, s.fork_depth INTO v_at, v_depth FROM turntree.segments s WHERE s.workspace_id = p_ws AND s.id = v_at;
+    IF v_at IS NULL THEN
+      RETURN false;
+    END IF;
+  END LOOP;
+END $$;
+
+-- Whether what a stream tells is closed to whoever looks: a program's, a run's, a turn's. A turn that has words and
+-- cannot be seen is one that is closed.
+CREATE OR REPLACE FUNCTION turntree.is_closed_stream(p_ws uuid, p_stream uuid)
+RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
+BEGIN
+  RETURN turntree.is_closed_session(p_ws, p_stream, turntree.sight())
+    OR EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.id = p_stream
+      AND r.session_id IS NOT NULL AND turntree.is_closed_session(p_ws, r.session_id, turntree.sight()))
+    OR EXISTS (SELECT FROM turntree.turn_bodies b WHERE b.workspace_id = p_ws AND b.turn_id = p_stream)
+      AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_stream);
+END $$;
+
+-- Whether a turn is open to whoever looks, for those who read what was kept of turns and not the turns themselves.
+CREATE OR REPLACE FUNCTION turntree.sees_turn(p_ws uuid, p_turn uuid) RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn);
+END $$;
+
+-- Tells in a session's own stream that a right was used or denied. The same use tells nothing new right after it was told,
+-- and the same denial not before a hundred other events: nobody makes a stream grow that is closed to them.
+CREATE OR REPLACE FUNCTION turntree.note_right(p_ws uuid, p_session uuid, p_kind text, p_by text, p_right text, p_reason text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_data constant text := '{"by":{"id":' || turntree.canonical_text(substring(p_by FROM position(':' IN p_by) + 1))
+    || ',"kind":' || turntree.canonical_text(split_part(p_by, ':', 1)) || '},"reason":' || turntree.canonical_text(p_reason)
+    || ',"right":' || turntree.canonical_text('action:' || p_right) || '}';
+BEGIN
+  IF NOT EXISTS (SELECT FROM (SELECT e.kind, e.body FROM turntree.events e
+      WHERE e.workspace_id = p_ws AND e.stream_id = p_session ORDER BY e.seq DESC
+      LIMIT CASE p_kind WHEN 'permission.denied' THEN 100 ELSE 1 END) n
+      WHERE n.kind = p_kind AND position(v_data IN n.body) > 0) THEN
+    PERFORM turntree.tell_session(p_ws, p_session, p_kind,
+      to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), v_data);
+  END IF;
+END $$;
+
+-- Refuses whoever looks if a session is private and they lack a right on it. One that they may not even read is absent.
+-- Who uses a right that was granted leaves an event. So does who is denied one, but only when this transaction is over:
+-- the detail says what there is to tell.
+CREATE OR REPLACE FUNCTION turntree.require_right(p_ws uuid, p_session uuid, p_right text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_by constant text := turntree.sight();
+  v_held text;
+  p record;
+BEGIN
+  IF v_by LIKE 'system:%' THEN
+    RETURN;
+  END IF;
+  SELECT x.id, x.owner, x.visibility, coalesce((SELECT n.name FROM turntree.session_names n
+      WHERE n.workspace_id = p_ws AND n.session_id = p_session AND n.reason IS NULL), x.name) AS name
+    INTO p FROM turntree.programs x WHERE x.workspace_id = p_ws AND x.id = p_session AND x.visibility <> 'public';
+  IF NOT FOUND OR p.owner = v_by THEN
+    RETURN;
+  ELSIF turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, v_by, p_right) THEN
+    SELECT g."right" INTO v_held FROM turntree.program_grants g
+      WHERE g.workspace_id = p_ws AND g.program_id = p_session AND g.grantee = v_by AND g."right" <> 'read'
+      ORDER BY g."right" <> p_right LIMIT 1;
+    PERFORM turntree.note_right(p_ws, p_session, 'permission.used', v_by, v_held, p.owner || ' granted it');
+    RETURN;
+  ELSIF NOT turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, v_by, 'read') THEN
+    RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002', DETAIL = jsonb_build_object(
+      'session', p_session, 'by', v_by, 'right', 'read', 'reason', 'the session is private')::text;
+  END IF;
+  RAISE EXCEPTION '% may read the session % and not % it: % may grant that (turntree program grant % % %)',
+    v_by, p.name, p_right, p.owner, p.name, regexp_replace(v_by, '^human:', ''), p_right USING ERRCODE = '42501',
+    DETAIL = jsonb_build_object('session', p_session, 'by', v_by, 'right', p_right, 'reason', p.owner || ' lets it be read')::text;
+END $$;
+
+-- The same for a turn. What counts is the session that it was said in, or the oldest of those that hold it if it came from
+-- elsewhere; for one that nobody holds, that of the turn above.
+CREATE OR REPLACE FUNCTION turntree.require_right_on(p_ws uuid, p_turn uuid, p_right text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_at uuid := p_turn;
+  v_session uuid;
+BEGIN
+  IF turntree.sight() LIKE 'system:%' THEN
+    RETURN;
+  END IF;
+  WHILE v_at IS NOT NULL LOOP
+    v_session := coalesce(turntree.session_of(p_ws, v_at), (SELECT s.id FROM turntree.turns t,
+      LATERAL turntree.holders_of(p_ws, t.segment_id, t.depth) h (id)
+      JOIN turntree.sessions s ON s.workspace_id = p_ws AND s.id = h.id
+      WHERE t.workspace_id = p_ws AND t.id = v_at ORDER BY s.created_at, s.id LIMIT 1));
+    IF v_session IS NOT NULL THEN
+      PERFORM turntree.require_right(p_ws, v_session, p_right);
+      RETURN;
+    END IF;
+    SELECT t.parent_id INTO v_at FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = v_at;
+  END LOOP;
+END $$;
+
+-- The policies: one a table that can be asked for a session or a turn by itself. They are made once; what they call is
+-- replaced above. Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and not for every row.
+DO $$
+DECLARE
+  v_table text;
+  v_open text;
+  v_closed text;
+BEGIN
+  FOR v_table, v_open, v_closed IN VALUES
+      ('sessions', 'everything', 'session(workspace_id, id, turntree.sight())'),
+      ('session_names', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+      ('session_history', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+      ('spawns', 'everything', 'session(workspace_id, session_id, turntree.sight())
+        AND NOT turntree.is_closed_session(workspace_id, parent_session_id, turntree.sight())'),
+      ('turns', 'everything', 'turn(workspace_id, id, segment_id, depth, turntree.sight())'),
+      ('message_files', 'everything', 'stream(workspace_id, turn_id)'),
+      ('turn_resources', 'everything', 'stream(workspace_id, turn_id)'),
+      ('resource_attachments', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+      ('tags', 'every_program', 'stream(workspace_id, target_id)'),
+      ('events', 'every_program', 'stream(workspace_id, stream_id)') LOOP
+    IF NOT EXISTS (SELECT FROM pg_policies
+        WHERE schemaname = 'turntree' AND tablename = v_table AND policyname = 'open') THEN
+      EXECUTE format('CREATE POLICY open ON turntree.%I AS RESTRICTIVE FOR SELECT
+        TO turntree_app, turntree_reader, turntree_searcher
+        USING ((SELECT turntree.sees_%s()) OR NOT turntree.is_closed_%s)', v_table, v_open, v_closed);
+    END IF;
+  END LOOP;
+END $$;

@@ -1,0 +1,72 @@
+-- What people may do. A person's config may name permissions: approve, assign, configure. Where it names any, the person
+-- assigns and configures with those and no others. Who was asked answers for themselves in any case.
+
+-- Refuses a person whose config names permissions and not this one. Whoever owns their own entry may always change it.
+CREATE OR REPLACE FUNCTION turntree.require_permission(p_ws uuid, p_by text, p_permission text, p_program uuid)
+RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  p record;
+BEGIN
+  SELECT x.id, x.name, x.owner, (SELECT string_agg('--may ' || m, ' ')
+      FROM jsonb_array_elements_text(convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions' || to_jsonb(p_permission)) m) AS options
+    INTO p FROM turntree.programs x
+    JOIN turntree.program_versions v ON v.workspace_id = x.workspace_id AND v.program_id = x.id AND v.version = x.version
+    JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+    WHERE x.workspace_id = p_ws AND x.name = substring(p_by FROM '^human:(.*)$') AND x.kind = 'human'
+      AND NOT coalesce(nullif(convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions', 'null'), to_jsonb(ARRAY[p_permission]))
+        ? p_permission;
+  IF FOUND AND NOT (p.id = p_program AND p.owner = p_by) THEN
+    RAISE EXCEPTION '% lacks the permission %: % can give it (turntree human configure % %)',
+      p_by, p_permission, p.owner, p.name, p.options USING ERRCODE = '42501';
+  END IF;
+END $$;
+
+-- Approvals: who may answer for a person, and once. A person's details hold what waits for an answer; they are compared
+-- while the person is locked, so that of two who ask or answer at once the second learns of the first.
+
+-- Whether a principal holds a permission that a person's config names, and somebody else gave it: nobody makes
+-- themselves an approver.
+CREATE OR REPLACE FUNCTION turntree.was_given(p_ws uuid, p_by text, p_permission text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM turntree.programs p
+    JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+    JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+    WHERE p.workspace_id = p_ws AND p.kind = 'human' AND 'human:' || p.name = p_by AND p.owner <> p_by
+      AND convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions' ? p_permission)
+$$;
+
+-- Refuses a fact about an approval that is not so: an answer by another than who was asked, a second answer, or a
+-- question or an answer that would overwrite one that came in between.
+CREATE OR REPLACE FUNCTION turntree.check_answer(
+  p_ws uuid, p_person uuid, p_name text, p_details jsonb, p_event text, p_data jsonb, p_sets jsonb, p_by text)
+RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_request constant text := p_data ->> 'request';
+  v_waiting constant jsonb := coalesce(p_details -> 'waiting', '{}');
+  v_first jsonb;
+  v_verb text;
+BEGIN
+  IF p_event = 'human.asked' THEN
+    IF (p_sets -> 'asked')::int IS DISTINCT FROM coalesce((p_details -> 'asked')::int, 0) + 1
+        OR p_sets -> 'waiting' IS DISTINCT FROM v_waiting || jsonb_build_object(v_request, p_data -> 'what') THEN
+      RAISE EXCEPTION '% was asked something else meanwhile', p_name USING ERRCODE = 'TT001';
+    END IF;
+    RETURN;
+  END IF;
+  IF p_by <> 'human:' || p_name AND NOT turntree.was_given(p_ws, p_by, 'approve') THEN
+    RAISE EXCEPTION '% cannot answer for @(%): only human:% can, or somebody whom another gave the permission approve (turntree human create NAME --may approve)',
+      p_by, p_name, p_name USING ERRCODE = '42501';
+  ELSIF NOT v_waiting ? v_request THEN
+    SELECT CASE e.kind WHEN 'human.approved' THEN 'approved' ELSE 'rejected' END, turntree.document(e.body)
+      INTO v_verb, v_first FROM turntree.events e
+      WHERE e.workspace_id = p_ws AND e.stream_id = p_person AND e.kind IN ('human.approved', 'human.rejected')
+        AND turntree.document(e.body) #>> '{data,request}' = v_request ORDER BY e.seq LIMIT 1;
+    IF v_first IS NULL THEN
+      RAISE EXCEPTION '@(%) was not asked for %: see `turntree human show %`', p_name, v_request, p_name USING ERRCODE = 'TT002';
+    END IF;
+    RAISE EXCEPTION '% was answered already: % % it at %', v_request, v_first #>> '{data,by}', v_verb, v_first ->> 'at'
+      USING ERRCODE = 'TT003';
+  ELSIF p_data -> 'what' IS DISTINCT FROM v_waiting -> v_request
+      OR coalesce(nullif(p_sets -> 'waiting', 'null'), '{}') IS DISTINCT FROM v_waiting - v_request THEN
+    RAISE EXCEPTION '% was asked something else meanwhile', p_name USING ERRCODE = 'TT001';
+  END IF;
+END $$;

@@ -1,0 +1,7 @@
+-- Keys that one process of many holds while it does something.
+
+-- name: hold_key
+SELECT pg_try_advisory_lock(hashtextextended('turntree:key:' || %(workspace)b::text || ':' || %(key)b::text, 0));
+
+-- name: let_key_go
+SELECT pg_advisory_unlock(hashtextextended('turntree:key:' || %(workspace)b::text || ':' || %(key)b::text, 0));
