@@ -260,6 +260,20 @@ def test_before_a_turn_is_what_it_found(turntree: Call, shop: Project) -> None:
     assert "Third" in turntree("log", "-n", "1").out
 
 
+def test_what_turns_pinned_by_hand_did_is_taken_back(turntree: Call, project: Project) -> None:
+    for words, files in (
+        ("First", {"a.py": "one\n"}),
+        ("Second", {"b.py": "two\n"}),
+        ("Third", {"b.py": None}),
+    ):
+        project.say(words)
+        project.write(files)
+        assert turntree("pin", str(project.folder)).code == 0
+    # The turn that stays made what the one that goes took away: it is nobody else's.
+    assert turntree("rewind", "main~1", "--files").code == 0
+    assert (project.folder / "b.py").read_text() == "two\n"
+
+
 def test_what_nobody_knows_is_not_made_up(turntree: Call, project: Project) -> None:
     project.write({"a.py": "one\n"})
     turn = project.say("First")

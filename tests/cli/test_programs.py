@@ -278,3 +278,8 @@ def test_the_schemas_library_is_not_loaded_before_a_kind_is_asked_for() -> None:
     code += "from turntree.cli.root import root\n"
     code += "assert not {'pydantic', 'jsonschema'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_person_is_told_something(turntree: Call) -> None:
+    assert turntree("human", "create", "ana", "--display-name", "Ana").code == 0
+    assert turntree("human", "notify", "ana", "hello").code == 0

@@ -26,7 +26,7 @@ POLL_SECONDS: Final = 2.0
 _MB: Final = 1e6
 
 
-@verb()
+@verb("import")
 @click.argument(
     "paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path, exists=True)
 )

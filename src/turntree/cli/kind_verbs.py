@@ -18,8 +18,8 @@ from turntree.domain.canonical import Json
 from turntree.runtime.model_choice import Choice, choose_model
 
 
-def _call(terminal: Terminal, name: str, **request: Json) -> None:
-    invoke_program(terminal, name, None, None, None, stream=False, **request)
+def _call(terminal: Terminal, name: str, message: str | None = None, /, **request: Json) -> None:
+    invoke_program(terminal, name, message, None, None, stream=False, **request)
 
 
 @verb()
@@ -78,7 +78,7 @@ def validate(terminal: Terminal, name: str) -> None:
 @click.argument("text")
 def notify(terminal: Terminal, name: str, text: str) -> None:
     """Tell a person something."""
-    _call(terminal, name, message=text)
+    _call(terminal, name, text)
 
 
 @verb()

@@ -74,7 +74,7 @@ def pin(terminal: Terminal, folder: Path | None, label: str) -> None:
 def _sentence(done: PinnedNow, short: str) -> str:
     place = shown_path(done.resource.place)
     if done.is_new:
-        sizes = f"{shown_size(done.taken.size)}, of it {shown_size(done.taken.stored)} new"
+        sizes = f"{shown_size(done.taken.size)}, {shown_size(done.taken.stored)} added to the store"
         return f"{short} pinned {place}: {counted(done.taken.files, 'file')}, {sizes}"
     if done.already is not None and done.already.external == done.taken.external:
         return f"{short} has pinned {place} already, just as it is"

@@ -71,7 +71,14 @@ class Deeds:
         mine = {one.pin.turn for one in chain}
         first, last = chain[0].pin.began_at, max(one.pin.ended_at for one in chain)
         met = await self.pins.list_pins_between(resource.id, first, last)
-        rivals = [one for one in met if one.pin.turn not in mine and one.before is not None]
+        # Whose work ended as this began was not at work with it: turns pinned by hand end so.
+        rivals = [
+            one
+            for one in met
+            if one.pin.turn not in mine
+            and one.before is not None
+            and (one.pin.ended_at > first or one.pin.began_at == first)
+        ]
         changed = await in_thread(_changes_of, files, rivals)
         said = await self._written(resource, [one.pin.turn for one in rivals])
         return [_work(one, paths, said) for one, paths in zip(rivals, changed, strict=True)]

@@ -164,7 +164,7 @@ async def _default_model(programs: Registry, session: Program | None) -> Program
         )
     named = chosen or known
     names = ", ".join(one.name if chosen else f"{one.name} ({one.owner}'s)" for one in named)
-    tag = f", or for all with `turntree tag add {named[0].address} default`" if chosen else ""
+    tag = f", or for all with `turntree tag add '{named[0].address}' default`" if chosen else ""
     raise Refused(
         f"nobody says which model answers, and there are {names}: name one with --model, or for a "
         f"session with `turntree session configure SESSION --model {named[0].name}`{tag}"
