@@ -5,10 +5,8 @@ same lines in the same run. Then it is imported again, its words are indexed, wh
 is counted, every index included, and half-sentences that somebody might remember are looked for.
 
 The quick form imports a seventh as much, which is long enough for both sides to be under way and to
-wait for the disk. Two figures have no bar there. Of so little, the first pages of tables and
-indexes take up a good part of what is stored. And a machine that runs many things at once makes a
-search wait for them: the quick form holds the time that processors worked for it against the bar,
-which is no less than what it takes alone.
+wait for the disk. Only the size has no bar there: of so little, the first pages of tables and
+indexes take up a good part of what is stored.
 """
 
 import math
@@ -84,17 +82,17 @@ async def _compare(
 ) -> tuple[float, float, int]:
     """Return how long a bare COPY and an import of everything take, and the turns it brought.
 
-    In rounds that take turns: each copies a part before and after it is imported, so that whatever
-    else the machine does slows both sides alike.
+    In rounds that take turns: each copies a part before and after it is imported, and the faster
+    copy counts.
     """
     bare, first, added = 0.0, 0.0, 0
     for number in range(ROUNDS):
         part = found[number::ROUNDS]
-        bare += await _copy_bare(conninfo, part) / 2
+        before = await _copy_bare(conninfo, part)
         began = time.perf_counter()
         added += (await _bring(database, part)).turns_added
         first += time.perf_counter() - began
-        bare += await _copy_bare(conninfo, part) / 2
+        bare += min(before, await _copy_bare(conninfo, part))
     return bare, first, added
 
 
@@ -191,15 +189,10 @@ async def _search(proof: Proof, search: Search, home: Path, by: str, server: int
         found += bool(result.hits)
     proof.note(f"searches by {by} that found something", found / SEARCHES, "of all")
     proof.note(f"search by {by}, median", statistics.median(took), "ms")
+    # On a machine that is busy with other things this is what a search would take alone, at most.
     busy, slow = (statistics.quantiles(each, n=20)[-1] for each in (worked, took))
-    by_processors = f"search by {by}, 95th percentile of processor time"
-    by_the_clock = f"search by {by}, 95th percentile"
-    if proof.quick:
-        proof.at_most(by_processors, busy, "ms", SEARCH_MS_MAX, of="time")
-        proof.note(by_the_clock, slow, "ms")
-    else:
-        proof.note(by_processors, busy, "ms")
-        proof.at_most(by_the_clock, slow, "ms", SEARCH_MS_MAX, of="time")
+    proof.note(f"search by {by}, 95th percentile of processor time", busy, "ms")
+    proof.at_most(f"search by {by}, 95th percentile", slow, "ms", SEARCH_MS_MAX, of="time")
 
 
 def _tree(database: Database) -> Tree:
