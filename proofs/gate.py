@@ -7,7 +7,7 @@ A truth that falls short once is false. A proof that ends in an error is tried o
 as unsteady if it holds then. A figure of time may be spoilt by a neighbour on the machine: it
 counts as reached if one attempt of three reaches it. One that falls short in every attempt fails,
 unless its best attempt stays near its bar (seconds within 1.5 times of it, a ratio of times within
-1.15): then it is told loudly as slow. ``just prove`` knows no such patience.
+1.15; a count, never): then it is told loudly as slow. ``just prove`` knows no such patience.
 
 Knows what a proof prints. Must never know what a proof is about.
 """
@@ -195,7 +195,7 @@ def _short(line: dict[str, object]) -> Short:
         told,
         line.get("of") == "time",
         above / below if below > 0 else float("inf"),
-        CLOCK_PARDON if line["unit"] in CLOCK_UNITS else RATIO_PARDON,
+        CLOCK_PARDON if line["unit"] in CLOCK_UNITS else RATIO_PARDON if line["unit"] == "x" else 1,
     )
 
 
