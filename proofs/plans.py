@@ -28,6 +28,7 @@ from turntree.adapters.resources.file import SingleFileKeeper
 from turntree.boot import Settings, tree_on
 from turntree.domain.errors import NotFound
 from turntree.domain.event import Event
+from turntree.domain.ids import Instant
 from turntree.domain.plan import PlanState, fold, needs_undoing
 from turntree.domain.plan_steps import Commit, MakeFork, Plan, Restore, TakeSnapshot
 from turntree.domain.ref import ExtRef
@@ -146,9 +147,9 @@ class Forgetful(Hands):
 
     __slots__ = ()
 
-    async def discard(self, step: MakeFork, external: ExtRef) -> list[str]:
+    async def discard(self, step: MakeFork, external: ExtRef, since: Instant) -> list[str]:
         """Leave the place."""
-        del step, external
+        del step, external, since
         return []
 
     async def take_back(self, step: Restore, safety: ExtRef, by: str) -> list[str]:

@@ -82,12 +82,19 @@ REFUSAL = "error: no provider wired"
 
 async def prove(proof: Proof) -> None:
     """Look at every command, then take the walk."""
-    look(proof)
     with (
         temporary_server() as (server, _),
         tempfile.TemporaryDirectory(prefix="turntree-walk-") as folder,
     ):
-        await run_sync(walk, proof, server, Path(folder))
+        # Completion asks the ledger too, which must not be that of whoever runs this.
+        os.environ.update(
+            TURNTREE_DATABASE_URL=server,
+            TURNTREE_WORKSPACE="walk",
+            TURNTREE_USER="ana",
+            TURNTREE_CONFIG=str(Path(folder) / "config.toml"),
+        )
+        await run_sync(look, proof)
+        await run_sync(walk, proof, Path(folder))
 
 
 def look(proof: Proof) -> None:
@@ -128,10 +135,10 @@ def is_completed(name: str) -> bool:
     return last in {item.value for item in shell.get_completions(before, last[:3])}
 
 
-def walk(proof: Proof, server: str, folder: Path) -> None:
+def walk(proof: Proof, folder: Path) -> None:
     """Type every line and compare how it ends."""
     lines = [line for line in WALK.strip().splitlines() if line]
-    typed = Typist(server, folder, alone=not proof.quick).type
+    typed = Typist(folder, alone=not proof.quick).type
     right = 0
     for line in lines:
         needs_model = line.startswith("! ")
@@ -163,26 +170,18 @@ class Ended:
 class Typist:
     """Types lines in a folder, each in a process of its own, or all in this one."""
 
-    server: str
     folder: Path
     alone: bool
 
     def type(self, line: str) -> Ended:
         """Run one command."""
-        environment = {
-            "TURNTREE_DATABASE_URL": self.server,
-            "TURNTREE_WORKSPACE": "walk",
-            "TURNTREE_USER": "ana",
-            "TURNTREE_CONFIG": str(self.folder / "config.toml"),
-        }
         words = shlex.split(line)
         if not self.alone:
             with chdir(self.folder):
-                ended = CliRunner().invoke(root, words, env=environment, prog_name="turntree")
+                ended = CliRunner().invoke(root, words, prog_name="turntree")
             return Ended(ended.exit_code, ended.stdout, ended.stderr)
         done = subprocess.run(
             [sys.executable, "-c", COMMAND, *words],
-            env={**os.environ, **environment},
             cwd=self.folder,
             capture_output=True,
             text=True,

@@ -30,7 +30,7 @@ QUICK = {
 }
 WORKSPACE = "tests"
 TEMPLATE = "ready"
-FAST_EXAMPLES_MAX = 20
+FAST_EXAMPLES_MAX = 10
 """So many examples of a property are enough to work with; all of them are tried before landing."""
 
 # How long an example takes says more about who else uses the machine than about the test.

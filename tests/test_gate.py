@@ -119,6 +119,7 @@ def test_an_error_after_the_last_line_is_an_error() -> None:
     assert read_attempt('{"figures": 1, "short": 0}', 1).error is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "body", "attempts", "status", "told"),
     [

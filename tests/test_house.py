@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,14 @@ def exists(reference: str) -> bool:
     if path.startswith("proofs/"):
         return not names
     wanted = names[-1].split("[")[0] if names else ""
-    return any(
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == wanted
+    return wanted in functions_of(file)
+
+
+@cache
+def functions_of(file: Path) -> frozenset[str]:
+    """Return the names of a file's functions; many a requirement is shown by one file."""
+    return frozenset(
+        node.name
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )

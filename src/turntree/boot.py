@@ -4,14 +4,13 @@ With ``cli/`` the only reader of the environment, so that a test can open a tree
 without either noticing.
 """
 
-import contextlib
 import getpass
 import os
 import platform
 import secrets
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -31,6 +30,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.errors import Refused, Unsupported
 from turntree.domain.ids import WorkspaceId
 from turntree.domain.principal import Principal
+from turntree.domain.secret_names import SecretHosts, read_hosts
 from turntree.domain.token import KEY_BYTES_MIN
 from turntree.ports.embedder import Embedder
 from turntree.ports.engine import Engine
@@ -138,6 +138,8 @@ class Settings:
     session: str | None = None
     """What ``HEAD`` stands for."""
     embedder: EmbedderSettings | None = None
+    secret_hosts: SecretHosts = frozenset()
+    """Which secrets of this user go where, though the provider is somebody else's."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -151,6 +153,7 @@ class Settings:
             user=env.get("TURNTREE_USER") or _login(),
             session=env.get("TURNTREE_SESSION") or None,
             embedder=EmbedderSettings.from_environment(env),
+            secret_hosts=read_hosts(env.get("TURNTREE_SECRET_HOSTS") or ""),
         )
 
 
@@ -224,6 +227,7 @@ def run_on(
         database.holding,
         lambda: load_toolsets(tools),
         database.keep_together,
+        settings.secret_hosts,
     )
     return running_on(tree, parts)
 
@@ -250,6 +254,7 @@ def importing_on(database: Database, world: World) -> Importing:
         world,
         reader_command=READER,
         reader_processes=min(os.cpu_count() or 1, READERS_MAX),
+        hurrying=database.hurry,
     )
 
 
@@ -313,7 +318,7 @@ def load_token_key(settings: Settings) -> bytes:
     if not path.exists():
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES_MIN))
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.link(fresh, path)
         fresh.unlink()
     key = path.read_bytes()
@@ -376,14 +381,14 @@ def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
 
 async def list_trees(
     database: Database, settings: Settings, world: World
-) -> AsyncGenerator[Tree, None]:
-    """Yield the tree of every workspace of a ledger, each open until the next is asked for.
+) -> AsyncGenerator[tuple[str, Tree], None]:
+    """Yield every workspace of a ledger by name, its tree open until the next is asked for.
 
     They hold what is closed to the user too: what somebody needs is needed, whoever looks.
     """
-    for (workspace,) in await database.fetch("list_workspaces"):
+    for workspace, name in await database.fetch("list_workspaces"):
         async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
-            yield tree_on(one, settings, world, sight=EVERYTHING)
+            yield name, tree_on(one, settings, world, sight=EVERYTHING)
 
 
 class InstalledKinds(Mapping[str, ProgramKind]):

@@ -23,12 +23,13 @@ from turntree.domain.ids import Digest, Instant, RunId
 from turntree.domain.principal import Principal
 from turntree.domain.program import Program
 from turntree.domain.prompt import ToolSpec
+from turntree.domain.secret_names import SecretHosts, check_secret
 from turntree.ports import programs as program_ports
 from turntree.ports.inbox import Inbox, Posted, Workers
 from turntree.ports.ledger import Ledger
 from turntree.ports.locks import Holding, Together
 from turntree.ports.permissions import Permissions
-from turntree.ports.provider import Provider
+from turntree.ports.provider import Credentials, Provider
 from turntree.ports.sessions import Sessions
 from turntree.ports.threads import Threads
 from turntree.ports.tools import Toolset
@@ -87,6 +88,8 @@ class Parts:
     """Called once, when somebody begins to serve: importing tools is importing anybody's code."""
     together: Together = nullcontext
     """Makes one transaction of what is read in a block."""
+    secret_hosts: SecretHosts = frozenset()
+    """Which of the credentials go where, though the provider is somebody else's."""
 
 
 @dataclass(slots=True)
@@ -238,7 +241,7 @@ def running_on(tree: Tree, parts: Parts) -> Running:
         return any(one.cancel(run) for one in actors)
 
     runs = replace(tree.runs, end_here=end_here)
-    providers = Providers(parts.context, tree.ledger)
+    providers = Providers(parts.context, tree.ledger, parts.secret_hosts)
 
     async def post(
         session: str,
@@ -290,7 +293,10 @@ class Providers:
 
     context: ExecutionContext
     ledger: Ledger
-    _built: dict[Digest, Provider] = field(default_factory=dict[Digest, Provider])
+    secret_hosts: SecretHosts = frozenset()
+    _built: dict[tuple[str, Digest], Provider] = field(
+        default_factory=dict[tuple[str, Digest], Provider]
+    )
 
     def build(self, program: Program) -> Provider:
         """Return the provider of a program.
@@ -298,17 +304,28 @@ class Providers:
         Raises:
             NoProvider: Nobody knows its type, or what it needs is not installed or not there.
             Refused: Its config contradicts itself.
+            Denied: It is somebody else's, and would be given a secret that may not go there.
         """
-        digest = program.version.digest
-        if digest not in self._built:
+        # What the same words may be given depends on whose they are.
+        key = (program.owner, program.version.digest)
+        if key not in self._built:
             try:
-                self._built[digest] = build_provider(
-                    program.config, self.context.get_credential, objects=self.ledger.get_object
+                self._built[key] = build_provider(
+                    program.config, self._credentials(program), objects=self.ledger.get_object
                 )
             except NotFound as error:
                 # A key that is missing today may be there tomorrow: nothing is kept of this.
                 raise NoProvider(str(error)) from error
-        return self._built[digest]
+        return self._built[key]
+
+    def _credentials(self, program: Program) -> Credentials:
+        acts = str(self.context.principal)
+
+        def get(name: str) -> str:
+            check_secret(name, program.name, program.config, program.owner, acts, self.secret_hosts)
+            return self.context.get_credential(name)
+
+        return get
 
     async def aclose(self) -> None:
         """Let go of the connections of all of them."""

@@ -24,7 +24,7 @@ def loaded() -> MiniLm:
 
 
 class TestHashing(EmbedderContract):
-    @pytest.fixture(params=[8, 384, 1000])
+    @pytest.fixture(params=[8, 384, pytest.param(1000, marks=pytest.mark.slow)])
     def embedder(self, request: pytest.FixtureRequest) -> HashingEmbedder:
         return HashingEmbedder(request.param)
 

@@ -68,6 +68,7 @@ def test_only_ascii_where_only_ascii_fits(audited: Call) -> None:
     assert audited("audit", "--ascii").out.isascii()
 
 
+@pytest.mark.slow
 def test_what_happens_to_a_private_session_is_audited(
     turntree: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

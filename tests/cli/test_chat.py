@@ -113,6 +113,7 @@ def test_programs_may_chat_in_json(turntree: Call) -> None:
     assert told[-1]["text"] == "hello"
 
 
+@pytest.mark.slow
 def test_what_was_sent_meanwhile_is_answered_first(turntree: Call) -> None:
     furnish(turntree)
     assert turntree("send", "main", "while you were away", "--no-wait").code == 0

@@ -165,6 +165,7 @@ def test_resume_says_what_to_install(planted: Call, home: Path) -> None:
     assert "next: claude --resume" in answer.err
 
 
+@pytest.mark.slow
 def test_resume_starts_the_tool_where_the_work_is(
     planted: Call, home: Path, tmp_path: Path
 ) -> None:

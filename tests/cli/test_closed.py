@@ -60,6 +60,11 @@ LISTED: tuple[tuple[str, ...], ...] = (
     ("nodes",),
     ("program", "list"),
     ("export", "--all"),
+    ("sql", "SELECT * FROM sessions"),
+    ("sql", "SELECT * FROM session_history"),
+    ("sql", "SELECT * FROM turns"),
+    ("sql", "SELECT * FROM messages"),
+    ("sql", "SELECT * FROM nodes"),
 )
 
 
@@ -126,3 +131,54 @@ def test_nothing_is_sent_to_it(
     assert "there is no session 'secret'" in answer.err
     monkeypatch.setenv("TURNTREE_USER", "ana")
     assert turntree("show", "secret", "--json").document["id"] == words["TURN"]
+
+
+def test_a_fork_of_it_says_that_it_is_private_and_how_to_open_it(
+    turntree: Call, words: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del words
+    made = turntree("fork", "secret", "mine")
+    assert "it is private; open it with: turntree program visibility mine public" in made.err
+    assert "by human:ana, who owns it" in turntree("session", "show", "mine").out
+    turntree("program", "grant", "secret", "bob", "read")
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    assert turntree("show", "mine").code == 3
+    assert "it is private: only human:ana opens it" in turntree("fork", "secret", "his").err
+    refused = turntree("fork", "secret", "loud", "--public")
+    assert (refused.code, "leave out --public" in refused.err) == (4, True)
+    monkeypatch.setenv("TURNTREE_USER", "carl")
+    assert turntree("session", "list", "--json").documents[0]["label"] == "main"
+    assert len(turntree("session", "list", "--json").documents) == 1
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    opened = turntree("fork", "secret", "loud", "--public")
+    assert "everybody here can read it" in opened.err
+    assert "undo with: turntree program visibility loud private" in opened.err
+    monkeypatch.setenv("TURNTREE_USER", "carl")
+    assert WORD in turntree("show", "loud").out
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    assert turntree("program", "visibility", "loud", "private").code == 0
+    assert {one["visibility"] for one in turntree("session", "list", "--json").documents} == {
+        "public",
+        "private",
+    }
+    monkeypatch.setenv("TURNTREE_USER", "carl")
+    assert turntree("show", "loud").code == 3
+
+
+def test_who_did_not_begin_a_session_does_not_make_it_theirs(
+    turntree: Call, words: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del words
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    for command in (
+        ("program", "create", "session", "main", "--private"),
+        ("program", "configure", "main", "--set", "situation=fast"),
+    ):
+        refused = turntree(*command)
+        assert "human:ana began main and decides about it" in refused.err
+        assert "turntree fork main LABEL" in refused.err
+        assert refused.code == 4
+    assert turntree("session", "create", "own", "--private").code == 0
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    assert turntree("show", "own").code == 3
+    assert turntree("program", "configure", "main", "--set", "situation=fast").code == 0

@@ -60,7 +60,7 @@ def test_an_unreachable_database_ends_with_five_and_hides_the_password(bare: Cal
     assert answer.code == 5
     assert answer.err.endswith("next: turntree doctor\n")
     for words in (["doctor"], ["config"], ["up"]):
-        assert "secret" not in bare(*words).out + bare(*words).err
+        assert ":secret" not in bare(*words).out + bare(*words).err
 
 
 def test_an_address_that_is_none_is_no_traceback(
@@ -76,12 +76,12 @@ def test_a_misspelt_command_is_answered_with_the_nearest(bare: Call) -> None:
 
 def test_lists_are_one_document_a_line_with_stable_keys(reader: Call) -> None:
     assert reader("log", "--json").documents[0].keys() == {
-        "id", "digest", "parent", "depth", "kind", "outcome", "by", "model", "provider",
-        "started_at", "sealed_at", "tokens", "title", "sessions", "tags",
+        "id", "digest", "parent", "depth", "kind", "outcome", "reason", "by", "model",
+        "provider", "started_at", "sealed_at", "tokens", "title", "sessions", "tags",
     }  # fmt: skip
     assert reader("session", "list", "--json").documents[0].keys() == {
         "id", "label", "head", "head_digest", "depth", "status", "version", "created_at",
-        "updated_at", "worked_at", "aliases", "origin", "spawned_by", "current",
+        "updated_at", "worked_at", "aliases", "origin", "spawned_by", "current", "visibility",
     }  # fmt: skip
     assert reader("reflog", "--json").documents[0].keys() == {
         "session", "version", "kind", "before", "before_digest", "after", "after_digest", "at",
@@ -109,6 +109,11 @@ def test_a_group_that_does_something_takes_json_too(bare: Call) -> None:
     assert {"key", "value"} <= told[0].keys()
 
 
+def test_what_every_command_takes_may_stand_before_its_name(reader: Call) -> None:
+    assert reader("--json", "log").documents == reader("log", "--json").documents
+    assert reader("--ascii", "log", "--graph").out == reader("log", "--graph", "--ascii").out
+
+
 def test_every_command_takes_json_and_says_what_it_does() -> None:
     for path, command in list_commands(root, "turntree"):
         options = [name for param in command.params for name in param.opts]
@@ -132,6 +137,7 @@ def test_help_imports_no_command() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_reading_loads_nothing_that_only_taking_turns_needs() -> None:
     code = "import sys\nfrom turntree.cli.root import root\n"

@@ -38,7 +38,9 @@ def test_a_turn_shows_which_place_it_worked_in(turntree: Call, shop: Project) ->
 
 def test_files_prints_one_file_as_a_turn_left_it(turntree: Call, shop: Project) -> None:
     assert turntree("files", "main~2", "src/cart.py").out == "total = 0\ntotal += 1\n"
-    assert turntree("files", "main", "src/cart.py").code == 3
+    absent = turntree("files", "main", "src/cart.py")
+    assert absent.code == 3
+    assert "next: turntree files " in absent.err
 
 
 def test_a_program_reads_every_path(turntree: Call, shop: Project) -> None:
@@ -91,12 +93,41 @@ def test_a_turn_is_compared_with_the_present(turntree: Call, shop: Project) -> N
     assert [(one["path"], one["kind"]) for one in place["changes"]] == [("notes.txt", "added")]
 
 
+def test_a_file_is_compared_with_the_present(turntree: Call, shop: Project) -> None:
+    shop.write({"notes.txt": "now\n", "src/sum.py": "total = 2\n"})
+    for path in ("src/sum.py", "./src/sum.py", f"../{shop.folder.name}/src/sum.py"):
+        answer = turntree("diff", "main", path, "--files", "--stat")
+        assert answer.code == 1
+        assert "src/sum.py" in answer.out
+        assert "notes.txt" not in answer.out
+    assert turntree("diff", "main", "src/none.py", "--files").code == 3
+
+
 def test_paths_narrow_a_comparison(turntree: Call, shop: Project) -> None:
     only = turntree("diff", "main~2", "main", "README.md", "--files", "--stat")
     assert "README.md" in only.out
     assert "src" not in only.out
     assert "src/sum.py" in turntree("diff", "main~2", "main", "src", "--files", "--stat").out
     assert turntree("diff", "main~2", "main", "*.txt", "--files").code == 0
+
+
+def test_a_file_is_blamed_on_turns_that_say_so_and_on_those_that_only_did_it(
+    turntree: Call, shop: Project
+) -> None:
+    shop.turn("Run the formatter", act=lambda _: shop.write({"src/sum.py": "total = 1\n"}))
+    uses = turntree("blame", "src/sum.py", "--json").documents
+    assert [(one["title"], one["use"], one["known_by"]) for one in uses] == [
+        ("Run the formatter", "changed", "pin"),
+        ("Round it", "written", "message"),
+        ("Round it", "changed", "pin"),
+        ("Move it", "written", "message"),
+        ("Move it", "added", "pin"),
+    ]
+    told = turntree("blame", "src/sum.py").lines
+    assert told[0] == "src/sum.py"
+    assert "changed (pinned)" in told[1]
+    assert "written, changed (pinned)" in told[2]
+    assert turntree("blame", "README.md").code == 1, "a person did that, and no turn"
 
 
 def test_a_line_is_blamed_on_the_turn_that_wrote_it(turntree: Call, shop: Project) -> None:
@@ -118,6 +149,15 @@ def test_every_line_is_shown_with_its_writer(turntree: Call, shop: Project) -> N
     lines = turntree("blame", "src/sum.py", "--lines").lines
     assert lines[0].startswith("earlier ")
     assert lines[2].endswith("3  round(total)")
+
+
+def test_a_line_beyond_the_end_is_answered_with_those_there_are(
+    turntree: Call, shop: Project
+) -> None:
+    answer = turntree("blame", "src/sum.py:99")
+    assert answer.code == 3
+    assert "has only" in answer.err
+    assert "next: turntree blame src/sum.py --lines" in answer.err
 
 
 def test_a_file_is_blamed_as_a_turn_left_it(turntree: Call, shop: Project) -> None:

@@ -14,6 +14,7 @@ from proofs.corpus import Corpus
 from proofs.transcripts.claude_code import A, Tape, save
 from proofs.transcripts.samples import SAMPLES
 from tests.cli.conftest import Call
+from turntree.cli.place import read_head
 
 COMMAND = "from turntree.cli.main import main; main()"
 HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -64,6 +65,24 @@ def test_head_is_the_session_that_last_worked_here_though_no_file_was_kept(
     (home / "below").mkdir()
     monkeypatch.chdir(home / "below")
     assert turntree("log").code == 3, "nobody has worked there"
+
+
+def test_head_is_an_agents_where_it_worked_and_main_elsewhere(
+    turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert turntree("session", "create", "main").code == 0
+    for name in ("one", "two"):
+        tape = Tape(f"{name}00000-0000-4000-8000-000000000001", cwd=str(home))
+        tape.exchange(name)
+        save(home / ".claude", tape)
+    assert turntree("import").code == 0
+    elsewhere = turntree("status", "--json").document["head"]
+    monkeypatch.chdir(home)
+    here = turntree("status", "--json").document["head"]
+    assert elsewhere == "main"
+    assert here.startswith("claude-code/"), "an undo here takes back what was done here"
+    assert turntree("chat").code == 0
+    assert read_head(home) == "main", "nobody talks on in what an agent did without choosing it"
 
 
 def test_a_private_session_that_last_worked_here_is_nobody_elses_head(

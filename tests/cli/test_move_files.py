@@ -139,6 +139,7 @@ def test_choices_about_files_need_files(turntree: Call, shop: Project) -> None:
     assert turntree("session", "replay", "main", "main~1", "--dry-run").code == 2
 
 
+@pytest.mark.slow
 def test_an_undone_move_can_be_made_again_with_its_files(turntree: Call, shop: Project) -> None:
     turntree("rewind", "main~2", "--files")
     then = state(shop.folder)
@@ -184,6 +185,7 @@ def folders(at: Path) -> list[str]:
     return sorted(path for path in found if not path.startswith((".git", ".turntree")))
 
 
+@pytest.mark.slow
 def test_undo_removes_the_folders_that_a_rewind_made(turntree: Call, project: Project) -> None:
     project.write({"x/y/a.py": "one\n", "b.py": "b\n"})
     project.turn("First", {"b.py": "2\n"})
@@ -199,6 +201,7 @@ def test_undo_removes_the_folders_that_a_rewind_made(turntree: Call, project: Pr
     assert folders(project.folder) == ["x"]
 
 
+@pytest.mark.slow
 def test_undo_removes_the_place_that_a_rewind_made_anew(turntree: Call, shop: Project) -> None:
     os.chdir(shop.folder.parent)
     shutil.rmtree(shop.folder)
@@ -230,6 +233,7 @@ def test_even_the_first_turn_is_taken_back(turntree: Call, shop: Project) -> Non
     assert "Third" in turntree("log", "-n", "1").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [("--files",), ()])
 def test_taking_back_the_first_turn_can_be_undone_and_made_again(
     turntree: Call, shop: Project, files: tuple[str, ...]
@@ -364,6 +368,7 @@ def test_a_worktree_with_what_no_snapshot_holds_is_not_removed_lightly(
     assert (document["changes"], document["left_out"]) == (["mine"], ["pipe"])
 
 
+@pytest.mark.slow
 def test_a_worktree_that_was_removed_comes_back_as_it_was(turntree: Call, shop: Project) -> None:
     place = shop.folder.parent / "trial"
     assert turntree("fork", "main~1", "try", "--files", str(place)).code == 0
@@ -403,6 +408,7 @@ def test_a_worktree_that_was_copied_back_keeps_its_session(turntree: Call, shop:
     assert turntree("worktree", "--remove", str(place)).code == 0
 
 
+@pytest.mark.slow
 def test_a_worktree_that_went_by_itself_is_made_again_as_it_began(
     turntree: Call, shop: Project
 ) -> None:
@@ -527,9 +533,30 @@ def test_a_file_can_be_forked_too(turntree: Call, project: Project) -> None:
     assert forked.read_text() == made.read_text() == "one\n"
 
 
+def test_who_works_elsewhere_now_is_told_so(turntree: Call, shop: Project, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    turntree("pin", str(elsewhere), "-s", "main")
+    taken = ("--take", str(shop.folder), "--discard", str(elsewhere))
+    assert turntree("fork", "main", "try", "--files", *taken).code == 0
+    refused = turntree("rewind", "main~1", "--files")
+    assert refused.code == 3
+    assert f"pinned {shop.folder}, and main works there no more" in refused.err
+    assert "next: turntree worktree " in refused.err
+
+
+def test_what_a_fork_takes_can_be_worked_on_again(turntree: Call, shop: Project) -> None:
+    taken = turntree("fork", "main", "try", "--files", "--take", str(shop.folder))
+    again = f"turntree pin {shop.folder} -s main"
+    assert f"main works there again with: {again}" in taken.err
+    assert turntree(*again.split()[1:]).code == 0
+    assert turntree("rewind", "main~1", "--files", "--dry-run").code == 0
+
+
 def test_a_fork_goes_on_in_its_own_files(turntree: Call, shop: Project) -> None:
     place = shop.folder.parent / "trial"
     turntree("fork", "main~1", "try", "--files", str(place))
+    assert "Second" in turntree("blame", "../trial/b.py:1").out, "before any turn there"
     trial = Project(place, shop.settings)
     trial.turn("Fourth", {"b.py": "new\nmore\n"}, session="try")
     os.chdir(place)
@@ -572,6 +599,31 @@ def test_nothing_is_left_unfinished(turntree: Call, shop: Project) -> None:
     assert turntree("plans", "--reconcile").code == 0
 
 
+def test_a_rewind_without_files_says_that_they_stay(turntree: Call, shop: Project) -> None:
+    moved = turntree("rewind", "main~1")
+    assert "the files stay as they are; take them back too with: turntree undo main" in moved.err
+    assert "the files stay" not in turntree("undo").err
+    shop.say("Thanks")
+    assert "the files stay" not in turntree("rewind", "main~1").err, "it had changed none"
+
+
+def test_only_a_turn_that_worked_in_a_worktree_pins_it(
+    turntree: Call, shop: Project, tmp_path: Path
+) -> None:
+    place = tmp_path / "aside"
+    assert turntree("worktree", "main", str(place)).code == 0
+    (place / "b.py").write_text("newer\n")
+    refused = turntree("pin", str(place), "-s", "aside")
+    assert refused.code == 1
+    assert "ended before" in refused.err
+    assert len(turntree("files", "main", "--json").document["resources"]) == 1
+    shop.say("Change it", session="aside")
+    assert turntree("pin", str(place), "-s", "aside").code == 0
+    (held,) = turntree("files", "aside", "--json").document["resources"]
+    assert [(one["path"], one["kind"]) for one in held["changed"]] == [("b.py", "changed")]
+    assert turntree("fsck").code == 0
+
+
 def test_a_turn_is_continued_elsewhere_with_its_files(
     turntree: Call, shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -589,8 +641,9 @@ def test_a_turn_is_continued_elsewhere_with_its_files(
     assert nowhere.code == 2
 
 
+@pytest.mark.slow
 def test_what_a_dead_process_left_is_shown_and_brought_to_an_end(
-    turntree: Call, shop: Project
+    turntree: Call, shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def begin_only() -> None:
         async with open_tree(shop.settings) as tree:
@@ -610,7 +663,13 @@ def test_what_a_dead_process_left_is_shown_and_brought_to_an_end(
     assert turntree("status", "--json").document["plans"] == 1
     swept = turntree("gc")
     assert swept.code == 1
-    assert "turntree plans --reconcile" in swept.err
+    assert "next: turntree plans --reconcile" in swept.err
+    monkeypatch.setenv("TURNTREE_WORKSPACE", "another one")
+    swept = turntree("gc")
+    assert swept.code == 1
+    assert "1 plan of the workspace tests" in swept.err
+    assert "next: TURNTREE_WORKSPACE=tests turntree plans --reconcile" in swept.err
+    monkeypatch.setenv("TURNTREE_WORKSPACE", "tests")
     assert "taken back" in turntree("plans", "--reconcile").out
     assert "nothing was left in the middle" in turntree("doctor", "--fix").out
     assert state(shop.folder) == before
@@ -625,3 +684,26 @@ def test_a_pinned_file_that_is_damaged_is_found(turntree: Call, shop: Project) -
     assert found.code == 1
     assert "I68" in found.out
     assert "from a backup" in found.err
+    assert "turntree fsck --repair-derived" in found.err
+
+
+def test_a_damaged_file_that_still_stands_in_its_folder_is_kept_anew(
+    turntree: Call, shop: Project
+) -> None:
+    store = ShadowStore(str(shop.settings.home / "shadow"))
+    for digest in {one for pack in store.packs().values() for one, _ in pack.objects()}:
+        damage_object(store, digest)
+    lost = turntree("fsck", "--json").documents[-1]["faults"]
+    for words in (["files", "main"], ["blame", "b.py:1"], ["worktree", "main"]):
+        answer = turntree(*words)
+        assert answer.code == 3
+        assert answer.err.endswith("next: turntree fsck\n")
+    said = turntree("blame", "b.py")
+    assert said.code == 0, "what a turn said of itself is still known"
+    assert "was not looked at: turntree fsck" in said.err
+    healed = turntree("fsck", "--repair-derived")
+    assert healed.code == 1, "what no folder holds any more is lost"
+    assert "shadow-tree" in healed.out
+    assert "turntree fsck --repair-derived" not in healed.err, "it has just been done"
+    assert 0 < turntree("fsck", "--json").documents[-1]["faults"] < lost
+    assert turntree("files", "main", "b.py").code == 0

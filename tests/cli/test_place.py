@@ -20,6 +20,15 @@ def test_init_twice_is_init_once(bare: Call) -> None:
     assert "turntree log" in bare("init").err
 
 
+def test_a_place_with_a_session_that_is_there_is_told_to_begin_none(turntree: Call) -> None:
+    assert "turntree session create other" in turntree("init", "-s", "other").err
+    turntree("session", "create", "main")
+    Path(".turntree/HEAD").unlink()
+    told = turntree("init", "-s", "main").err
+    assert "session create" not in told
+    assert "next: turntree log" in told
+
+
 def test_a_place_that_cannot_be_named_is_not_made(bare: Call) -> None:
     assert bare("init", "--session", "bad~").code == 2
     assert not Path(".turntree").exists()
@@ -99,11 +108,21 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "embedder_url": "default",
         "embedder_model": "default",
         "embedder_dims": "default",
+        "secret_hosts": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err
     monkeypatch.delenv("TURNTREE_USER")
     assert bare("config", "get", "user").out == "bruno\n"
+
+
+def test_what_holds_several_values_is_added_to(bare: Call) -> None:
+    bare("config", "add", "secret_hosts", "KEY@a.example")
+    added = bare("config", "add", "secret_hosts", "KEY@b.example")
+    assert "undo with: turntree config set secret_hosts KEY@a.example" in added.err
+    assert bare("config", "get", "secret_hosts").out == "KEY@a.example,KEY@b.example\n"
+    assert "NAME@HOST" in bare("config", "add", "secret_hosts", "KEY").err
+    assert bare("config", "add", "user", "bruno").code == 2
 
 
 def test_a_setting_is_what_was_written(bare: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,17 @@ def test_where_each_parameter_is_from_is_told(turntree: Call) -> None:
     assert told.document["provider"]["address"] == "@(gate)"
 
 
+def test_a_type_of_provider_that_nobody_here_knows_is_said_to_be_so(turntree: Call) -> None:
+    hint = "next: turntree provider configure gate --type TYPE"
+    told = turntree("provider", "create", "gate", "--type", "antropic")
+    assert told.code == 0
+    assert "nobody here knows providers of type antropic: there are anthropic, " in told.err
+    assert hint in told.err
+    assert hint in turntree("provider", "configure", "gate", "--base-url", "http://x").err
+    assert hint not in turntree("provider", "configure", "gate", "--type", "anthropic").err
+    assert "nobody" not in turntree("provider", "create", "script", "--type", "scripted").err
+
+
 def test_what_is_somebody_elses_is_denied(turntree: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     turntree("provider", "create", "gate", "--type", "x")
     turntree("human", "create", "hermit", "--private")
@@ -273,6 +284,7 @@ def test_head_is_offered_where_no_server_runs(
     assert bare().out == "plain,HEAD\n"
 
 
+@pytest.mark.slow
 def test_the_schemas_library_is_not_loaded_before_a_kind_is_asked_for() -> None:
     code = "import sys\nimport turntree.boot, turntree.cli.log, turntree.cli.session\n"
     code += "from turntree.cli.root import root\n"

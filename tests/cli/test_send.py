@@ -72,7 +72,12 @@ def test_the_same_key_is_not_sent_twice(talk: Call) -> None:
     again = talk("send", "main", "once", "--key", "k", "--json").document
     assert first == again
     assert len(talk("log", "--json").documents) == 1
-    assert talk("send", "main", "another", "--key", "k").code == 1
+    refused = talk("send", "main", "another", "--key", "k")
+    assert refused.code == 1
+    assert "the key k was used for another message to main" in refused.err
+    assert f"next: turntree tail {first['turn']}" in refused.err
+    talk("session", "create", "other")
+    assert "to main" in talk("send", "other", "once", "--key", "k").err
 
 
 def test_another_model_may_answer_this_time(talk: Call) -> None:
@@ -136,6 +141,7 @@ def test_a_message_that_joined_another_is_not_taken_back_alone(talk: Call) -> No
     assert talk("send", "main", "two", "--no-wait", "--fold", "--json").document["undo"] is None
 
 
+@pytest.mark.slow
 def test_to_send_without_waiting_loads_no_engine(talk: Call) -> None:
     # The first message has DBOS build its tables.
     talk("send", "main", "one", "--no-wait")
@@ -184,15 +190,108 @@ def test_a_turn_that_failed_ends_with_one_and_says_why(talk: Call) -> None:
     answer = talk("send", "main", "broken")
     assert (answer.code, answer.out) == (1, "")
     assert "provider_denied" in answer.err
-    assert talk("log", "main", "--json").documents == []
+    assert talk("session", "show", "main", "--json").document["head"] is None
     (turn,) = talk("log", "--all", "--json").documents
     assert turn["outcome"] == "failed"
 
 
-def test_a_misspelt_session_is_not_begun(talk: Call) -> None:
-    missing = talk("send", "mian", "hello")
+def test_what_failed_unwatched_is_seen_where_people_look(talk: Call) -> None:
+    run = talk("send", "main", "broken", "--no-wait", "--json").document["run"]
+    chat([])
+    for words in (("log",), ("log", "main"), ("log", "--all")):
+        told = talk(*words)
+        assert told.code == 0
+        assert "(failed) broken" in told.lines[0]
+        assert told.lines[1].strip().startswith("provider_denied: ")
+        name = told.lines[0].split()[0]
+        assert f"turntree tail {name}" in told.err
+        assert f"turntree rerun {name}" in told.err
+        (turn,) = talk(*words, "--json").documents
+        assert (turn["id"], turn["outcome"]) == (run, "failed")
+        assert turn["reason"].startswith("provider_denied: ")
+    told = talk("tail", "main")
+    assert told.lines[0] == "main> broken"
+    assert told.lines[1].startswith("(failed: provider_denied: ")
+    assert "turntree rerun" in told.err
+    (ended,) = talk("tail", "main", "--json").documents
+    assert (ended["turn"], ended["outcome"]) == (run, "failed")
+    assert ended["reason"].startswith("provider_denied: ")
+    assert chat([]).lines[:3] == ["main, with no turns yet", *told.lines]
+    told = talk("status")
+    assert "failed     a message to main, now: provider_denied: " in told.out
+    assert f"turntree tail {run} reads it" in told.out
+    (failed,) = talk("status", "--json").document["failed"]
+    assert (failed["run"], failed["label"]) == (run, "main")
+
+
+def test_a_session_that_went_on_keeps_what_failed_in_its_log_alone(talk: Call) -> None:
+    talk("send", "main", "one")
+    talk("send", "main", "broken", "--no-wait")
+    talk("send", "main", "two", "--no-wait")
+    chat([])
+    turns = talk("log", "main", "--json").documents
+    assert [(turn["title"], turn["outcome"]) for turn in turns] == [
+        ("two", "completed"), ("broken", "failed"), ("one", "completed"),
+    ]  # fmt: skip
+    assert [turn["title"] for turn in talk("log", "-n", "1", "--json").documents] == ["two"]
+    assert [one["text"] for one in talk("tail", "-n", "2", "--json").documents] == ["", "two"]
+    assert talk("status", "--json").document["failed"] == []
+
+
+def test_what_failed_in_a_private_session_is_told_to_its_readers_only(
+    talk: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk("send", "main", "broken")
+    talk("program", "create", "session", "main", "--private")
+    assert len(talk("status", "--json").document["failed"]) == 1
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    assert talk("status", "--json").document["failed"] == []
+    assert "broken" not in talk("log", "main").out
+
+
+def test_a_model_that_is_not_there_is_told_of_afterwards(talk: Call) -> None:
+    talk("send", "main", "hello", "--model", "nobody", "--no-wait")
+    chat([])
+    (failed,) = talk("status", "--json").document["failed"]
+    assert failed["reason"].startswith("no_model: ")
+    assert "nobody" in failed["reason"]
+
+
+def test_whoever_follows_a_session_hears_of_what_fails(talk: Call) -> None:
+    talk("send", "main", "one")
+    command = ["tail", "-f", "main", "-n", "1", "--for", "60"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "turntree.cli.main", *command], stdout=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stdout is not None
+        # It has begun to look when it has told what there was.
+        assert [following.stdout.readline() for _ in range(2)] == ["main> one\n", "one\n"]
+        talk("send", "main", "broken")
+        lines = [following.stdout.readline() for _ in range(2)]
+        following.kill()
+    assert lines[0].endswith("> broken\n")
+    assert lines[1].startswith("(failed: provider_denied: ")
+
+
+def test_a_session_that_is_not_there_begins_and_that_is_said(talk: Call) -> None:
+    answer = talk("send", "review", "hello")
+    assert (answer.code, answer.out) == (0, "hello\n")
+    assert "review begins; undo with: turntree session archive review" in answer.err
+    assert "begins" not in talk("send", "review", "again").err
+    misspelt = talk("send", "mian", "hello", "--no-wait")
+    assert "mian begins (there is main too); undo with: turntree session archive" in misspelt.err
+
+
+def test_what_looks_like_a_turn_is_no_name_for_a_session_to_begin(talk: Call) -> None:
+    missing = talk("send", "0123abcd", "hello")
     assert missing.code == 3
-    assert "turntree session create mian" in missing.err
+    assert "turntree fork 0123abcd LABEL" in missing.err
+    assert talk("send", "01a0c450-0000-7000-8000-000000000000", "hello").code == 2
+    labels = [one["label"] for one in talk("session", "list", "--json").documents]
+    assert labels == ["main"]
+
+
+def test_what_cannot_be_sent_is_refused(talk: Call) -> None:
     assert talk("send", "main", " ").code == 2
     assert talk("send", "main", "hi", "--tools", "no_such_module:add").code == 3
     assert talk("send", "main", "hi", "--tools", "json").code == 1

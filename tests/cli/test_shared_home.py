@@ -1,5 +1,6 @@
 """One home and one ledger, and several people who use them: nobody's files are nobody's."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.boot import open_tree
 from turntree.domain.context import TouchedFile
 from turntree.domain.message import assistant, user
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -126,6 +129,26 @@ def test_blame_neither_names_a_closed_turn_nor_another_in_its_place(
     assert mixed["by"] == "mixed"
     assert [turn["title"] for turn in mixed["turns"]] == ["second of main"]
     assert "secret" not in turntree("blame", "a.py:1").out
+    (use,) = turntree("blame", "a.py", "--json").documents
+    assert (use["title"], use["known_by"], use["certain"]) == ("second of main", "pin", False)
+    assert "perhaps changed (pinned)" in turntree("blame", "a.py").out
+
+
+def test_files_says_which_changes_may_be_anothers(
+    turntree: Call, both: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = turntree("files", "main").out
+    assert "changed while it was at work" in shown
+    assert "at the same time perhaps changed by" in shown
+    assert "second of secret: a.py" in shown
+    assert "second of secret: theirs.py" in shown
+    (place,) = turntree("files", "main", "--json").document["resources"]
+    doubts = {one["path"]: one["certain"] for one in place["doubts"]}
+    assert doubts == {"a.py": False, "theirs.py": True}
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    shown = turntree("files", "main").out
+    assert "by a turn that is closed to you: a.py" in shown
+    assert "secret" not in shown
 
 
 def test_what_another_home_of_the_machine_keeps_is_no_fault(
@@ -152,6 +175,22 @@ def test_what_this_home_kept_and_lost_is_a_fault(
     assert refused.code == 1
     assert "nothing is removed" in refused.err
     assert "turntree fsck" in refused.err
+
+
+def test_a_home_that_lost_its_whole_store_is_at_fault_for_good(
+    turntree: Call, closed: Project
+) -> None:
+    home = closed.settings.home
+    shutil.rmtree(home / "shadow")
+    assert turntree("fsck").code == 1
+    closed.turn("Second", {"b.py": "new\n"})
+    again = turntree("fsck")
+    assert again.code == 1, "what is kept from now on does not make up for it"
+    assert "bring the folder `shadow`" in again.err
+    assert turntree("gc").code == 1
+    (home / "shadow.began").unlink()
+    closed.turn("Third", {"b.py": "newer\n"})
+    assert turntree("fsck").code == 0, "the owner has given it up"
 
 
 def test_a_young_state_that_is_lost_is_let_go_in_time(turntree: Call, project: Project) -> None:

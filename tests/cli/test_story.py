@@ -23,6 +23,7 @@ def test_the_demo_is_planted_once(turntree: Call) -> None:
     assert all(label.startswith("demo/") for label in first["sessions"])
 
 
+@pytest.mark.slow
 def test_a_second_demo_leaves_alone_what_was_changed_since(planted: Call) -> None:
     planted("tag", "--delete", "HEAD", "to-review")
     planted("rewind", "HEAD~1")

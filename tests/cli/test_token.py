@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from tests.cli.conftest import Call
+from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import Settings, load_token_key, open_tree
 from turntree.domain.errors import Denied, Refused
 from turntree.domain.ids import Instant
@@ -66,3 +67,8 @@ def test_a_revoked_token_opens_nothing_nor_do_those_made_from_it(
             ExecutionContext.from_token(made, key=key, audience="worker", now=now)
 
     anyio.run(act)
+
+
+def test_a_nonce_can_be_typed_after_a_command() -> None:
+    """One that began with a dash would be taken for an option."""
+    assert all(SystemWorld().nonce().isalnum() for _ in range(100))

@@ -14,7 +14,7 @@ def test_a_turn_is_told_with_who_asked_and_what_it_follows(reader: Call) -> None
     assert asked.endswith("; sonnet-4.5 answered")
     assert tools == "├─ it made 3 tool calls: fs.read, fs.write, runtime.exec"
     assert follows.startswith("└─ it follows ")
-    assert "Check every caller of redirect() · atlas for bruno, " in follows
+    assert "Check every caller of redirect() · atlas on behalf of bruno, " in follows
 
 
 def test_the_walk_says_where_it_was_stopped_and_how_to_go_on(reader: Call) -> None:

@@ -66,6 +66,14 @@ def test_turns_at_work_at_once_are_told_apart_by_what_they_wrote() -> None:
     assert attribute([left, right]) == {ONE: told, TWO: told}
 
 
+def test_who_begins_as_the_other_ends_is_no_rival() -> None:
+    found = attribute([work(ONE, 1, 2, "a"), work(TWO, 2, 3, "a")])
+    assert found == {ONE: {"a": ByTurn(ONE)}, TWO: {"a": ByTurn(TWO)}}
+    both = Mixed((ONE, TWO))
+    found = attribute([work(ONE, 2, 2, "a"), work(TWO, 2, 3, "a")])
+    assert found == {ONE: {"a": both}, TWO: {"a": both}}
+
+
 def test_who_saw_no_change_is_no_rival() -> None:
     found = attribute([work(ONE, 1, 3, "a"), work(TWO, 2, 4, "", "a")])
     assert found[ONE] == {"a": ByTurn(ONE)}

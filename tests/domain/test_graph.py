@@ -229,6 +229,7 @@ def test_a_hundred_thousand_turns_are_laid_out_within_a_second() -> None:
     assert took_s < 2
 
 
+@pytest.mark.slow
 def test_a_thread_deeper_than_any_stack_is_drawn() -> None:
     forest = [Node(TurnId(str(n)), n - 1) for n in range(50_000)]
     rows = layout(forest)

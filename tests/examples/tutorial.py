@@ -114,10 +114,11 @@ def type_tutorial(shell: Shell) -> None:
         if command.startswith(NOT_HERE):
             continue
         printed = normal(shell.type(command))
+        told = "\n".join([command, *printed])
         if "…" in shown:
             cut = shown.index("…")
             tail = normal(shown[cut + 1 :])
-            assert printed[:cut] == normal(shown[:cut]), command
-            assert not tail or printed[-len(tail) :] == tail, command
+            assert printed[:cut] == normal(shown[:cut]), told
+            assert not tail or printed[-len(tail) :] == tail, told
         else:
-            assert printed == normal(shown), command
+            assert printed == normal(shown), told

@@ -160,6 +160,7 @@ async def test_a_task_without_criteria_is_done_when_its_agent_says_so(
         assert (await running.assignments.work("paper")).task.state == "completed"
 
 
+@pytest.mark.slow
 async def test_whoever_begins_again_repeats_nothing(database: Database, tmp_path: Path) -> None:
     rules = [{"when": "", "replies": [WRITE, WRITE, {"text": "Done."}]}]
     async with at_work(database, tmp_path, serves=False) as running:
@@ -241,6 +242,7 @@ async def test_a_pending_task_given_to_another_leaves_nobody_behind(
             await running.assignments.begin("paper")
 
 
+@pytest.mark.slow
 async def test_whoever_lost_a_task_while_working_on_it_neither_judges_nor_moves(
     database: Database, tmp_path: Path
 ) -> None:
@@ -266,6 +268,7 @@ async def test_whoever_lost_a_task_while_working_on_it_neither_judges_nor_moves(
         assert (await programs.get("writer")).state == "idle"
 
 
+@pytest.mark.slow
 async def test_what_was_started_is_seen_through_by_an_overseer(
     database: Database, tmp_path: Path
 ) -> None:
@@ -287,6 +290,7 @@ async def test_what_was_started_is_seen_through_by_an_overseer(
         assert "current_task" not in agent.details
 
 
+@pytest.mark.slow
 async def test_an_error_that_nobody_foresaw_in_one_task_leaves_the_others(
     database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -315,6 +319,7 @@ async def test_an_error_that_nobody_foresaw_in_one_task_leaves_the_others(
         assert caplog.text.count("OSError: the disk is gone") == 1
 
 
+@pytest.mark.slow
 async def test_whoever_looks_on_hears_the_turn_and_how_it_ended(
     database: Database, tmp_path: Path
 ) -> None:

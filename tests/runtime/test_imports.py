@@ -6,17 +6,26 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from turntree.adapters.importers.reading import mapping, moment, parse, read_lines, text
+from turntree.boot import importing_on
 from turntree.domain.errors import NotFound
-from turntree.domain.ids import Instant
+from turntree.domain.ids import Instant, WorkspaceId
 from turntree.domain.message import ToolUse, assistant, user
 from turntree.domain.transcript import DraftSession, DraftSpawn, DraftTurn, Key, Projection, Record
 from turntree.ports.importers import Bundle, Places, stamp_of
+from turntree.ports.imports import Block, Cursor, Prepared
 from turntree.runtime.imports import Importing, Progress
 from turntree.runtime.tree import Tree
 from turntree.store.checkouts import PostgresCheckouts
-from turntree.store.database import Database
+from turntree.store.database import (
+    Database,
+    ensure_database,
+    open_database,
+    prepare_database,
+)
+from turntree.store.embedded import EmbeddedServer
 from turntree.store.fsck import fsck
 from turntree.store.imports import PostgresImports
 from turntree.store.sessions import PostgresReflog, PostgresSessions
@@ -294,6 +303,55 @@ async def test_a_turn_that_is_still_being_taken_can_wait(
         file.write('{"id":"4","parent":"3","ask":"and?","at":1770091800}\n')
     held = await bring(database, folder, hold_open=True)
     assert (held.turns_added, (await tree.sessions.get("toy/one")).depth) == (3, 2)
+
+
+async def test_the_cursors_wait_for_the_disk_and_nothing_else_does(
+    database: Database, folder: Path
+) -> None:
+    hurried: list[bool] = []
+
+    class Watched(PostgresImports):
+        async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
+            hurried.append(await self._hurries())
+            await super().keep(blocks, turns)
+
+        async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
+            hurried.append(await self._hurries())
+            await super().mark(cursors, at)
+
+        async def _hurries(self) -> bool:
+            async with self.database.connection() as connection:
+                row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
+            return row == ("off",)
+
+    careful = make_conninfo(database.conninfo, options="-c synchronous_commit=local")
+    async with open_database(careful, WorkspaceId(str(database.workspace))) as patient:
+        importing = importing_on(patient, ScriptedWorld(97))
+        importing.imports = Watched(patient)
+        done = await importing.run([(Toy(), bundle) for bundle in Toy().open(folder)])
+    assert (done.turns_added, hurried) == (3, [True, False])
+
+
+@pytest.mark.slow
+async def test_what_an_import_told_of_outlasts_the_server(place: Path, folder: Path) -> None:
+    server = EmbeddedServer(place / "mortal", {"fsync": "off"})
+    try:
+        conninfo = await ensure_database(server.ensure_running(), "mortal")
+        workspace = await prepare_database(conninfo, "tests", ScriptedWorld().new_id())
+        async with open_database(conninfo, workspace) as database:
+            importing = importing_on(database, ScriptedWorld(96))
+            done = await importing.run([(Toy(), bundle) for bundle in Toy().open(folder)])
+        server.stop(mode="immediate")
+        conninfo = await ensure_database(server.ensure_running(), "mortal")
+        async with open_database(conninfo, workspace) as database:
+            again = await importing_on(database, ScriptedWorld(95)).run(
+                [(Toy(), bundle) for bundle in Toy().open(folder)]
+            )
+            assert (done.turns_added, again.bundles_unchanged) == (3, 1)
+            assert await PostgresSessions(database).find("toy/one") is not None
+            assert await fsck(database) == []
+    finally:
+        server.stop(mode="immediate")
 
 
 async def test_better_readers_seal_new_turns_beside_the_old(

@@ -191,7 +191,7 @@ async def test_what_others_changed_stays(scene: Scene, tree: Tree) -> None:
     await tree.plans.carry_out(plan)
     left = shape(scene.folder)
     assert (left.pop("teammate.txt")[1], left.pop("sub/theirs.txt")[1]) == (b"uncommitted", b"too")
-    assert left.pop("sub"), "the folder stays with what lies in it"
+    left.pop("sub")  # The folder stays with what lies in it.
     assert left == scene.seen[0]
 
 
@@ -337,6 +337,26 @@ async def test_a_folder_that_is_gone_is_made_again(scene: Scene, tree: Tree) -> 
     assert shape(scene.folder) == scene.seen[1]
 
 
+async def test_a_folder_that_was_made_again_in_vain_goes_again(scene: Scene, tree: Tree) -> None:
+    shutil.rmtree(scene.folder)
+    plan = await tree.plans.propose_restore("main", "main~1")
+    await scene.tree.turns.record("main", [user("meanwhile")], [assistant("done")])
+    outcome = await tree.plans.carry_out(plan)
+    assert (outcome.end, outcome.left) == ("undone", ())
+    assert not scene.folder.exists(), "who works there worked on what was gone"
+
+
+async def test_an_undo_leaves_a_folder_that_somebody_came_to(scene: Scene, tree: Tree) -> None:
+    shutil.rmtree(scene.folder)
+    await tree.plans.carry_out(await tree.plans.propose_restore("main", "main~1"))
+    await tree.sessions.create("other")
+    await tree.resources.attach("other", scene.resource)
+    undo = await tree.plans.propose_restore("main", None, kind="undo")
+    assert [item.fate for item in undo.items] == ["outlives"]
+    assert (await tree.plans.carry_out(undo)).end == "done"
+    assert scene.folder.exists()
+
+
 async def test_what_changed_after_the_proposal_stops_the_plan(scene: Scene, tree: Tree) -> None:
     plan = await tree.plans.propose_restore("main", "main~1")
     scene.write("a.txt", "in between")
@@ -443,6 +463,82 @@ async def test_a_fork_without_a_session_is_a_place(scene: Scene, tree: Tree) -> 
     assert again is not None
     with pytest.raises(Refused, match="already"):
         await tree.plans.propose_fork("main~2", None, place=place)
+
+
+async def test_a_worktree_made_where_another_stood_is_what_it_was_made_from(
+    scene: Scene, tree: Tree, database: Database
+) -> None:
+    place = str(scene.folder.parent / "aside")
+    first = await tree.plans.propose_fork("main~2", "first", place=place)
+    await tree.plans.carry_out(first)
+    made = await tree.worktrees.get(place)
+    shutil.rmtree(place)
+    second = await tree.plans.propose_fork("main", "second", place=place)
+    assert (await tree.plans.carry_out(second)).end == "done"
+    anew = await tree.worktrees.get(place)
+    head = (await tree.sessions.get("main")).head
+    assert (anew.turn, made.turn != head) == (head, True)
+    assert second.items[0].snapshot is not None
+    assert anew.state == second.items[0].snapshot.external
+    assert anew.resource.id == made.resource.id, "a place is one resource, whatever stands there"
+    assert anew.resource.created_at > made.resource.created_at
+    assert anew.resource.scope.session_id == second.session
+    assert [one.label for one in anew.sessions] == ["second"]
+    assert await tree.resources.list_attached("first") == [], "what it worked on is gone"
+    assert [one.turn for one in await tree.worktrees.list_all()] == [head]
+    removed = await tree.worktrees.remove(place)
+    assert removed.changes == ()
+    assert (await tree.worktrees.restore(place)).turn == head
+    await tree.worktrees.remove(place)
+    third = await tree.plans.propose_fork("main~1", None, place=place)
+    await tree.plans.carry_out(third)
+    shutil.rmtree(place)
+    with pytest.raises(NotFound, match="nobody removed"):
+        await tree.worktrees.restore(place)
+    assert await fsck(database) == []
+
+
+async def test_who_lost_its_place_touches_none_of_others(scene: Scene, tree: Tree) -> None:
+    place = scene.folder.parent / "aside"
+    await tree.plans.carry_out(await tree.plans.propose_fork("main~1", "side", place=str(place)))
+    ((own, _),) = await tree.resources.list_attached("side")
+    side = Scene(tree, place, own)
+    await side.turn(lambda: side.write("c.txt", "one"), session="side")
+    await side.turn(lambda: side.write("c.txt", "two"), session="side")
+    await tree.worktrees.remove(str(place))
+    back = await tree.plans.propose_restore("side", "side~2")
+    assert [item.resource.place for item in back.items] == [str(place)], "and not where main works"
+    fork = await tree.plans.propose_fork("side", "third")
+    assert [item.resource.place for item in fork.items] == [str(place)]
+    again = await tree.plans.propose_fork("main", "fourth", place=str(place))
+    await tree.plans.carry_out(again)
+    with pytest.raises(Refused, match="no more, and others do"):
+        await tree.plans.propose_restore("side", "side~1", exact=True)
+
+
+async def test_a_fork_that_fails_leaves_what_a_place_was(scene: Scene, tree: Tree) -> None:
+    place = str(scene.folder.parent / "aside")
+    await tree.plans.carry_out(await tree.plans.propose_fork("main~2", "first", place=place))
+    made = await tree.worktrees.get(place)
+    shutil.rmtree(place)
+    second = await tree.plans.propose_fork("main", "second", place=place)
+    await tree.sessions.create("second")
+    assert (await tree.plans.carry_out(second)).end == "undone"
+    (still,) = await tree.worktrees.list_all(gone=True)
+    assert (still.resource, still.turn) == (made.resource, made.turn)
+    assert [one.label for one in still.sessions] == ["first"]
+
+
+async def test_a_place_that_comes_back_from_its_own_state_is_what_it_was(
+    scene: Scene, tree: Tree
+) -> None:
+    shutil.rmtree(scene.folder)
+    plan = await tree.plans.propose_fork("main", None, place=str(scene.folder))
+    assert (await tree.plans.carry_out(plan)).end == "done"
+    assert shape(scene.folder) == scene.seen[2]
+    assert await tree.resources.find("directory", str(scene.folder)) == scene.resource
+    ((own, _),) = await tree.resources.list_attached("main")
+    assert own == scene.resource
 
 
 async def test_a_place_that_is_taken_meanwhile_stops_the_fork(scene: Scene, tree: Tree) -> None:

@@ -114,6 +114,17 @@ async def test_a_failed_attempt_is_repeated_and_leaves_no_words(shop: Workshop) 
     assert (await shop.turn(run)).turn.messages[-1].text == "broken!"
 
 
+async def test_a_worker_says_in_one_line_what_failed(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = await post(shop, "silence")
+    await shop.actor().handle(shop.session)
+    (line,) = [one.getMessage() for one in caplog.records if "failed" in one.getMessage()]
+    assert f"the run {run} failed: provider_" in line
+    assert line.endswith(f"read it with: turntree tail {run}")
+    assert "\n" not in line
+
+
 async def test_a_provider_that_refuses_fails_the_run_and_moves_no_session(shop: Workshop) -> None:
     run = await post(shop, "silence")
     await shop.actor().handle(shop.session)

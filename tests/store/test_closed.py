@@ -435,6 +435,22 @@ async def test_what_tells_of_another_private_program_is_closed_too(tree: Tree, b
         await tree.programs.create("session", label, {}, visibility="private")
 
 
+async def test_an_agent_that_is_busy_in_private_does_not_say_with_what(
+    tree: Tree, bob: Tree
+) -> None:
+    """Whoever wants it for another task is told how to go on, and no name."""
+    await tree.programs.create("agent", "atlas", {})
+    config: dict[str, Json] = {"title": "some work", "assignee": "@(atlas)"}
+    await tree.programs.create("task", WORD, config, visibility="private")
+    await bob.programs.create("task", "theirs", config)
+    with pytest.raises(Refused, match="busy with a task that is private") as refused:
+        await bob.programs.take_up(await bob.programs.get("theirs"))
+    assert WORD not in str(refused.value)
+    assert (await tree.programs.get("atlas")).details["current_task"] == WORD
+    assert WORD not in repr([await bob.programs.get("atlas"), await bob.programs.refs_to("atlas")])
+    assert WORD not in repr([one async for one in bob.programs.list_all()])
+
+
 async def test_who_serves_sees_everything(database: Database, closed: TurnId) -> None:
     """A connection that nobody looks through is the system's; one that is lent on is not."""
     bob = database.seen_by(Sight("human:bob"))

@@ -4,11 +4,13 @@ import anyio
 import anyio.lowlevel
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from turntree.domain.errors import Conflict, NotFound
+from turntree.domain.ids import WorkspaceId
 from turntree.domain.message import assistant, user
 from turntree.runtime.tree import Tree
-from turntree.store.database import Database
+from turntree.store.database import Database, open_database
 from turntree.store.ledger import PostgresLedger
 
 pytestmark = pytest.mark.anyio
@@ -102,3 +104,30 @@ async def test_a_key_goes_with_its_connection(database: Database) -> None:
                     if again:
                         break
                 await anyio.sleep(0.05)
+
+
+async def disk_of(database: Database) -> str:
+    """Return whether what is written now waits for the disk."""
+    async with database.connection() as connection:
+        row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+async def test_whoever_hurries_waits_for_no_disk_and_whoever_comes_next_does(
+    database: Database,
+) -> None:
+    async def hurry_in_vain() -> None:
+        async with patient.hurry():
+            assert await disk_of(patient) == "off"
+            raise Conflict
+
+    careful = make_conninfo(database.conninfo, options="-c synchronous_commit=local")
+    workspace = WorkspaceId(str(database.workspace))
+    async with open_database(careful, workspace, connections_max=1) as patient:
+        async with patient.hurry():
+            assert await disk_of(patient) == "off"
+        assert await disk_of(patient) == "local"
+        with pytest.raises(Conflict):
+            await hurry_in_vain()
+        assert await disk_of(patient) == "local"

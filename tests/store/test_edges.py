@@ -261,6 +261,7 @@ async def test_every_end_an_edge_may_have_is_planted(ask: Ask) -> None:
     assert wanted - targets == absent
 
 
+@pytest.mark.slow
 async def test_an_edge_is_found_from_both_of_its_ends(ask: Ask) -> None:
     every = ask("SELECT e::text, e.from_id, e.to_id FROM ledger.edges e")
     edges = sorted(edge for edge, *_ in every)

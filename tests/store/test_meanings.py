@@ -55,6 +55,7 @@ def ids(found: list[Near]) -> list[str]:
     return [one.id for one in found]
 
 
+@pytest.mark.slow
 async def test_the_index_finds_what_comparing_all_of_them_finds(
     meanings: PostgresMeanings, world: ScriptedWorld
 ) -> None:
@@ -71,6 +72,7 @@ async def test_the_index_finds_what_comparing_all_of_them_finds(
         assert one.id not in ids(without)
 
 
+@pytest.mark.slow
 async def test_many_are_found_by_the_index_and_not_by_comparing(
     meanings: PostgresMeanings, world: ScriptedWorld, conninfo: str
 ) -> None:

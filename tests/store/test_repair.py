@@ -184,3 +184,17 @@ async def test_a_database_that_went_away_is_said_to_be_unreachable(
     moment = ranges.Moment(gone.conninfo, gone.workspace, "")
     with pytest.raises(Unreachable):
         await ranges.Reading(moment, [(ranges.FIRST, ranges.LAST)], lambda _: True).run(0)
+
+
+async def test_a_lost_program_whose_name_was_taken_comes_back_under_its_id(
+    database: Database, conninfo: str, tree: Tree
+) -> None:
+    lost = await tree.programs.create("task", "errand", {"title": "first"})
+    plant(conninfo, f"DELETE FROM turntree.programs WHERE id = '{lost.id}'")  # noqa: S608
+    taken = await tree.programs.create("task", "errand", {"title": "second"})
+    told = repair_derived(conninfo, database.workspace, dry_run=True)
+    assert repair_derived(conninfo, database.workspace, dry_run=False) == told
+    assert (await tree.programs.get("errand")).id == taken.id
+    assert (await tree.programs.get(lost.id)).config["title"] == "first"
+    assert await fsck(database) == []
+    assert repair_derived(conninfo, database.workspace, dry_run=False) == []

@@ -22,6 +22,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 TURNS = 20_000
 DEFINERS = {
     "search_words", "route_words", "search_names", "search_meaning", "near_nodes", "forget_turn",
+    "reader_sees", "reader_sees_everything",
 }  # fmt: skip
 FIND = (
     "SELECT turn_id FROM turntree.search_documents WHERE workspace_id = %s AND words @@ %s::tsquery"
@@ -56,17 +57,20 @@ def plan(connection: Connection, role: str, database: Database) -> str:
     return "\n".join(line for (line,) in rows)
 
 
+@pytest.mark.slow
 async def test_the_index_of_words_is_used_by_those_who_search(
     many: Connection, database: Database
 ) -> None:
     assert "search_documents_words" in plan(many, "turntree_searcher", database)
 
 
+@pytest.mark.slow
 async def test_the_policy_alone_would_cost_the_index(many: Connection, database: Database) -> None:
     # The day this fails, the searcher's role and its functions are not needed any more.
     assert "search_documents_words" not in plan(many, "turntree_app", database)
 
 
+@pytest.mark.slow
 async def test_the_function_itself_asks_the_index(many: Connection, database: Database) -> None:
     before = _index_scans(many)
     many.execute("SET ROLE turntree_app")
@@ -134,7 +138,7 @@ def _ask(connection: Connection) -> list[tuple[Any, ...]]:
     return rows
 
 
-async def test_only_the_functions_of_search_lend_rights_and_only_the_searchers(
+async def test_only_what_searches_and_judges_lends_rights_and_only_the_searchers(
     owner: Connection,
 ) -> None:
     rows = owner.execute(

@@ -3,7 +3,9 @@
 Gathering is here; how the pieces look is ``cli.blame_text``'s.
 """
 
+import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,9 +28,10 @@ from turntree.cli.progress import Report, counting
 from turntree.cli.render import digits
 from turntree.cli.standing import choose_pin, list_around, relative, stand
 from turntree.cli.verb import Terminal, verb
-from turntree.domain.errors import NotFound
+from turntree.domain.errors import Lost, NotFound
 from turntree.domain.ids import Digest, Instant
 from turntree.domain.resource import Resource
+from turntree.domain.search import PinnedChange
 from turntree.ports.resources import Pinned
 from turntree.runtime.search import Blame
 
@@ -44,6 +47,15 @@ class _Asked:
     first: int | None
     last: int | None
     revision: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    found: list[Blame]
+    unique: dict[Digest, int]
+    now: Instant
+    is_whole: bool
+    """Whether every pinned state could be read."""
 
 
 @verb()
@@ -66,45 +78,67 @@ def blame(
 
     PATH:LINE and PATH:FIRST-LAST say which turn wrote these lines, by the files that turns pinned:
     a turn, somebody outside of any turn, or one of several that were at work at the same time.
-    PATH alone is a path as it was recorded, the end of one, or a pattern with *. Exits with 1 if
-    no turn did.
+    PATH alone is a path as it was recorded, the end of one, or a pattern with *: it shows what
+    turns say they did, and as (pinned) what the states show in which they found and left the file.
+    Exits with 1 if no turn did.
     """
     asked = _understand(path, revision)
     if asked.first is not None or all_lines or revision is not None:
         _blame_lines(terminal, asked)
         return
-    found, unique, now = with_ledger(terminal, partial(_list_uses, path=path, limit=limit))
+    with counting(terminal, "reading states") as report:
+        uses = with_ledger(terminal, partial(_list_uses, asked=asked, limit=limit, report=report))
+    found = uses.found
     if terminal.as_json:
         terminal.documents(row for one in found for row in blame_document(one))
     elif found:
-        terminal.page(draw_blame(found, unique, now, terminal))
+        terminal.page(draw_blame(found, uses.unique, uses.now, terminal))
         short = found[0].placed.turn.digest.removeprefix("sha256:")[:8]
         terminal.note(f"next: turntree show {short}     turntree fork {short} LABEL")
     else:
         terminal.note(f"no turn recorded that it used {path}")
         terminal.note(f"next: turntree search {path}     turntree blame {path} --lines")
+    if not uses.is_whole:
+        terminal.note("what turns pinned is not all there, and was not looked at: turntree fsck")
     context.exit(0 if found else 1)
 
 
 def _understand(path: str, revision: str | None) -> _Asked:
     named = None if Path(path).exists() else _LINES.fullmatch(path)
     if named is None:
-        return _Asked(path, Path(path).absolute(), None, None, revision)
+        return _Asked(path, _full(path), None, None, revision)
     first = int(named["first"])
     last = first if named["last"] is None else int(named["last"])
     if not 1 <= first <= last:
         raise click.UsageError("lines are counted from 1: PATH:LINE or PATH:FIRST-LAST")
-    full = Path(named["path"]).absolute()
-    return _Asked(named["path"], full, first, last, revision)
+    return _Asked(named["path"], _full(named["path"]), first, last, revision)
 
 
-async def _list_uses(
-    opened: Opened, *, path: str, limit: int
-) -> tuple[list[Blame], dict[Digest, int], Instant]:
-    found = await opened.tree.search.blame(path, limit=limit)
+def _full(path: str) -> Path:
+    """Return a path without detours; no symlink is followed."""
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+async def _list_uses(opened: Opened, *, asked: _Asked, limit: int, report: Report) -> _Uses:
+    changes = await _list_changes(opened, asked, report)
+    found = await opened.tree.search.blame(asked.path, limit=limit, changes=changes or ())
     digests = [one.placed.turn.digest for one in found]
     unique = await opened.tree.turns.list_unique_lengths(digests)
-    return found, unique, opened.now
+    return _Uses(found, unique, opened.now, is_whole=changes is not None)
+
+
+async def _list_changes(
+    opened: Opened, asked: _Asked, report: Report
+) -> Sequence[PinnedChange] | None:
+    """Return what pinned states show of a file; None if some of them are lost."""
+    for resource in await list_around(opened, asked.full):
+        if await opened.tree.blame.has_history(resource):
+            inside = relative(resource, asked.path)
+            try:
+                return await opened.tree.blame.list_changes(resource, inside, report=report)
+            except Lost:
+                return None
+    return ()
 
 
 def _blame_lines(terminal: Terminal, asked: _Asked) -> None:
@@ -134,7 +168,10 @@ async def _read_lines(opened: Opened, *, asked: _Asked, report: Report) -> Blame
     found = await tree.blame(resource, inside, at=at, report=report)
     shown = found.lines if asked.first is None else found.lines[asked.first - 1 : asked.last]
     if not shown:
-        raise NotFound(f"{shown_path(inside)} has only {len(found.lines):,} lines")
+        counted = "1 line" if len(found.lines) == 1 else f"{len(found.lines):,} lines"
+        raise NotFound(
+            f"{shown_path(inside)} has only {counted}: `turntree blame {asked.path} --lines`"
+        )
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
     turns = {turn: await tree.turns.get(turn) for turn in named}
     return BlamedLines(inside, shown, turns, opened.now, found.is_cut)

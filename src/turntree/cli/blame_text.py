@@ -21,6 +21,7 @@ from turntree.cli.render import (
 from turntree.cli.verb import Paint, Terminal
 from turntree.domain.file_history import Writer
 from turntree.domain.ids import Digest, Instant, TurnId
+from turntree.domain.resource import ChangeKind
 from turntree.domain.search import FileTouch
 from turntree.domain.thread import Placed
 from turntree.runtime.line_blame import FileLine
@@ -29,6 +30,12 @@ from turntree.runtime.search import Blame
 WIDTH_MAX: Final = 120
 NAMES_SHOWN_MAX: Final = 4
 WHO_MAX: Final = 12
+CHANGED: Final[Mapping[ChangeKind, str]] = {
+    "added": "added",
+    "changed": "changed",
+    "removed": "removed",
+    "mode": "changed the mode",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,7 @@ def draw_blame(
     """Yield the lines of who used a file; a path is said once if there is only one."""
     width = min(terminal.width, WIDTH_MAX)
     paths = {touch.path for one in found for touch in one.touches}
+    paths = paths or {change.path for one in found for change in one.changes}
     if len(paths) == 1:
         yield terminal.paint(clean(next(iter(paths))), "label")
     uses = [_uses(one, with_path=len(paths) > 1) for one in found]
@@ -68,6 +76,9 @@ def _uses(one: Blame, *, with_path: bool) -> str:
     for touch in one.touches:
         name = f"{touch.use} {clean(touch.path)}" if with_path else touch.use
         said.setdefault(name, []).extend(_lines(touch))
+    for change in one.changes:
+        perhaps = "" if change.is_certain else "perhaps "
+        said.setdefault(f"{perhaps}{CHANGED[change.kind]} (pinned)", [])
     return ", ".join(f"{name} {' '.join(lines)}".rstrip() for name, lines in said.items())
 
 
@@ -80,22 +91,40 @@ def _lines(touch: FileTouch) -> list[str]:
 
 
 def blame_document(one: Blame) -> Iterator[dict[str, Any]]:
-    """Yield each use of a file as one document."""
+    """Yield each use of a file as one document; what is known by pins says so."""
     turn = one.placed.turn
+    whose: dict[str, Any] = {
+        "title": turn.title,
+        "by": turn.header.by.to_json(),
+        "model": turn.header.model,
+        "started_at": turn.header.started_at,
+        "sessions": list(one.sessions),
+    }
     for touch in one.touches:
         yield {
             "id": turn.id,
             "digest": turn.digest,
             "path": touch.path,
             "use": touch.use,
+            "known_by": "message",
+            "certain": True,
             "line_start": touch.line_start,
             "line_end": touch.line_end,
             "message": touch.message,
-            "title": turn.title,
-            "by": turn.header.by.to_json(),
-            "model": turn.header.model,
-            "started_at": turn.header.started_at,
-            "sessions": list(one.sessions),
+            **whose,
+        }
+    for change in one.changes:
+        yield {
+            "id": turn.id,
+            "digest": turn.digest,
+            "path": change.path,
+            "use": change.kind,
+            "known_by": "pin",
+            "certain": change.is_certain,
+            "line_start": None,
+            "line_end": None,
+            "message": None,
+            **whose,
         }
 
 

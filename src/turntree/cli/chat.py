@@ -15,8 +15,9 @@ from typing import Final
 import click
 
 from turntree.cli.chat_commands import Chatting, CommandError, run_command
+from turntree.cli.failed import read_last
 from turntree.cli.names import PROGRAM, SESSION
-from turntree.cli.opening import SESSION_DEFAULT, Opened
+from turntree.cli.opening import SESSION_DEFAULT, Opened, load_settings
 from turntree.cli.place import read_head, write_head
 from turntree.cli.render import clean
 from turntree.cli.sending import note_redacted, price_finder, talk_options
@@ -25,7 +26,7 @@ from turntree.cli.talk_text import draw_tail
 from turntree.cli.talking import Listening, Talk, open_talk
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import TurntreeError
-from turntree.domain.ids import RunId
+from turntree.domain.ids import RunId, TurnId
 from turntree.domain.secrets import redact
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
@@ -70,7 +71,8 @@ def chat(
 
 async def _begin(opened: Opened, name: str | None, model: str | None) -> Session:
     tree = opened.tree
-    label = name or opened.current or SESSION_DEFAULT
+    # What an agent did here is not talked on in, unless somebody has chosen it.
+    label = name or load_settings().session or SESSION_DEFAULT
     found = await (
         tree.sessions.get("HEAD") if label == "HEAD" else tree.sessions.get_or_create(label)
     )
@@ -173,15 +175,17 @@ class Chat:
     def _show_tail(self) -> None:
         label = self.chatting.label
 
-        async def read(opened: Opened) -> tuple[Session, tuple[Placed, ...]]:
+        async def read(
+            opened: Opened,
+        ) -> tuple[Session, tuple[Placed, ...], dict[TurnId, str]]:
             session = await opened.tree.sessions.get(label)
-            if session.head is None:
-                return session, ()
-            return session, await opened.tree.threads.read(session.head, last=TAIL_TURNS)
+            turns = await read_last(opened, session, TAIL_TURNS)
+            failed = [one.turn.id for one in turns if one.turn.header.outcome == "failed"]
+            return session, turns, await opened.tree.runs.list_reasons(failed)
 
-        session, turns = self.talk.call(read)
+        session, turns, reasons = self.talk.call(read)
         if not self.terminal.as_json:
-            for line in draw_tail(session, turns, self.terminal):
+            for line in draw_tail(session, turns, reasons, self.terminal):
                 self.terminal.say(line)
 
     def _finish_open(self) -> None:

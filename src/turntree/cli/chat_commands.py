@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from turntree.cli.context_text import draw_context
+from turntree.cli.fork_files import find_privacy
 from turntree.cli.move import Move, follow
 from turntree.cli.opening import Opened
 from turntree.cli.place import write_head
@@ -81,6 +82,7 @@ async def _fork(opened: Opened, chatting: Chatting, name: str) -> list[str]:
     return [
         f"{clean(session.label)} begins at {digits(session.head_digest)}   (nothing was copied)",
         f"back with: /switch {clean(before)}",
+        *await find_privacy(opened, session),
     ]
 
 

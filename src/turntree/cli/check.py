@@ -107,8 +107,9 @@ def fsck(
 
     The files that turns have pinned are checked too. Changes nothing, unless it is told to rebuild
     what follows from the facts: tool calls, files, model calls, compactions, tags, the reach of
-    sessions, programs and what search keeps. Exits with 1 if anything is wrong; what only looks
-    like a secret, or has to be in another home of this machine, is a warning.
+    sessions, programs and what search keeps. Pinned files that are damaged or missing are then kept
+    anew, if the same bytes still stand in a folder. Exits with 1 if anything is wrong; what only
+    looks like a secret, or has to be in another home of this machine, is a warning.
     """
     if dry_run and not repair:
         raise click.UsageError("--dry-run says what --repair-derived would do; give both")
@@ -150,7 +151,7 @@ def _tell_changes(terminal: Terminal, changes: list[Change], *, asked: bool, dry
     if rows:
         terminal.page(table(rows))
     count = f"{len(changes)} place{'' if len(changes) == 1 else 's'}"
-    terminal.note(f"{count} would change" if dry_run else f"{count} rebuilt from the facts")
+    terminal.note(f"{count} would change" if dry_run else f"{count} rebuilt")
 
 
 def _tell_findings(terminal: Terminal, findings: list[Finding], *, repaired: bool) -> None:
@@ -166,6 +167,9 @@ def _tell_findings(terminal: Terminal, findings: list[Finding], *, repaired: boo
         terminal.note("next: turntree fsck --repair-derived   rebuild what follows from the facts")
     elif broken == {FILES}:
         terminal.note("next: bring the folder `shadow` of TURNTREE_HOME back from a backup")
+        if not repaired:
+            then = "keep anew what still stands in the folders"
+            terminal.note(f"  or: turntree fsck --repair-derived   {then}")
     elif broken:
         terminal.note("next: stop writing, keep a copy of the database, restore from a backup")
     elif any(found.invariant != FILES for found in findings):

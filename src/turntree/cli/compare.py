@@ -81,8 +81,9 @@ def diff(
 ) -> None:
     """Compare what was said in two turns or two threads, or the files they left.
 
-    With --files, B may be "." for the files as they are now, and each PATH is a file, a folder or a
-    pattern with *. Exits with 1 if they differ.
+    With --files, B may be "." for the files as they are now, which is also meant where a file
+    stands in its place. Each PATH is a file, a folder or a pattern with *. Exits with 1 if they
+    differ.
     """
     if with_files:
         differ = diff_files(terminal, left, right or NOW, paths, stat=stat)

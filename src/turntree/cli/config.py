@@ -13,6 +13,7 @@ from turntree.cli.verb import Terminal, Verbs, verb
 from turntree.domain.errors import NotFound, Refused
 
 KEY = click.Choice(list(KEYS))
+SEVERAL = [name for name, key in KEYS.items() if key.several]
 
 
 @click.group(cls=Verbs, invoke_without_command=True)
@@ -56,10 +57,25 @@ def get(terminal: Terminal, key: str) -> None:
 @click.argument("value", metavar="VALUE")
 def set_(terminal: Terminal, key: str, value: str) -> None:
     """Write a setting into the file."""
-    choices = KEYS[key].choices
+    _write(terminal, key, value)
+
+
+@verb()
+@click.argument("key", metavar="KEY", type=click.Choice(SEVERAL))
+@click.argument("value", metavar="VALUE")
+def add(terminal: Terminal, key: str, value: str) -> None:
+    """Add a value to a setting that holds several."""
+    before = (read_file().get(key) or "").split(",")
+    _write(terminal, key, ",".join(dict.fromkeys(one for one in (*before, value) if one)))
+
+
+def _write(terminal: Terminal, key: str, value: str) -> None:
+    choices, check = KEYS[key].choices, KEYS[key].check
     if not value or (choices and value not in choices):
         meant = f"one of {', '.join(choices)}" if choices else "not empty"
         raise Refused(f"{value!r} is no value for {key}: it is {meant}")
+    if check is not None:
+        check(value)
     values = read_file()
     before = values.get(key)
     path = write_file({**values, key: value})
@@ -132,5 +148,5 @@ def _document(setting: Setting) -> dict[str, Any]:
     }
 
 
-for command in (list_, get, set_, unset):
+for command in (list_, get, set_, add, unset):
     config.add_command(command)

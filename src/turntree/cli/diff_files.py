@@ -3,6 +3,7 @@
 Gathering is here; how a difference looks is ``cli.change_text``'s.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,11 +16,12 @@ from turntree.cli.progress import Report, counting
 from turntree.cli.render import clean, digits
 from turntree.cli.standing import Standing, note_standing, relative, stand
 from turntree.cli.verb import Terminal
-from turntree.domain.errors import NotFound
+from turntree.domain.errors import BadRevision, NotFound
 from turntree.domain.file_diff import FileDiff
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Resource
 from turntree.ports.resources import Pinned
+from turntree.runtime.resources import in_thread
 
 NOW: Final = "."
 """Stands for the files as they lie there now."""
@@ -71,6 +73,8 @@ async def _read(
     opened: Opened, *, left: str, right: str, paths: Sequence[str], report: Report
 ) -> FilesDiffer:
     old = await stand(opened, left)
+    if right != NOW and await _is_path(opened, right):
+        right, paths = NOW, (right, *paths)
     if right == NOW:
         pairs = [(one, one.after.external, await _present(opened, one)) for one in old.pins]
         places = [
@@ -84,6 +88,15 @@ async def _read(
         for resource, *states in _pair(old.pins, new.pins)
     ]
     return FilesDiffer((old, new), places)
+
+
+async def _is_path(opened: Opened, word: str) -> bool:
+    """Say whether somebody named a file where a turn could stand; a turn is meant first."""
+    try:
+        await opened.tree.resolve(word)
+    except (NotFound, BadRevision):
+        return await in_thread(os.path.lexists, word)
+    return False
 
 
 async def _present(opened: Opened, pinned: Pinned) -> ExtRef:

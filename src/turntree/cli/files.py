@@ -3,7 +3,7 @@
 Gathering is here; how a tree looks is ``cli.tree_text``'s, and a change ``cli.change_text``'s.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,14 @@ from turntree.cli.render import clean, digits, title
 from turntree.cli.standing import Standing, choose_pin, relative, stand
 from turntree.cli.tree_text import draw_tree
 from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import Lost, NotFound
 from turntree.domain.file_diff import DiffKind, FileDiff
+from turntree.domain.ids import TurnId
 from turntree.domain.resource import Entry
+from turntree.domain.turn import Turn
 from turntree.ports.resources import Pinned
+from turntree.runtime.line_blame import Doubt
+from turntree.runtime.worktrees import name_some
 
 DEPTH_DEFAULT: Final = 1
 
@@ -42,6 +47,10 @@ class Held:
     entries: list[Entry]
     diffs: list[FileDiff] | None
     """None when nobody looked as the turn began."""
+    doubts: list[Doubt]
+    """Which of the changes others may have made."""
+    rivals: Mapping[TurnId, Turn]
+    """The turns that are named there."""
 
     @property
     def files(self) -> int:
@@ -77,7 +86,13 @@ def _print_file(terminal: Terminal, revision: str, path: str) -> None:
         pinned = choose_pin(standing, Path.cwd())
         inside = relative(pinned.resource, path)
         state = pinned.after.external
-        return inside, await opened.tree.files.read(pinned.resource, state, inside)
+        try:
+            return inside, await opened.tree.files.read(pinned.resource, state, inside)
+        except Lost:
+            raise
+        except NotFound as error:
+            command = f"turntree files {digits(standing.pinned.turn.digest)} --all"
+            raise NotFound(f"{error}: see what is with `{command}`") from error
 
     inside, content = with_ledger(terminal, act)
     if terminal.as_json:
@@ -97,9 +112,15 @@ async def _hold(opened: Opened, pinned: Pinned, report: Report) -> Held:
     tree, resource, after = opened.tree, pinned.resource, pinned.after.external
     entries = await tree.files.list_entries(resource, after)
     if pinned.before is None:
-        return Held(pinned, entries, None)
-    before = pinned.before.external
-    return Held(pinned, entries, await tree.files.diff(resource, before, after, report=report))
+        return Held(pinned, entries, None, [], {})
+    diffs = await tree.files.diff(resource, pinned.before.external, after, report=report)
+    try:
+        doubts = await tree.blame.list_doubts(pinned)
+    except Lost:
+        doubts = []  # What another turn found or left is gone; this one's files are not.
+    named = {turn for doubt in doubts for turn in doubt.turns}
+    rivals = {turn: (await tree.turns.get(turn)).turn for turn in sorted(named)}
+    return Held(pinned, entries, diffs, doubts, rivals)
 
 
 def _draw(
@@ -128,8 +149,22 @@ def _draw_held(one: Held, terminal: Terminal, *, depth_max: int | None) -> Itera
     elif not one.diffs:
         yield terminal.paint("it changed none of them", "dim")
     else:
-        yield "it changed"
+        yield "it changed" if not one.doubts else "changed while it was at work"
         yield from draw_table(one.diffs, terminal, shown_max=PATHS_SHOWN_MAX)
+        yield from _draw_doubts(one, terminal)
+
+
+def _draw_doubts(one: Held, terminal: Terminal) -> Iterator[str]:
+    """Yield who else was at work, and on what: one line for the paths of the same turns."""
+    grouped: dict[tuple[tuple[TurnId, ...], bool], list[str]] = {}
+    for doubt in one.doubts:
+        grouped.setdefault((doubt.turns, doubt.is_theirs), []).append(shown_path(doubt.path))
+    for (turns, is_theirs), paths in grouped.items():
+        named = [f"{digits(one.rivals[turn].digest)} {title(one.rivals[turn])}" for turn in turns]
+        who = ", ".join(named) or "a turn that is closed to you"
+        deed = "changed" if is_theirs else "perhaps changed"
+        line = f"  at the same time {deed} by {who}: {name_some(paths)}"
+        yield terminal.paint(line, "warn")
 
 
 def _document(standing: Standing, held: list[Held]) -> dict[str, Any]:
@@ -153,6 +188,15 @@ def _document(standing: Standing, held: list[Held]) -> dict[str, Any]:
                 "changed": None
                 if one.diffs is None
                 else [diff_document(diff, with_lines=False) for diff in one.diffs],
+                "doubts": [
+                    {
+                        "path": shown_path(doubt.path),
+                        "turns": list(doubt.turns),
+                        "digests": [one.rivals[turn].digest for turn in doubt.turns],
+                        "certain": doubt.is_theirs,
+                    }
+                    for doubt in one.doubts
+                ],
             }
             for one in held
         ],

@@ -15,10 +15,11 @@ from turntree.cli.place import write_head, write_own_head
 from turntree.cli.plan_text import draw_fork, fork_document
 from turntree.cli.render import digits
 from turntree.cli.server import spinner
-from turntree.cli.session_text import session_row_document
+from turntree.cli.session_text import privacy_hints, session_row_document
 from turntree.cli.verb import Terminal
 from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import Digest, TurnId
+from turntree.domain.program import Visibility
 from turntree.domain.session import Session
 from turntree.runtime.fork_plans import Choice, ForkPlan
 from turntree.runtime.saga import PlanOutcome
@@ -34,11 +35,14 @@ class Wanted:
     choices: Mapping[str, Choice]
     before: bool = False
     """Whether everything is to be as the turn found it."""
+    visibility: Visibility | None = None
+    """Who is to see the session; None leaves it to what it is made from."""
 
     def command(self, place: str | None, *options: str) -> str:
         """Return what to type for a fork with all that was chosen, at a place or at a new one."""
         words = ["turntree", "fork", self.revision, self.label or "LABEL", "--files"]
         words += [*([] if place is None else [place]), *options]
+        words += [] if self.visibility is None else [f"--{self.visibility}"]
         words += [word for name, choice in self.choices.items() for word in (f"--{choice}", name)]
         return shlex.join(words)
 
@@ -57,7 +61,7 @@ def show_plan(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
 def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
     """Begin a session with places of its own, and tell of it."""
     with spinner(terminal, "forking files"):
-        plan, session = with_ledger(terminal, partial(_carry_out, wanted=wanted))
+        plan, session, privacy = with_ledger(terminal, partial(_carry_out, wanted=wanted))
     places = new_places(plan)
     for place in places:
         # Whoever works in a fork's folder works in the fork.
@@ -72,8 +76,24 @@ def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> No
         f"{session.label} begins at {digits(session.head_digest)}   ({made})",
         {**session_row_document(session), **fork_document(plan), "places": places},
         undo=f"{removal} && {archive}" if removal else archive,
-        then=tuple(f"work there with: cd {folder}" for folder in folders[:1]),
+        then=(
+            *(f"work there with: cd {folder}" for folder in folders[:1]),
+            *_give_back(plan),
+            *privacy,
+        ),
     )
+
+
+def _give_back(plan: ForkPlan) -> list[str]:
+    """Return how the session that was forked gets back what was taken from it."""
+    if plan.source is None:
+        return []
+    label, taken = plan.source.label, [one for one in plan.items if one.kept_by == plan.session]
+    return [
+        f"{label} works there again with: turntree pin {shlex.quote(one.resource.place)} -s {label}"
+        for one in taken
+        if one.resource.kind in ("directory", "file")
+    ]
 
 
 async def _propose(opened: Opened, *, wanted: Wanted) -> tuple[ForkPlan, dict[TurnId, Digest]]:
@@ -93,6 +113,7 @@ async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
             place=place,
             choices=wanted.choices,
             before=wanted.before,
+            visibility=wanted.visibility,
         )
     except NotFound as error:
         if not wanted.choices:
@@ -101,11 +122,23 @@ async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
         raise NotFound(f"{error}: see `{command}`") from error
 
 
-async def _carry_out(opened: Opened, *, wanted: Wanted) -> tuple[ForkPlan, Session]:
+async def _carry_out(
+    opened: Opened, *, wanted: Wanted
+) -> tuple[ForkPlan, Session, tuple[str, ...]]:
     plan = await propose(opened, wanted)
     check_outcome(await opened.tree.plans.carry_out(plan))
     assert plan.session is not None, "a session was asked for"
-    return plan, await opened.tree.sessions.ledger.get(plan.session)
+    session = await opened.tree.sessions.ledger.get(plan.session)
+    return plan, session, await find_privacy(opened, session, wanted.visibility)
+
+
+async def find_privacy(
+    opened: Opened, session: Session, visibility: Visibility | None = None
+) -> tuple[str, ...]:
+    """Return what is to be said of who sees a session that has just begun, as was asked for."""
+    programs = opened.tree.programs
+    program, is_opened = await programs.find(session.id), visibility == "public"
+    return privacy_hints(session, program, str(programs.by), opened=is_opened)
 
 
 def check_outcome(outcome: PlanOutcome) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from shlex import quote
 from typing import Final
 
 import click
@@ -138,14 +139,23 @@ async def _list_claims(opened: Opened, sweepers: Sequence[Sweeper]) -> dict[str,
             name = stores[one.taken.external.kind]
             claims[name].elsewhere.add(Digest(one.taken.external.id))
     async with aclosing(list_trees(opened.database, opened.settings, SystemWorld())) as trees:
-        async for tree in trees:
+        async for workspace, tree in trees:
             if left := await tree.plans.count_left():
-                raise Refused(
-                    f"{counted(left, 'plan')} that nobody finished may need any state: bring what "
-                    "was left unfinished to an end with `turntree plans --reconcile`"
-                )
+                raise Refused(_say_unfinished(left, workspace, opened.settings.workspace))
             for kind, name in stores.items():
                 pinned = await tree.resources.list_pinned_states(kind)
                 claims[name].keep |= pinned.here
                 claims[name].elsewhere |= pinned.elsewhere
     return claims
+
+
+def _say_unfinished(count: int, workspace: str, own: str) -> str:
+    """Return why nothing is removed, and what to do about it in the workspace where it is."""
+    command, where = "turntree plans --reconcile", ""
+    if workspace != own:
+        command = f"TURNTREE_WORKSPACE={quote(workspace)} {command}"
+        where = f" of the workspace {workspace}"
+    return (
+        f"{counted(count, 'plan')}{where} that nobody finished may need any state: bring what was "
+        f"left unfinished to an end with `{command}`"
+    )

@@ -15,6 +15,7 @@ from turntree.cli.program import invoke_program
 from turntree.cli.render import clean, table
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import Json
+from turntree.domain.program import name_in
 from turntree.runtime.model_choice import Choice, choose_model
 
 
@@ -87,6 +88,8 @@ def notify(terminal: Terminal, name: str, text: str) -> None:
 def ask(terminal: Terminal, name: str, what: str) -> None:
     """Ask a person for approval."""
     _call(terminal, name, ask=what)
+    if not terminal.as_json:
+        terminal.note(f"answered with: turntree human approve {name_in(name)} REQUEST, or reject")
 
 
 @verb()

@@ -237,6 +237,7 @@ def _config(base: dict[str, Json], kind: "Kind", given: dict[str, Any]) -> dict[
 
 
 def _tell_begun(terminal: Terminal, program: Program) -> None:
+    from turntree.cli.program import note_type
     from turntree.cli.program_text import program_document
 
     terminal.tell(
@@ -246,3 +247,4 @@ def _tell_begun(terminal: Terminal, program: Program) -> None:
         undo=None,
         then=(f"see it with: turntree program get {program.name}",),
     )
+    note_type(terminal, program)

@@ -27,6 +27,8 @@ class Legend:
     tags: dict[TurnId, list[str]]
     used: dict[TurnId, Usage]
     unique: dict[Digest, int]
+    reasons: dict[TurnId, str]
+    """Why turns failed, as their journals say it."""
 
     def document(self, placed: Placed) -> dict[str, Any]:
         """Return what is said of a turn in one line of JSON."""
@@ -39,6 +41,7 @@ class Legend:
             "depth": placed.depth,
             "kind": header.kind,
             "outcome": header.outcome,
+            "reason": self.reasons.get(placed.turn.id),
             "by": header.by.to_json(),
             "model": header.model,
             "provider": header.provider,
@@ -57,6 +60,7 @@ async def read_legend(
     """Return what is known of some turns."""
     tree = opened.tree
     ids = [placed.turn.id for placed in turns]
+    failed = [one.turn.id for one in turns if one.turn.header.outcome == "failed"]
     sessions = await list_sessions(opened, with_archived=with_archived)
     calls = await tree.turns.list_calls(ids)
     tags: dict[TurnId, list[str]] = {}
@@ -70,6 +74,7 @@ async def read_legend(
         tags=tags,
         used={turn: sum((c.usage for c in made), Usage()) for turn, made in calls.items()},
         unique=await tree.turns.list_unique_lengths([placed.turn.digest for placed in turns]),
+        reasons=await tree.runs.list_reasons(failed),
     )
 
 

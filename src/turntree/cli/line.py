@@ -34,6 +34,7 @@ WHO_MAX: Final = 12
 MODEL_MAX: Final = 20
 TOKENS_WIDTH: Final = 5
 AGE_WIDTH: Final = 4
+REASON_MARGIN: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def draw_line(
     turn = placed.turn
     spans = [*_gutter_spans(gutter, turn), *digest_spans(turn.digest, legend.unique[turn.digest])]
     spans += [Span(" "), *label_spans(placed, legend, terminal.spell("…"))]
-    spans.append(Span(title(turn), _title_paint(turn)))
+    spans.append(Span(_marked(turn), _title_paint(turn)))
     left = lay(spans, columns.left, terminal)
     used = tokens(legend.used.get(turn.id, Usage()).total)
     header = turn.header
@@ -88,6 +89,16 @@ def draw_line(
     ]  # fmt: skip
     shown = "".join(" " * GAP + text for size, text in right if size)
     return left + terminal.paint(shown, "dim") if shown else left.rstrip()
+
+
+def draw_reason(turn: Turn, legend: Legend, terminal: Terminal) -> str | None:
+    """Return the line below a turn's that says why it failed, if its journal says it."""
+    reason = legend.reasons.get(turn.id)
+    if reason is None:
+        return None
+    width = min(terminal.width, LINE_MAX) - REASON_MARGIN
+    shown = cut(clean(reason), width, ellipsis=terminal.spell("…"))
+    return " " * REASON_MARGIN + terminal.paint(shown, "dim")
 
 
 def draw_note(gutter: str, text: str, terminal: Terminal) -> str:
@@ -145,3 +156,11 @@ def _title_paint(turn: Turn) -> Paint:
     if turn.header.outcome != "completed":
         return "bad"
     return "note" if turn.header.kind == "compaction" else "plain"
+
+
+def _marked(turn: Turn) -> str:
+    """Return the title of a turn, with its outcome if it did not end well."""
+    shown, outcome = title(turn), turn.header.outcome
+    if outcome == "completed" or shown.startswith(f"({outcome}"):
+        return shown
+    return f"({outcome}) {shown}"

@@ -12,10 +12,12 @@ from typing import Final, Literal
 
 import click
 
+from turntree.cli.failed import newness, note_failed, read_last
 from turntree.cli.legend import Legend, list_sessions, read_legend
-from turntree.cli.line import Columns, draw_line, draw_note, plan_columns
+from turntree.cli.line import Columns, draw_line, draw_note, draw_reason, plan_columns
 from turntree.cli.names import REVISION
 from turntree.cli.opening import Opened, with_ledger
+from turntree.cli.render import digits
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.graph import (
     ASCII,
@@ -90,6 +92,8 @@ def log(
         columns = plan_columns(picture.turns, picture.legend, terminal, short=level == "short")
         draw = partial(_draw_tree, full=level == "full") if graph else _draw_list
         terminal.page(draw(picture, columns, terminal))
+        failed = [one.turn for one in picture.turns if one.turn.id in picture.legend.reasons]
+        note_failed(terminal, [digits(turn.digest) for turn in reversed(failed)])
 
 
 async def _read(
@@ -110,7 +114,7 @@ async def _read(
         turns = await _read_newest(opened, heads, limit + 1)
     elif await opened.tree.sessions.ledger.list_page(limit=1, status=None):
         current = await opened.tree.sessions.get("HEAD")
-        turns = [] if current.head is None else await _read_threads(opened, ("HEAD",), limit + 1)
+        turns = [*reversed(await read_last(opened, current, limit + 1))]
     else:
         turns = []
     more = len(turns) > limit
@@ -127,20 +131,27 @@ async def _read_threads(opened: Opened, revisions: Sequence[str], limit: int) ->
     found: dict[TurnId, Placed] = {}
     threads = opened.tree.threads
     for text in revisions:
+        read: Iterable[Placed] = await _read_session(opened, text, limit)
+        if read:
+            found.update((placed.turn.id, placed) for placed in read)
+            continue
         ends = await opened.tree.revisions.resolve_range(text)
         if not isinstance(ends, tuple):
-            read: Iterable[Placed] = await threads.read(ends, last=limit)
+            read = await threads.read(ends, last=limit)
         elif ends[0] is None:
             read = await threads.read(ends[1], last=limit)
         else:
             parted = await threads.compare(ends[0], ends[1])
             read = (*(parted.left if ends[2] else ()), *parted.right)
         found.update((placed.turn.id, placed) for placed in read)
-    return sorted(found.values(), key=_newness, reverse=True)[:limit]
+    return sorted(found.values(), key=newness, reverse=True)[:limit]
 
 
-def _newness(placed: Placed) -> tuple[str, int]:
-    return placed.turn.header.sealed_at, placed.depth
+async def _read_session(opened: Opened, name: str, limit: int) -> tuple[Placed, ...]:
+    """Return the last turns of a session, with those that failed there; none if it is no label."""
+    named = opened.current if name == "HEAD" else name
+    session = None if named is None else await opened.tree.sessions.ledger.find(named)
+    return () if session is None else await read_last(opened, session, limit)
 
 
 async def _read_newest(opened: Opened, heads: set[TurnId] | None, limit: int) -> list[Placed]:
@@ -155,7 +166,7 @@ async def _read_newest(opened: Opened, heads: set[TurnId] | None, limit: int) ->
         if len(kept) >= limit:
             break
         page = await index.list_newest(before=page[-1].turn.id, limit=PAGE)
-    return sorted(kept, key=_newness, reverse=True)[:limit]
+    return sorted(kept, key=newness, reverse=True)[:limit]
 
 
 def _leading_to(heads: Iterable[TurnId], found: Mapping[TurnId, Placed]) -> Iterator[Placed]:
@@ -169,8 +180,12 @@ def _leading_to(heads: Iterable[TurnId], found: Mapping[TurnId, Placed]) -> Iter
 
 
 def _draw_list(picture: Picture, columns: Columns, terminal: Terminal) -> Iterator[str]:
+    is_short = not columns.age
     for placed in picture.turns:
         yield draw_line("", placed, picture.legend, columns, terminal)
+        reason = draw_reason(placed.turn, picture.legend, terminal)
+        if reason is not None and not is_short:
+            yield reason
     if picture.more:
         yield draw_note("", f"… older turns are not shown: -n {len(picture.turns) * 5}", terminal)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from turntree.cli.fork_files import Wanted, fork_with_files, show_plan
+from turntree.cli.fork_files import Wanted, find_privacy, fork_with_files, show_plan
 from turntree.cli.move_files import (
     HowToMove,
     file_options,
@@ -28,6 +28,7 @@ from turntree.cli.session_text import move_document, session_row_document, stand
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import Occupied, Refused
 from turntree.domain.ids import Digest, TurnId
+from turntree.domain.program import Visibility
 from turntree.domain.session import Session, SessionMove
 from turntree.domain.thread import Moved
 from turntree.runtime.fork_plans import Choice
@@ -37,6 +38,10 @@ from turntree.runtime.fork_plans import Choice
 @click.argument("revision", metavar="REV", type=REVISION)
 @click.argument("label", metavar="LABEL")
 @click.option("--switch", "-s", "switches", is_flag=True, help="Make it the current session too.")
+@click.option("--public", "visibility", flag_value="public",
+              help="Let everybody see it, though it is made from something private.")  # fmt: skip
+@click.option("--private", "visibility", flag_value="private",
+              help="Seen by you and those who are invited only.")  # fmt: skip
 @click.option("--plan", "only_plan", is_flag=True,
               help="Only say what would become of each resource, and at what cost.")  # fmt: skip
 @click.option("--files", "folder", metavar="[DIR]", is_flag=False, flag_value="",
@@ -54,18 +59,21 @@ def fork(
     revision: str,
     label: str,
     switches: bool,
+    visibility: Visibility | None,
     only_plan: bool,
     folder: str | None,
     **named: tuple[str, ...],
 ) -> None:
     """Begin a session at any turn; nothing is copied.
 
+    What is made from a private session is private, and its owner's; you may go on in it.
+
     With --files the session gets files of its own: a folder in the state that the turn left, which
     costs its size on the disk. What cannot be copied is kept by one of the two sessions. --plan
     shows it first.
     """
     if only_plan or folder is not None:
-        wanted = Wanted(revision, label, folder or None, _choices(named))
+        wanted = Wanted(revision, label, folder or None, _choices(named), visibility=visibility)
         try:
             if only_plan:
                 show_plan(terminal, wanted, switches=switches)
@@ -77,14 +85,22 @@ def fork(
         return
     if any(named.values()):
         raise click.UsageError("resources are named together with --files or --plan")
-    session = with_ledger(terminal, lambda opened: opened.tree.sessions.fork(revision, label))
+
+    async def act(opened: Opened) -> tuple[Session, tuple[str, ...]]:
+        made = await opened.tree.sessions.fork(revision, label, visibility=visibility)
+        return made, await find_privacy(opened, made, visibility)
+
+    session, privacy = with_ledger(terminal, act)
     if switches:
         write_head(Path.cwd(), session.label)
+    hints = () if switches else (f"work there with: turntree switch {session.label}",)
+    closing = f"turntree program visibility {session.label} private"
     terminal.tell(
         f"{session.label} begins at {digits(session.head_digest)}   (nothing was copied)",
         session_row_document(session),
-        undo=f"turntree session archive {session.label}",
-        then=() if switches else (f"work there with: turntree switch {session.label}",),
+        # What was opened stays open in an archived session.
+        undo=closing if visibility == "public" else f"turntree session archive {session.label}",
+        then=(*hints, *privacy),
     )
 
 
@@ -149,10 +165,12 @@ def rewind(
         tell_moved_files(terminal, done)
         return
     how.check_default()
-    session, moved = with_ledger(terminal, partial(_rewind, words=words, before=before))
+    session, moved, with_them = with_ledger(terminal, partial(_rewind, words=words, before=before))
     name = session.label
     then = () if moved.before is None else (f"continue it with: turntree fork {moved.left} LABEL",)
     _tell_move(terminal, session, moved, undo=f"turntree undo {name}", then=then)
+    if with_them is not None and not terminal.as_json:
+        terminal.note(f"the files stay as they are; take them back too with: {with_them}")
 
 
 @verb()
@@ -240,14 +258,25 @@ async def follow(opened: Opened, moved: Moved) -> tuple[Session, Move]:
     return session, Move(moved.version, before, after)
 
 
-async def _rewind(opened: Opened, *, words: tuple[str, ...], before: bool) -> tuple[Session, Move]:
+async def _rewind(
+    opened: Opened, *, words: tuple[str, ...], before: bool
+) -> tuple[Session, Move, str | None]:
+    """Return the session, its move, and how to make it with files, if turns left behind pin any."""
     name, turn = await _understand(opened, words=words)
     session = await opened.tree.sessions.get(name)
     if session.head == turn and not before:
         raise Refused(
             f"{name} stands at {digits(session.head_digest)} already: see `turntree log {name}`"
         )
-    return await follow(opened, await opened.tree.sessions.rewind(name, turn, before=before))
+    asked = await opened.tree.turns.get(turn)
+    pinned = await opened.tree.resources.pins.list_pinned_along(session.head or turn, limit=1)
+    found, moved = await follow(
+        opened, await opened.tree.sessions.rewind(name, turn, before=before)
+    )
+    if not any(depth > asked.depth - before for _, depth in pinned):
+        return found, moved, None
+    there = f"{digits(asked.turn.digest)}{' --before' if before else ''} --files"
+    return found, moved, f"turntree undo {name} && turntree rewind {name} {there}"
 
 
 async def _understand(opened: Opened, *, words: tuple[str, ...]) -> tuple[str, TurnId]:

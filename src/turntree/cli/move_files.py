@@ -193,9 +193,14 @@ async def _propose(
 async def _explain_nothing(opened: Opened, name: str, revision: str, *, before: bool) -> NotFound:
     """Return the error that says why there are no files to bring back."""
     short = digits(await _digest(opened, revision))
-    if not before or not await opened.tree.resources.pins_of(revision):
-        return nothing_pinned(short)
     label = (await opened.tree.sessions.get(name)).label
+    if not before or not await opened.tree.resources.pins_of(revision):
+        for pinned in await opened.tree.resources.pins_along(revision, 1):
+            return NotFound(
+                f"turns up to {short} pinned {shown_path(pinned.resource.place)}, and {label} "
+                f"works there no more: make a place of its own with `turntree worktree {short}`"
+            )
+        return nothing_pinned(short)
     return nothing_known(short, f"turntree rewind {label} {short} --files")
 
 

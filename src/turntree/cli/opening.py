@@ -103,18 +103,15 @@ async def open_ledger(
 
 
 async def _likely_session(tree: Tree, imports: Imports, here: Path) -> str | None:
-    """Return the session nobody has to choose: main, the only one, or the last that worked here."""
+    """Return the session nobody has to choose: the last that worked here, main, or the only one."""
+    if (found := await _last_session_in(tree, here)) is not None:
+        return found
+    if (id := await imports.find_last_in(str(here))) is not None:
+        return (await tree.sessions.ledger.get(id)).label
     if await tree.sessions.ledger.find(SESSION_DEFAULT) is not None:
         return SESSION_DEFAULT
     first = await tree.sessions.ledger.list_page(limit=2)
-    if len(first) == 1:
-        return first[0].label
-    if not first:
-        return None
-    if (found := await _last_session_in(tree, here)) is not None:
-        return found
-    id = await imports.find_last_in(str(here))
-    return None if id is None else (await tree.sessions.ledger.get(id)).label
+    return first[0].label if len(first) == 1 else None
 
 
 async def _last_session_in(tree: Tree, here: Path) -> str | None:

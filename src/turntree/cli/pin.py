@@ -22,6 +22,7 @@ from turntree.domain.resource import Resource, Snapshot
 from turntree.domain.session import Session
 from turntree.ports.keepers import Taken
 from turntree.ports.resources import Pinned
+from turntree.runtime.descent import origin_of
 from turntree.runtime.resources import in_thread
 
 PINS_LOOKED_AT_MAX = 50
@@ -87,6 +88,7 @@ async def _pin(opened: Opened, *, place: Path, label: str) -> PinnedNow:
     if session.head is None:
         raise NotFound(f"{session.label} has no turns yet, and a pin belongs to one: `turntree up`")
     kind = "file" if await in_thread(place.is_file) else "directory"
+    await _check_taken_there(opened, session, kind, place)
     resource = await tree.resources.ensure(kind, str(place), session=session.label)
     along = await tree.resources.pins_along(session.head, PINS_LOOKED_AT_MAX)
     here = [pinned for pinned in along if pinned.resource.id == resource.id]
@@ -95,22 +97,39 @@ async def _pin(opened: Opened, *, place: Path, label: str) -> PinnedNow:
     last = here[0] if here else None
     if last is not None and last.pin.turn == session.head:
         return PinnedNow(session, resource, taken, is_new=False, already=last.after)
-    began = last.pin.ended_at if last is not None else min(now, await _began(opened, session))
-    is_new = await tree.resources.pin(session.head, resource, _before(last), taken, began, now)
+    before, began = await _find_beginning(opened, session, resource, last)
+    is_new = await tree.resources.pin(session.head, resource, before, taken, min(now, began), now)
     return PinnedNow(session, resource, taken, is_new, None)
 
 
-async def _began(opened: Opened, session: Session) -> Instant:
-    assert session.head is not None, "it was looked at"
-    return (await opened.tree.turns.get(session.head)).turn.header.started_at
+async def _check_taken_there(opened: Opened, session: Session, kind: str, place: Path) -> None:
+    """Refuse a turn that had ended before a worktree was made: it cannot have worked there."""
+    resource = await opened.tree.resources.find(kind, str(place))
+    if resource is None or origin_of(resource) is None:
+        return
+    turn = await opened.tree.turns.get(session.label)
+    if turn.turn.header.sealed_at < resource.created_at:
+        raise Refused(
+            f"{digits(turn.turn.digest)} ended before {shown_path(resource.place)} was made, and a "
+            f"pin belongs to a turn that worked there\n{session.label} has taken none there yet"
+        )
 
 
-def _before(last: Pinned | None) -> Taken | None:
-    """Return the state that the work since the last pin began with."""
-    if last is None:
-        return None
-    state = last.after
-    return Taken(state.external, state.size, 0, 0, state.consistency)
+async def _find_beginning(
+    opened: Opened, session: Session, resource: Resource, last: Pinned | None
+) -> tuple[Taken | None, Instant]:
+    """Return the state that the work began with, if it is known, and when that was.
+
+    What a session's last pin left is what its next turn found; a worktree begins as it was made.
+    """
+    if last is not None:
+        state = last.after
+        return Taken(state.external, state.size, 0, 0, state.consistency), last.pin.ended_at
+    origin = origin_of(resource)
+    if origin is not None:
+        entries = await opened.tree.files.list_entries(resource, origin[1])
+        return Taken(origin[1], sum(one.size for one in entries), 0, 0), resource.created_at
+    return None, (await opened.tree.turns.get(session.label)).turn.header.started_at
 
 
 def find_folder(here: Path) -> Path:

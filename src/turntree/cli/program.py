@@ -20,10 +20,11 @@ from turntree.cli.program_text import (
     version_document,
 )
 from turntree.cli.render import age, clean, digits, table
+from turntree.cli.session_text import visibility_of
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
-from turntree.domain.program import Program, ProgramVersion, a_kind
+from turntree.domain.program import Program, ProgramVersion, Visibility, a_kind
 from turntree.domain.program_kind import put_member
 from turntree.ports.programs import Use, VersionRow
 from turntree.runtime.programs import unheard
@@ -125,6 +126,25 @@ def configure_program(
         undo=None,
         then=(f"see it with: turntree program get {word}",),
     )
+    note_type(terminal, after)
+
+
+def note_type(terminal: Terminal, program: Program) -> None:
+    """Say it if nobody here knows a provider's type.
+
+    That is no error: a worker elsewhere may have the package that brings it.
+    """
+    if program.kind != "provider":
+        return
+    from turntree.adapters.providers.building import provider_types
+
+    type, known = str(program.config.get("provider_type")), provider_types()
+    if type not in known:
+        terminal.note(
+            f"nobody here knows providers of type {clean(type)}: there are {', '.join(known)}; "
+            "whoever answers needs the package that brings it"
+        )
+        terminal.note(f"next: turntree provider configure {program.name} --type TYPE")
 
 
 def invoke_program(
@@ -209,6 +229,7 @@ def create(
         program_document(made),
         undo=None,
     )
+    note_type(terminal, made)
 
 
 @verb(params=config_options())
@@ -345,17 +366,17 @@ def invite(terminal: Terminal, name: str, grantee: str) -> None:
 def visibility(terminal: Terminal, name: str, to: Any) -> None:
     """Show a program to everybody in the workspace, or only to those let in."""
 
-    async def act(opened: Opened) -> tuple[Program, Program]:
-        before = await opened.tree.programs.get(name)
+    async def act(opened: Opened) -> tuple[Visibility, Program]:
+        before = visibility_of(await opened.tree.programs.find(name))
         return before, await opened.tree.programs.set_visibility(name, to)
 
     before, after = with_ledger(terminal, act)
     word = called(after, name)
-    back = f"turntree program visibility {word} {before.visibility}"
+    back = f"turntree program visibility {word} {before}"
     terminal.tell(
         f"@({word}) is {after.visibility}",
         program_document(after),
-        undo=back if before.visibility != after.visibility else None,
+        undo=back if before != after.visibility else None,
     )
 
 

@@ -35,8 +35,8 @@ terminal: `TURNTREE_PAGER`, `PAGER`, or `less -FRX`.
 A `REV` is a session (`main`), the beginning of a turn's digest (`e9177`), an ancestor (`main~3`), a
 place in a session's past (`main@{2}`, `main@{yesterday}`), words that were said (`:/redirect`), a
 part (`main:tool/2`, `main:msg/0`), or `HEAD`, the current session: `TURNTREE_SESSION`, or what
-`.turntree/HEAD` in the nearest folder above says, or `main`, or the only active session, or the one
-that last worked in this folder.
+`.turntree/HEAD` in the nearest folder above says, or the session that last worked in this folder,
+or `main`, or the only active session.
 """
 SHARED = """\
 ## Options of every command

@@ -136,15 +136,13 @@ def duration(start: Instant, end: Instant) -> str:
 
 
 def tokens(number: int) -> str:
-    """Return a number of tokens in at most five signs: ``0.4k``, ``12k``, ``1.5M``."""
-    if number == 0:
-        return ""
+    """Return a number of tokens in at most five signs: ``420``, ``12k``, ``1.5M``."""
     for size, unit in ((1_000_000, "M"), (1000, "k")):
         if number >= size * 10:
             return f"{number / size:.0f}{unit}"
-        if number >= size or unit == "k":
+        if number >= size:
             return f"{number / size:.1f}{unit}"
-    raise AssertionError("every number is small enough for k")
+    return str(number or "")
 
 
 def usage_sentence(usage: Usage) -> str:
@@ -165,14 +163,13 @@ def who(principal: Principal) -> str:
     return "" if principal.kind == "system" else clean(principal.id)
 
 
-def behalf(principal: Principal) -> str:
-    """Return the chain of those on whose behalf somebody acts, or nobody."""
-    chain: list[str] = []
-    behind = principal.on_behalf_of
-    while behind is not None:
-        chain.append(who(behind) or "the system")
-        behind = behind.on_behalf_of
-    return ", ".join(chain) or "nobody"
+def actor(principal: Principal) -> str:
+    """Return who acts, and the chain of those on whose behalf."""
+    chain = [principal]
+    while (behind := chain[-1].on_behalf_of) is not None:
+        chain.append(behind)
+    first, *others = [who(one) or "the system" for one in chain]
+    return f"{first} on behalf of {', '.join(others)}" if others else first
 
 
 def title(turn: Turn) -> str:

@@ -8,6 +8,7 @@ import click
 
 from turntree.cli.change_text import counted
 from turntree.cli.compare import CONTEXT_LINES, say
+from turntree.cli.fork_files import find_privacy
 from turntree.cli.names import PROGRAM, REVISION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import clean, digits
@@ -89,15 +90,15 @@ def rerun(
     """
     with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
 
-        async def begin(opened: Opened) -> tuple[Placed, Begun]:
+        async def begin(opened: Opened) -> tuple[Placed, Begun, tuple[str, ...]]:
             tree = opened.tree
             placed = await tree.turns.get((await tree.resolve(revision)).turn)
             begun = await begin_again(
                 tree.runs, tree.sessions, tree.ledger, placed, label=label, model=model
             )
-            return placed, begun
+            return placed, begun, await find_privacy(opened, begun.session)
 
-        placed, begun = talk.call(begin)
+        placed, begun, privacy = talk.call(begin)
         answered = wait_for(talk, begun.posted.run, lambda _: None)
     name, turn = begun.session.label, answered.turn
     lines = _differences(placed.turn, turn, (digits(placed.turn.digest), digits(turn.digest)))
@@ -109,7 +110,7 @@ def rerun(
         {"session": name, "of": placed.turn.id, "differ": bool(lines), "lines": lines,
          **turn_document(turn)},
         undo=f"turntree session archive {name}",
-        then=(f"go on there with: turntree switch {name}",),
+        then=(f"go on there with: turntree switch {name}", *privacy),
     )  # fmt: skip
     check_answer(answered)
 

@@ -136,13 +136,18 @@ def _draw_item(shown: ShownItem, preview: Preview, terminal: Terminal) -> Iterat
         yield "  nothing has to change"
     if item.kept:
         many = _subject(item.kept, "stays", "stay")
-        yield f"  {many}: no turn that is left behind changed it"
+        yield f"  {many}: no turn that is left behind changed {_it(item.kept)}"
         yield from _paths(item.kept, KEPT_SHOWN_MAX, terminal)
     if item.conflicts:
         fates = ("is in the way", "are in the way") if preview.plan.undecided else ("stays", "stay")
         many = _subject(item.conflicts, *fates)
-        yield terminal.paint(f"  {many}: a turn changed it, and somebody else too", "warn")
+        what = f"a turn changed {_it(item.conflicts)}, and somebody else too"
+        yield terminal.paint(f"  {many}: {what}", "warn")
         yield from _paths(item.conflicts, CONFLICTS_SHOWN_MAX, terminal)
+
+
+def _it(changes: Sequence[Change]) -> str:
+    return "it" if len(changes) == 1 else "them"
 
 
 def _subject(changes: Sequence[Change], one: str, several: str) -> str:

@@ -20,12 +20,13 @@ from typing import Any, Final, NamedTuple
 import click
 
 import turntree
-from turntree.cli.verb import Terminal
+from turntree.cli.verb import Terminal, shared_options
 from turntree.domain.errors import (
     BadQuery,
     BadRevision,
     Conflict,
     Denied,
+    Lost,
     NotFound,
     TurntreeError,
     Unreachable,
@@ -36,7 +37,7 @@ INTERRUPTED_CODE: Final = 130
 KINDS_GROUP: Final = "turntree.programs"
 """The entry points under which kinds of program are installed."""
 _NEXT: Final = re.compile(
-    r"(?P<what>.*?)(?:[:;,] [^`:;,]*)?`(?P<next>turntree [^`]+)`\.?", re.DOTALL
+    r"(?P<what>.*?)(?:[:;,] [^`:;,]*)?`(?P<next>(?:[A-Z_]+=[^`]+ )?turntree [^`]+)`\.?", re.DOTALL
 )
 
 
@@ -84,6 +85,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
     "context": Entry("Read", "context", "Show what the model saw for a turn, call by call."),
     "reflog": Entry("Read", "move", "List where a session has stood, newest first."),
+    "sql": Entry("Read", "sql", "Ask the ledger in SQL; nothing can be changed."),
     "stats": Entry("Read", "stats", "Show tokens and cost over time, each model call once."),
     "fork": Entry("Move", "move", "Begin a session at any turn; nothing is copied."),
     "worktree": Entry(
@@ -163,6 +165,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 
 class Root(click.Group):
     """Finds commands by name and imports them when they are called."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        """Take the options that every command has before its name too."""
+        super().__init__(*args, **settings)
+        self.params.extend(shared_options())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every command's name, and those of kinds that other packages brought."""
@@ -271,6 +278,8 @@ def exit_code(error: TurntreeError) -> int:
 def next_command(error: TurntreeError) -> str | None:
     """Return what a person could try after an error whose message does not say it."""
     match error:
+        case Lost():
+            return "turntree fsck"
         case NotFound():
             return "turntree log --all"
         case Unreachable():

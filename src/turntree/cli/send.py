@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import click
 
+from turntree.cli.failed import note_failed, read_last
 from turntree.cli.names import PROGRAM, REVISION, SESSION
 from turntree.cli.opening import Opened
-from turntree.cli.render import clean
+from turntree.cli.render import clean, digits
 from turntree.cli.sending import (
     Outgoing,
     check_answer,
@@ -30,6 +31,7 @@ from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import RunId, SessionId, TurnId, find_long_id
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
+from turntree.domain.turn import Turn
 from turntree.ports.inbox import Posted
 
 POLL_S: Final = 0.3
@@ -61,9 +63,10 @@ def send(
 ) -> None:
     """Send a message to a session and print the answer.
 
-    A MESSAGE of - is read from stdin. If nobody answers on this machine or elsewhere, this command
-    does, for as long as it takes; `turntree worker` answers for all that are sent. A message that
-    was taken in is answered, whatever dies: the same --key asks for its answer again.
+    A session that is not there begins. A MESSAGE of - is read from stdin. If nobody answers on this
+    machine or elsewhere, this command does, for as long as it takes; `turntree worker` answers for
+    all that are sent. A message that was taken in is answered, whatever dies: the same --key asks
+    for its answer again.
     """
     text = sys.stdin.read() if message == STDIN else message
     if not text.strip():
@@ -204,7 +207,9 @@ class _Run:
             if not self.talk.is_served():
                 self.terminal.note(UNSERVED)
         with suppress(TimeoutError):
-            wait_for(self.talk, self.run, self.hear, ends=ends)
+            turn = wait_for(self.talk, self.run, self.hear, ends=ends).turn
+            if turn.header.outcome == "failed":
+                self.terminal.note(f"ask again with: turntree rerun {digits(turn.digest)}")
 
 
 class _Tail:
@@ -217,6 +222,9 @@ class _Tail:
         self.session, self.label, self.count = session, label, count
         self.head: TurnId | None = None
         self.shown: set[str] = set()
+        self.known: set[RunId] = set()
+        """What had failed when one began to look."""
+        self.failed: list[Turn] = []
 
     def show(self, follows: bool, ends: float | None) -> None:
         """Show what is there, and what comes if one wants that."""
@@ -238,30 +246,51 @@ class _Tail:
     def _show_unfinished(self, ends: float | None) -> None:
         for run in self.talk.list_unfinished(self.label):
             self.shown.add(run)
-            wait_for(self.talk, run, streaming(self.terminal, shows_query=True), ends=ends)
+            hear = streaming(self.terminal, shows_query=True)
+            turn = wait_for(self.talk, run, hear, ends=ends).turn
+            if turn.header.outcome == "failed":
+                self.failed.append(turn)
+                self._note_failed()
 
     def _show_turns(self, turns: tuple[Placed, ...]) -> None:
         for placed in turns:
-            self.head = placed.turn.id
             if placed.turn.id in self.shown:
                 continue
             self.shown.add(placed.turn.id)
-            if self.terminal.as_json:
-                self.terminal.documents([{"event": "ended", **turn_document(placed.turn)}])
-            else:
-                for line in draw_talk(placed.turn, self.terminal, label=self.label):
-                    self.terminal.say(line)
+            self._show_turn(placed.turn)
+        self._note_failed()
+
+    def _note_failed(self) -> None:
+        note_failed(self.terminal, [digits(turn.digest) for turn in self.failed])
+        self.failed.clear()
+
+    def _show_turn(self, turn: Turn) -> None:
+        reason = None
+        if turn.header.outcome == "failed":
+            reasons = self.talk.call(lambda opened: opened.tree.runs.list_reasons([turn.id]))
+            reason = reasons.get(turn.id)
+            self.failed.append(turn)
+        if self.terminal.as_json:
+            self.terminal.documents([{"event": "ended", **turn_document(turn), "reason": reason}])
+            return
+        for line in draw_talk(turn, self.terminal, label=self.label, reason=reason):
+            self.terminal.say(line)
 
     async def _newest(self, opened: Opened) -> tuple[Placed, ...]:
         session = await opened.tree.sessions.ledger.get(self.session)
         self.head = session.head
-        if session.head is None or self.count == 0:
-            return ()
-        return await opened.tree.threads.read(session.head, last=self.count)
+        self.known = {one.run for one in await opened.tree.runs.list_failed(self.label)}
+        return await read_last(opened, session, self.count)
 
     async def _since(self, opened: Opened) -> tuple[Placed, ...]:
         """Return the turns that came since the last look; a session that went back has none."""
         session = await opened.tree.sessions.ledger.get(self.session)
+        failed = [one.run for one in await opened.tree.runs.list_failed(self.label)]
+        fresh = [run for run in failed if run not in self.known | self.shown]
+        beside = [await opened.tree.turns.get(run) for run in fresh]
+        return (*await self._moved(opened, session), *beside)
+
+    async def _moved(self, opened: Opened, session: Session) -> tuple[Placed, ...]:
         if session.head is None or session.head == self.head:
             return ()
         turns = await opened.tree.threads.read(session.head, last=max(self.count, TAIL_TURNS))

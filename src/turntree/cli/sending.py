@@ -1,15 +1,17 @@
 """Sending a message and waiting for the answer: what the commands share that talk."""
 
+import difflib
+import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from turntree.cli.opening import Opened
-from turntree.cli.render import clean_block
+from turntree.cli.render import clean, clean_block
 from turntree.cli.speaker import FindCost, Speaker, turn_document, write_documents
 from turntree.cli.talking import Hear, Listening, Talk
 from turntree.cli.verb import Terminal
@@ -23,6 +25,9 @@ from turntree.runtime.costs import find_cost
 from turntree.runtime.following import Heard, Told
 from turntree.runtime.voices import check_outcome
 
+LABELS_READ_MAX: Final = 200
+"""Among so many labels it is looked for one that somebody may have meant."""
+_LIKE_A_TURN: Final = re.compile(r"[0-9a-f]{7,64}")
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -52,27 +57,41 @@ class Outgoing:
 
 
 def post(terminal: Terminal, talk: Talk, outgoing: Outgoing) -> Posted:
-    """Send a message; somebody will answer. What was taken out of it is said."""
+    """Send a message; somebody will answer. A session that is not there begins, which is said.
+
+    What was taken out of the message is said too.
+    """
+    begun: list[str] = []
 
     async def act(opened: Opened) -> Posted:
-        session = await _get_session(opened, outgoing.session)
+        session, near = await _get_or_begin(opened, outgoing.session)
+        if near is not None:
+            begun.extend((session.label, *near))
         options: dict[str, Any] = dict(outgoing.options or {})
         return await opened.tree.runs.post(
             session.label, outgoing.text, key=outgoing.key, **options
         )
 
     posted = talk.call(act)
+    if begun:
+        label, *near = map(clean, begun)
+        also = f" (there is {near[0]} too)" if near else ""
+        terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
     note_redacted(terminal, posted)
     return posted
 
 
-async def _get_session(opened: Opened, name: str) -> Session:
-    """Return a session that is there: whoever misspells one must not begin another."""
-    if name != "HEAD" and await opened.tree.sessions.ledger.find(name) is None:
+async def _get_or_begin(opened: Opened, name: str) -> tuple[Session, list[str] | None]:
+    """Return a session; one that begins comes with what is called much the same."""
+    sessions = opened.tree.sessions
+    if name == "HEAD" or await sessions.ledger.find(name) is not None:
+        return await sessions.get(name), None
+    if _LIKE_A_TURN.fullmatch(name):
         raise NotFound(
-            f"there is no session {name!r}: begin it with `turntree session create {name}`"
+            f"there is no session {name!r}, and it looks like a turn: `turntree fork {name} LABEL`"
         )
-    return await opened.tree.sessions.get(name)
+    known = [session.label for session in await sessions.ledger.list_page(limit=LABELS_READ_MAX)]
+    return await sessions.get_or_create(name), difflib.get_close_matches(name, known, 1)
 
 
 def note_redacted(terminal: Terminal, posted: Posted) -> None:

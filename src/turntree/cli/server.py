@@ -14,17 +14,19 @@ from turntree.boot import Settings
 from turntree.cli.names import SESSION
 from turntree.cli.opening import SESSION_DEFAULT, Opened, load_settings, with_ledger
 from turntree.cli.place import FOLDER, read_head, write_head
-from turntree.cli.render import age, clean, table
+from turntree.cli.render import age, clean, cut, table
 from turntree.cli.session_text import session_row_document, stand
 from turntree.cli.verb import Terminal, verb
+from turntree.domain.errors import TurntreeError
 from turntree.domain.ids import Instant
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
-from turntree.ports.inbox import OpenRun, Pile
+from turntree.ports.inbox import FailedRun, OpenRun, Pile
 from turntree.store.embedded import EmbeddedServer, ServerState
 from turntree.store.health import examine
 
 RUNS_SHOWN_MAX = 10
+REASON_WIDTH_MAX = 120
 _PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@|(?<=password=)\S+", re.IGNORECASE)
 
 
@@ -52,10 +54,33 @@ def init(terminal: Terminal, session: str) -> None:
     if not is_new:
         terminal.note("next: turntree log")
         return
+    if _is_session(terminal, label):
+        terminal.note(f"next: turntree log     what was said in {label}")
+        terminal.note(f"undo with: rm -r {here / FOLDER}")
+        return
     terminal.note("next: turntree up                    bring home what your agents have kept")
     terminal.note(f"      turntree session create {head}   begin an empty session")
     terminal.note("      turntree demo                  or plant sample data to look around in")
     terminal.note(f"undo with: rm -r {here / FOLDER}")
+
+
+def _is_session(terminal: Terminal, label: str) -> bool:
+    """Say whether there is such a session; a server that does not run is not started for it."""
+
+    async def find(opened: Opened) -> bool:
+        return await opened.tree.sessions.ledger.find(label) is not None
+
+    settings = load_settings()
+    state = None if settings.database_url else EmbeddedServer(settings.home).state()
+    try:
+        return _is_up(settings, state) and with_ledger(terminal, find, waits=False)
+    except TurntreeError:
+        # Whoever needs the database next says what is wrong with it.
+        return False
+
+
+def _is_up(settings: Settings, state: ServerState | None) -> bool:
+    return _is_prepared(settings) if state is None else state.name == "running"
 
 
 @verb()
@@ -91,6 +116,8 @@ class Counts:
     workers: tuple[str, ...] = ()
     runs: tuple[OpenRun, ...] = ()
     piles: tuple[Pile, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
+    """What could not be answered in sessions that have not moved since."""
     plans: int = 0
     """How many forks and moves with files were left unfinished on this machine."""
 
@@ -103,8 +130,7 @@ def status(terminal: Terminal) -> None:
     """
     settings = load_settings()
     state = None if settings.database_url else EmbeddedServer(settings.home).state()
-    is_up = _is_prepared(settings) if state is None else state.name == "running"
-    counts = with_ledger(terminal, _count, waits=False) if is_up else None
+    counts = with_ledger(terminal, _count, waits=False) if _is_up(settings, state) else None
     if terminal.as_json:
         terminal.document(_document(settings, state, counts))
         return
@@ -130,10 +156,11 @@ async def _count(opened: Opened) -> Counts:
     workers = await opened.tree.runs.workers.list_workers()
     runs = await opened.tree.runs.list_open()
     piles = await opened.tree.runs.inbox.list_piles()
+    failed = await opened.tree.runs.list_failed()
     plans = await opened.tree.plans.count_left()
     return Counts(
         turns, len(sessions), current, opened.current, opened.now, tuple(workers), tuple(runs),
-        tuple(piles), plans,
+        tuple(piles), tuple(failed), plans,
     )  # fmt: skip
 
 
@@ -192,6 +219,18 @@ def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
         yield "waiting", f"{what} in {clean(pile.label)}, sent {age(pile.since, counts.now)}"
     if (left := len(counts.piles) - RUNS_SHOWN_MAX) > 0:
         yield "", f"{left} more sessions"
+    yield from _failed_rows(counts)
+
+
+def _failed_rows(counts: Counts) -> Iterator[tuple[str, str]]:
+    """Yield what could not be answered, the newest first, with what to do about it."""
+    for failed in counts.failed[: -RUNS_SHOWN_MAX - 1 : -1]:
+        why = cut(clean(failed.reason or "nobody knows why"), REASON_WIDTH_MAX)
+        when = age(failed.at, counts.now)
+        yield "failed", f"a message to {clean(failed.label)}, {when}: {why}"
+        yield "", f"turntree tail {failed.run} reads it, turntree rerun {failed.run} asks again"
+    if (left := len(counts.failed) - RUNS_SHOWN_MAX) > 0:
+        yield "", f"{left} more"
 
 
 def _run_document(run: OpenRun) -> dict[str, Any]:
@@ -215,6 +254,16 @@ def _pile_document(pile: Pile) -> dict[str, Any]:
     }
 
 
+def _failed_document(failed: FailedRun) -> dict[str, Any]:
+    return {
+        "run": failed.run,
+        "session": failed.session,
+        "label": failed.label,
+        "at": failed.at,
+        "reason": failed.reason,
+    }
+
+
 def _document(
     settings: Settings, state: ServerState | None, counts: Counts | None
 ) -> dict[str, Any]:
@@ -231,6 +280,7 @@ def _document(
         "workers": None if counts is None else list(counts.workers),
         "runs": None if counts is None else [_run_document(run) for run in counts.runs],
         "waiting": None if counts is None else [_pile_document(pile) for pile in counts.piles],
+        "failed": None if counts is None else [_failed_document(run) for run in counts.failed],
         "plans": None if counts is None else counts.plans,
         "head": settings.session if counts is None else counts.chosen,
         "session": None if current is None else session_row_document(current, current=current),

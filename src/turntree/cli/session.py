@@ -1,6 +1,7 @@
 """``session``: names that move, and everything that can be done with a name."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 import click
 
@@ -12,9 +13,10 @@ from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import age, clean, digits, table, usage_sentence
 from turntree.cli.send import send
 from turntree.cli.session_talk import configure, history, session_config
-from turntree.cli.session_text import session_row_document, stand
+from turntree.cli.session_text import session_row_document, stand, visibility_of
 from turntree.cli.verb import Terminal, verb
-from turntree.domain.ids import short_id
+from turntree.domain.ids import Instant, ProgramId, SessionId, short_id
+from turntree.domain.program import Program, Visibility
 from turntree.domain.session import Session, SessionStatus
 
 
@@ -32,14 +34,22 @@ def _act(terminal: Terminal, act: Callable[[Opened], Awaitable[Session]]) -> Ses
 def list_(terminal: Terminal, everything: bool) -> None:
     """List sessions; the current one has a star."""
 
-    async def act(opened: Opened) -> tuple[tuple[Session, ...], int, Session | None, Opened]:
+    async def act(opened: Opened) -> _Listed:
         found = await list_sessions(opened, with_archived=everything)
         archived = 0 if found else len(await list_sessions(opened, with_archived=True))
-        return found, archived, await opened.find_current(), opened
+        programs = {one.id: one async for one in opened.tree.programs.list_all(kind="session")}
+        visible: dict[SessionId, Visibility] = {
+            one.id: visibility_of(programs.get(ProgramId(one.id))) for one in found
+        }
+        return _Listed(found, visible, archived, await opened.find_current(), opened.now)
 
-    found, archived, current, opened = with_ledger(terminal, act)
+    listed = with_ledger(terminal, act)
+    found, archived, current = listed.sessions, listed.archived, listed.current
     if terminal.as_json:
-        terminal.documents(session_row_document(one, current=current) for one in found)
+        terminal.documents(
+            {**session_row_document(one, current=current), "visibility": listed.visible[one.id]}
+            for one in found
+        )
     elif not found and archived:
         terminal.note(f"all sessions are archived: there are {archived} of them.")
         terminal.note("next: turntree session list --all")
@@ -55,16 +65,26 @@ def list_(terminal: Terminal, everything: bool) -> None:
                 clean(one.label),
                 digits(one.head_digest),
                 f"{one.depth} turns" if one.depth != 1 else "1 turn",
-                age(one.worked_at, opened.now),
-                _remark(one),
+                age(one.worked_at, listed.now),
+                _remark(one, listed.visible[one.id]),
             )
             for one in found
         ]
         terminal.page(table(rows))
 
 
-def _remark(one: Session) -> str:
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    sessions: tuple[Session, ...]
+    visible: Mapping[SessionId, Visibility]
+    archived: int
+    current: Session | None
+    now: Instant
+
+
+def _remark(one: Session, visibility: Visibility) -> str:
     words: list[str] = [] if one.status == "active" else [one.status]
+    words += [] if visibility == "public" else ["private"]
     words += [] if one.origin is None else [f"from {clean(one.origin.tool)}"]
     words += [] if one.spawn is None else ["subagent"]
     words += [f"alias {clean(alias)}" for alias in one.aliases]
@@ -75,24 +95,29 @@ def _remark(one: Session) -> str:
 @click.argument("label", metavar="[LABEL]", required=False)
 @click.option("--model", type=PROGRAM, help="Which model answers there.")
 @click.option("--owner", type=PROGRAM, help="The agent or human whose it is.")
-def create(terminal: Terminal, label: str | None, model: str | None, owner: str | None) -> None:
+@click.option("--private", is_flag=True, help="Seen by you and those who are invited only.")
+def create(
+    terminal: Terminal, label: str | None, model: str | None, owner: str | None, private: bool
+) -> None:
     """Begin an empty session; without a label it gets one."""
     config = session_config(model, owner)
 
     async def act(opened: Opened) -> Session:
         tree = opened.tree
         named = label or f"session-{short_id(tree.sessions.world.new_id())[-8:]}"
-        if not config:
+        if not config and not private:
             return await tree.sessions.create(named)
-        await tree.programs.create("session", named, config)
+        visibility: Visibility = "private" if private else "public"
+        await tree.programs.create("session", named, config, visibility=visibility)
         return await tree.sessions.get(named)
 
     made = _act(terminal, act)
+    invites = (f"let somebody in with: turntree program invite {made.label} NAME",) * private
     terminal.tell(
-        f"{made.label} begins, with no turns yet",
+        f"{made.label} begins, {'private, ' if private else ''}with no turns yet",
         session_row_document(made),
         undo=f"turntree session archive {made.label}",
-        then=(f"work there with: turntree switch {made.label}",),
+        then=(f"work there with: turntree switch {made.label}", *invites),
     )
 
 
@@ -101,19 +126,22 @@ def create(terminal: Terminal, label: str | None, model: str | None, owner: str 
 def show(terminal: Terminal, name: str) -> None:
     """Show a session: where it stands, its other names, where it came from."""
 
-    async def act(opened: Opened) -> tuple[Session, Session | None, Opened]:
+    async def act(opened: Opened) -> tuple[Session, Program | None, Session | None, Opened]:
         found = await opened.tree.sessions.get(name)
-        return found, await opened.find_current(), opened
+        program = await opened.tree.programs.find(found.id)
+        return found, program, await opened.find_current(), opened
 
-    found, current, opened = with_ledger(terminal, act)
+    found, program, current, opened = with_ledger(terminal, act)
     if terminal.as_json:
-        terminal.document(session_row_document(found, current=current))
+        said = session_row_document(found, current=current)
+        terminal.document({**said, "visibility": visibility_of(program)})
         return
     rows = [
         ("session", f"{clean(found.label)}{'  (current)' if found == current else ''}"),
         ("id", found.id),
         ("stands", stand(found)),
         ("status", f"{found.status}, moved {found.version} times"),
+        ("seen", _seen(program)),
         ("worked", f"{found.worked_at}  ({age(found.worked_at, opened.now)})"),
         ("created", f"{found.created_at}  ({age(found.created_at, opened.now)})"),
         ("updated", f"{found.updated_at}  ({age(found.updated_at, opened.now)})"),
@@ -126,6 +154,12 @@ def show(terminal: Terminal, name: str) -> None:
         spawn = found.spawn
         rows.append(("spawned", clean(f"by call {spawn.call_id} of turn {spawn.parent_turn}")))
     terminal.page(table(rows))
+
+
+def _seen(program: Program | None) -> str:
+    if program is None or program.visibility == "public":
+        return "by everybody here"
+    return f"by {clean(program.owner)}, who owns it, and whoever was let in"
 
 
 @verb()

@@ -3,7 +3,8 @@
 from typing import Any
 
 from turntree.adapters.exporters.jsonl import session_document
-from turntree.cli.render import digits
+from turntree.cli.render import clean, digits
+from turntree.domain.program import Program, Visibility
 from turntree.domain.session import Session, SessionMove
 
 
@@ -27,6 +28,25 @@ def move_document(session: Session, move: SessionMove) -> dict[str, Any]:
         "at": move.at,
         "by": move.by,
     }
+
+
+def visibility_of(program: Program | None) -> Visibility:
+    """Return who sees a session, by its program if it has one."""
+    return "public" if program is None else program.visibility
+
+
+def privacy_hints(
+    session: Session, program: Program | None, by: str, *, opened: bool
+) -> tuple[str, ...]:
+    """Return what is said of a session that begins private: who can open it, and how.
+
+    Also of one that was opened on purpose.
+    """
+    if program is None or program.visibility == "public":
+        return ("everybody here can read it",) if opened else ()
+    if program.owner != by:
+        return (f"it is private: only {clean(program.owner)} opens it",)
+    return (f"it is private; open it with: turntree program visibility {session.label} public",)
 
 
 def stand(session: Session) -> str:

@@ -6,13 +6,14 @@ has to work when nothing else does.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from turntree.cli.place import read_head
 from turntree.domain.errors import Refused
+from turntree.domain.secret_names import read_hosts
 from turntree.ports.importers import Places
 
 Source = Literal["environment", "file", "default"]
@@ -26,6 +27,10 @@ class Key:
     help: str
     default: str | None = None
     choices: tuple[str, ...] = ()
+    check: Callable[[str], object] | None = None
+    """Refuses what is no value of it."""
+    several: bool = False
+    """Whether it holds several values, with commas between them."""
 
 
 KEYS: Final[Mapping[str, Key]] = {
@@ -36,6 +41,12 @@ KEYS: Final[Mapping[str, Key]] = {
     "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an endpoint that embeds, as OpenAI's does"),
     "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the model it is asked for"),
     "embedder_dims": Key("TURNTREE_EMBEDDER_DIMS", "how many numbers its vectors have"),
+    "secret_hosts": Key(
+        "TURNTREE_SECRET_HOSTS",
+        "NAME@HOST,…: where your secrets go for others' providers",
+        check=read_hosts,
+        several=True,
+    ),
     "color": Key("TURNTREE_COLOR", "when to use colours", "auto", ("auto", "always", "never")),
 }
 

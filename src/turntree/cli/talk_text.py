@@ -3,13 +3,14 @@
 Pure, as ``cli.render``. It must never ask the ledger for anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from turntree.cli.part_text import ToolCall, brief_of, list_tool_calls
 from turntree.cli.render import clean, clean_block, cut, digits
 from turntree.cli.session_text import stand
 from turntree.cli.verb import Terminal
+from turntree.domain.ids import TurnId
 from turntree.domain.message import Erased, Message
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
@@ -19,21 +20,27 @@ LINES_SHOWN_MAX: Final = 12
 ARGS_WIDTH_MAX: Final = 60
 
 
-def draw_tail(session: Session, turns: Sequence[Placed], terminal: Terminal) -> Iterator[str]:
-    """Yield where a session stands, and its last turns."""
+def draw_tail(
+    session: Session, turns: Sequence[Placed], reasons: Mapping[TurnId, str], terminal: Terminal
+) -> Iterator[str]:
+    """Yield where a session stands, and its last turns, with those that failed beside it."""
     label = terminal.paint(clean(session.label), "strong")
     if not turns:
         yield f"{label}, nothing was said yet; /help lists what a slash does"
         return
-    hidden = session.depth - len(turns)
+    hidden = min(placed.depth for placed in turns) - 1
     more = f"   ({hidden} earlier: /log {session.depth})" if hidden > 0 else ""
     yield f"{label}, {stand(session)}{terminal.paint(more, 'dim')}"
     for placed in turns:
-        yield from draw_talk(placed.turn, terminal, label=session.label)
+        yield from draw_talk(
+            placed.turn, terminal, label=session.label, reason=reasons.get(placed.turn.id)
+        )
 
 
-def draw_talk(turn: Turn, terminal: Terminal, *, label: str) -> Iterator[str]:
-    """Yield what was said in a turn, long texts cut."""
+def draw_talk(
+    turn: Turn, terminal: Terminal, *, label: str, reason: str | None = None
+) -> Iterator[str]:
+    """Yield what was said in a turn, long texts cut, and how it ended if not well."""
     prompt = terminal.paint(f"{clean(label)}>", "label")
     for said in turn.query:
         lines = _lines(said, terminal)
@@ -46,7 +53,8 @@ def draw_talk(turn: Turn, terminal: Terminal, *, label: str) -> Iterator[str]:
             yield from _lines(said, terminal)
             yield from (_call(calls[use.call_id], terminal) for use in said.tool_uses)
     if turn.header.outcome != "completed":
-        yield terminal.paint(f"({turn.header.outcome})", "bad")
+        why = "" if reason is None else f": {clean(reason)}"
+        yield terminal.paint(f"({turn.header.outcome}{why})", "bad")
 
 
 def _call(call: ToolCall, terminal: Terminal) -> str:

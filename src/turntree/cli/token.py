@@ -127,6 +127,7 @@ def _row(one: Noted, now: Instant) -> tuple[Any, ...]:
         clean(one.nonce),
         clean(one.holder or "-"),
         clean(one.audience or "-"),
+        f"by {clean(one.issued_by)}" if one.issued_by else "-",
         told,
     )
 

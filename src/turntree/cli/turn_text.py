@@ -13,7 +13,7 @@ from turntree.cli.legend import Legend
 from turntree.cli.part_text import Level, ToolCall, brief_of, list_tool_calls, words_of
 from turntree.cli.render import (
     Span,
-    behalf,
+    actor,
     cells,
     clean,
     clean_block,
@@ -107,12 +107,7 @@ def _draw_facts(shown: Shown, terminal: Terminal) -> Iterator[str]:
     parent = "none, it is a root" if shown.parent is None else digits(shown.parent.turn.digest)
     yield _fact("parent", f"{parent}  {depth}", terminal)
     yield _fact("session", _sessions(shown, terminal), terminal)
-    on_behalf = behalf(header.by)
-    yield _fact(
-        "by",
-        f"{who(header.by) or 'the system'}, on behalf of {on_behalf}   {_when(turn)}",
-        terminal,
-    )
+    yield _fact("by", f"{actor(header.by)}   {_when(turn)}", terminal)
     yield from _draw_model(shown, terminal)
     tags = shown.legend.tags.get(turn.id)
     if tags:

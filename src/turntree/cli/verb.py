@@ -170,7 +170,7 @@ class Verb(click.Command):
     def __init__(self, *args: Any, **settings: Any) -> None:
         """Add the shared options behind the command's own."""
         super().__init__(*args, **settings)
-        self.params.extend(_shared_options())
+        self.params.extend(shared_options())
 
 
 class Verbs(click.Group):
@@ -179,10 +179,11 @@ class Verbs(click.Group):
     def __init__(self, *args: Any, **settings: Any) -> None:
         """Add the shared options."""
         super().__init__(*args, **settings)
-        self.params.extend(_shared_options())
+        self.params.extend(shared_options())
 
 
-def _shared_options() -> list[click.Parameter]:
+def shared_options() -> list[click.Parameter]:
+    """Return the options that every command has."""
     flag = partial(click.Option, is_flag=True, expose_value=False, callback=_remember)
     return [
         flag(["--json", "as_json"], help="Print JSON: one document, or one a line for a list."),

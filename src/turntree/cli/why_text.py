@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from turntree.cli.part_text import ToolCall, brief_of, list_tool_calls
-from turntree.cli.render import Span, age, behalf, cells, clean, cut, digits, lay, title, who
+from turntree.cli.render import Span, actor, age, cells, clean, cut, digits, lay, title
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant
 from turntree.domain.message import (
@@ -20,7 +20,6 @@ from turntree.domain.message import (
     answers_call,
     calls_tool,
 )
-from turntree.domain.principal import Principal
 from turntree.domain.revision import MessagePart, Part
 from turntree.domain.session import Session, SessionMove
 from turntree.domain.thread import Placed
@@ -106,7 +105,7 @@ def _facts(told: Told) -> Iterator[Line]:
         moved = f" {_MOVED[told.move.kind]} by {_name(told.move.by)}, {_ago(told.move.at, told)}"
         yield Line([Span(clean(told.session.label), "label"), Span(moved)])
     model = f"; {clean(header.model)} answered" if header.model else ""
-    yield Line([Span(f"{_asker(header.by)} asked for it, {_ago(header.sealed_at, told)}{model}")])
+    yield Line([Span(f"{actor(header.by)} asked for it, {_ago(header.sealed_at, told)}{model}")])
     tools = [clean(str(call.use.tool)) for call in list_tool_calls(turn)]
     if tools:
         counted = f"{len(tools)} tool calls" if len(tools) > 1 else "1 tool call"
@@ -180,12 +179,7 @@ def _by(cause: Cause, told: Told) -> str:
     if cause.placed is None:
         return ""
     header = cause.placed.turn.header
-    return f" · {_asker(header.by)}, {_ago(header.sealed_at, told)}"
-
-
-def _asker(principal: Principal) -> str:
-    name = who(principal) or "the system"
-    return name if principal.on_behalf_of is None else f"{name} for {behalf(principal)}"
+    return f" · {actor(header.by)}, {_ago(header.sealed_at, told)}"
 
 
 def _name(by: str) -> str:

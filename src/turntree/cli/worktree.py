@@ -14,7 +14,13 @@ from typing import Any
 import click
 
 from turntree.cli.change_text import counted, shown_path, shown_size
-from turntree.cli.fork_files import Wanted, check_outcome, new_places, propose
+from turntree.cli.fork_files import (
+    Wanted,
+    check_outcome,
+    find_privacy,
+    new_places,
+    propose,
+)
 from turntree.cli.names import REVISION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.place import write_own_head
@@ -40,6 +46,8 @@ class Made:
     """The session that works there."""
     before: bool = False
     """Whether it is what the turn found, not what it left."""
+    privacy: tuple[str, ...] = ()
+    """What is to be said of who sees the session."""
 
     @property
     def removal(self) -> str:
@@ -131,7 +139,9 @@ async def _make(opened: Opened, *, revision: str, folder: str | None, before: bo
     label = await _free_label(opened, name)
     plan = await propose(opened, Wanted(revision, label, place, choices, before))
     check_outcome(await opened.tree.plans.carry_out(plan))
-    return Made(standing, plan, label, before)
+    assert plan.session is not None, "a session was asked for"
+    session = await opened.tree.sessions.ledger.get(plan.session)
+    return Made(standing, plan, label, before, await find_privacy(opened, session))
 
 
 async def _free_label(opened: Opened, name: str) -> str:
@@ -156,11 +166,12 @@ def _tell_made(terminal: Terminal, made: Made) -> None:
             continue
         size = f"{counted(item.cost.files, 'file')}, {shown_size(item.cost.size)}"
         at, is_folder = shlex.quote(item.place), Path(item.place).is_dir()
+        hints = (f"work there, in the session {made.label}, with: cd {at}",) if is_folder else ()
         terminal.tell(
             f"{shown_path(item.place)} holds {told}   ({size})",
             {**fork_document(made.plan), "places": made.places},
             undo=made.removal,
-            then=(f"work there, in the session {made.label}, with: cd {at}",) if is_folder else (),
+            then=(*hints, *made.privacy),
         )
 
 

@@ -86,7 +86,10 @@ def _among(path: str, involved: Sequence[Work]) -> ByTurn | Mixed:
 
 
 def _overlap(left: Work, right: Work) -> bool:
-    return left.began_at <= right.ended_at and right.began_at <= left.ended_at
+    if left.began_at == right.began_at or left.ended_at == right.ended_at:
+        return True
+    # Whoever begins as the other ends was not at work with it: turns pinned by hand do so.
+    return left.began_at < right.ended_at and right.began_at < left.ended_at
 
 
 def sides(changes: Mapping[str, By], ours: Collection[TurnId]) -> dict[str, Side]:

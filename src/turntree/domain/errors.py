@@ -41,6 +41,10 @@ class Ambiguous(NotFound):
     """The address names more than one thing."""
 
 
+class Lost(NotFound):
+    """Bytes that a state is made of are missing where they should be kept, or damaged."""
+
+
 class Conflict(TurntreeError):
     """The session moved since it was read, or the place is already taken."""
 

@@ -19,6 +19,7 @@ from turntree.domain.ids import (
     SnapshotId,
     TurnId,
 )
+from turntree.domain.program import Visibility
 from turntree.domain.ref import EventRef, ExtRef
 from turntree.domain.ref import from_json as ref_from_json
 from turntree.domain.ref import to_json as ref_to_json
@@ -105,6 +106,8 @@ class BeginSession:
     shares: tuple[Share, ...] = ()
     before: TurnId | None = None
     """The turn that found the places so, if it was not the head that left them so."""
+    visibility: Visibility | None = None
+    """Who sees it, if it is not to be seen by those who see the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ def _step_to_json(step: Step) -> dict[str, Json]:
                 "head": step.head, "source": step.source,
                 "at_event": None if step.at_event is None else ref_to_json(step.at_event),
                 "shares": [_share_to_json(share) for share in step.shares],
-                "before": step.before,
+                "before": step.before, "visibility": step.visibility,
             }  # fmt: skip
         case MoveSession(session, move, target, expected):
             said = {
@@ -212,7 +215,7 @@ def _step_from_json(said: Mapping[str, Any]) -> Step:
             shares = tuple(_share_from_json(share) for share in said["shares"])
             return BeginSession(
                 get("session"), get("label"), get("head"), get("source"),
-                _event_ref(get("at_event")), shares, get("before"),
+                _event_ref(get("at_event")), shares, get("before"), get("visibility"),
             )  # fmt: skip
         case "move_session":
             return MoveSession(said["session"], said["move"], get("target"), get("expected_head"))

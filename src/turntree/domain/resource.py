@@ -160,6 +160,14 @@ def describe(resource: Resource) -> dict[str, Json]:
     return {name: value for name, value in said.items() if value is not None}
 
 
+def is_made_anew(made: Resource, known_as: ResourceId) -> bool:
+    """Say whether something else stood at a place before, which keeps its id.
+
+    A place that was made from a state of its own is what it was: it has only come back.
+    """
+    return known_as not in (made.id, made.metadata.get("forked_from"))
+
+
 def describe_state(snapshot: Snapshot) -> dict[str, Json]:
     """Return what an event says of a state that was kept."""
     return {

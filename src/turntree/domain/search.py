@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from turntree.domain.context import FileUse
 from turntree.domain.feed import Position
 from turntree.domain.ids import Digest, SessionId, TurnId
+from turntree.domain.resource import ChangeKind
 from turntree.domain.search_document import Where
 from turntree.domain.search_query import Query
 from turntree.domain.search_rank import Snippet
@@ -76,6 +77,17 @@ class Indexed:
 
     turns: int = 0
     is_behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedChange:
+    """A change of a file between two states that were kept, and a turn that was at work then."""
+
+    turn: TurnId
+    kind: ChangeKind
+    path: str
+    is_certain: bool
+    """Whether it can have been no other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,27 @@
 """Secrets by name: ``${NAME}`` stands in a config, and the secret itself never does.
 
-Knows how a name is written and which headers carry keys. Must never know a secret.
+Knows how a name is written, which headers carry keys, and whose secrets go where. Must never know a
+secret.
 """
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NewType
+
+from turntree.domain.canonical import Json
+from turntree.domain.errors import Denied, Refused
+
+Destination = NewType("Destination", str)
+"""Where a provider sends what it is given: a host, or ``type:NAME`` if its config names none."""
+SecretHosts = frozenset[tuple[str, Destination]]
+"""Which secrets may go where, whoever asks for it: names with destinations."""
 
 NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A secret's name, where the secret is to stand."""
 _ONLY_NAMED: Final = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_]\w*\})+", re.ASCII)
+_HOST: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?(?:[/?#].*)?")
+"""An address that everybody reads alike: no user before the host, no backslash, no name in it."""
+_PAIR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)@((?:type:)?[^\s,@]+)")
 _CARRIES: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
@@ -20,3 +33,54 @@ def is_only_named(text: str) -> bool:
 def carries_secret(header: str) -> bool:
     """Say whether a header of this name carries a secret."""
     return _CARRIES.search(header) is not None
+
+
+def destination_of(config: Mapping[str, Json]) -> Destination | None:
+    """Return where the provider of a config sends secrets; None if that cannot be told."""
+    address = config.get("base_url")
+    if not address:
+        return Destination(f"type:{config.get('provider_type')}")
+    found = _HOST.fullmatch(str(address))
+    return None if found is None else Destination(found[1].strip("[]").lower())
+
+
+def read_hosts(text: str) -> SecretHosts:
+    """Return what ``NAME@HOST,NAME@HOST`` allows.
+
+    Raises:
+        Refused: It is not written so.
+    """
+    pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
+    found = [_PAIR.fullmatch(pair) for pair in pairs]
+    for pair, match in zip(pairs, found, strict=True):
+        if match is None:
+            raise Refused(
+                f"{pair!r} does not say which secret may go where: write NAME@HOST, or "
+                "NAME@type:TYPE for a provider without an address"
+            )
+    return frozenset((match[1], Destination(match[2].lower())) for match in found if match)
+
+
+def check_secret(
+    name: str, provider: str, config: Mapping[str, Json], owner: str, acts: str, hosts: SecretHosts
+) -> None:
+    """Refuse a secret of one's own to somebody else's provider, unless it may go there.
+
+    Whoever writes a provider's config chooses the address. So what is mine goes where I say: to
+    providers of mine and of the system, and where I allowed it by name.
+
+    Raises:
+        Denied: It is not allowed; the message says how to allow it.
+    """
+    if owner == acts or owner.startswith("system:"):
+        return
+    to = destination_of(config)
+    if to is not None and (name, to) in hosts:
+        return
+    why = f"@({provider}) is {owner}'s, and would be given the secret {name} of {acts}"
+    if to is None:
+        raise Denied(
+            f"{why} at an address that cannot be read for sure: make a provider of your own, "
+            "`turntree provider create NAME --type TYPE --base-url URL`"
+        )
+    raise Denied(f"{why}; {acts} can allow that: `turntree config add secret_hosts {name}@{to}`")

@@ -17,7 +17,8 @@ would be called ``turn/2`` and live beside the first.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any, Final, Literal, get_args
 
 import orjson
@@ -60,6 +61,9 @@ class Header:
     retry_of: TurnId | None = None
     derived_from: tuple[Digest, ...] = ()
     compaction: Compaction | None = None
+
+
+_BESIDE_ITS_ID: Final = attrgetter(*[field.name for field in fields(Header)][1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,8 @@ def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Messa
     del document["id"]
     id = derived_id(unix_ms(header.started_at), digest_bytes(canonical(document)))
     document["id"] = id
-    return _sealed(replace(header, id=TurnId(id)), document, query, reply, lines)
+    named = Header(TurnId(id), *_BESIDE_ITS_ID(header))
+    return _sealed(named, document, query, reply, lines)
 
 
 def _sealed(
@@ -235,13 +240,14 @@ def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
     seen: set[str | None] = set()
     for said in reply:
         for part in said.parts:
-            call_id: str | None = getattr(part, "call_id", None)
             if calls_tool(part):
+                call_id = part.call_id
                 if call_id in seen:
                     raise Refused(f"the call {call_id!r} is made twice in one turn")
                 seen.add(call_id)
                 open_calls.add(call_id)
             elif answers_call(part):
+                call_id = part.call_id
                 if call_id not in open_calls:
                     raise Refused(f"a result for the call {call_id!r}, which is not open")
                 open_calls.discard(call_id)
@@ -256,16 +262,13 @@ def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
 
 def interrupt_calls(reply: Sequence[Message], reason: str) -> tuple[Message, ...]:
     """Return the reply with an ``interrupted`` result for every call that has none."""
-    answered = {
-        getattr(part, "call_id", None)
-        for said in reply
-        for part in said.parts
-        if answers_call(part)
-    }
+    answered = {part.call_id for said in reply for part in said.parts if answers_call(part)}
     out: list[Message] = []
     for said in reply:
         out.append(said)
-        missing = [use.call_id for use in said.tool_uses if use.call_id not in answered]
+        missing = [
+            part.call_id for part in said.parts if calls_tool(part) and part.call_id not in answered
+        ]
         if missing:
             out.append(
                 messages.tool(*(ToolResult(str(call), "interrupted", reason) for call in missing))

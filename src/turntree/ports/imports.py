@@ -172,6 +172,8 @@ class Imports(Protocol):
     ) -> Imported:
         """Store turns, parents first, and return how many were new; no session moves.
 
+        They outlast a crash once ``mark`` has returned.
+
         Raises:
             NotFound: A turn comes before its parent.
             Refused: A turn is known under another digest, or was built on another parent.

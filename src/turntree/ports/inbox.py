@@ -193,6 +193,18 @@ class OpenRun:
     failures: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A run that ended without an answer; its turn has the same address."""
+
+    run: RunId
+    session: SessionId
+    label: str
+    at: Instant
+    reason: str | None
+    """Why, as its journal says it."""
+
+
 class Workers(Protocol):
     """Who serves, who is gone, and which sessions nobody looks after."""
 
@@ -234,4 +246,16 @@ class Workers(Protocol):
 
     async def list_open(self, session: SessionId | None = None) -> list[OpenRun]:
         """Return runs that are open or parked, oldest first."""
+        ...
+
+    async def list_failed(self, session: SessionId | None = None, *, last: int) -> list[FailedRun]:
+        """Return which of the last messages to a session could not be answered, oldest first.
+
+        Without one it is which of the last runs failed, in any active session that has not moved
+        since.
+        """
+        ...
+
+    async def list_reasons(self, runs: Sequence[RunId]) -> dict[RunId, str]:
+        """Return why some runs failed; one whose journal does not say it is absent."""
         ...

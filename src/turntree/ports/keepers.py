@@ -202,6 +202,19 @@ class Prover(Store, Protocol):
         ...
 
 
+@runtime_checkable
+class Mender(Prover, Protocol):
+    """What can take back what was damaged, if somebody brings it again."""
+
+    def mend(self, *, unreadable: bool) -> int:
+        """Let damaged objects make way and return how many did; with ``unreadable`` others too.
+
+        Those may be sound, but stand on something that is gone. The next snapshot of any place
+        keeps whatever of it is missing.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Swept:
     """What sweeping removed and left."""

@@ -1,4 +1,4 @@
-"""Locks and transactions: what one of many processes does alone, and what becomes true together."""
+"""Locks and transactions: what one of many does alone, what becomes true together, and how soon."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -20,4 +20,15 @@ class Together(Protocol):
 
     def __call__(self) -> AbstractAsyncContextManager[None]:
         """Let all that the block writes become true at its end, or nothing of it."""
+        ...
+
+
+class Hurrying(Protocol):
+    """Waits for no disk while a block lasts."""
+
+    def __call__(self) -> AbstractAsyncContextManager[None]:
+        """Let all that the block writes outlast a crash no sooner than what is written after it.
+
+        For whoever notes last that all the rest is done, and does it again if the note is lost.
+        """
         ...

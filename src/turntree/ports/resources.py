@@ -121,8 +121,10 @@ class Attachments(Protocol):
         """Return what a session works on."""
         ...
 
-    async def list_holders(self, resource: ResourceId) -> list[SessionId]:
-        """Return the sessions that work on a resource."""
+    async def list_holders(
+        self, resource: ResourceId, *, since: Instant | None = None
+    ) -> list[SessionId]:
+        """Return the sessions that work on a resource, perhaps only those that began lately."""
         ...
 
     async def leave(

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from turntree.domain.ids import Instant, Label, SessionId, TurnId
+from turntree.domain.program import Visibility
 from turntree.domain.session import (
     AliasReason,
     MoveKind,
@@ -29,11 +30,18 @@ class Sessions(Protocol):
         key: str | None = None,
         origin: Origin | None = None,
         spawn: Spawn | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
     ) -> Moved:
         """Begin a session, empty or at any turn; nothing is copied.
 
+        It is as closed as its ``source``, which is what spawned it or else its head: whoever owns a
+        private one owns it too, the same people are let in, and ``by`` may go on in it.
+        ``visibility`` says otherwise.
+
         Raises:
             Conflict: The name is taken.
+            Denied: It is to be public, and its source is private and somebody else's.
             NotFound: No such turn.
         """
         ...

@@ -89,7 +89,7 @@ async def _ask(call: Call, what: str) -> dict[str, Json]:
     if "approve" not in _permissions(call.program):
         raise Refused(
             f"{call.program.address} approves nothing: "
-            f"`turntree human configure {call.program.name} --may approve`"
+            f"`turntree human configure {call.program.name} {_may_approve(call.program)}`"
         )
     told = await _notify(call, f"approval is asked for: {what}")
 
@@ -132,6 +132,12 @@ async def _once_at_a_time(
         except Conflict:
             continue
     raise Conflict(f"{call.program.address} is asked and answers all the time: try again")
+
+
+def _may_approve(person: Program) -> str:
+    """Return the options that let a person approve and take nothing away: named are all or none."""
+    held = _permissions(person) or ["assign", "configure"]
+    return " ".join(f"--may {one}" for one in ("approve", *held))
 
 
 def _permissions(person: Program) -> list[Json]:

@@ -217,9 +217,9 @@ def _compare(task: ReadTask, records: Sequence[Record]) -> tuple[int, Digest]:
     for place, found in enumerate(records):
         if place == task.records and digest_from_raw(hashed.digest()) == task.prefix:
             kept = place
+        data = found.data
         # Where it stood belongs to it, and so does where it ended.
-        hashed.update(b"%s\n%d\n%d\n" % (found.file.encode(), found.offset, len(found.data)))
-        hashed.update(found.data)
+        hashed.update(b"%s\n%d\n%d\n%s" % (found.file.encode(), found.offset, len(data), data))
     prefix = digest_from_raw(hashed.digest())
     return len(records) if prefix == task.prefix else kept, prefix
 

@@ -4,18 +4,22 @@ What the ledger holds is checked by the ledger. What keepers hold is asked of th
 tell whether a file's bytes are still there.
 """
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from turntree.domain.checks import Change, Finding, Verified
-from turntree.domain.errors import Unsupported
-from turntree.domain.ids import TurnId
+from turntree.domain.errors import NotFound, Unsupported
+from turntree.domain.ids import Digest, TurnId
+from turntree.domain.resource import Resource
 from turntree.ports import checks as ports
 from turntree.ports.checks import Report
-from turntree.ports.keepers import Prover
+from turntree.ports.keepers import Loss, Mender, Prover, ResourceKeeper
 from turntree.runtime.resources import Resources, in_thread
 
 RULE = "I68"
+PAGE = 1000
 FINDINGS_MAX = 10_000
 """Where to stop looking: a store with this many faults needs its backup, not a longer list."""
 
@@ -48,10 +52,14 @@ class Checks:
     async def repair_derived(self, *, dry_run: bool) -> list[Change]:
         """Rebuild what follows from the facts and return what changed, or would change.
 
+        Pinned files that are damaged or missing are kept anew where the same bytes still stand at
+        a place; whether they do shows only when it is done.
+
         Raises:
             Refused: The account does not own the database.
         """
-        return await self.ledger.repair_derived(dry_run=dry_run)
+        mended = [] if dry_run else await self._mend_states()
+        return mended + await self.ledger.repair_derived(dry_run=dry_run)
 
     async def _check_states(self, *, full: bool, report: Report) -> list[Finding]:
         findings: list[Finding] = []
@@ -60,14 +68,55 @@ class Checks:
             unknown = await in_thread(prover.list_unknown, pinned.here)
             if unknown:
                 findings.append(_warn(prover.external_kind, len(unknown)))
-            here = pinned.here - unknown
-            told = partial(_tell, report, len(here))
-            look = partial(prover.list_losses, here, told, full=full, limit=FINDINGS_MAX)
             findings += [
                 Finding(RULE, f"{one.path}: {one.why}", f"state {one.state}")
-                for one in await in_thread(look)
+                for one in await _list_losses(prover, pinned.here - unknown, report, full=full)
             ]
         return findings
+
+    async def _mend_states(self) -> list[Change]:
+        """Keep anew what was damaged or lost and still stands somewhere; return what came back."""
+        changes: list[Change] = []
+        for prover in await self._list_provers():
+            if isinstance(prover, Mender):
+                changes += await self._mend(prover)
+        return changes
+
+    async def _mend(self, mender: Mender) -> list[Change]:
+        pinned = await self.resources.list_pinned_states(mender.external_kind)
+        states = pinned.here - await in_thread(mender.list_unknown, pinned.here)
+        lost = left = await _list_losses(mender, states, _unheard, full=True)
+        # What stands on something damaged is tried last: it may be sound once that is back.
+        for unreadable in (False, True):
+            if left:
+                await in_thread(partial(mender.mend, unreadable=unreadable))
+                await self._keep_present(mender.external_kind)
+                left = await _list_losses(mender, states, _unheard, full=True)
+        missing = {(one.state, one.path) for one in left}
+        return [
+            Change(mender.external_kind, f"{one.path} of {one.state}", removed=0, added=1)
+            for one in lost
+            if (one.state, one.path) not in missing
+        ]
+
+    async def _keep_present(self, external_kind: str) -> None:
+        """Keep what stands at every place of this machine, as far as it can be read."""
+        page = await self.resources.ledger.list_page(limit=PAGE)
+        while page:
+            for resource in page:
+                keeper = self._find_keeper(resource)
+                if isinstance(keeper, Mender) and keeper.external_kind == external_kind:
+                    with suppress(NotFound, OSError):
+                        await in_thread(keeper.snapshot, resource.place)
+            page = await self.resources.ledger.list_page(after=page[-1].id, limit=PAGE)
+
+    def _find_keeper(self, resource: Resource) -> ResourceKeeper | None:
+        if resource.host != self.resources.host:
+            return None
+        try:
+            return self.resources.keeper_of(resource)
+        except Unsupported:
+            return None
 
     async def _list_provers(self) -> list[Prover]:
         """Return what can tell of the states that are pinned; of others nobody here can.
@@ -83,6 +132,18 @@ class Checks:
             if isinstance(keeper, Prover):
                 found.setdefault(keeper.external_kind, keeper)
         return list(found.values())
+
+
+async def _list_losses(
+    prover: Prover, states: Collection[Digest], report: Report, *, full: bool
+) -> list[Loss]:
+    told = partial(_tell, report, len(states))
+    look = partial(prover.list_losses, states, told, full=full, limit=FINDINGS_MAX)
+    return await in_thread(look)
+
+
+def _unheard(_stage: str, _done: int, _total: int) -> None:
+    """Tell nobody."""
 
 
 def _warn(kind: str, count: int) -> Finding:

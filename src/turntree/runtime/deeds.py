@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from turntree.domain.attribution import Outside, Side, Work, attribute, attribute_gap, sides
+from turntree.domain.attribution import (
+    ByTurn,
+    Mixed,
+    Outside,
+    Side,
+    Work,
+    attribute,
+    attribute_gap,
+    sides,
+)
 from turntree.domain.ids import Instant, TurnId
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Resource
@@ -63,6 +72,15 @@ class Deeds:
         found = attribute([*mine, *rivals])
         deeds = [sides(found[one.turn], ours) for one in mine]
         return [*deeds, *(_sides_of(gap, rivals, ours, unseen) for gap in gaps)]
+
+    async def of_turn(
+        self, files: FileKeeper, resource: Resource, pinned: Pinned
+    ) -> dict[str, ByTurn | Mixed]:
+        """Return whose the changes are that were made while a turn was at work, path by path."""
+        written = await self._written(resource, [pinned.pin.turn])
+        (changed,) = await in_thread(_changes_of, files, [pinned])
+        rivals = await self._rivals(files, resource, [pinned])
+        return attribute([_work(pinned, changed, written), *rivals])[pinned.pin.turn]
 
     async def _rivals(
         self, files: FileKeeper, resource: Resource, chain: Sequence[Pinned]

@@ -51,6 +51,20 @@ async def find_heirs(
     return heirs
 
 
+async def find_newest(
+    ledger: ports.Resources, pins: Sequence[Pinned]
+) -> dict[ResourceId, Resource]:
+    """Return the same of a thread that no session works on: what it worked on last is the place.
+
+    Places that another one of the thread was made from are its past.
+    """
+    places = {one.resource.id: one.resource for one in pins}
+    older: set[ResourceId] = set()
+    for place in places.values():
+        older |= {origin.id for origin in await list_origins(ledger, place)}
+    return await find_heirs(ledger, [one for one in places.values() if one.id not in older])
+
+
 def inherit(pins: Sequence[Pinned], heirs: Mapping[ResourceId, Resource]) -> list[Pinned]:
     """Return pins as those of the places that a session works on; without heirs, as they are.
 

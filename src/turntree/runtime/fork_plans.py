@@ -21,13 +21,13 @@ from turntree.domain.plan_steps import (
     Step,
     TakeSnapshot,
 )
+from turntree.domain.program import Visibility
 from turntree.domain.resource import AttachMode, Resource, Snapshot
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
 from turntree.ports.keepers import Cost, FileKeeper, ResourceKeeper
 from turntree.ports.resources import Pinned
-from turntree.runtime.descent import find_heirs
 from turntree.runtime.resources import Resources, find_files, in_thread, settled
 
 Choice = Literal["keep", "take", "snapshot", "discard"]
@@ -88,10 +88,12 @@ class ForkProposer:
         place: str | Mapping[str, str] | None = None,
         choices: Mapping[str, Choice] | None = None,
         before: bool = False,
+        visibility: Visibility | None = None,
     ) -> ForkPlan:
         """Return the plan of a fork at a revision; without a label, of its places alone.
 
-        With ``before`` it is a fork of where the turn began.
+        With ``before`` it is a fork of where the turn began. It is as private as what it is made
+        from, unless ``visibility`` says otherwise.
 
         Raises:
             NotFound: No such turn, or a resource is named that is not there.
@@ -108,7 +110,8 @@ class ForkProposer:
         source = found.session or await self._find_source(found.turn)
         session = None if label is None else SessionId(self.resources.world.new_id())
         attached = {} if source is None else await self._attached(source)
-        heirs = await find_heirs(self.resources.ledger, (one for one, _ in attached.values()))
+        works_on = [one for one, _ in attached.values()]
+        heirs = await self.resources.find_heirs(found.turn, works_on)
         pins = await (
             self.resources.pins_before(turn, heirs)
             if before
@@ -128,7 +131,9 @@ class ForkProposer:
             for resource in known.values()
         ]
         items = await draft.give_places(items)
-        plan = await self._plan(turn, source, session, checked, items, before=before)
+        plan = await self._plan(
+            turn, source, session, checked, items, before=before, visibility=visibility
+        )
         return ForkPlan(plan, turn, source, session, checked, tuple(items))
 
     async def _find_source(self, turn: TurnId) -> Session | None:
@@ -153,6 +158,7 @@ class ForkProposer:
         items: list[ForkItem],
         *,
         before: bool,
+        visibility: Visibility | None,
     ) -> Plan:
         steps: list[Step] = []
         taken: dict[ResourceId, int] = {}
@@ -182,6 +188,7 @@ class ForkProposer:
                 at_event,
                 tuple(shares),
                 turn.turn.id if before else None,
+                visibility,
             )
         )
         world, by = self.resources.world, str(self.resources.by)
@@ -249,7 +256,11 @@ class _Draft:
         named = dict(self.place) if isinstance(self.place, Mapping) else {}
         if isinstance(self.place, str):
             if len(forked) != 1:
-                raise Refused(f"one place is named, and {len(forked)} resources need one")
+                names = ", ".join(item.resource.name for item in forked) or "none does"
+                raise Refused(
+                    f"one place is named, and {len(forked)} resources need one: {names}\n"
+                    "where none is named, each gets one beside its own"
+                )
             named = {forked[0].resource.name: self.place}
         for name in named.keys() - {item.resource.name for item in forked}:
             raise NotFound(f"no resource that is forked is called {name}")

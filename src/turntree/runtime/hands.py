@@ -10,7 +10,7 @@ from functools import partial
 
 from turntree.domain.attribution import of_paths, untouched_since
 from turntree.domain.errors import Refused, TurntreeError, Unsupported
-from turntree.domain.ids import Digest, SnapshotId
+from turntree.domain.ids import Digest, Instant, SnapshotId
 from turntree.domain.plan import Observation
 from turntree.domain.plan_steps import MakeFork, Restore, Site, TakeSnapshot
 from turntree.domain.ref import ExtRef
@@ -79,29 +79,24 @@ class Hands:
             return failed(error, untouched=False)
         return Observation("ok", step.snapshot, step.external)
 
-    async def discard(self, step: MakeFork, external: ExtRef) -> list[str]:
-        """Remove the place of a fork, unless somebody works there; return what stays.
+    async def discard(self, step: MakeFork, external: ExtRef, since: Instant) -> list[str]:
+        """Remove the place of a fork, unless somebody works there since; return what stays.
+
+        Whoever worked there before worked on something that was gone.
 
         Raises:
             TurntreeError, OSError: It could not be removed.
         """
-        site, keeper = step.site, self.keepers(step.site.kind)
-        if await in_thread(keeper.probe, site.place) == "dead":
+        site = step.site
+        if await self.is_free(step):
             return []
         known = await self.resources.find(site.kind, self.host, site.place)
-        if known is not None and await self.attachments.list_holders(known.id):
+        if known is not None and await self.attachments.list_holders(known.id, since=since):
             return [site.place]
-        now = await in_thread(keeper.snapshot, site.place)
-        if now.external != external:
-            return [site.place]
-        try:
-            await in_thread(keeper.discard, site.place)
-        except Refused:
-            return [site.place]  # Somebody else made it.
-        return []
+        return await self.unmake(site, external)
 
     async def unmake(self, site: Site, made: ExtRef) -> list[str]:
-        """Remove a place that a move made anew and nobody has changed since; return what stays.
+        """Remove a place that a plan made and nobody has changed since; return what stays.
 
         Raises:
             TurntreeError, OSError: It could not be removed.

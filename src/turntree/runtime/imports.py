@@ -3,7 +3,8 @@
 A bundle is read first, by another process if there is much to read: secrets are taken out of its
 records, and they are packed, projected and sealed. Then, many bundles at a time, the records are
 kept and the turns stored, and the sessions are begun or moved. Only then are the bundles' cursors
-set, so that whatever is interrupted is done again, and doing it again changes nothing.
+set, so that whatever is interrupted is done again, and doing it again changes nothing. So nobody
+waits for the disk until then: what a crash takes is done again like the rest.
 
 A session that stands elsewhere than an import left it stays there: people win over importers.
 Whoever takes their move back puts it where the import left it, and it follows its tool again.
@@ -12,7 +13,7 @@ Whoever takes their move back puts it where the import left it, and it follows i
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from turntree.domain.transcript import DraftSession, DraftSpawn, Key
 from turntree.ports import sessions as session_ports
 from turntree.ports.importers import Bundle, Importer
 from turntree.ports.imports import Checkouts, Cursor, Imports
+from turntree.ports.locks import Hurrying
 from turntree.ports.world import World
 from turntree.runtime.bundles import BundleRead, ReadTask, may_begin_with, take_records
 from turntree.runtime.readers import Readers
@@ -104,6 +106,7 @@ class Importing:
         default_factory=dict[tuple[str, str], Instant]
     )
     """Leave out turns of a bundle that began later: their ends have not been told yet."""
+    hurrying: Hurrying = nullcontext
     report: Callable[[Progress], None] = lambda _: None
     progress: Progress = field(default_factory=Progress)
     _grafts: list[tuple[str, Graft]] = field(default_factory=list[tuple[str, Graft]])
@@ -245,6 +248,13 @@ class Importing:
     async def _store(self, batch: Sequence[_Taken]) -> None:
         if not batch:
             return
+        async with self.hurrying():
+            cursors = await self._store_all(batch)
+        await self.imports.mark(cursors, self.world.now())
+        self.report(self.progress)
+
+    async def _store_all(self, batch: Sequence[_Taken]) -> list[Cursor]:
+        """Store what bundles hold, and return their cursors, which are to be set last."""
         turns = [turn for taken in batch for turn in taken.read.turns]
         await self._store_turns(batch)
         # Records lean on turns, so the turns come first.
@@ -258,8 +268,7 @@ class Importing:
                 taken.read.error = str(error)
             cursors.append(self._cursor(taken, told))
             self._count(taken)
-        await self.imports.mark(cursors, self.world.now())
-        self.report(self.progress)
+        return cursors
 
     async def _store_turns(self, batch: Sequence[_Taken]) -> None:
         turns = (turn for taken in batch for turn in taken.read.turns)

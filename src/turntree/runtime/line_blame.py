@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from turntree.domain.errors import NotFound, Unsupported
+from turntree.domain.attribution import ByTurn
+from turntree.domain.errors import Lost, NotFound, Unsupported
 from turntree.domain.file_diff import LARGE_BYTES_MAX
 from turntree.domain.file_history import Stay, Step, Writer, list_steps
 from turntree.domain.ids import Instant, TurnId
 from turntree.domain.line_blame import find_likeness, trace_lines
 from turntree.domain.line_diff import is_binary, split_lines
 from turntree.domain.ref import ExtRef
-from turntree.domain.resource import Resource
+from turntree.domain.resource import ChangeKind, Resource
+from turntree.domain.search import PinnedChange
 from turntree.ports.keepers import FileKeeper
 from turntree.ports.resources import Pinned
 from turntree.ports.world import World
+from turntree.runtime.deeds import Deeds
 from turntree.runtime.descent import list_origins, origin_of
 from turntree.runtime.files import Files, Report
 from turntree.runtime.resources import Resources, in_thread
@@ -42,6 +45,17 @@ class FileLine:
     writer: Writer
     path: str
     """What the file was called then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A path that changed while a turn was at work, and that another may have changed."""
+
+    path: str
+    turns: tuple[TurnId, ...]
+    """The others, as far as the user may know of them."""
+    is_theirs: bool
+    """Whether it is certain that this turn did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +117,54 @@ class LineBlame:
         )
         return FileBlame(resource, path, lines, len(read) < len(steps))
 
+    async def list_changes(
+        self,
+        resource: Resource,
+        path: str,
+        *,
+        report: Report = lambda done, total: None,  # noqa: ARG005
+    ) -> list[PinnedChange]:
+        """Return the changes of a file that turns made, by the states they found and left."""
+        steps, _ = await self._steps_until(resource, self.world.now())
+        read = (await self._with_origins(resource, steps))[-STATES_READ_MAX:]
+        keeper = self.resources.file_keeper_of(resource)
+        kinds = await in_thread(partial(_list_kinds, keeper, read, path, report))
+        named = await self._name_open(
+            {place: await self._writer(read[place], resource, path) for place in kinds}
+        )
+        return [
+            PinnedChange(turn, kinds[place], path, writer.kind == "turn")
+            for place, writer in named.items()
+            if writer.kind in ("turn", "mixed")
+            for turn in writer.turns
+        ]
+
+    async def list_doubts(self, pinned: Pinned) -> list[Doubt]:
+        """Return what changed while a turn was at work and may be the work of another.
+
+        What a subagent does is also its parent's: neither is the other's rival.
+        """
+        turn, resource = pinned.pin.turn, pinned.resource
+        keeper = self.resources.file_keeper_of(resource)
+        found = await Deeds(self.resources.all_pins).of_turn(keeper, resource, pinned)
+        rivals = {
+            path: {by.turn} if isinstance(by, ByTurn) else {*by.turns}
+            for path, by in found.items()
+            if by != ByTurn(turn)
+        }
+        named = sorted({other for turns in rivals.values() for other in turns} - {turn})
+        kin = await self._list_kin(turn, named)
+        sees = {one.pin.turn for one in await self.resources.pins.list_pins(named)}
+        return [
+            Doubt(path, tuple(sorted((turns & sees) - kin)), is_theirs=not turns & kin)
+            for path, turns in rivals.items()
+            if turns - kin
+        ]
+
     async def has_history(self, resource: Resource) -> bool:
-        """Say whether any turn has pinned a place."""
+        """Say whether any turn has pinned a place, or what it was made from."""
+        if origin_of(resource) is not None:
+            return True
         now = self.world.now()
         return bool(await self.resources.pins.list_pins_between(resource.id, FIRST_INSTANT, now))
 
@@ -120,8 +180,13 @@ class LineBlame:
     async def _steps_until(
         self, resource: Resource, until: Instant
     ) -> tuple[list[Step], TurnId | None]:
-        """Return the states of a place up to a moment, and the turn that ended last."""
-        pins = await self.resources.all_pins.list_pins_between(resource.id, FIRST_INSTANT, until)
+        """Return the states of a place up to a moment, and the turn that ended last.
+
+        What stood there before it was made anew is no past of what stands there now.
+        """
+        is_made = origin_of(resource) is not None and resource.created_at <= until
+        since = resource.created_at if is_made else FIRST_INSTANT
+        pins = await self.resources.all_pins.list_pins_between(resource.id, since, until)
         ended = [pinned for pinned in pins if pinned.pin.ended_at <= until]
         last = ended[-1].pin.turn if ended else None
         return list_steps([_stay(pinned) for pinned in ended]), last
@@ -131,6 +196,8 @@ class LineBlame:
         for older in await list_origins(self.resources.ledger, resource):
             origin = origin_of(resource)
             assert origin is not None, "it has one"
+            if older.created_at > resource.created_at:
+                break  # It was made anew since; what it was made from is another's past.
             before, _ = await self._steps_until(older, resource.created_at)
             places = [place for place, step in enumerate(before) if step.state == origin[1]]
             if not places:
@@ -138,6 +205,13 @@ class LineBlame:
             steps = [*before[: places[-1] + 1], *(replace(step, is_first=False) for step in steps)]
             resource = older
         return steps
+
+    async def _list_kin(self, turn: TurnId, others: Sequence[TurnId]) -> frozenset[TurnId]:
+        """Return a turn with those of others that began its session, or that it began."""
+        pins = self.resources.all_pins
+        below = await pins.list_spawned(others, [turn])
+        above = [one for one in others if await pins.list_spawned([turn], [one])]
+        return frozenset({turn, *below, *above})
 
     async def _writer(self, step: Step, resource: Resource, path: str) -> Writer:
         is_plain = len(step.active) <= 1 and not step.is_unseen
@@ -194,9 +268,24 @@ def _follow(keeper: FileKeeper, steps: Sequence[Step], path: str, report: Report
     return versions[::-1]
 
 
+def _list_kinds(
+    keeper: FileKeeper, steps: Sequence[Step], path: str, report: Report
+) -> dict[int, ChangeKind]:
+    """Return how a file differs from the state before, for each state in which it does."""
+    kinds: dict[int, ChangeKind] = {}
+    for place in range(1, len(steps)):
+        report(place, len(steps))
+        for change in keeper.compare(steps[place - 1].state, steps[place].state):
+            if change.path == path:
+                kinds[place] = change.kind
+    return kinds
+
+
 def _find(keeper: FileKeeper, state: ExtRef, path: str) -> bytes | None:
     try:
         return keeper.read(state, path)
+    except Lost:
+        raise  # It was there. Who says otherwise blames the wrong turn.
     except NotFound:
         return None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from turntree.domain.errors import Conflict
 from turntree.domain.ids import PlanId
 from turntree.domain.plan import PlanState, fold
+from turntree.domain.program import Visibility
 from turntree.ports import resources as ports
 from turntree.runtime.fork_plans import Choice, ForkPlan, ForkProposer
 from turntree.runtime.restore_plans import (
@@ -39,11 +40,13 @@ class Plans:
         place: str | Mapping[str, str] | None = None,
         choices: Mapping[str, Choice] | None = None,
         before: bool = False,
+        visibility: Visibility | None = None,
     ) -> ForkPlan:
         """Return what forking a turn would do to each resource; nothing is done.
 
         Without a label no session begins: the places alone are made. With ``before`` everything
-        is as the turn found it.
+        is as the turn found it. The session is as private as what it is made from, unless
+        ``visibility`` says otherwise.
 
         Raises:
             NotFound: No such turn, or a resource is named that is not there.
@@ -52,7 +55,12 @@ class Plans:
             Refused: A choice that leaves a resource to nobody, or to two.
         """
         return await self.forks.propose(
-            revision, label, place=place, choices=choices, before=before
+            revision,
+            label,
+            place=place,
+            choices=choices,
+            before=before,
+            visibility=visibility,
         )
 
     async def propose_restore(

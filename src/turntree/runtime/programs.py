@@ -147,8 +147,12 @@ class Programs(Registry):
         agent = await self.get(str(named))
         current = agent.details.get("current_task")
         if not await self.is_free(agent, task):
+            seen = await self.find(str(current)) is not None
             raise Refused(
                 f"{agent.address} is busy with {current}: see `turntree task show {current}`"
+                if seen
+                else f"{agent.address} is busy with a task that is private: "
+                f"`turntree agent assign AGENT {task.name}` gives it to another"
             )
         if agent.state == "error":
             raise Refused(

@@ -165,10 +165,12 @@ class Registry:
     async def set_visibility(self, name: str, visibility: Visibility) -> Program:
         """Show a program to everybody in the workspace, or only to those let in.
 
+        A session that has no config yet gets one, if it is to be private.
+
         Raises:
             Denied: Only the owner may.
         """
-        program = await self.get(name)
+        program = await (self._get_or_begin(name) if visibility == "private" else self.get(name))
         if program.visibility != visibility:
             await self.commit(show(program, visibility, by=str(self.by)))
         return await self.get(program.id)

@@ -1,7 +1,7 @@
 """Taking a turn again for real: the same query at the same place, in a session of its own.
 
 Nothing of the first turn changes. The session that begins here stands at the turn's parent, so both
-answers hang side by side in the tree.
+answers hang side by side in the tree. It is as private as the turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,8 +105,8 @@ async def _begin(sessions: Sessions, placed: Placed, label: str | None) -> Sessi
         tried = wanted if number == 1 else f"{wanted}-{number}"
         try:
             if placed.parent is None:
-                return await sessions.create(tried)
-            return await sessions.fork(placed.parent, tried)
+                return await sessions.create(tried, source=placed.turn.id)
+            return await sessions.fork(placed.parent, tried, source=placed.turn.id)
         except Conflict:
             if label is not None:
                 raise

@@ -4,7 +4,7 @@ A keeper's methods block, so each is called in a thread. What is kept is noted a
 that nobody noted costs room and harms nobody.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TypeAlias, cast
@@ -28,7 +28,7 @@ from turntree.ports.keepers import FileKeeper, ResourceKeeper, Taken
 from turntree.ports.resources import Pinned
 from turntree.ports.threads import Threads
 from turntree.ports.world import World
-from turntree.runtime.descent import inherit
+from turntree.runtime.descent import find_heirs, find_newest, inherit
 from turntree.runtime.revisions import Revisions
 from turntree.runtime.sessions import Sessions
 
@@ -247,6 +247,17 @@ class Resources:
         turn = (await self.revisions.resolve(revision)).turn
         found = await self.pins.list_pinned_along(turn, limit=limit)
         return await self.pins.list_pins([turn for turn, _ in found])
+
+    async def find_heirs(
+        self, turn: TurnId, attached: Sequence[Resource]
+    ) -> dict[ResourceId, Resource]:
+        """Return which place everything that a thread pinned has become.
+
+        A place that its session works on, or else the one that the thread last worked on.
+        """
+        if attached:
+            return await find_heirs(self.ledger, attached)
+        return await find_newest(self.ledger, await self.pins_along(turn, PINNED_TURNS_MAX))
 
     async def nearest_pins(
         self, turn: TurnId, heirs: Mapping[ResourceId, Resource]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from turntree.domain.attribution import Settled, Side, of_paths, settle
 from turntree.domain.errors import NotFound, Refused
-from turntree.domain.ids import PlanId, ResourceId, SessionId, TurnId
+from turntree.domain.ids import Instant, PlanId, ResourceId, SessionId, TurnId
 from turntree.domain.plan import PlanState, fold
 from turntree.domain.plan_steps import (
     MakeFork,
@@ -30,7 +30,7 @@ from turntree.ports import resources as ports
 from turntree.ports.keepers import FileKeeper
 from turntree.ports.resources import Pinned
 from turntree.runtime.deeds import Deeds
-from turntree.runtime.descent import find_heirs, inherit
+from turntree.runtime.descent import inherit
 from turntree.runtime.hands import Hands
 from turntree.runtime.resources import PINNED_TURNS_MAX, Resources, find_files, in_thread
 
@@ -146,7 +146,7 @@ class RestoreProposer:
         if kind == "rewind" and base != target:
             raise Refused(f"a session rewinds to an ancestor of its head, and {target} is none")
         attached = await self.resources.attachments.list_attached(session.id)
-        heirs = await find_heirs(self.resources.ledger, (one for one, _ in attached))
+        heirs = await self.resources.find_heirs(head, [one for one, _ in attached])
         if before:
             wanted = await self.resources.pins_before(turn, heirs)
             base, bases = turn.parent, wanted
@@ -155,6 +155,8 @@ class RestoreProposer:
             bases = {} if base is None else await self.resources.nearest_pins(base, heirs)
         if not wanted:
             raise NotFound(f"no turn at {target} or above it knows any files")
+        if not attached:
+            await self._check_left(session, [one.resource for one in wanted.values()])
         depth = 0 if base is None else (await threads.get_turn(base)).depth
         left = [one for one, _ in await self.resources.pins.list_below(head, depth)]
         along = inherit(await self.resources.pins_along(head, PINNED_TURNS_MAX), heirs)
@@ -162,6 +164,15 @@ class RestoreProposer:
             await self._item(pinned, bases.get(id), along, left, exact=exact)
             for id, pinned in wanted.items()
         ]
+
+    async def _check_left(self, session: Session, places: Sequence[Resource]) -> None:
+        """Refuse to change places that others work on, and the session does not."""
+        for place in places:
+            if await self.resources.attachments.list_holders(place.id):
+                raise Refused(
+                    f"{session.label} works at {place.place} no more, and others do: give it a "
+                    f"place of its own with `turntree worktree {session.label}`"
+                )
 
     async def _item(
         self,
@@ -205,13 +216,14 @@ class RestoreProposer:
         plan = await self.plans.find_of_move(session.id, taken_back.version)
         if plan is None:
             return taken_back.before, []
-        state = fold([fact.event for fact in await self.plans.read(plan)])
+        events = [fact.event for fact in await self.plans.read(plan)]
+        state, began = fold(events), events[0].at
         items: list[RestoreItem] = []
         for step in state.plan.steps:
             if isinstance(step, Restore) and step.supported:
                 items.append(await self._undo_item(state, step, exact=exact))
             elif isinstance(step, MakeFork) and state.plan.kind == "restore":
-                items += await self._unmake_item(step)
+                items += await self._unmake_item(session, step, began)
         return taken_back.before, items
 
     async def _taken_back(self, session: SessionId) -> SessionMove | None:
@@ -242,16 +254,23 @@ class RestoreProposer:
         changed = await in_thread(_changed, files, step.external, target.external)
         return _item(resource, target, None, present, settle(differences, deeds, changed))
 
-    async def _unmake_item(self, step: MakeFork) -> list[RestoreItem]:
-        """Return what becomes of a place that was gone and was made anew: it goes again."""
+    async def _unmake_item(
+        self, session: Session, step: MakeFork, began: Instant
+    ) -> list[RestoreItem]:
+        """Return what becomes of a place that was gone and was made anew: it goes again.
+
+        Unless somebody has changed it since, or has come to work there.
+        """
         assert step.snapshot is not None, "what is made anew is made in a known state"
         resource = await self.resources.ledger.get(step.site.resource)
         made = await self.resources.ledger.get_snapshot(step.snapshot)
         present = await self._present(resource)
         if present is None:
             return []
+        came = await self.resources.attachments.list_holders(resource.id, since=began)
         is_same = await self.hands.is_as_made(step.site, made.external)
-        fate: Literal["goes", "outlives"] = "goes" if is_same else "outlives"
+        is_ours = is_same and not set(came) - {session.id}
+        fate: Literal["goes", "outlives"] = "goes" if is_ours else "outlives"
         return [RestoreItem(resource, made, None, present, fate=fate)]
 
     def _can_restore(self, resource: Resource) -> bool:

@@ -4,6 +4,7 @@ What to do is decided by ``Run.next_step``, which is pure. Every line that waits
 stands between two facts: the intent before it, the result after it.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -54,8 +55,9 @@ from turntree.runtime.hub import Hub
 
 ERROR_SIGNS_MAX = 2000
 """What a journal keeps of an error; a provider may answer with a whole page."""
-
-
+LOGGED_SIGNS_MAX = 400
+"""What a worker's log says of it, in one line."""
+_LOG = logging.getLogger(__name__)
 Gate = Callable[[Attempt, Sequence[ToolUse]], Awaitable[str | None]]
 """Judges calls before they are begun: None lets them through, a reason parks the run until
 somebody unparks it; then they are judged again."""
@@ -146,6 +148,10 @@ class Runner:
         if error is not None:
             data["error"] = error[:ERROR_SIGNS_MAX]
         await attempt.append(Draft("run_failed", data))
+        run, why = attempt.run.id, reason if error is None else f"{reason}: {error}"
+        _LOG.warning(
+            "the run %s failed: %s; read it with: turntree tail %s", run, _one_line(why), run
+        )
 
     async def _ask(self, attempt: Attempt, *, is_requested: bool) -> None:
         run, (parent, _) = attempt.run, attempt.parent
@@ -263,6 +269,12 @@ class Runner:
             else:
                 break
         self.hub.forget(run.id)
+
+
+def _one_line(text: str) -> str:
+    # A provider's words may hold what a terminal would obey.
+    shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
+    return shown[:LOGGED_SIGNS_MAX]
 
 
 def _fit(said: Message, attempt: Attempt) -> Message:

@@ -26,7 +26,7 @@ from turntree.domain.principal import Principal
 from turntree.domain.run import Done, Fact, Run, Wait
 from turntree.domain.secrets import redact
 from turntree.domain.thread import Placed
-from turntree.ports.inbox import Inbox, OpenRun, Posted, Waiting, Workers
+from turntree.ports.inbox import FailedRun, Inbox, OpenRun, Posted, Waiting, Workers
 from turntree.ports.ledger import Ledger
 from turntree.ports.threads import Threads
 from turntree.ports.world import World
@@ -35,6 +35,12 @@ from turntree.runtime.sessions import Sessions
 
 POLL_S = 0.2
 """How often it is looked for what another process recorded."""
+
+FAILED_LAST = 100
+"""Among so many of the newest messages to a session it is looked for those that failed."""
+
+UNANSWERED_LAST = 1000
+"""Among so many of the newest runs of all sessions."""
 
 RunStatus = Literal["waiting", "open", "parked", "finished"]
 
@@ -188,6 +194,26 @@ class Runs:
         """
         found = None if session is None else await self.sessions.get(session)
         return await self.workers.list_open(None if found is None else found.id)
+
+    async def list_failed(self, session: str | None = None) -> list[FailedRun]:
+        """Return which of the newest messages to a session could not be answered, oldest first.
+
+        Without a session it is those of every active one that has not moved since, among the newest
+        runs.
+
+        Raises:
+            NotFound: No such session.
+        """
+        if session is None:
+            return await self.workers.list_failed(last=UNANSWERED_LAST)
+        return await self.workers.list_failed(
+            (await self.sessions.get(session)).id, last=FAILED_LAST
+        )
+
+    async def list_reasons(self, turns: Sequence[TurnId]) -> dict[TurnId, str]:
+        """Return why some turns failed; what no journal says is absent."""
+        reasons = await self.workers.list_reasons([RunId(turn) for turn in turns])
+        return {TurnId(run): reason for run, reason in reasons.items()}
 
     async def list_waiting(self, session: str) -> list[Waiting]:
         """Return what was sent to a session, has not been begun and was not taken back.

@@ -265,7 +265,8 @@ class _Run:
         hands = self.saga.hands
         try:
             if isinstance(step, MakeFork):
-                return await hands.discard(step, self._source(step)[1])
+                began, *_ = await self.saga.facts.read(self.state.plan.id)
+                return await hands.discard(step, self._source(step)[1], began.event.at)
             return await hands.take_back(step, self._safety(step)[1], self.state.plan.by)
         except (TurntreeError, OSError) as error:
             raise Refused(

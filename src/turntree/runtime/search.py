@@ -5,7 +5,7 @@ merged with what meanings propose, by reciprocal ranks, so neither side's number
 comparable with the other's.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +14,15 @@ import anyio
 
 from turntree.domain.errors import BadQuery, Conflict, Refused
 from turntree.domain.ids import TurnId
-from turntree.domain.search import FileTouch, Hit, Indexed, Readable, SearchResult, Vector
+from turntree.domain.search import (
+    FileTouch,
+    Hit,
+    Indexed,
+    PinnedChange,
+    Readable,
+    SearchResult,
+    Vector,
+)
 from turntree.domain.search_document import document_of, meaning_of, passages_of
 from turntree.domain.search_query import Query, parse_query
 from turntree.domain.search_rank import Judgement, judge, merge, near_enough
@@ -41,7 +49,10 @@ class Blame:
 
     placed: Placed
     touches: tuple[FileTouch, ...]
+    """What its messages say."""
     sessions: tuple[str, ...]
+    changes: tuple[PinnedChange, ...] = ()
+    """What the states show that it found and left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +256,13 @@ class Search:
         if self.embedder is not None and await self.writer.has_meanings(self.embedder.id):
             await self.writer.clear(self.embedder.id)
 
-    async def blame(self, path: str, *, limit: int = 100) -> list[Blame]:
+    async def blame(
+        self, path: str, *, limit: int = 100, changes: Sequence[PinnedChange] = ()
+    ) -> list[Blame]:
         """Return the turns that used a file, newest first.
 
-        ``path`` is a path, the end of one, or a pattern with ``*``.
+        ``path`` is a path, the end of one, or a pattern with ``*``. ``changes`` are those of the
+        same file that pinned states show; no message need tell of them.
 
         Raises:
             BadQuery: It is empty.
@@ -259,14 +273,19 @@ class Search:
         by_turn: dict[TurnId, list[FileTouch]] = {}
         for touch in await self.reader.list_touches(wanted, limit=limit):
             by_turn.setdefault(touch.turn, []).append(touch)
-        holders = await self.reader.list_holders(list(by_turn)) if by_turn else {}
+        shown: dict[TurnId, list[PinnedChange]] = {}
+        for change in changes:
+            shown.setdefault(change.turn, []).append(change)
+        turns = sorted({*by_turn, *shown}, reverse=True)[:limit]
+        holders = await self.reader.list_holders(turns) if turns else {}
         return [
             Blame(
                 one.placed,
-                tuple(by_turn[one.placed.turn.id]),
+                tuple(by_turn.get(one.placed.turn.id, ())),
                 tuple(holder.label for holder in holders[one.placed.turn.id]),
+                tuple(shown.get(one.placed.turn.id, ())),
             )
-            for one in await self.reader.read(list(by_turn))
+            for one in await self.reader.read(turns)
         ]
 
 

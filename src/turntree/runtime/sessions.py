@@ -7,6 +7,7 @@ from typing import TypedDict
 from turntree.domain.errors import Conflict, Refused
 from turntree.domain.ids import Instant, SessionId, TurnId
 from turntree.domain.principal import Principal
+from turntree.domain.program import Visibility
 from turntree.domain.revision import check_label
 from turntree.domain.session import (
     AliasReason,
@@ -51,13 +52,14 @@ class Sessions:
         origin: Origin | None = None,
         spawn: Spawn | None = None,
         key: str | None = None,
+        source: TurnId | None = None,
     ) -> Session:
-        """Begin an empty session.
+        """Begin an empty session; one that is made from a private turn is as private.
 
         Raises:
             Conflict: The name is taken.
         """
-        return await self._begin(label, None, origin=origin, spawn=spawn, key=key)
+        return await self._begin(label, None, origin=origin, spawn=spawn, key=key, source=source)
 
     async def fork(
         self,
@@ -66,15 +68,24 @@ class Sessions:
         *,
         spawn: Spawn | None = None,
         key: str | None = None,
+        source: TurnId | None = None,
+        visibility: Visibility | None = None,
     ) -> Session:
         """Begin a session at any turn; nothing is copied, whatever the depth.
+
+        A fork of what is private is private: it has the same owner, and whoever forks it may go on
+        in it. ``visibility`` says otherwise, and ``source`` that it is made from another turn.
 
         Raises:
             Conflict: The name is taken.
             NotFound: No such turn.
+            Denied: It is to be public, and somebody else owns what it is made from.
         """
-        turn = (await self.revisions.resolve(revision)).turn
-        return await self._begin(label, turn, spawn=spawn, key=key)
+        found = await self.revisions.resolve(revision)
+        named = None if found.session is None else found.session.id
+        return await self._begin(
+            label, found.turn, spawn=spawn, key=key, source=source or named, visibility=visibility
+        )
 
     async def rewind(
         self,
@@ -198,6 +209,8 @@ class Sessions:
         origin: Origin | None = None,
         spawn: Spawn | None = None,
         key: str | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
     ) -> Session:
         moved = await self.ledger.create(
             SessionId(self.world.new_id()),
@@ -206,6 +219,8 @@ class Sessions:
             key=key,
             origin=origin,
             spawn=spawn,
+            source=source,
+            visibility=visibility,
             **self._now(),
         )
         return await self.ledger.get(moved.session)

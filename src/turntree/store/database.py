@@ -127,6 +127,20 @@ class Database:
                     self.sights.forget(connection)
 
     @asynccontextmanager
+    async def hurry(self) -> AsyncGenerator[None, None]:
+        """Wait for no disk while this task does what stands in the block. See ``ports.locks``."""
+        async with self.connection() as connection:
+            token = _KEPT.set((self.pool, connection))
+            try:
+                await run(connection, "hurry")
+                yield
+            finally:
+                _KEPT.reset(token)
+                # Whoever is lent the connection next relies on the disk. A broken one is not lent.
+                with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
+                    await run(connection, "hurry_no_more")
+
+    @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
         """Open one connection under another role, in the same workspace."""
         async with Translated():

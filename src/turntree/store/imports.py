@@ -55,7 +55,7 @@ class PostgresImports:
         report: Callable[[Imported], None] = lambda _: None,
     ) -> Imported:
         """Store turns, parents first, and return how many were new; no session moves."""
-        return await import_turns(self.database, incoming, report=report)
+        return await import_turns(self.database, incoming, hurrying=True, report=report)
 
     async def find_session(self, origin: str, id: str) -> SessionId | None:
         """Return the session that came from a session of the source."""

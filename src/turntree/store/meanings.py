@@ -18,7 +18,7 @@ from turntree.store.database import Database, as_uuid, as_uuids
 
 EXACT_MAX: Final = 5_000
 """How many vectors are compared one by one rather than through the index."""
-PROPOSED: Final = 200
+PROPOSED: Final = 260
 """How many the index keeps in view while it looks: the more, the fewer of the nearest it misses."""
 PROPOSED_A_RESULT: Final = 4
 PROPOSED_MAX: Final = 1_000

@@ -14,6 +14,7 @@ from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, PlanId, SessionId
 from turntree.domain.plan import Commitment, Created, Note
 from turntree.domain.plan_steps import BeginSession, MoveSession
+from turntree.domain.resource import Resource, describe, is_made_anew
 from turntree.domain.session import begun
 from turntree.domain.thread import Moved
 from turntree.store.database import Connection, Database, as_uuid, fetch, run
@@ -99,6 +100,7 @@ class PostgresPlans:
                 connection, "begin_session", session=UUID(step.session), label=step.label,
                 head=as_uuid(step.head), by=by, at=at, id=digest_raw(Digest(fact.id)),
                 body=fact.body, origin=None, origin_session=None,
+                source=as_uuid(step.source or step.before), visibility=step.visibility,
             )  # fmt: skip
         for made in done.created:
             await self._add(connection, done, made, step.session)
@@ -122,7 +124,6 @@ class PostgresPlans:
     ) -> None:
         """Note a place that was made, where it came from, and who works there."""
         scope, by, at = self.database.workspace, done.by, done.at
-        # A place may have been known before, and gone since.
         resource = replace(
             made.resource, id=await ensure_resource(connection, scope, made.resource, by)
         )
@@ -133,9 +134,19 @@ class PostgresPlans:
             "plan": done.plan,
             "by": by,
         }
+        if is_made_anew(made.resource, resource.id):
+            said["made"] = describe(resource)
+            await self._let_go(connection, done, resource)
         await self._tell(connection, at, Note(resource.id, "restore_attempted", said))
         if session is not None:
             await attach_resource(connection, scope, resource, session, made.mode, by=by, at=at)
+
+    async def _let_go(self, connection: Connection, done: Commitment, gone: Resource) -> None:
+        """Take a place from those who worked on what stood there before and is gone."""
+        scope = self.database.workspace
+        holders = await fetch(connection, "list_holders", workspace=scope, resource=UUID(gone.id))
+        for (session,) in holders:
+            await detach_resource(connection, scope, gone.id, session, by=done.by, at=done.at)
 
     async def _move(self, connection: Connection, done: Commitment, step: MoveSession) -> Moved:
         ((session, version, before, head, repeated),) = await fetch(

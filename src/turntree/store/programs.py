@@ -124,6 +124,8 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
                 "body": fact.body,
                 "origin": None,
                 "origin_session": None,
+                "source": None,
+                "visibility": None,
             }
         case Begin():
             return "begin_program", {

@@ -149,9 +149,15 @@ class PostgresAttachments:
         rows = await self.database.fetch("list_attached", session=UUID(session))
         return [(_resource(row), row[_RESOURCE_COLUMNS]) for row in rows]
 
-    async def list_holders(self, resource: ResourceId) -> list[SessionId]:
-        """Return the sessions that work on a resource."""
-        rows = await self.database.fetch("list_holders", resource=UUID(resource))
+    async def list_holders(
+        self, resource: ResourceId, *, since: Instant | None = None
+    ) -> list[SessionId]:
+        """Return the sessions that work on a resource, perhaps only those that began lately."""
+        if since is None:
+            rows = await self.database.fetch("list_holders", resource=UUID(resource))
+        else:
+            asked = {"resource": UUID(resource), "since": since}
+            rows = await self.database.fetch("list_newcomers", **asked)
         return [SessionId(id) for (id,) in rows]
 
     async def leave(

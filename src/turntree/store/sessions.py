@@ -8,6 +8,7 @@ from uuid import UUID
 from turntree.domain.canonical import digest_from_raw, digest_raw
 from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
+from turntree.domain.program import Visibility
 from turntree.domain.session import (
     AliasReason,
     MoveKind,
@@ -42,6 +43,8 @@ class PostgresSessions:
         key: str | None = None,
         origin: Origin | None = None,
         spawn: Spawn | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
     ) -> Moved:
         """Begin a session, empty or at any turn."""
         fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
@@ -55,6 +58,8 @@ class PostgresSessions:
             "body": fact.body,
             "origin": origin and origin.tool,
             "origin_session": origin and origin.session_id,
+            "source": as_uuid(source),
+            "visibility": visibility,
         }
         if key is None and spawn is None:
             await self.database.run("begin_session", **params)

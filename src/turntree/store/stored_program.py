@@ -135,7 +135,7 @@ def _judge(row: Row, stored: Stored) -> Iterator[Complaint]:
 def _is_told(row: Row, stored: Stored, state: ProgramState) -> bool:
     # A session's stream is numbered by the session, which is asked elsewhere.
     is_numbered = row[1] == "session" or row[-1] == len(stored.events)
-    return _told(state) == _standing(row, stored) and is_numbered
+    return _told(state) == _standing(row, stored, state) and is_numbered
 
 
 def _check_steps(id: str, state: ProgramState) -> Iterator[Complaint]:
@@ -155,9 +155,10 @@ def _told(state: ProgramState) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _standing(row: Row, stored: Stored) -> tuple[Any, ...]:
-    _, kind, name, owner, state, visibility, version, details, _ = row
+def _standing(row: Row, stored: Stored, told: ProgramState) -> tuple[Any, ...]:
+    id, kind, name, owner, state, visibility, version, details, _ = row
+    # A row that came back when its name was somebody else's goes by its id.
     return (
-        kind, name, owner, state, visibility, version, orjson.loads(details), stored.digests,
-        stored.grants,
+        kind, told.name if name == id else name, owner, state, visibility, version,
+        orjson.loads(details), stored.digests, stored.grants,
     )  # fmt: skip

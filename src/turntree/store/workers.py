@@ -15,9 +15,9 @@ import anyio
 from turntree.domain.errors import Conflict, Unreachable
 from turntree.domain.ids import RunId, SessionId
 from turntree.ports.engine import Engine
-from turntree.ports.inbox import OpenRun
+from turntree.ports.inbox import FailedRun, OpenRun
 from turntree.store.arrays import text_array
-from turntree.store.database import Connection, Database, Translated, as_uuid, fetch, run
+from turntree.store.database import Connection, Database, Translated, as_uuid, as_uuids, fetch, run
 
 UNATTENDED_MAX = 1000
 """How many sessions are looked at in one go; the oldest come first."""
@@ -96,10 +96,11 @@ class PostgresWorkers:
             limit=UNATTENDED_MAX,
         )
         # What a dead worker took is given back first: a wake-up that lives needs no other.
-        await self.engine.recover(sorted({worker for _, _, worker in found if worker is not None}))
-        wakes = [(SessionId(session), number) for session, number, _ in found]
-        live = await self.engine.list_live(wakes)
-        return sum([await self._wake_again(*wake) for wake in wakes if wake not in live])
+        await self.engine.recover(sorted({worker for *_, worker, is_orphan in found if is_orphan}))
+        wakes = {(SessionId(session), number): worker for session, number, worker, _ in found}
+        live = await self.engine.list_live([*wakes])
+        left = [(wake, worker) for wake, worker in wakes.items() if wake not in live]
+        return sum([await self._wake_again(*wake, worker) for wake, worker in left])
 
     async def list_workers(self) -> list[str]:
         """Return the names of those that live."""
@@ -110,13 +111,31 @@ class PostgresWorkers:
         rows = await self.database.fetch("list_open_runs", session=as_uuid(session))
         return [OpenRun(*row) for row in rows]
 
-    async def _wake_again(self, session: SessionId, wakes: int) -> bool:
+    async def list_failed(self, session: SessionId | None = None, *, last: int) -> list[FailedRun]:
+        """Return which of the last messages to a session could not be answered, oldest first."""
+        if session is None:
+            rows = await self.database.fetch("list_unanswered_runs", last=last)
+        else:
+            rows = await self.database.fetch(
+                "list_failed_runs", session=as_uuid(session), last=last
+            )
+        return [FailedRun(*row) for row in rows]
+
+    async def list_reasons(self, runs: Sequence[RunId]) -> dict[RunId, str]:
+        """Return why some runs failed; one whose journal does not say it is absent."""
+        if not runs:
+            return {}
+        rows = await self.database.fetch("list_reasons", runs=as_uuids(runs))
+        return {RunId(run): reason for run, reason in rows if reason}
+
+    async def _wake_again(self, session: SessionId, wakes: int, worker: str | None) -> bool:
         async with self.engine.transaction() as transaction:
             async with self.database.borrow(transaction.driver) as connection:
                 scope = {"workspace": self.database.workspace, "session": as_uuid(session)}
-                ((number,),) = await fetch(connection, "wake_again", **scope, wakes=wakes)
-            if number is None:
+                found = await fetch(connection, "wake_again", **scope, wakes=wakes, worker=worker)
+            if not found:
                 return False
+            ((number,),) = found
             await transaction.wake(session, number)
         return True
 

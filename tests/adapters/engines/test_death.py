@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from turntree.adapters.engines.dbos import DbosEngine, open_dbos
 from turntree.domain.ids import SessionId, WorkspaceId
 from turntree.domain.message import user
+from turntree.ports.engine import Wake
 from turntree.ports.inbox import Continue, Sleep, Work
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, sqlalchemy_url
@@ -106,6 +107,29 @@ async def test_whoever_is_killed_leaves_its_sessions_to_others(scene: Scene) -> 
             await scene.workers.bury(["w1"])
             await until_found(found, 1)
     assert found == [Continue(held.run, 2, is_canceled=False)]
+
+
+async def test_what_another_has_taken_since_is_not_woken_again(scene: Scene) -> None:
+    found: list[Work] = []
+
+    class Late(DbosEngine):
+        """Looks for wake-ups only when those that it gave back were handled."""
+
+        async def list_live(self, wakes: Sequence[Wake]) -> set[Wake]:
+            await until_found(found, 1)
+            await until(lambda: is_over(wakes))
+            return await super().list_live(wakes)
+
+    async def is_over(wakes: Sequence[Wake]) -> bool:
+        return not await scene.engine.list_live(wakes)
+
+    late = Late(scene.engine.url, scene.engine.workspace)
+    async with scene.other_process("w1") as process, scene.served_here(found):
+        process.kill()
+        await process.wait()
+        workers = PostgresWorkers(scene.database, late)
+        assert await workers.wake_stuck(silent_s=LONG_S) == 0
+    await late.close()
 
 
 async def test_whoever_hangs_is_found_by_its_silence(scene: Scene) -> None:

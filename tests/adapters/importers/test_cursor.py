@@ -537,6 +537,7 @@ def test_the_editors_folder_is_found_on_every_system(
     assert next(Cursor().read(bundle)).file == "globalStorage/state.vscdb/cursorDiskKV"
 
 
+@pytest.mark.slow
 def test_more_subagents_than_one_statement_is_given_keys_are_all_read(tmp_path: Path) -> None:
     ids = [f"s{n}" for n in range(450)]
     rows = conversation("c1", user("a"), said("b"), subagentComposerIds=ids)

@@ -65,6 +65,7 @@ async def _hear(provider: Provider, vendor: Vendor) -> None:
         pass
 
 
+@pytest.mark.slow
 @every_vendor
 @pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
 async def test_a_status_says_of_which_kind_it_is(vendor: Vendor, streams: bool) -> None:  # noqa: FBT001 (a parameter of the test)

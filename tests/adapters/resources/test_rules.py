@@ -60,6 +60,7 @@ def repository() -> Generator[Path, None, None]:
         yield folder
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(top=st.lists(patterns, max_size=5), inner=st.lists(patterns, max_size=3))
 @example(top=["a/**"], inner=[])

@@ -133,6 +133,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(steps)
 def test_whatever_is_pinned_comes_back_byte_by_byte(story: Steps) -> None:

@@ -89,6 +89,7 @@ async def test_there_is_nobody_else_to_reach(folder: Path, program: str) -> None
     assert (ended.rc == 1 and "Error" in ended.stderr) or ended.rc == 127
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize("script", ["while sleep 60 & do :; done", "f() { f | f & }; f; sleep 3"])
 async def test_no_crowd_gathers(folder: Path, script: str) -> None:

@@ -199,6 +199,7 @@ async def test_a_function_that_blocks_its_loop_blocks_no_other() -> None:
     done.set()
 
 
+@pytest.mark.slow
 def test_a_function_that_hangs_does_not_keep_the_process() -> None:
     program = """
 import anyio, time

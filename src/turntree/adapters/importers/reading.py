@@ -114,9 +114,9 @@ def word(value: object) -> str | None:
 
 def number(value: object) -> int:
     """Return a count that fits its column, or 0 for what is none."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    if type(value) is not int or value < 0:
         return 0
-    return min(max(value, 0), 2**31 - 1)
+    return min(value, 2**31 - 1)
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from turntree.domain.canonical import Json
-from turntree.domain.errors import NotFound, Refused
+from turntree.domain.errors import Denied, NotFound, Refused
 from turntree.domain.secret_names import NAMED, carries_secret, is_only_named
 from turntree.ports.provider import Credentials, Setup
 
@@ -107,6 +107,10 @@ class _Filled:
                 return self._get(name)
             except NotFound:
                 continue
+            except Denied:
+                # Nobody asked for it by name: it is not sent along, and may not be needed.
+                if is_needed:
+                    raise
         if names and is_needed:
             raise NotFound(
                 f"the credential {' or '.join(names)} is neither in the context nor in the "

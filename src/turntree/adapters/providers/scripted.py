@@ -161,7 +161,8 @@ class ScriptedProvider:
 
     def _reply(self, model: str, prompt: Prompt) -> tuple[Reply, Fails | None]:
         if model not in self._script.models:
-            raise ProviderFailed(f"{NAME}: there is no model {model}", "refused")
+            known = ", ".join(sorted(self._script.models))
+            raise ProviderFailed(f"{NAME}: there is no model {model}, only {known}", "refused")
         reply = self._script.reply_to(prompt.messages)
         asked = digest([message_to_json(said) for said in prompt.messages])
         count = self._requests.get(asked, 0)

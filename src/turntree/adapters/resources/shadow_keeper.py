@@ -11,6 +11,7 @@ from pathlib import Path
 
 from turntree.adapters.resources.shadow.capture import Kept, read_states
 from turntree.adapters.resources.shadow.forks import Forks
+from turntree.adapters.resources.shadow.mend import mend
 from turntree.adapters.resources.shadow.prove import find_losses
 from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.adapters.resources.shadow.sweep import sweep
@@ -127,8 +128,15 @@ class ShadowKeeper(ABC):
             for one in islice(found, limit)
         ]
 
+    def mend(self, *, unreadable: bool) -> int:
+        """Let damaged objects make way, so that the next snapshot keeps what is still there."""
+        self._opened.clear()
+        return mend(self.store, unreadable=unreadable)
+
     def list_unknown(self, states: Collection[Digest]) -> frozenset[Digest]:
         """Return those of some states that are not kept here and, by all notes, never were."""
+        if self.store.was_lost:
+            return frozenset()  # The notes were lost too: nobody can say that it was another's.
         taken = read_states(self.store)
         self.store.refresh()
         return frozenset(

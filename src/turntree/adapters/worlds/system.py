@@ -26,4 +26,5 @@ class SystemWorld:
 
     def nonce(self) -> str:
         """Return an unguessable word."""
-        return secrets.token_urlsafe(16)
+        # Only letters and digits: one that began with a dash could not be typed after a command.
+        return secrets.token_hex(16)

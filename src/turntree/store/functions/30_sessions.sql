@@ -57,11 +57,12 @@ BEGIN
 END $$;
 
 -- Begins a session, empty (p_head null) or at any turn (a fork: nothing is copied), with the fact
--- that says so, (p_id, p_body). A fork is as hot as an append: this function returns nothing, because
--- whoever calls it knows the answer, and log_move's statements stand here in line.
+-- that says so, (p_id, p_body). It is as closed as p_source, the session or the turn that it is made from,
+-- and as its head, unless p_visibility says otherwise. A fork is as hot as an append: this function returns
+-- nothing, because whoever calls it knows the answer, and log_move's statements stand here in line.
 CREATE OR REPLACE FUNCTION turntree.begin_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
-  p_id bytea, p_body text, p_origin text, p_origin_session text)
+  p_id bytea, p_body text, p_origin text, p_origin_session text, p_source uuid, p_visibility text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF p_head IS NOT NULL THEN
@@ -84,12 +85,24 @@ BEGIN
     VALUES (p_ws, p_session, 1, CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END, p_head, p_by, p_at);
   INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
     VALUES (p_ws, p_session, 0, p_id, 'session_created', p_body);
+  IF p_visibility IS NOT NULL OR coalesce(p_source, p_head) IS NOT NULL AND EXISTS (SELECT FROM turntree.programs p
+      WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
+    PERFORM turntree.close_alike(p_ws, p_session, p_source, p_head, p_visibility, p_by, p_at);
+  END IF;
 END $$;
+
+-- The same for a process of the previous release, which does not say what a session is made from.
+CREATE OR REPLACE FUNCTION turntree.begin_session(
+  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
+  p_id bytea, p_body text, p_origin text, p_origin_session text)
+RETURNS void LANGUAGE sql AS $$
+  SELECT turntree.begin_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session, NULL, NULL)
+$$;
 
 -- Begins a session that was spawned, or that is begun once however often it is asked for under a key.
 CREATE OR REPLACE FUNCTION turntree.create_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
-  p_id bytea, p_body text, p_origin text, p_origin_session text, p_key text,
+  p_id bytea, p_body text, p_origin text, p_origin_session text, p_source uuid, p_visibility text, p_key text,
   p_parent_session uuid, p_parent_turn uuid, p_call text, p_mode text, p_task text,
   OUT session_id uuid, OUT version int, OUT head uuid, OUT repeated boolean)
 LANGUAGE plpgsql AS $$
@@ -101,7 +114,8 @@ BEGIN
     repeated := FOUND;
     IF repeated THEN RETURN; END IF;
   END IF;
-  PERFORM turntree.begin_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session);
+  PERFORM turntree.begin_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session,
+    coalesce(p_parent_session, p_source), p_visibility);
   IF p_parent_session IS NOT NULL THEN
     INSERT INTO turntree.spawns (workspace_id, session_id, parent_session_id, parent_turn_id, call_id, mode, task)
       VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
@@ -111,6 +125,17 @@ BEGIN
   END IF;
   session_id := p_session; version := 1; head := p_head; repeated := false;
 END $$;
+
+-- The same for a process of the previous release.
+CREATE OR REPLACE FUNCTION turntree.create_session(
+  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
+  p_id bytea, p_body text, p_origin text, p_origin_session text, p_key text,
+  p_parent_session uuid, p_parent_turn uuid, p_call text, p_mode text, p_task text,
+  OUT session_id uuid, OUT version int, OUT head uuid, OUT repeated boolean)
+LANGUAGE sql AS $$
+  SELECT * FROM turntree.create_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin,
+    p_origin_session, NULL, NULL, p_key, p_parent_session, p_parent_turn, p_call, p_mode, p_task)
+$$;
 
 -- Moves a session to another turn. p_expected, when asked to be checked, must still be its head.
 --   rewind  to an ancestor of the head, or to no turn: where a session stands before its first
@@ -157,6 +182,7 @@ BEGIN
   IF NOT FOUND AND NOT (v_target IS NULL AND p_kind IN ('undo', 'rewind')) THEN
     RAISE EXCEPTION 'there is no turn %', v_target USING ERRCODE = 'TT002';
   END IF;
+  PERFORM turntree.require_no_opening(p_ws, p_session, v_target);
   UPDATE turntree.sessions x SET head_id = v_target, version = s.version + 1, event_seq = s.event_seq + 1,
       updated_at = p_at::timestamptz
     WHERE x.workspace_id = p_ws AND x.id = p_session;

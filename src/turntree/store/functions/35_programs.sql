@@ -11,6 +11,20 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
         WHEN 'read' THEN true WHEN 'invoke' THEN g."right" <> 'read' ELSE g."right" = 'configure' END)
 $$;
 
+-- The details of a program as a principal may see them: an agent that works on somebody's private task does not say on which.
+CREATE OR REPLACE FUNCTION turntree.details_for(p_ws uuid, p_details jsonb, p_by text) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN p_details ? 'current_task' AND EXISTS (SELECT FROM turntree.programs t
+      WHERE t.workspace_id = p_ws AND t.name = p_details ->> 'current_task'
+        AND NOT turntree.may_use_program(p_ws, t.id, t.owner, t.visibility, p_by, 'read'))
+    THEN p_details || '{"current_task": "(private)", "current_session": "(private)"}' ELSE p_details END::text
+$$;
+
+-- What people call a program. A session's is called by its label.
+CREATE OR REPLACE FUNCTION turntree.name_for_people(p_ws uuid, p_program uuid, p_name text) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT coalesce((SELECT n.name FROM turntree.session_names n
+    WHERE n.workspace_id = p_ws AND n.session_id = p_program AND n.reason IS NULL), p_name)
+$$;
+
 -- Takes the next place in a program's stream. A session numbers its own.
 CREATE OR REPLACE FUNCTION turntree.next_program_place(p_ws uuid, p_program uuid, p_kind text)
 RETURNS int LANGUAGE plpgsql AS $$
@@ -48,7 +62,24 @@ CREATE OR REPLACE FUNCTION turntree.begin_program(
   p_ws uuid, p_program uuid, p_kind text, p_name text, p_owner text, p_state text, p_visibility text, p_details text,
   p_digest bytea, p_config bytea, p_members text[], p_targets text[], p_event text, p_data text, p_by text, p_at text)
 RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_begun_by text;
+  v_label text;
 BEGIN
+  -- What is the system's is trusted with everybody's secrets.
+  IF p_owner LIKE 'system:%' AND p_by NOT LIKE 'system:%' THEN
+    RAISE EXCEPTION '% cannot begin %: what is the system''s, the system begins', p_by, p_name USING ERRCODE = '42501';
+  END IF;
+  -- Whoever configures a session first owns it: that is for whoever began it. What the system began is nobody's yet.
+  IF p_kind = 'session' AND p_by NOT LIKE 'system:%' THEN
+    SELECT h.by, n.name INTO v_begun_by, v_label FROM turntree.session_history h
+      JOIN turntree.session_names n ON n.workspace_id = p_ws AND n.session_id = p_program AND n.reason IS NULL
+      WHERE h.workspace_id = p_ws AND h.session_id = p_program AND h.version = 1;
+    IF v_begun_by <> p_by AND v_begun_by NOT LIKE 'system:%' THEN
+      RAISE EXCEPTION '% began % and decides about it: configure a fork of it (turntree fork % LABEL)', v_begun_by, v_label, v_label
+        USING ERRCODE = '42501';
+    END IF;
+  END IF;
   INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)
     VALUES (p_ws, p_program, p_kind, p_name, p_owner, p_state, p_visibility, p_details::jsonb, p_at::timestamptz, p_at::timestamptz)
     ON CONFLICT (workspace_id, name) DO NOTHING;
@@ -74,13 +105,13 @@ BEGIN
   IF NOT FOUND OR NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
     RAISE EXCEPTION 'there is no program %', p_program USING ERRCODE = 'TT002';
   ELSIF NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, p_right) THEN
-    RAISE EXCEPTION '% may not % %: it is %''s', p_by, p_right, p.name, p.owner USING ERRCODE = '42501';
+    RAISE EXCEPTION '% may not % %: it is %''s', p_by, p_right, turntree.name_for_people(p_ws, p_program, p.name), p.owner USING ERRCODE = '42501';
   ELSIF p.state <> coalesce(p_from, p.state) THEN
-    RAISE EXCEPTION '% is %, no longer %', p.name, p.state, p_from USING ERRCODE = 'TT001';
+    RAISE EXCEPTION '% is %, no longer %', turntree.name_for_people(p_ws, p_program, p.name), p.state, p_from USING ERRCODE = 'TT001';
   ELSIF p_version <> p.version + 1 THEN
-    RAISE EXCEPTION '% was configured meanwhile: it is at version %', p.name, p.version USING ERRCODE = 'TT001';
+    RAISE EXCEPTION '% was configured meanwhile: it is at version %', turntree.name_for_people(p_ws, p_program, p.name), p.version USING ERRCODE = 'TT001';
   ELSIF p_visibility IS NOT NULL AND p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
-    RAISE EXCEPTION 'only % says who sees %', p.owner, p.name USING ERRCODE = '42501';
+    RAISE EXCEPTION 'only % says who sees %', p.owner, turntree.name_for_people(p_ws, p_program, p.name) USING ERRCODE = '42501';
   ELSIF p_event IN ('human.asked', 'human.approved', 'human.rejected') THEN
     PERFORM turntree.check_answer(p_ws, p_program, p.name, p.details, p_event,
       turntree.document(p_data), turntree.document(p_sets), p_by);
@@ -113,7 +144,7 @@ BEGIN
   IF NOT FOUND OR NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
     RAISE EXCEPTION 'there is no program %', p_program USING ERRCODE = 'TT002';
   ELSIF p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
-    RAISE EXCEPTION 'only % lets others use %', p.owner, p.name USING ERRCODE = '42501';
+    RAISE EXCEPTION 'only % lets others use %', p.owner, turntree.name_for_people(p_ws, p_program, p.name) USING ERRCODE = '42501';
   END IF;
   IF p_on THEN
     INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")

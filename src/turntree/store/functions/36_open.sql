@@ -162,8 +162,7 @@ BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN;
   END IF;
-  SELECT x.id, x.owner, x.visibility, coalesce((SELECT n.name FROM turntree.session_names n
-      WHERE n.workspace_id = p_ws AND n.session_id = p_session AND n.reason IS NULL), x.name) AS name
+  SELECT x.id, x.owner, x.visibility, turntree.name_for_people(p_ws, p_session, x.name) AS name
     INTO p FROM turntree.programs x WHERE x.workspace_id = p_ws AND x.id = p_session AND x.visibility <> 'public';
   IF NOT FOUND OR p.owner = v_by THEN
     RETURN;
@@ -206,31 +205,175 @@ BEGIN
   END LOOP;
 END $$;
 
--- The policies: one a table that can be asked for a session or a turn by itself. They are made once; what they call is
--- replaced above. Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and not for every row.
-DO $$
+-- The private session whose turn this is to whoever looks, or null if a session holds it that is open. One that they may
+-- read comes before others; p_but does not count. For a turn that nobody holds it is the session that its run was for, else
+-- that of the nearest turn above that is held.
+CREATE OR REPLACE FUNCTION turntree.walls_of(p_ws uuid, p_turn uuid, p_by text, p_but uuid)
+RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_table text;
-  v_open text;
-  v_closed text;
+  v_at uuid;
+  v_depth int;
+  v_session uuid;
+  v_found int;
 BEGIN
-  FOR v_table, v_open, v_closed IN VALUES
-      ('sessions', 'everything', 'session(workspace_id, id, turntree.sight())'),
-      ('session_names', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-      ('session_history', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-      ('spawns', 'everything', 'session(workspace_id, session_id, turntree.sight())
-        AND NOT turntree.is_closed_session(workspace_id, parent_session_id, turntree.sight())'),
-      ('turns', 'everything', 'turn(workspace_id, id, segment_id, depth, turntree.sight())'),
-      ('message_files', 'everything', 'stream(workspace_id, turn_id)'),
-      ('turn_resources', 'everything', 'stream(workspace_id, turn_id)'),
-      ('resource_attachments', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-      ('tags', 'every_program', 'stream(workspace_id, target_id)'),
-      ('events', 'every_program', 'stream(workspace_id, stream_id)') LOOP
-    IF NOT EXISTS (SELECT FROM pg_policies
-        WHERE schemaname = 'turntree' AND tablename = v_table AND policyname = 'open') THEN
-      EXECUTE format('CREATE POLICY open ON turntree.%I AS RESTRICTIVE FOR SELECT
-        TO turntree_app, turntree_reader, turntree_searcher
-        USING ((SELECT turntree.sees_%s()) OR NOT turntree.is_closed_%s)', v_table, v_open, v_closed);
+  SELECT t.segment_id, t.depth INTO v_at, v_depth FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn;
+  IF NOT EXISTS (SELECT FROM turntree.holders_of(p_ws, v_at, v_depth) h (id) WHERE h.id <> p_but) THEN
+    SELECT r.session_id INTO v_session FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.id = p_turn;
+    IF v_session IS NOT NULL THEN
+      RETURN (SELECT p.id FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = v_session AND p.visibility = 'private');
+    END IF;
+  END IF;
+  WHILE v_at IS NOT NULL LOOP
+    IF EXISTS (SELECT FROM turntree.holders_of(p_ws, v_at, v_depth) h (id) WHERE h.id <> p_but AND NOT EXISTS (SELECT
+        FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = h.id AND p.visibility = 'private')) THEN
+      RETURN NULL;
+    END IF;
+    SELECT h.id INTO v_session FROM turntree.holders_of(p_ws, v_at, v_depth) h (id)
+      JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = h.id WHERE h.id <> p_but
+      ORDER BY turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'read') DESC, h.id LIMIT 1;
+    IF FOUND THEN
+      RETURN v_session;
+    END IF;
+    SELECT greatest((SELECT max(r.max_depth) FROM turntree.session_reach r
+        WHERE r.workspace_id = p_ws AND r.segment_id = v_at AND r.session_id <> p_but),
+      (SELECT f.fork_depth FROM turntree.segments f WHERE f.workspace_id = p_ws AND f.parent_id = v_at AND f.fork_depth <= v_depth
+        AND EXISTS (SELECT FROM turntree.holders_of(p_ws, f.id, f.fork_depth + 1) h (id) WHERE h.id <> p_but)
+        ORDER BY f.fork_depth DESC LIMIT 1)) INTO v_found;
+    IF v_found IS NOT NULL THEN
+      v_depth := v_found;
+    ELSE
+      SELECT s.parent_id, s.fork_depth INTO v_at, v_depth FROM turntree.segments s WHERE s.workspace_id = p_ws AND s.id = v_at;
     END IF;
   END LOOP;
+  RETURN NULL;
+END $$;
+
+-- Closes a session that begins as what it is made from, a session or a turn, or as its head: it has the same owner, lets
+-- the same people in, and whoever begins it may go on in it. Only the owner opens it from the start. p_visibility may
+-- close what is made from something open: then it is whoever's who begins it.
+CREATE OR REPLACE FUNCTION turntree.close_alike(
+  p_ws uuid, p_session uuid, p_source uuid, p_head uuid, p_visibility text, p_by text, p_at timestamptz)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_at constant text := to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+  v_by constant text := turntree.canonical_text(p_by);
+  v_source constant uuid := coalesce((SELECT p.id FROM turntree.programs p
+      WHERE p.workspace_id = p_ws AND p.id = p_source AND p.kind = 'session' AND p.visibility = 'private'),
+    turntree.walls_of(p_ws, p_source, p_by, p_session), turntree.walls_of(p_ws, p_head, p_by, p_session));
+  v_owner text := (SELECT p.owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = v_source);
+  g record;
+BEGIN
+  IF p_visibility = 'public' AND v_owner <> p_by AND p_by NOT LIKE 'system:%' THEN
+    RAISE EXCEPTION 'only % opens what was said in a private session of theirs: leave out --public', v_owner USING ERRCODE = '42501';
+  ELSIF p_visibility = 'public' OR v_owner IS NULL AND p_visibility IS NULL THEN
+    RETURN;
+  END IF;
+  v_owner := coalesce(v_owner, p_by);
+  INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)
+    VALUES (p_ws, p_session, 'session', p_session, v_owner, 'created', 'private', '{}', p_at, p_at);
+  PERFORM turntree.add_program_version(p_ws, p_session, 1, sha256('{}'), '{}', '{}', '{}', p_by, v_at);
+  -- Before anything is told: whoever tells it has to see the session.
+  INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
+    SELECT p_ws, p_session, x.grantee, x."right" FROM turntree.program_grants x
+      WHERE x.workspace_id = p_ws AND x.program_id = v_source AND x.grantee <> p_by
+    UNION SELECT p_ws, p_session, p_by, 'configure' WHERE p_by <> v_owner AND p_by NOT LIKE 'system:%';
+  PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_place(p_ws, p_session, 'session'), 'session.created',
+    v_at, '{"by":' || v_by || ',"config":"sha256:' || encode(sha256('{}'), 'hex') || '","kind":"session","name":"' || p_session
+    || '","owner":' || turntree.canonical_text(v_owner) || ',"state":"created","version":1,"visibility":"private"}');
+  FOR g IN SELECT x.grantee, x."right" FROM turntree.program_grants x
+      WHERE x.workspace_id = p_ws AND x.program_id = p_session ORDER BY 1, 2 LOOP
+    PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_place(p_ws, p_session, 'session'), 'program.granted',
+      v_at, '{"by":' || v_by || ',"right":"' || g."right" || '","to":' || turntree.canonical_text(g.grantee) || '}');
+  END LOOP;
+END $$;
+
+-- Refuses to move an open session to a turn of a private one: everybody would read it there.
+CREATE OR REPLACE FUNCTION turntree.require_no_opening(p_ws uuid, p_session uuid, p_turn uuid)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_walls uuid;
+BEGIN
+  IF p_turn IS NULL OR turntree.sight() LIKE 'system:%' OR NOT EXISTS (SELECT FROM turntree.programs p
+      WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') OR EXISTS (SELECT FROM turntree.programs p
+      WHERE p.workspace_id = p_ws AND p.id = p_session AND p.visibility = 'private') THEN
+    RETURN;
+  END IF;
+  v_walls := turntree.walls_of(p_ws, p_turn, turntree.sight(), '00000000-0000-0000-0000-000000000000');
+  IF v_walls IS NOT NULL THEN
+    RAISE EXCEPTION 'the session % is open and the turn % is private: everybody would read it there; fork it (turntree fork % LABEL)',
+      (SELECT n.name FROM turntree.session_names n WHERE n.workspace_id = p_ws AND n.session_id = p_session AND n.reason IS NULL),
+      p_turn, p_turn USING ERRCODE = 'TT003';
+  END IF;
+END $$;
+
+-- What whoever queries by SQL may see. The searcher asks, for whom the tables that judge hide nothing: a reader who does
+-- not see a run could not be told whose it was.
+CREATE OR REPLACE FUNCTION turntree.reader_sees_everything() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.sees_every_program() $$;
+
+CREATE OR REPLACE FUNCTION turntree.reader_sees(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_closed_stream(p_ws, p_stream) $$;
+
+-- The policies. For processes there is one on each table that can be asked for a session or a turn by itself; for whoever
+-- queries by SQL, on each that holds anything of one. What belongs to no turn by itself they see if nothing is closed to
+-- them. Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and
+-- not for every row.
+--
+-- One whose words have changed is made anew: its comment says which words it was made of. The tables are locked first, all
+-- or none, as in 0014_pre_imported.sql.
+DO $$
+DECLARE
+  v_before constant text := current_setting('lock_timeout');
+  v_tables text;
+  p record;
+BEGIN
+  CREATE TEMP TABLE wanted ON COMMIT DROP AS
+    SELECT 'open' AS policy, x.relation, 'turntree_app, turntree_reader, turntree_searcher' AS roles,
+        format('(SELECT turntree.sees_%s()) OR NOT turntree.is_closed_%s', x.open, x.closed) AS condition
+      FROM (VALUES
+        ('sessions', 'everything', 'session(workspace_id, id, turntree.sight())'),
+        ('session_names', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+        ('session_history', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+        ('spawns', 'everything', 'session(workspace_id, session_id, turntree.sight())
+          AND NOT turntree.is_closed_session(workspace_id, parent_session_id, turntree.sight())'),
+        ('turns', 'everything', 'turn(workspace_id, id, segment_id, depth, turntree.sight())'),
+        ('message_files', 'everything', 'stream(workspace_id, turn_id)'),
+        ('turn_resources', 'everything', 'stream(workspace_id, turn_id)'),
+        ('resource_attachments', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+        ('tags', 'every_program', 'stream(workspace_id, target_id)'),
+        ('events', 'every_program', 'stream(workspace_id, stream_id)')) x (relation, open, closed)
+    UNION ALL
+    SELECT 'open_to_reader', x.relation, 'turntree_reader', '(SELECT turntree.reader_sees_everything())'
+        || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_sees(workspace_id, %I)', c), ' AND ')
+          FROM unnest(string_to_array(x.streams, ' ')) c), '')
+      FROM (VALUES
+        ('sessions', 'id'), ('session_names', 'session_id'), ('session_history', 'session_id'), ('session_reach', 'session_id'),
+        ('spawns', 'session_id parent_session_id'), ('resource_attachments', 'session_id'), ('inbox', 'session_id'),
+        ('actors', 'session_id'), ('runs', 'id'), ('run_payloads', 'run_id'), ('turns', 'id'), ('turn_bodies', 'turn_id'),
+        ('tool_calls', 'turn_id'), ('model_calls', 'turn_id'), ('compactions', 'turn_id'), ('message_files', 'turn_id'),
+        ('turn_resources', 'turn_id'), ('turn_sources', 'turn_id'), ('checkouts', 'turn_id'), ('search_documents', 'turn_id'),
+        ('search_embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'target_id'),
+        ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
+        ('objects', NULL), ('raw_blocks', NULL)) x (relation, streams);
+  DELETE FROM wanted w WHERE to_regclass('turntree.' || w.relation) IS NULL OR EXISTS (SELECT FROM pg_policy o
+    WHERE o.polrelid = to_regclass('turntree.' || w.relation) AND o.polname = w.policy
+      AND obj_description(o.oid, 'pg_policy') = md5(w.roles || w.condition));
+  SELECT string_agg(DISTINCT format('turntree.%I', w.relation), ', ') INTO v_tables FROM wanted w;
+  WHILE v_tables IS NOT NULL LOOP
+    BEGIN
+      PERFORM set_config('lock_timeout', '500ms', true);
+      EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', v_tables);
+      EXIT;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      PERFORM pg_sleep(0.1);
+    END;
+  END LOOP;
+  PERFORM set_config('lock_timeout', v_before, true);
+  FOR p IN SELECT * FROM wanted LOOP
+    EXECUTE format('DROP POLICY IF EXISTS %I ON turntree.%I', p.policy, p.relation);
+    EXECUTE format('CREATE POLICY %I ON turntree.%I AS RESTRICTIVE FOR SELECT TO %s USING (%s)',
+      p.policy, p.relation, p.roles, p.condition);
+    EXECUTE format('COMMENT ON POLICY %I ON turntree.%I IS %L', p.policy, p.relation, md5(p.roles || p.condition));
+  END LOOP;
+  DROP TABLE wanted;
 END $$;

@@ -71,6 +71,7 @@ DECLARE
   v_digest constant bytea := sha256(convert_to(p_payload, 'UTF8'));
   a turntree.actors;
   i record;
+  v_label text;
 BEGIN
   PERFORM turntree.require_right(p_ws, p_session, 'invoke');
   a := turntree.hold_actor(p_ws, p_session);
@@ -90,7 +91,12 @@ BEGIN
     SELECT x.session_id, x.digest, x.run_id, x.seq, x.options -> 'rest' AS rest INTO i FROM turntree.inbox x
       WHERE x.workspace_id = p_ws AND x.key = p_key;
     IF i.session_id <> p_session OR i.digest <> v_digest OR i.rest IS DISTINCT FROM p_options -> 'rest' THEN
-      RAISE EXCEPTION 'the key % was used for another message, to session %', p_key, i.session_id USING ERRCODE = 'TT003';
+      -- To whom that session is closed, there is none.
+      SELECT n.name INTO v_label FROM turntree.session_names n
+        WHERE n.workspace_id = p_ws AND n.session_id = i.session_id AND n.reason IS NULL;
+      RAISE EXCEPTION 'the key % was used for another message%', p_key,
+        coalesce(format(' to %s: choose another, or read its answer with `turntree tail %s`', v_label, i.run_id),
+          ': choose another') USING ERRCODE = 'TT003';
     END IF;
     run_id := i.run_id; seq := i.seq; repeated := true;
     RETURN;
@@ -321,6 +327,14 @@ BEGIN
     WHERE workspace_id = p_ws AND session_id = session AND run_id = p_run AND payload IS NOT NULL;
   canceled := FOUND;
 END $$;
+
+-- Why a run could not go on, as its journal says it; null if it says nothing of the kind.
+CREATE OR REPLACE FUNCTION turntree.why_failed(p_ws uuid, p_run uuid)
+RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT concat_ws(': ', nullif(d.said ->> 'reason', ''), nullif(d.said ->> 'error', ''))
+    FROM (SELECT e.body::json -> 'data' AS said FROM turntree.events e
+      WHERE e.workspace_id = p_ws AND e.stream_id = p_run AND e.kind = 'run_failed' ORDER BY e.seq DESC LIMIT 1) d
+$$;
 
 -- Wakes a session up again whose wake-up p_wakes is gone. Null if it is no longer so.
 CREATE OR REPLACE FUNCTION turntree.wake_again(p_ws uuid, p_session uuid, p_wakes int)

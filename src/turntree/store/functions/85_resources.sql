@@ -1,5 +1,13 @@
 -- Resources: each write leaves its event in the same transaction. The events' data come as canonical text.
 
+-- A document that may be broken: what cannot be read says nothing.
+CREATE OR REPLACE FUNCTION turntree.readable_document(p_line text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN turntree.document(p_line);
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END $$;
+
 -- Returns the resource of that kind at that place of that machine, noting it if it is new.
 CREATE OR REPLACE FUNCTION turntree.ensure_resource(
   p_ws uuid, p_id uuid, p_kind text, p_host text, p_place text, p_name text, p_capabilities text[], p_imperative boolean,
@@ -18,6 +26,35 @@ BEGIN
   RETURN (SELECT id FROM turntree.resources WHERE workspace_id = p_ws AND kind = p_kind AND host = p_host
     AND md5(place) = md5(p_place));
 END $$;
+
+-- What a resource is when it was made anew: a place keeps its id, and where something else stood before, the event that
+-- tells of the newest making says what it is now. Links find that event; a resource has few that lead from it.
+CREATE OR REPLACE FUNCTION turntree.made_anew(p_ws uuid, p_resource uuid)
+RETURNS TABLE (at timestamptz, made jsonb) LANGUAGE sql STABLE ROWS 1 AS $$
+  SELECT (d.said ->> 'at')::timestamptz, d.said #> '{data,made}'
+    FROM turntree.event_links l
+    JOIN turntree.events e ON e.workspace_id = l.workspace_id AND e.stream_id = l.stream_id AND e.seq = l.seq,
+      LATERAL (SELECT turntree.readable_document(e.body) AS said) d
+    WHERE l.workspace_id = p_ws AND l.from_id = p_resource::text AND l.stream_id = p_resource AND l.kind = 'DERIVED_FROM'
+    ORDER BY l.seq DESC LIMIT 1
+$$;
+
+-- Resources as they are now.
+CREATE OR REPLACE FUNCTION turntree.resources_now(p_ws uuid, p_ids uuid[])
+RETURNS TABLE (id uuid, kind text, host text, place text, name text, capabilities text[], imperative boolean,
+  created_at timestamptz, agent_id text, run_id text, session_id uuid, part_of uuid, metadata jsonb)
+LANGUAGE sql STABLE ROWS 10 AS $$
+  SELECT r.id, r.kind, r.host, r.place, coalesce(m.made ->> 'name', r.name), r.capabilities, r.imperative,
+      coalesce(m.at, r.created_at),
+      CASE WHEN m.made IS NULL THEN r.agent_id ELSE m.made #>> '{scope,agent_id}' END,
+      CASE WHEN m.made IS NULL THEN r.run_id ELSE m.made #>> '{scope,run_id}' END,
+      CASE WHEN m.made IS NULL THEN r.session_id ELSE (m.made #>> '{scope,session_id}')::uuid END,
+      CASE WHEN m.made IS NULL THEN r.part_of ELSE (m.made ->> 'part_of')::uuid END,
+      CASE WHEN m.made IS NULL THEN r.metadata ELSE coalesce(m.made -> 'metadata', '{}') END
+    FROM turntree.resources r
+    LEFT JOIN LATERAL turntree.made_anew(p_ws, r.id) m ON m.made IS NOT NULL
+    WHERE r.workspace_id = p_ws AND r.id = ANY (p_ids)
+$$;
 
 -- Lets a session work on a resource; false if it did already.
 CREATE OR REPLACE FUNCTION turntree.attach_resource(
@@ -147,14 +184,6 @@ BEGIN
   END IF;
   UPDATE turntree.plans SET outcome = p_outcome WHERE workspace_id = p_ws AND id = p_plan AND p_outcome IS NOT NULL;
   RETURN true;
-END $$;
-
--- A document that may be broken: what cannot be read says nothing.
-CREATE OR REPLACE FUNCTION turntree.readable_document(p_line text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN turntree.document(p_line);
-EXCEPTION WHEN data_exception THEN
-  RETURN NULL;
 END $$;
 
 -- What the events of a workspace say of resources and plans. Where there is no resource nothing is read.

@@ -290,7 +290,8 @@ DECLARE
 BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
-      AND proname IN ('search_words', 'route_words', 'search_names', 'search_meaning', 'near_nodes', 'forget_turn') LOOP
+      AND proname IN ('search_words', 'route_words', 'search_names', 'search_meaning', 'near_nodes', 'forget_turn',
+        'reader_sees', 'reader_sees_everything') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE

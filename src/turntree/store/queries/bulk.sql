@@ -7,7 +7,8 @@ SELECT rolbypassrls OR rolsuper FROM pg_roles WHERE rolname = current_user;
 -- name: bulk_begin
 -- One importer at a time in a workspace; whoever appends meanwhile is not held up.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)b::text, 0)),
-  set_config('search_path', %(path)b, true);
+  set_config('search_path', %(path)b, true),
+  set_config('synchronous_commit', CASE WHEN %(hurrying)b THEN 'off' ELSE current_setting('synchronous_commit') END, true);
 
 -- name: bulk_known
 SELECT id::text, digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = ANY (%(turns)b::uuid[]);

@@ -61,6 +61,13 @@ SELECT set_config('turntree.sight', %(sight)s, false);
 -- table grows: until statistics are next gathered every append would cost more than the last.
 SELECT set_config('enable_seqscan', 'off', false);
 
+-- name: hurry
+SELECT set_config('synchronous_commit', 'off', false);
+
+-- name: hurry_no_more
+-- What the server, the role or the address says counts again.
+RESET synchronous_commit;
+
 -- name: server_version
 SELECT current_setting('server_version_num')::int, current_setting('server_version');
 

@@ -2,9 +2,9 @@
 -- are written, or emptied of what search cannot use; no statement here names another.
 
 -- name: repair_begin
--- Acts as the owner, whom no role keeps from its tables, but inside one workspace. Whoever would
--- write to the tables waits until this is over.
-SELECT set_config('turntree.workspace', %(workspace)s, true), set_config('datestyle', 'ISO, YMD', true),
+-- Acts as the owner, whom no role keeps from its tables, but inside one workspace, and sees what is private too.
+-- Whoever would write to the tables waits until this is over.
+SELECT set_config('turntree.workspace', %(workspace)s, true), set_config('turntree.sight', 'system:repair', true), set_config('datestyle', 'ISO, YMD', true),
   set_config('timezone', 'UTC', true), set_config('jit', 'off', true);
 
 -- name: repair_open
@@ -120,10 +120,13 @@ SELECT e.stream_id::text FROM turntree.events e
 UPDATE turntree.programs SET name = id::text WHERE workspace_id = %(workspace)b AND id = %(program)b;
 
 -- name: repair_put_program
--- When it was made and last changed is told by the row, if there is one.
+-- When it was made and last changed is told by the row, if there is one. One whose name was taken while its row was gone is
+-- called by its id.
 INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, version, event_seq, details,
     created_at, updated_at)
-  VALUES (%(workspace)s, %(program)s, %(kind)s, %(name)s, %(owner)s, %(state)s, %(visibility)s, %(version)s,
+  VALUES (%(workspace)s, %(program)s, %(kind)s, CASE WHEN EXISTS (SELECT FROM turntree.programs p
+      WHERE p.workspace_id = %(workspace)s AND p.name = %(name)s AND p.id <> %(program)s) THEN %(program)s::text ELSE %(name)s END,
+    %(owner)s, %(state)s, %(visibility)s, %(version)s,
     %(event_seq)s, %(details)s::jsonb, %(created_at)s::timestamptz, %(updated_at)s::timestamptz)
   ON CONFLICT (workspace_id, id) DO UPDATE SET kind = excluded.kind, name = excluded.name, owner = excluded.owner,
     state = excluded.state, visibility = excluded.visibility, version = excluded.version,

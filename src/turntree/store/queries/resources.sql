@@ -7,19 +7,21 @@ SELECT turntree.ensure_resource(%(workspace)b, %(id)b, %(kind)b, %(host)b, %(pla
 -- name: find_resource
 SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
-  FROM turntree.resources WHERE workspace_id = %(workspace)b AND id = %(resource)b;
+  FROM turntree.resources_now(%(workspace)b, ARRAY[%(resource)b::uuid]);
 
 -- name: find_resource_at
 SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
-  FROM turntree.resources
-  WHERE workspace_id = %(workspace)b AND kind = %(kind)b AND host = %(host)b AND md5(place) = md5(%(place)b::text)
-    AND place = %(place)b;
+  FROM turntree.resources_now(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
+    WHERE r.workspace_id = %(workspace)b AND r.kind = %(kind)b AND r.host = %(host)b
+      AND md5(r.place) = md5(%(place)b::text) AND r.place = %(place)b));
 
 -- name: list_resources
 SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
-  FROM turntree.resources WHERE workspace_id = %(workspace)b AND id > %(after)b ORDER BY resources.id LIMIT %(limit)b;
+  FROM turntree.resources_now(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
+    WHERE r.workspace_id = %(workspace)b AND r.id > %(after)b ORDER BY r.id LIMIT %(limit)b)) now
+  ORDER BY now.id;
 
 -- name: attach_resource
 SELECT turntree.attach_resource(%(workspace)b, %(resource)b, %(session)b, %(mode)b, %(at)b, %(data)b);
@@ -36,7 +38,8 @@ INSERT INTO turntree.handles (workspace_id, id, resource_id, provider, provider_
 SELECT r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata, a.mode
   FROM turntree.resource_attachments a
-  JOIN turntree.resources r ON r.workspace_id = a.workspace_id AND r.id = a.resource_id
+  JOIN turntree.resources_now(%(workspace)b, ARRAY(SELECT x.resource_id FROM turntree.resource_attachments x
+    WHERE x.workspace_id = %(workspace)b AND x.session_id = %(session)b)) r ON r.id = a.resource_id
   WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY r.id;
 
 -- name: hold_resource
@@ -47,6 +50,14 @@ SELECT pg_advisory_xact_lock(hashtextextended('turntree:resource:' || %(resource
 -- The sessions that work on a resource; sessions that hold resources are few.
 SELECT session_id::text FROM turntree.resource_attachments
   WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b ORDER BY 1;
+
+-- name: list_newcomers
+-- Those of them that began to since a moment.
+SELECT a.session_id::text FROM turntree.resource_attachments a
+  WHERE a.workspace_id = %(workspace)b AND a.resource_id = %(resource)b AND EXISTS (
+    SELECT FROM turntree.event_links l WHERE l.workspace_id = a.workspace_id AND l.stream_id = a.session_id
+      AND l.from_id = a.resource_id::text AND l.kind = 'ATTACHED_TO' AND l.valid_from >= %(since)b::text::timestamptz)
+  ORDER BY 1;
 
 -- name: keep_snapshot
 SELECT turntree.keep_snapshot(%(workspace)b, %(id)b, %(resource)b, %(method)b, %(external_kind)b, %(external_id)b,
@@ -74,13 +85,18 @@ SELECT s.external_id, bool_or(r.host = %(host)b)
   GROUP BY s.external_id ORDER BY 1;
 
 -- name: list_workspaces
-SELECT id::text FROM turntree.workspaces ORDER BY id;
+SELECT id::text, name FROM turntree.workspaces ORDER BY id;
 
 -- name: pin_turn
 SELECT turntree.pin_turn(%(workspace)b, %(turn)b, %(resource)b, %(before)b, %(after)b, %(mode)b, %(began_at)b, %(ended_at)b,
   %(at)b, %(data)b);
 
 -- name: list_pins
+-- Few resources have many pins: each is described once.
+WITH r AS MATERIALIZED (
+  SELECT * FROM turntree.resources_now(%(workspace)b, ARRAY(SELECT DISTINCT p.resource_id FROM turntree.turn_resources p
+    WHERE p.workspace_id = %(workspace)b AND p.turn_id = ANY (%(turns)b::uuid[])))
+)
 SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
     r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata,
@@ -90,12 +106,13 @@ SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
     b.consistency
   FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS asked (turn_id, n)
   JOIN turntree.turn_resources p ON p.workspace_id = %(workspace)b AND p.turn_id = asked.turn_id
-  JOIN turntree.resources r ON r.workspace_id = p.workspace_id AND r.id = p.resource_id
+  JOIN r ON r.id = p.resource_id
   JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_id
   LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_id
   ORDER BY asked.n, r.id;
 
 -- name: list_pins_between
+WITH r AS MATERIALIZED (SELECT * FROM turntree.resources_now(%(workspace)b, ARRAY[%(resource)b::uuid]))
 SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
     r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata,
@@ -104,7 +121,7 @@ SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
     b.id::text, b.resource_id::text, b.method, b.external_kind, b.external_id, b.size_bytes, b.taken_at, b.restorable,
     b.consistency
   FROM turntree.turn_resources p
-  JOIN turntree.resources r ON r.workspace_id = p.workspace_id AND r.id = p.resource_id
+  JOIN r ON r.id = p.resource_id
   JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_id
   LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_id
   WHERE p.workspace_id = %(workspace)b AND p.resource_id = %(resource)b AND p.ended_at >= %(since)b::text::timestamptz
@@ -213,9 +230,12 @@ SELECT plan_id::text FROM turntree.session_plans
   WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND version = %(version)b;
 
 -- name: find_left
--- How a resource was left when it last went.
+-- How a resource was left when it last went; how something else went that stood there before is not asked.
 SELECT body FROM turntree.events
-  WHERE workspace_id = %(workspace)b AND stream_id = %(resource)b AND kind = 'resource_removed' ORDER BY seq DESC LIMIT 1;
+  WHERE workspace_id = %(workspace)b AND stream_id = %(resource)b AND kind = 'resource_removed'
+    AND seq > coalesce((SELECT max(l.seq) FROM turntree.event_links l WHERE l.workspace_id = %(workspace)b
+      AND l.from_id = %(resource)b::uuid::text AND l.stream_id = %(resource)b AND l.kind = 'DERIVED_FROM'), -1)
+  ORDER BY seq DESC LIMIT 1;
 
 -- name: newest_event
 -- The event a session stands at: what was attached then is what the events up to it say.

@@ -109,7 +109,7 @@ WITH dead AS MATERIALIZED (SELECT * FROM turntree.dead_workers(%(workspace)b, ma
 living AS MATERIALIZED (
   SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b EXCEPT SELECT name FROM dead
 )
-SELECT session_id::text, wakes, CASE WHEN is_orphan THEN worker END FROM (
+SELECT session_id::text, wakes, worker, is_orphan FROM (
     SELECT a.*, a.worker IS NOT NULL AND a.worker NOT IN (SELECT name FROM living) AS is_orphan
       FROM turntree.actors a WHERE a.workspace_id = %(workspace)b AND a.awake
   ) x
@@ -118,7 +118,14 @@ SELECT session_id::text, wakes, CASE WHEN is_orphan THEN worker END FROM (
   ORDER BY awake_since LIMIT %(limit)b;
 
 -- name: wake_again
-SELECT turntree.wake_again(%(workspace)b, %(session)b, %(wakes)b);
+-- Unless somebody has taken it since it was listed.
+WITH held AS MATERIALIZED (
+  SELECT workspace_id, session_id, wakes FROM turntree.actors
+    WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND awake AND wakes = %(wakes)b
+      AND worker IS NOT DISTINCT FROM %(worker)b::text
+    FOR UPDATE
+)
+SELECT turntree.wake_again(workspace_id, session_id, wakes) FROM held;
 
 -- name: list_open_runs
 SELECT id::text, session_id::text, status,
@@ -129,3 +136,33 @@ SELECT id::text, session_id::text, status,
     AND NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())
     AND (%(session)b::uuid IS NULL OR session_id = %(session)b::uuid)
   ORDER BY started_at, id;
+
+-- name: list_failed_runs
+-- A turn that did nothing moves no session, so no thread leads to it: the inbox knows which run was a session's. Only the
+-- newest messages are looked at, and OFFSET 0 keeps the turns from being read before them.
+SELECT t.id::text, s.id::text, n.name,
+    to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.why_failed(t.workspace_id, t.id)
+  FROM turntree.actors a
+  JOIN turntree.sessions s ON s.workspace_id = a.workspace_id AND s.id = a.session_id
+  JOIN turntree.session_names n ON n.workspace_id = a.workspace_id AND n.session_id = a.session_id AND n.reason IS NULL
+  CROSS JOIN LATERAL (SELECT DISTINCT i.run_id FROM turntree.inbox i
+    WHERE i.workspace_id = a.workspace_id AND i.session_id = a.session_id AND i.seq > a.posted - %(last)b::int) i
+  CROSS JOIN LATERAL (SELECT x.workspace_id, x.id, x.sealed_at FROM turntree.turns x
+    WHERE x.workspace_id = a.workspace_id AND x.id = i.run_id AND x.outcome = 'failed' OFFSET 0) t
+  WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY t.sealed_at, t.id;
+
+-- name: list_unanswered_runs
+-- The same of every session that is active and has not moved since, among the newest runs: their ids are in order of time.
+SELECT t.id::text, s.id::text, n.name,
+    to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.why_failed(t.workspace_id, t.id)
+  FROM (SELECT x.workspace_id, x.id, x.session_id FROM turntree.runs x
+    WHERE x.workspace_id = %(workspace)b ORDER BY x.id DESC LIMIT %(last)b) r
+  CROSS JOIN LATERAL (SELECT x.workspace_id, x.id, x.sealed_at FROM turntree.turns x
+    WHERE x.workspace_id = r.workspace_id AND x.id = r.id AND x.outcome = 'failed' OFFSET 0) t
+  JOIN turntree.sessions s ON s.workspace_id = r.workspace_id AND s.id = r.session_id AND s.status = 'active'
+    AND s.updated_at <= t.sealed_at
+  JOIN turntree.session_names n ON n.workspace_id = s.workspace_id AND n.session_id = s.id AND n.reason IS NULL
+  ORDER BY t.sealed_at, t.id;
+
+-- name: list_reasons
+SELECT r.id::text, turntree.why_failed(%(workspace)b, r.id) FROM unnest(%(runs)b::uuid[]) r (id);

@@ -3,12 +3,12 @@
 
 -- name: begin_session
 SELECT turntree.begin_session(%(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz,
-  %(id)b, %(body)b, %(origin)b, %(origin_session)b);
+  %(id)b, %(body)b, %(origin)b, %(origin_session)b, %(source)b, %(visibility)b);
 
 -- name: create_session
 SELECT session_id::text, version, head::text, repeated FROM turntree.create_session(
   %(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz, %(id)b, %(body)b,
-  %(origin)b, %(origin_session)b, %(key)b, %(parent_session)b, %(parent_turn)b, %(call)b, %(mode)b, %(task)b);
+  %(origin)b, %(origin_session)b, %(source)b, %(visibility)b, %(key)b, %(parent_session)b, %(parent_turn)b, %(call)b, %(mode)b, %(task)b);
 
 -- name: move_session
 SELECT session_id::text, version, before::text, head::text, repeated FROM turntree.move_session(

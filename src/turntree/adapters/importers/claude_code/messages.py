@@ -118,16 +118,18 @@ def circumstances(line: Line) -> Iterator[tuple[str, Json]]:
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
     """Return what a call used; the vendor counts cached input apart, as we do."""
-    written = number(told.get("cache_creation_input_tokens"))
-    if not written:
+    get = told.get
+    written = number(get("cache_creation_input_tokens"))
+    if not written and (nested := mapping(get("cache_creation"))):
         # For a while the sum was 0 and only the nested numbers told.
-        written = sum(number(count) for count in mapping(told.get("cache_creation")).values())
+        written = min(sum(number(count) for count in nested.values()), _COUNT_MAX)
+    details = mapping(get("output_tokens_details"))
     return Usage(
-        input=number(told.get("input_tokens")),
-        output=number(told.get("output_tokens")),
-        cached_input=number(told.get("cache_read_input_tokens")),
-        cache_write=min(written, _COUNT_MAX),
-        reasoning=number(mapping(told.get("output_tokens_details")).get("thinking_tokens")),
+        number(get("input_tokens")),
+        number(get("output_tokens")),
+        number(get("cache_read_input_tokens")),
+        written,
+        number(details.get("thinking_tokens")) if details else 0,
     )
 
 

@@ -269,6 +269,7 @@ def _compaction(stem: Stem, first_kept: Key | None) -> DraftCompaction:
 
 def _places(stem: Stem, requests: Mapping[str, int]) -> tuple[int, ...]:
     places = {line.place for line in (*stem.before, *stem.lines)}
-    asked = (requests.get(text(line.data.get("requestRef"))) for line in stem.lines)
-    places.update(place for place in asked if place is not None)
+    if requests:
+        asked = (requests.get(text(line.data.get("requestRef"))) for line in stem.lines)
+        places.update(place for place in asked if place is not None)
     return tuple(sorted(places))

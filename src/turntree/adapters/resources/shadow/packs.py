@@ -123,7 +123,7 @@ class Pack:
             FileNotFoundError: It was merged into another.
             ValueError: It is not a pack.
         """
-        self.name = os.path.basename(path)
+        self.path, self.name = path, os.path.basename(path)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.size = os.fstat(fd).st_size

@@ -27,7 +27,7 @@ from turntree.adapters.resources.shadow.codec import (
     unpack_against,
 )
 from turntree.adapters.resources.shadow.packs import SUFFIX, Pack, PackWriter, Placed
-from turntree.domain.errors import NotFound
+from turntree.domain.errors import Lost
 
 PIECE_BYTES: Final = 1 << 20
 """Larger objects are kept in pieces: memory stays bounded, and a log that grew costs its tail."""
@@ -42,6 +42,8 @@ class ShadowStore:
         """Use a folder, which is made when the first object is kept."""
         self.folder = folder
         self._packs_folder = os.path.join(folder, "packs")
+        self._inside, self._beside = os.path.join(folder, "began"), folder + ".began"
+        """Two notes that the store began; when the folder is lost, one of them remains."""
         self._packs: dict[str, Pack] | None = None
         self._mine: dict[str, int] = {}
         """Locks that somebody here holds alone, and which thread that is."""
@@ -49,7 +51,13 @@ class ShadowStore:
     def begin(self) -> "ObjectWriter":
         """Return what objects are added with."""
         os.makedirs(self._packs_folder, mode=0o700, exist_ok=True)
+        self._note_beginning()
         return ObjectWriter(self, PackWriter(self._packs_folder))
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether another folder stood here before, with whatever was kept in it."""
+        return os.path.exists(self._beside) and not os.path.exists(self._inside)
 
     def __contains__(self, digest: bytes) -> bool:
         """Say whether an object is kept here."""
@@ -63,7 +71,7 @@ class ShadowStore:
         """Return how an object is kept, and the bytes that lie there.
 
         Raises:
-            NotFound: It is not kept here.
+            Lost: It is not kept here.
         """
         found = self.find(digest)
         if found is None:
@@ -71,7 +79,7 @@ class ShadowStore:
             with self.lock("merge", exclusive=False):
                 found = _find(digest, self.refresh())
         if found is None:
-            raise NotFound(f"sha256:{digest.hex()} is not kept here")
+            raise Lost(f"sha256:{digest.hex()} is not kept here")
         one, placed = found
         return placed.form, one.payload(placed)
 
@@ -79,7 +87,7 @@ class ShadowStore:
         """Return an object's bytes.
 
         Raises:
-            NotFound: It is not kept here, or what lies here is damaged.
+            Lost: It is not kept here, or what lies here is damaged.
         """
         return b"".join(self.stream(digest))
 
@@ -87,7 +95,7 @@ class ShadowStore:
         """Yield an object's bytes piece by piece.
 
         Raises:
-            NotFound: It is not kept here, or what lies here is damaged; perhaps after some pieces.
+            Lost: It is not kept here, or what lies here is damaged; perhaps after some pieces.
         """
         form, payload = self.form(digest)
         if form != PIECES:
@@ -99,7 +107,7 @@ class ShadowStore:
             whole.update(data)
             yield data
         if whole.digest() != digest:
-            raise NotFound(f"what is kept as sha256:{digest.hex()} is damaged")
+            raise Lost(f"what is kept as sha256:{digest.hex()} is damaged")
 
     def pieces(self, digest: bytes) -> list[bytes]:
         """Return the objects that one is made of: itself, if it is kept whole."""
@@ -198,12 +206,17 @@ class ShadowStore:
     def _whole(self, digest: bytes, form: int, payload: bytes) -> bytes:
         base = self.get(base_of(payload)[0]) if form == AGAINST else b""
         try:
-            data = _unpacked(form, payload, base)
+            data = unpacked(form, payload, base)
         except ValueError as error:
-            raise NotFound(f"what is kept as sha256:{digest.hex()} is damaged") from error
+            raise Lost(f"what is kept as sha256:{digest.hex()} is damaged") from error
         if hashlib.sha256(data).digest() != digest:
-            raise NotFound(f"what is kept as sha256:{digest.hex()} is damaged")
+            raise Lost(f"what is kept as sha256:{digest.hex()} is damaged")
         return data
+
+    def _note_beginning(self) -> None:
+        # The one inside first: whoever dies in between must not seem to have lost anything.
+        for path in () if os.path.exists(self._beside) else (self._inside, self._beside):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def _pack_names(self) -> list[str]:
         try:
@@ -277,7 +290,7 @@ class ObjectWriter:
         depth = base_of(one.payload(placed))[1] + 1 if placed.form == AGAINST else 1
         try:
             return self._store.get(digest), depth
-        except NotFound:
+        except Lost:
             return None  # What is damaged is no ground to build on.
 
 
@@ -289,7 +302,12 @@ def _find(digest: bytes, packs: Mapping[str, Pack]) -> tuple[Pack, Placed] | Non
     return None
 
 
-def _unpacked(form: int, payload: bytes, base: bytes) -> bytes:
+def unpacked(form: int, payload: bytes, base: bytes) -> bytes:
+    """Return the bytes of an object that is not in pieces.
+
+    Raises:
+        ValueError: It is damaged.
+    """
     if form == PACKED:
         return unpack(payload)
     if form == AGAINST:

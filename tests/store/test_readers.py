@@ -1,0 +1,133 @@
+"""Whoever queries by SQL sees of a private session what every command shows them: nothing."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from turntree.adapters.engines.inline import InlineEngine
+from turntree.domain.canonical import Json
+from turntree.domain.context import TouchedFile
+from turntree.domain.event import Event
+from turntree.domain.ids import RunId, TurnId
+from turntree.domain.message import ToolResult, ToolUse, assistant, tool, user
+from turntree.domain.principal import Principal
+from turntree.domain.run import Fact
+from turntree.domain.session import Spawn
+from turntree.domain.turn import Header, seal
+from turntree.domain.usage import ModelCall, Usage
+from turntree.runtime.tree import Tree
+from turntree.store.database import Database
+from turntree.store.inbox import PostgresInbox
+from turntree.store.migrate import migrate
+from turntree.store.sql import QUERIES
+from turntree.testing.worlds import ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+
+WORD = "xylophone"
+"""Said in the private session alone, or the name of what belongs to it."""
+TABLES = (
+    "actors", "events", "inbox", "message_files", "model_calls", "program_grants",
+    "program_versions", "programs", "run_payloads", "runs", "search_documents", "session_history",
+    "session_names", "session_reach", "sessions", "spawns", "tags", "tool_calls", "turn_bodies",
+    "turns",
+)  # fmt: skip
+ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@contextmanager
+def looking(conninfo: str, database: Database, sight: str) -> Generator[Connection, None, None]:
+    """Query as somebody who is let in by the reader's role."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("SET ROLE turntree_reader")
+        for name, value in (("workspace", str(database.workspace)), ("sight", sight)):
+            connection.execute("SELECT set_config(%s, %s, false)", (f"turntree.{name}", value))
+        yield connection
+
+
+def read(connection: Connection, table: str) -> set[str]:
+    """Return the rows of a table, each as a text."""
+    query = ROWS.format(table=sql.Identifier(table))
+    return {text for (text,) in connection.execute(query).fetchall()}
+
+
+@pytest.fixture
+async def closed(tree: Tree, world: ScriptedWorld, database: Database) -> TurnId:
+    """The head of a private session of ana's that has rows in every table of the list."""
+    await tree.turns.record("main", [user("hello")], [assistant("hi")])
+    files: dict[str, Json] = {"files": [TouchedFile("read", f"{WORD}.py").to_json()]}
+    use = [assistant(ToolUse("c1", WORD, {})), tool(ToolResult("c1", "ok", 1)), assistant("yes")]
+    made = await tree.turns.record(
+        WORD, [replace(user(WORD), context=files)], use, calls=[ModelCall(WORD, Usage(1, 2))]
+    )
+    await tree.turns.tag(WORD, WORD)
+    await tree.programs.create("session", WORD, {}, visibility="private")
+    await tree.programs.grant(WORD, "carl", "read")
+    session = await tree.sessions.get(WORD)
+    await tree.sessions.create(f"{WORD}-worker", spawn=Spawn(session.id, made.turn.id, "c1"))
+    run = RunId(world.new_id())
+    fact = Fact.of(Event(run, 0, "run_started", world.now(), {}), user(WORD))
+    await tree.ledger.start(run, session.id, fact)
+    inbox = PostgresInbox(database, InlineEngine(database.lend))
+    await inbox.post(session.id, user(WORD), by="human:ana", at=world.now())
+    await tree.search.fill()
+    return made.turn.id
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_no_row_of_it_is_seen(
+    tree: Tree, closed: TurnId, database: Database, conninfo: str, table: str
+) -> None:
+    """Nobody and bob see the rows of what is open, ana and whoever was let in all of them."""
+    del tree, closed
+    with looking(conninfo, database, "human:ana") as connection:
+        hers = read(connection, table)
+    with looking(conninfo, database, "human:carl") as connection:
+        assert read(connection, table) == hers
+    for sight in ("", "human:bob"):
+        with looking(conninfo, database, sight) as connection:
+            seen = read(connection, table)
+        assert seen < hers
+        assert WORD not in repr(seen)
+
+
+async def test_what_a_canceled_run_left_is_seen_no_more_than_the_run(
+    tree: Tree, closed: TurnId, database: Database, conninfo: str, world: ScriptedWorld
+) -> None:
+    """A reader who does not see the run must not take its turn for an open one's."""
+    parent = (await tree.turns.get("main")).turn
+    (run,) = await tree.runs.workers.list_open()
+    at = world.now()
+    header = Header(
+        TurnId(run.run), parent.digest, Principal("human", "ana"), at, at, outcome="canceled"
+    )
+    left = seal(header, [user(f"no {WORD}")], [])
+    await tree.ledger.seal(left, parent.id, by="human:ana", at=at, session=None)
+    del closed
+    for table in ("turns", "turn_bodies", "events"):
+        with looking(conninfo, database, "human:bob") as connection:
+            assert run.run not in repr(read(connection, table))
+        with looking(conninfo, database, "human:ana") as connection:
+            assert run.run in repr(read(connection, table))
+
+
+async def test_a_policy_whose_words_changed_is_made_anew(database: Database, conninfo: str) -> None:
+    """Others are left alone: making one locks its table."""
+    marks = b"SELECT oid, polname, polrelid::regclass::text FROM pg_policy ORDER BY 3, 2"
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as owner:
+        before = await (await owner.execute(marks)).fetchall()
+        await owner.execute("COMMENT ON POLICY open ON turntree.turns IS 'other words'")
+        await owner.execute(QUERIES["forget_functions"])
+        await migrate(owner)
+        after = await (await owner.execute(marks)).fetchall()
+    assert [row[1:] for row in after] == [row[1:] for row in before]
+    assert [new[1:] for old, new in zip(before, after, strict=True) if old != new] == [
+        ("open", "turntree.turns")
+    ]
