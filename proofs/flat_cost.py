@@ -26,7 +26,7 @@ from turntree.domain.journal import recorded
 from turntree.domain.usage import ModelCall
 from turntree.ports.imports import Incoming
 from turntree.store.bulk import COLUMN_TYPES, import_turns
-from turntree.store.database import as_uuid, open_database
+from turntree.store.database import open_database
 from turntree.store.ledger import turn_params
 from turntree.store.sessions import PostgresSessions
 from turntree.store.threads import PostgresThreads
@@ -242,15 +242,15 @@ async def take_import(stage: Stage) -> None:
 
 async def _copy_bare(stage: Stage, turns: Sequence[Incoming]) -> None:
     """Copy what the turns hold into tables without a key, an index or a check."""
-    workspace = stage.database.workspace
-    first = UUID(turns[0].sealed.turn.id)
+    workspace = stage.database.workspace.bytes
+    first = _raw(turns[0].sealed.turn.id)
     async with stage.database.acting_as("turntree_importer") as connection:
         async with connection.cursor().copy(STATEMENTS["copy_bare_turns"]) as copy:
             copy.set_types(COLUMN_TYPES["copy_turns"].split())
             for depth, item in enumerate(turns, 1):
                 h = item.sealed.turn.header
                 await copy.write_row((
-                    workspace, UUID(h.id), as_uuid(item.parent), first, depth,
+                    workspace, _raw(h.id), item.parent and _raw(item.parent), first, depth,
                     digest_raw(item.sealed.turn.digest), datetime.fromisoformat(h.started_at),
                     datetime.fromisoformat(h.sealed_at), h.kind, h.outcome, h.agent_role,
                     str(h.by), h.model, h.provider,
@@ -259,8 +259,12 @@ async def _copy_bare(stage: Stage, turns: Sequence[Incoming]) -> None:
             copy.set_types(COLUMN_TYPES["copy_bodies"].split())
             for item in turns:
                 header, _, said = item.sealed.body.partition("\n")
-                await copy.write_row((workspace, UUID(item.sealed.turn.id), header, said))
+                await copy.write_row((workspace, _raw(item.sealed.turn.id), header, said))
         await connection.execute(STATEMENTS["truncate_bare"])
+
+
+def _raw(id: str) -> bytes:
+    return bytes.fromhex(id.replace("-", ""))
 
 
 async def take_writers(stage: Stage) -> None:
