@@ -131,7 +131,7 @@ async def _check_clean(proof: Proof, server: str) -> None:
             assert await fsck(database) == [], "an imported ledger is sound"
             return time.perf_counter() - began
 
-        bare, checked = await interleave(5 if proof.quick else 3, [read, check])
+        bare, checked = await interleave(9 if proof.quick else 3, [read, check])
         proof.note("bare read", min(bare), "s")
         proof.note("full check", min(checked), "s")
         began = time.perf_counter()
