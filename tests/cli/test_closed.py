@@ -178,6 +178,12 @@ def test_who_did_not_begin_a_session_does_not_make_it_theirs(
         assert "human:ana began main and decides about it" in refused.err
         assert "turntree fork main LABEL" in refused.err
         assert refused.code == 4
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    turntree("session", "create", "empty")
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    refused = turntree("program", "configure", "empty", "--set", "situation=fast")
+    assert "human:ana began empty and decides about it" in refused.err
+    assert "turntree session create LABEL" in refused.err
     assert turntree("session", "create", "own", "--private").code == 0
     monkeypatch.setenv("TURNTREE_USER", "ana")
     assert turntree("show", "own").code == 3

@@ -81,8 +81,12 @@ def test_head_is_an_agents_where_it_worked_and_main_elsewhere(
     here = turntree("status", "--json").document["head"]
     assert elsewhere == "main"
     assert here.startswith("claude-code/"), "an undo here takes back what was done here"
-    assert turntree("chat").code == 0
-    assert read_head(home) == "main", "nobody talks on in what an agent did without choosing it"
+    chatted = turntree("chat")
+    assert "main" in chatted.lines[0], "nobody talks on in what an agent did without choosing it"
+    assert read_head(home) is None
+    assert turntree("status", "--json").document["head"] == here, "nor does undo turn to the chat"
+    assert turntree("chat", "main").code == 0
+    assert read_head(home) == "main"
 
 
 def test_a_private_session_that_last_worked_here_is_nobody_elses_head(

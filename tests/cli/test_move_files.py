@@ -1,5 +1,6 @@
 """Going back with files, on the command line: shown first, undone, and no more than was asked."""
 
+import hashlib
 import os
 import shlex
 import shutil
@@ -9,17 +10,22 @@ from pathlib import Path
 
 import anyio
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from proofs.fsck_files import damage_object
 from tests.cli.conftest import Call
 from tests.cli.project import Project
+from turntree.adapters.resources.directory import DirectoryKeeper
+from turntree.adapters.resources.shadow.mend import ASIDE
 from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.boot import open_tree
 from turntree.cli.place import write_head
+from turntree.domain.errors import TurntreeError
 from turntree.domain.event import record
 from turntree.domain.ids import PlanId
 from turntree.domain.message import assistant, user
 from turntree.domain.plan import plan_started
+from turntree.store.checks import PostgresChecks
 
 
 @pytest.fixture
@@ -624,6 +630,28 @@ def test_only_a_turn_that_worked_in_a_worktree_pins_it(
     assert turntree("fsck").code == 0
 
 
+def test_a_worktree_whose_beginning_is_no_longer_kept_is_pinned(
+    turntree: Call, shop: Project, tmp_path: Path
+) -> None:
+    place = tmp_path / "aside"
+    assert turntree("worktree", "main", str(place)).code == 0
+    shop.say("Change it", session="aside")
+    for folder in ("packs", "places"):
+        shutil.rmtree(shop.settings.home / "shadow" / folder)
+    (place / "b.py").write_text("newer\n")
+    assert turntree("pin", str(place), "-s", "aside").code == 0
+    assert turntree("files", "aside", "b.py").out == "newer\n"
+
+
+def test_a_fork_of_lost_files_with_choices_says_to_check_them(
+    turntree: Call, shop: Project
+) -> None:
+    shutil.rmtree(shop.settings.home / "shadow/packs")
+    answer = turntree("fork", "main~1", "side", "--files", "--snapshot", "work")
+    assert answer.code == 3
+    assert answer.err.endswith("next: turntree fsck\n")
+
+
 def test_a_turn_is_continued_elsewhere_with_its_files(
     turntree: Call, shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -685,6 +713,42 @@ def test_a_pinned_file_that_is_damaged_is_found(turntree: Call, shop: Project) -
     assert "I68" in found.out
     assert "from a backup" in found.err
     assert "turntree fsck --repair-derived" in found.err
+
+
+def test_whoever_may_not_repair_moves_no_file(turntree: Call, shop: Project) -> None:
+    store = ShadowStore(str(shop.settings.home / "shadow"))
+    (damaged, *_) = [digest for pack in store.packs().values() for digest, _ in pack.objects()]
+    damage_object(store, damaged)
+
+    async def repair() -> None:
+        async with open_tree(shop.settings) as tree:
+            ledger = tree.checks.ledger
+            assert isinstance(ledger, PostgresChecks)
+            guest = make_conninfo(ledger.database.conninfo, options="-c role=turntree_app")
+            theirs = PostgresChecks(replace(ledger.database, conninfo=guest))
+            with pytest.raises(TurntreeError):
+                await replace(tree.checks, ledger=theirs).repair_derived(dry_run=False)
+
+    anyio.run(repair)
+    assert not (shop.settings.home / "shadow" / ASIDE).exists()
+
+
+def test_what_was_kept_against_something_lost_is_read_once_that_is_back(
+    turntree: Call, project: Project
+) -> None:
+    old = "".join(f"line {number}\n" for number in range(2000))
+    new = old.replace("line 1000\n", "another line\n")
+    project.turn("First", {"a.txt": old})
+    project.turn("Second", {"a.txt": new})
+    project.turn("Third", {"a.txt": "gone\n"})
+    home = project.settings.home
+    damage_object(ShadowStore(str(home / "shadow")), hashlib.sha256(old.encode()).digest())
+    assert turntree("files", "main~1", "a.txt").code == 3
+    assert turntree("fsck", "--repair-derived").code == 1
+    project.write({"a.txt": old})
+    DirectoryKeeper(home).snapshot(str(project.folder))
+    assert turntree("files", "main~1", "a.txt").out == new
+    assert turntree("fsck").code == 0
 
 
 def test_a_damaged_file_that_still_stands_in_its_folder_is_kept_anew(

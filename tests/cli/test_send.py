@@ -78,6 +78,9 @@ def test_the_same_key_is_not_sent_twice(talk: Call) -> None:
     assert f"next: turntree tail {first['turn']}" in refused.err
     talk("session", "create", "other")
     assert "to main" in talk("send", "other", "once", "--key", "k").err
+    begun = talk("send", "review", "once", "--key", "k")
+    assert begun.code == 1
+    assert "review begins; undo with: turntree session archive review" in begun.err
 
 
 def test_another_model_may_answer_this_time(talk: Call) -> None:
@@ -255,6 +258,16 @@ def test_a_model_that_is_not_there_is_told_of_afterwards(talk: Call) -> None:
     (failed,) = talk("status", "--json").document["failed"]
     assert failed["reason"].startswith("no_model: ")
     assert "nobody" in failed["reason"]
+
+
+def test_what_failed_is_asked_again_as_it_is_told_to(talk: Call) -> None:
+    talk("model", "create", "second", "--backend", "scripted-1", "--provider", "script")
+    assert "nobody says which model" in talk("send", "main", "hello").err
+    (failed,) = talk("status", "--json").document["failed"]
+    talk("session", "configure", "main", "--model", "second")
+    again = talk("rerun", failed["run"], "--json")
+    assert (again.code, again.document["outcome"]) == (0, "completed")
+    assert talk("status", "--json").document["failed"] == []
 
 
 def test_whoever_follows_a_session_hears_of_what_fails(talk: Call) -> None:

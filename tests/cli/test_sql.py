@@ -24,6 +24,11 @@ def test_every_value_has_a_form_in_json(reader: Call) -> None:
     }  # fmt: skip
 
 
+def test_columns_of_the_same_name_are_told_apart_in_json(reader: Call) -> None:
+    answer = reader("sql", "SELECT 1 AS id, 2 AS id, 3 AS id_2, 4 AS id", "--json")
+    assert answer.document == {"id": 1, "id_2": 2, "id_2_2": 3, "id_3": 4}
+
+
 def test_without_a_statement_the_views_are_listed(reader: Call) -> None:
     answer = reader("sql", "--json")
     views = {one["view"]: one["columns"] for one in answer.documents}

@@ -39,8 +39,12 @@ def test_the_refusal_says_what_allows_it_and_nothing_of_what_was_allowed_before(
     ("config", "destination"),
     [
         ({"provider_type": "anthropic"}, "type:anthropic"),
-        ({"base_url": "https://LLM.example.org:8443/v1?x"}, "llm.example.org"),
-        ({"base_url": "http://[::1]:8080"}, "::1"),
+        ({"provider_type": "MyType"}, "type:mytype"),
+        ({"base_url": "https://LLM.example.org/v1?x"}, "llm.example.org"),
+        ({"base_url": "https://LLM.example.org:8443/v1?x"}, "llm.example.org:8443"),
+        ({"base_url": "http://[::1]/"}, "::1"),
+        ({"base_url": "http://[::1]:8080"}, "[::1]:8080"),
+        ({"base_url": "http://localhost:٤٠٠٠"}, None),
         ({"base_url": "https://llm.example.org@evil.example/"}, None),
         ({"base_url": "https://llm.example.org\\@evil.example/"}, None),
         ({"base_url": "https://${KEY}.evil.example/"}, None),
@@ -54,6 +58,25 @@ def test_an_address_is_read_as_everybody_reads_it(
     if destination is None:
         with pytest.raises(Denied, match="make a provider of your own"):
             check("human:bob", "KEY@llm.example.org", config)
+
+
+@pytest.mark.parametrize(
+    ("pair", "config"),
+    [
+        ("KEY@localhost:4000", {"base_url": "http://localhost:4000/v1"}),
+        ("KEY@Localhost", {"base_url": "http://LOCALHOST/v1"}),
+        ("KEY@[::1]", {"base_url": "http://[::1]/v1"}),
+        ("KEY@[::1]:4000", {"base_url": "http://[::1]:4000/v1"}),
+        ("KEY@type:MyType", {"provider_type": "MyType"}),
+    ],
+)
+def test_a_secret_goes_where_it_may_and_to_no_other_port(
+    pair: str, config: dict[str, Json]
+) -> None:
+    check("human:bob", pair, config)
+    elsewhere: dict[str, Json] = {"base_url": "http://localhost:9999/v1"}
+    with pytest.raises(Denied, match="secret_hosts KEY@localhost:9999`"):
+        check("human:bob", pair, elsewhere)
 
 
 @pytest.mark.parametrize("text", ["KEY", "KEY@", "@host", "KEY@a b", "KEY=host"])

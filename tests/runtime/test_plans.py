@@ -112,6 +112,15 @@ def tree(
 
 
 @pytest.fixture
+def bob(
+    database: Database, world: ScriptedWorld, place: Path, keepers: dict[str, ResourceKeeper]
+) -> Tree:
+    """The same tree, as bob sees it."""
+    settings = Settings(place, user="bob", session="main")
+    return tree_on(database, settings, world, keepers=keepers.__getitem__)
+
+
+@pytest.fixture
 async def scene(tree: Tree, tmp_path: Path) -> Scene:
     folder = make_folder(tmp_path / "project")
     await tree.sessions.create("main")
@@ -357,6 +366,18 @@ async def test_an_undo_leaves_a_folder_that_somebody_came_to(scene: Scene, tree:
     assert scene.folder.exists()
 
 
+async def test_an_undo_leaves_a_folder_that_a_closed_session_came_to(
+    scene: Scene, tree: Tree, bob: Tree
+) -> None:
+    shutil.rmtree(scene.folder)
+    await bob.plans.carry_out(await bob.plans.propose_restore("main", "main~1"))
+    await tree.sessions.create("secret")
+    await tree.resources.attach("secret", scene.resource)
+    await tree.programs.create("session", "secret", {}, visibility="private")
+    undo = await bob.plans.propose_restore("main", None, kind="undo")
+    assert [item.fate for item in undo.items] == ["outlives"]
+
+
 async def test_what_changed_after_the_proposal_stops_the_plan(scene: Scene, tree: Tree) -> None:
     plan = await tree.plans.propose_restore("main", "main~1")
     scene.write("a.txt", "in between")
@@ -516,6 +537,62 @@ async def test_who_lost_its_place_touches_none_of_others(scene: Scene, tree: Tre
         await tree.plans.propose_restore("side", "side~1", exact=True)
 
 
+@pytest.mark.parametrize("granted", ["nothing", "read"])
+async def test_who_is_closed_loses_a_place_that_is_gone_too(
+    scene: Scene, tree: Tree, bob: Tree, granted: str, database: Database
+) -> None:
+    place = str(scene.folder.parent / "aside")
+    await tree.plans.carry_out(await tree.plans.propose_fork("main~2", "secret", place=place))
+    await tree.programs.create("session", "secret", {}, visibility="private")
+    if granted == "read":
+        await tree.programs.grant("secret", "bob", "read")
+    shutil.rmtree(place)
+    plan = await bob.plans.propose_fork("main", "second", place=place)
+    assert (await bob.plans.carry_out(plan)).end == "done"
+    assert await tree.resources.list_attached("secret") == []
+    made = await tree.worktrees.get(place)
+    assert [one.label for one in made.sessions] == ["second"]
+    if granted == "nothing":
+        with pytest.raises(NotFound):
+            await bob.sessions.get("secret")
+    assert await fsck(database) == []
+
+
+async def test_nobody_touches_a_place_where_a_closed_session_works(
+    scene: Scene, tree: Tree, bob: Tree
+) -> None:
+    place = scene.folder.parent / "aside"
+    await tree.plans.carry_out(await tree.plans.propose_fork("main~1", "side", place=str(place)))
+    ((own, _),) = await tree.resources.list_attached("side")
+    side = Scene(tree, place, own)
+    await side.turn(lambda: side.write("c.txt", "one"), session="side")
+    await side.turn(lambda: side.write("c.txt", "two"), session="side")
+    await tree.worktrees.remove(str(place))
+    again = await tree.plans.propose_fork("main", "secret", place=str(place))
+    await tree.plans.carry_out(again)
+    await tree.programs.create("session", "secret", {}, visibility="private")
+    with pytest.raises(Refused, match="no more, and others do"):
+        await bob.plans.propose_restore("side", "side~1", exact=True)
+
+
+async def test_of_two_places_made_from_each_other_the_newer_one_is_meant(
+    scene: Scene, tree: Tree
+) -> None:
+    place = scene.folder.parent / "aside"
+    await tree.plans.carry_out(await tree.plans.propose_fork("main", "side", place=str(place)))
+    ((own, _),) = await tree.resources.list_attached("side")
+    side = Scene(tree, place, own)
+    turn = await side.turn(lambda: side.write("c.txt", "one"), session="side")
+    shutil.rmtree(scene.folder)
+    back = await tree.plans.propose_fork("side", "third", place=str(scene.folder))
+    assert (await tree.plans.carry_out(back)).end == "done"
+    heirs = await tree.resources.find_heirs(turn, [])
+    assert set(heirs) == {own.id, scene.resource.id}
+    assert {one.place for one in heirs.values()} == {str(scene.folder)}
+    worked = await tree.resources.find_heirs(turn, [own])
+    assert {one.place for one in worked.values()} == {str(place)}, "its past is still its own"
+
+
 async def test_a_fork_that_fails_leaves_what_a_place_was(scene: Scene, tree: Tree) -> None:
     place = str(scene.folder.parent / "aside")
     await tree.plans.carry_out(await tree.plans.propose_fork("main~2", "first", place=place))
@@ -539,6 +616,24 @@ async def test_a_place_that_comes_back_from_its_own_state_is_what_it_was(
     assert await tree.resources.find("directory", str(scene.folder)) == scene.resource
     ((own, _),) = await tree.resources.list_attached("main")
     assert own == scene.resource
+
+
+async def test_a_place_that_was_made_anew_and_comes_back_is_what_it_was_made_as(
+    scene: Scene, tree: Tree
+) -> None:
+    place = scene.folder.parent / "aside"
+    for revision, label in (("main~2", "first"), ("main", "second")):
+        plan = await tree.plans.propose_fork(revision, label, place=str(place))
+        await tree.plans.carry_out(plan)
+        if label == "first":
+            shutil.rmtree(place)
+    ((own, _),) = await tree.resources.list_attached("second")
+    second = Scene(tree, place, own)
+    await second.turn(lambda: second.write("c.txt", "one"), session="second")
+    shutil.rmtree(place)
+    back = await tree.plans.propose_fork("second", None, place=str(place))
+    assert (await tree.plans.carry_out(back)).end == "done"
+    assert await tree.resources.find("directory", str(place)) == own
 
 
 async def test_a_place_that_is_taken_meanwhile_stops_the_fork(scene: Scene, tree: Tree) -> None:

@@ -214,10 +214,15 @@ async def test_what_is_private_is_nothing_to_others_until_they_are_invited(
             "information", "copy", {"info_type": "fact", "content": 1, "sources": ["diary"]}
         )
     assert [one.name async for one in bob.list_all()] == []
+    diary = (await programs.get("diary")).id
+    assert await programs.list_private("information") == [diary]
+    assert await programs.list_private("session") == await bob.list_private("information") == []
     await programs.invite("diary", "bob")
     assert (await bob.invoke("diary"))["content"] == 1
     assert [one.name async for one in bob.list_all()] == ["diary"]
+    assert await bob.list_private("information") == [diary]
     await programs.set_visibility("diary", "public")
+    assert await programs.list_private("information") == []
     assert (await acting(programs, "human", "eve").get("diary")).visibility == "public"
 
 

@@ -1,6 +1,6 @@
 """Turns played again: the same one comes out of its journal, and for real a second beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -262,6 +262,26 @@ async def test_another_model_answers_the_same_query_with_its_own_parameters(
     assert request["params"] == {}
 
 
+async def test_where_no_model_was_asked_the_session_says_who_answers(stage: Workshop) -> None:
+    programs = stage.tree.programs
+    await programs.create("model", "other", {"model_id": "scripted-2", "provider": "@(script)"})
+    await programs.create("agent", "atlas", {"system_prompt": "Be brief."})
+    failed = await stage.turn(await take(stage, "hello", params={"seed": 7}))
+    assert failed.turn.header.outcome == "failed", "nobody says which of the two answers"
+    await programs.configure(
+        "main",
+        {"default_model": "@(other)", "owner": "@(atlas)", "params": {"top_p": 0.5, "seed": 1}},
+    )
+    answered = await stage.turn(await again(stage, failed.turn.id))
+    assert (answered.turn.header.outcome, answered.turn.header.model) == ("completed", "scripted-2")
+    calls = (await stage.tree.contexts.read(answered.turn.id)).calls
+    request: Mapping[str, Any] = calls[0].taped.request
+    assert request["params"] == {"top_p": 0.5, "seed": 7}
+    assert request["pins"]["agent"]["address"] == "@(atlas)"
+    named = await stage.turn(await again(stage, failed.turn.id, model="plain"))
+    assert named.turn.header.model == "scripted-1"
+
+
 async def test_a_name_that_is_taken_is_refused_and_a_free_one_is_found(stage: Workshop) -> None:
     placed = await stage.turn(await take(stage, "hello"))
     first, second = await again(stage, placed.turn.id), await again(stage, placed.turn.id)
@@ -294,7 +314,9 @@ async def again(
 ) -> RunId:
     tree = stage.tree
     placed = await tree.turns.get(turn)
-    begun = await rerun(stage.runs(), tree.sessions, tree.ledger, placed, label=label, model=model)
+    begun = await rerun(
+        stage.runs(), tree.sessions, tree.ledger, tree.programs, placed, label=label, model=model
+    )
     await actor_on(stage).handle(begun.session.id)
     return begun.posted.run
 

@@ -12,6 +12,7 @@ from turntree.domain.errors import NotFound, Refused, Unsupported
 from turntree.domain.ids import Digest, Instant, TurnId
 from turntree.domain.message import assistant, user
 from turntree.domain.resource import Handle, Resource
+from turntree.domain.session import Spawn
 from turntree.ports.keepers import ResourceKeeper
 from turntree.runtime.resources import PinnedStates
 from turntree.runtime.tree import Tree
@@ -76,6 +77,37 @@ async def test_the_same_path_on_another_machine_is_another_resource(
     assert here.id != there.id
     with pytest.raises(Refused, match="is on elsewhere"):
         await tree.resources.take(there)
+
+
+async def test_who_worked_last_at_the_nearest_place_is_found(tree: Tree, workspace: Path) -> None:
+    inner, places = workspace / "inner", [str(workspace / "inner"), str(workspace)]
+    assert await tree.resources.find_last_holder("directory", places) is None
+    for label in ("first", "second", "third"):
+        await say(tree, "hello", label)
+        await tree.resources.ensure_directory(str(workspace), label)
+    await tree.sessions.create("empty")
+    await tree.resources.ensure_directory(str(inner), "empty")
+    # The oldest session is the one that was worked in last, but for a subagent.
+    turn = await say(tree, "again", "first")
+    spawner = await tree.sessions.get("first")
+    await tree.sessions.create("sub", spawn=Spawn(spawner.id, turn, "call_1"))
+    await say(tree, "done", "sub")
+    await tree.resources.ensure_directory(str(workspace), "sub")
+
+    async def last() -> str | None:
+        found = await tree.resources.find_last_holder("directory", places)
+        return None if found is None else (await tree.sessions.ledger.get(found)).label
+
+    assert await last() == "first"
+    await tree.sessions.set_status("first", "archived")
+    assert await last() == "third"
+    for label in ("second", "third"):
+        await tree.sessions.set_status(label, "archived")
+    assert await last() == "sub", "where nobody else works, it is the subagent"
+    await say(tree, "hello", "empty")
+    assert await last() == "empty", "the nearest folder counts"
+    away = replace(tree.resources, host="elsewhere")
+    assert await away.find_last_holder("directory", places) is None
 
 
 async def test_a_place_whose_name_is_no_text_is_refused(tree: Tree, tmp_path: Path) -> None:

@@ -119,12 +119,38 @@ async def test_only_its_owner_forks_it_into_the_open(tree: Tree, bob: Tree, clos
 
 
 async def test_no_open_session_is_moved_to_it(tree: Tree, bob: Tree, closed: TurnId) -> None:
-    """That would open it as a fork would; a private session may stand there."""
-    await bob.sessions.fork("main", "own", visibility="private")
+    """That would open it as a fork would; a private session of its owner's may stand there."""
+    await tree.sessions.fork("main", "hers", visibility="private")
     for who in (tree, bob):
         with pytest.raises(Refused, match="everybody would read it there"):
             await who.sessions.replay("main", closed)
-    assert (await bob.sessions.replay("own", closed)).head == closed
+    assert (await tree.sessions.replay("hers", closed)).head == closed
+
+
+async def test_no_private_session_of_somebody_else_is_moved_to_it(
+    tree: Tree, bob: Tree, carl: Tree, closed: TurnId
+) -> None:
+    """Whoever owns a session lets others in, and here that is not the turn's owner."""
+    own = await bob.sessions.fork("main", "own", visibility="private")
+    with pytest.raises(Refused, match=rf"human:ana's, .*human:bob's.*turntree fork {closed} LABEL"):
+        await bob.sessions.replay("own", closed)
+    await bob.programs.set_visibility("own", "public")
+    assert (await carl.sessions.get("own")).head == own.head
+    with pytest.raises(NotFound):
+        await carl.turns.get(closed)
+    await assert_closed(tree, await bob.sessions.fork(closed, "theirs"), carl)
+
+
+async def test_a_private_session_goes_back_to_where_it_stood(tree: Tree, bob: Tree) -> None:
+    """Also if the session that it was forked from was closed since."""
+    first = await tree.turns.record("plans", [user("one")], [assistant("1")])
+    second = await tree.turns.record("plans", [user("two")], [assistant("2")])
+    await bob.sessions.fork("plans", "own", visibility="private")
+    await bob.sessions.fork("plans~1", "other", visibility="private")
+    await tree.programs.create("session", "plans", {}, visibility="private")
+    assert (await bob.sessions.rewind("own", first.turn.id)).head == first.turn.id
+    assert (await bob.sessions.undo("own")).head == second.turn.id
+    assert (await bob.sessions.replay("other", second.turn.id)).head == second.turn.id
 
 
 async def test_a_rerun_of_its_first_turn_is_private(tree: Tree, bob: Tree) -> None:
@@ -132,7 +158,7 @@ async def test_a_rerun_of_its_first_turn_is_private(tree: Tree, bob: Tree) -> No
     await tree.turns.record("plans", [user("a xylophone")], [assistant("well hidden")])
     await tree.programs.create("session", "plans", {}, visibility="private")
     placed = await tree.turns.get("plans")
-    begun = await rerun(tree.runs, tree.sessions, tree.ledger, placed)
+    begun = await rerun(tree.runs, tree.sessions, tree.ledger, tree.programs, placed)
     await assert_closed(tree, begun.session, bob)
 
 
@@ -141,7 +167,7 @@ async def test_a_rerun_after_an_open_turn_is_private(
 ) -> None:
     """The parent is open, and the query is not."""
     placed = await tree.turns.get(closed)
-    begun = await rerun(tree.runs, tree.sessions, tree.ledger, placed)
+    begun = await rerun(tree.runs, tree.sessions, tree.ledger, tree.programs, placed)
     assert begun.session.head == (await tree.sessions.get("main")).head
     await assert_closed(tree, begun.session, carl)
 

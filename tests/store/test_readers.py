@@ -24,7 +24,7 @@ from turntree.runtime.tree import Tree
 from turntree.store.database import Database
 from turntree.store.inbox import PostgresInbox
 from turntree.store.migrate import migrate
-from turntree.store.sql import QUERIES
+from turntree.store.sql import QUERIES, load_files
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +37,10 @@ TABLES = (
     "session_names", "session_reach", "sessions", "spawns", "tags", "tool_calls", "turn_bodies",
     "turns",
 )  # fmt: skip
+OPEN = {
+    "resource_liveness", "search_progress", "segments", "shard", "workers", "workspaces",
+}  # fmt: skip
+"""The tables that hold nothing of what was said, and no name of anything."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -98,6 +102,43 @@ async def test_no_row_of_it_is_seen(
         assert WORD not in repr(seen)
 
 
+async def test_every_table_that_can_be_read_is_closed_or_holds_nothing_private(
+    database: Database, conninfo: str
+) -> None:
+    """Whoever adds a table says which of both it is."""
+    with looking(conninfo, database, "human:bob") as connection:
+        found = connection.execute(
+            """SELECT c.relname, EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid
+              AND p.polname = 'open_to_reader' AND NOT p.polpermissive)
+            FROM pg_class c WHERE c.relnamespace = 'turntree'::regnamespace
+              AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+              AND has_table_privilege(c.oid, 'SELECT')"""
+        ).fetchall()
+    assert {table for table, is_closed in found if not is_closed} == OPEN
+    assert {"imports", "session_plans", "turns"} < {
+        table for table, is_closed in found if is_closed
+    }
+
+
+async def test_imports_are_seen_by_whom_nothing_is_closed_to(
+    closed: TurnId, database: Database, conninfo: str
+) -> None:
+    """What an import found is kept with the titles of all of its sessions."""
+    del closed
+    with psycopg.connect(conninfo, autocommit=True) as owner:
+        owner.execute(
+            "SELECT set_config('turntree.workspace', %s, false)", (str(database.workspace),)
+        )
+        owner.execute(
+            """INSERT INTO turntree.imports VALUES
+              (%s, %s, %s, '', 1, 1, 0, 0, sha256(''), '{}', %s, '{}', now())""",
+            (database.workspace, "claude-code", f"{WORD}.jsonl", f'{{"title": "{WORD}"}}'),
+        )
+    for sight, count in (("human:ana", 1), ("human:carl", 1), ("human:bob", 0), ("", 0)):
+        with looking(conninfo, database, sight) as connection:
+            assert len(read(connection, "imports")) == count
+
+
 async def test_what_a_canceled_run_left_is_seen_no_more_than_the_run(
     tree: Tree, closed: TurnId, database: Database, conninfo: str, world: ScriptedWorld
 ) -> None:
@@ -131,3 +172,10 @@ async def test_a_policy_whose_words_changed_is_made_anew(database: Database, con
     assert [new[1:] for old, new in zip(before, after, strict=True) if old != new] == [
         ("open", "turntree.turns")
     ]
+
+
+def test_the_policies_are_made_after_every_view() -> None:
+    """Whoever reads locks a view before its tables, and an upgrade does it in the same order."""
+    names = [name for name, _ in load_files("functions")]
+    makers = [name for name, text in load_files("functions") if "CREATE POLICY" in text]
+    assert makers == names[-1:]

@@ -5,6 +5,7 @@ Gathering is here; how the pieces look is ``cli.blame_text``'s.
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -97,7 +98,8 @@ def blame(
         terminal.note(f"next: turntree show {short}     turntree fork {short} LABEL")
     else:
         terminal.note(f"no turn recorded that it used {path}")
-        terminal.note(f"next: turntree search {path}     turntree blame {path} --lines")
+        quoted = shlex.quote(path)
+        terminal.note(f"next: turntree search {quoted}     turntree blame {quoted} --lines")
     if not uses.is_whole:
         terminal.note("what turns pinned is not all there, and was not looked at: turntree fsck")
     context.exit(0 if found else 1)
@@ -170,7 +172,8 @@ async def _read_lines(opened: Opened, *, asked: _Asked, report: Report) -> Blame
     if not shown:
         counted = "1 line" if len(found.lines) == 1 else f"{len(found.lines):,} lines"
         raise NotFound(
-            f"{shown_path(inside)} has only {counted}: `turntree blame {asked.path} --lines`"
+            f"{shown_path(inside)} has only {counted}: "
+            f"`turntree blame {shlex.quote(asked.path)} --lines`"
         )
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
     turns = {turn: await tree.turns.get(turn) for turn in named}

@@ -56,14 +56,16 @@ def chat(
 ) -> None:
     """Talk with a session, here in the terminal.
 
-    Without a SESSION it is the current one; one that does not exist begins. Whatever is typed is
-    sent, but for lines that begin with a slash: /help lists those. Ctrl-C ends an answer that is on
-    its way, and pressed again the chat. A terminal that is killed loses nothing: `turntree chat` in
-    the same folder goes on.
+    Without a SESSION it is the one that you have chosen, else main; one that does not exist begins.
+    Whatever is typed is sent, but for lines that begin with a slash: /help lists those. Ctrl-C ends
+    an answer that is on its way, and pressed again the chat. A terminal that is killed loses
+    nothing: `turntree chat` in the same folder goes on.
     """
     with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
         found = talk.call(lambda opened: _begin(opened, session, model))
-        if session is not None or read_head(Path.cwd()) is None:
+        # What nobody chose is not written down: `turntree undo` here may mean an agent's session.
+        is_current = talk.opened.current == found.label
+        if session is not None or (is_current and read_head(Path.cwd()) is None):
             write_head(Path.cwd(), found.label)
         line = Lines(talk.opened.settings.home)
         Chat(terminal, talk, Chatting(terminal, found.label, situation), line).run()

@@ -97,7 +97,7 @@ async def _address(opened: Opened, turn: TurnId) -> Address:
 @click.option("--full/--quick", "full", default=True, show_default=True,
               help="Hash everything, or check structure and heads only.")  # fmt: skip
 @click.option("--repair-derived", "repair", is_flag=True,
-              help="Rebuild projections first; facts are never written.")  # fmt: skip
+              help="Rebuild projections and mend files first; no fact is written.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what --repair-derived would change.")
 @click.pass_context
 def fsck(

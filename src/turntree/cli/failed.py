@@ -20,7 +20,7 @@ async def read_last(opened: Opened, session: Session, count: int) -> tuple[Place
     tree, threads = opened.tree, opened.tree.turns.threads
     thread = () if session.head is None else await tree.threads.read(session.head, last=count)
     failed = await tree.runs.list_failed(session.label)
-    beside = [await threads.get_turn(TurnId(one.run)) for one in failed]
+    beside = [await threads.get_turn(TurnId(one.run)) for one in failed[-count:]]
     found = {placed.turn.id: placed for placed in (*thread, *beside)}
     return tuple(sorted(found.values(), key=newness)[-count:])
 

@@ -17,7 +17,7 @@ from turntree.cli.render import digits
 from turntree.cli.server import spinner
 from turntree.cli.session_text import privacy_hints, session_row_document
 from turntree.cli.verb import Terminal
-from turntree.domain.errors import NotFound, Refused
+from turntree.domain.errors import Lost, NotFound, Refused
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.program import Visibility
 from turntree.domain.session import Session
@@ -115,6 +115,8 @@ async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
             before=wanted.before,
             visibility=wanted.visibility,
         )
+    except Lost:
+        raise
     except NotFound as error:
         if not wanted.choices:
             raise

@@ -28,7 +28,6 @@ from turntree.store.database import Database
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
-HOLDERS_READ_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +114,6 @@ async def _likely_session(tree: Tree, imports: Imports, here: Path) -> str | Non
 
 
 async def _last_session_in(tree: Tree, here: Path) -> str | None:
-    for folder in (here, *here.parents):
-        resource = await tree.resources.find("directory", str(folder))
-        if resource is None:
-            continue
-        holders = await tree.resources.attachments.list_holders(resource.id)
-        sessions = [await tree.sessions.ledger.get(id) for id in holders[-HOLDERS_READ_MAX:]]
-        active = [one for one in sessions if one.status == "active" and one.head is not None]
-        # Nobody talks to a subagent: whoever works here works in the session that began it.
-        spoken_to = [one for one in active if one.spawn is None]
-        if active:
-            return max(spoken_to or active, key=lambda one: one.updated_at).label
-    return None
+    folders = [str(folder) for folder in (here, *here.parents)]
+    found = await tree.resources.find_last_holder("directory", folders)
+    return None if found is None else (await tree.sessions.ledger.get(found)).label

@@ -127,7 +127,10 @@ async def _find_beginning(
         return Taken(state.external, state.size, 0, 0, state.consistency), last.pin.ended_at
     origin = origin_of(resource)
     if origin is not None:
-        entries = await opened.tree.files.list_entries(resource, origin[1])
+        try:
+            entries = await opened.tree.files.list_entries(resource, origin[1])
+        except NotFound:
+            return None, resource.created_at  # No turn pins that state, and gc removed it.
         return Taken(origin[1], sum(one.size for one in entries), 0, 0), resource.created_at
     return None, (await opened.tree.turns.get(session.label)).turn.header.started_at
 

@@ -94,7 +94,13 @@ def rerun(
             tree = opened.tree
             placed = await tree.turns.get((await tree.resolve(revision)).turn)
             begun = await begin_again(
-                tree.runs, tree.sessions, tree.ledger, placed, label=label, model=model
+                tree.runs,
+                tree.sessions,
+                tree.ledger,
+                tree.programs,
+                placed,
+                label=label,
+                model=model,
             )
             return placed, begun, await find_privacy(opened, begun.session)
 

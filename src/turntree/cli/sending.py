@@ -72,11 +72,14 @@ def post(terminal: Terminal, talk: Talk, outgoing: Outgoing) -> Posted:
             session.label, outgoing.text, key=outgoing.key, **options
         )
 
-    posted = talk.call(act)
-    if begun:
-        label, *near = map(clean, begun)
-        also = f" (there is {near[0]} too)" if near else ""
-        terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
+    try:
+        posted = talk.call(act)
+    finally:
+        # Also if the message was refused: the session is there.
+        if begun:
+            label, *near = map(clean, begun)
+            also = f" (there is {near[0]} too)" if near else ""
+            terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
     note_redacted(terminal, posted)
     return posted
 

@@ -37,9 +37,9 @@ def list_(terminal: Terminal, everything: bool) -> None:
     async def act(opened: Opened) -> _Listed:
         found = await list_sessions(opened, with_archived=everything)
         archived = 0 if found else len(await list_sessions(opened, with_archived=True))
-        programs = {one.id: one async for one in opened.tree.programs.list_all(kind="session")}
+        private = set(await opened.tree.programs.list_private("session"))
         visible: dict[SessionId, Visibility] = {
-            one.id: visibility_of(programs.get(ProgramId(one.id))) for one in found
+            one.id: "private" if ProgramId(one.id) in private else "public" for one in found
         }
         return _Listed(found, visible, archived, await opened.find_current(), opened.now)
 

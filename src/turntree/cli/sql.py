@@ -3,9 +3,10 @@
 import json
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, time
 from functools import partial
+from itertools import chain, count
 from typing import Any, Final
 
 import click
@@ -43,9 +44,8 @@ def sql(terminal: Terminal, statement: str | None, rows: int, timeout: float, wh
         raise click.UsageError(f'there is no statement; try: turntree sql "{EXAMPLE}"')
     answer = with_ledger(terminal, partial(_ask, statement=asked, rows=rows, timeout_s=timeout))
     if terminal.as_json:
-        terminal.documents(
-            dict(zip(answer.columns, map(_plain, row), strict=True)) for row in answer.rows
-        )
+        names = _tell_apart(answer.columns)
+        terminal.documents(dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows)
     elif answer.columns:
         whole = whole or len(answer.columns) == 1
         terminal.page(_draw(answer, terminal, None if whole else CELL_MAX))
@@ -77,6 +77,15 @@ def _draw_views(views: list[tuple[str, list[str]]], terminal: Terminal) -> Itera
         lines = textwrap.wrap(", ".join(columns), terminal.width - indent)
         yield terminal.paint(view, "label") + " " * (indent - len(view)) + lines[0]
         yield from (" " * indent + line for line in lines[1:])
+
+
+def _tell_apart(columns: Sequence[str]) -> list[str]:
+    """Return names for columns of which no two are the same: the second ``id`` is ``id_2``."""
+    names: list[str] = []
+    for column in columns:
+        others = (f"{column}_{number}" for number in count(2))
+        names.append(next(name for name in chain([column], others) if name not in names))
+    return names
 
 
 def _draw(answer: Answer, terminal: Terminal, cell_max: int | None) -> Iterator[str]:

@@ -12,14 +12,17 @@ from turntree.domain.canonical import Json
 from turntree.domain.errors import Denied, Refused
 
 Destination = NewType("Destination", str)
-"""Where a provider sends what it is given: a host, or ``type:NAME`` if its config names none."""
+"""Where a provider sends what it is given: a host, with the port if its config names one, or
+``type:NAME`` if it names no host. In small letters."""
 SecretHosts = frozenset[tuple[str, Destination]]
 """Which secrets may go where, whoever asks for it: names with destinations."""
 
 NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A secret's name, where the secret is to stand."""
 _ONLY_NAMED: Final = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_]\w*\})+", re.ASCII)
-_HOST: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?(?:[/?#].*)?")
+_HOST: Final = re.compile(
+    r"https?://((?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?)(?:[/?#].*)?"
+)
 """An address that everybody reads alike: no user before the host, no backslash, no name in it."""
 _PAIR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)@((?:type:)?[^\s,@]+)")
 _CARRIES: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
@@ -39,13 +42,19 @@ def destination_of(config: Mapping[str, Json]) -> Destination | None:
     """Return where the provider of a config sends secrets; None if that cannot be told."""
     address = config.get("base_url")
     if not address:
-        return Destination(f"type:{config.get('provider_type')}")
+        return _destination(f"type:{config.get('provider_type')}")
     found = _HOST.fullmatch(str(address))
-    return None if found is None else Destination(found[1].strip("[]").lower())
+    return None if found is None else _destination(found[1])
+
+
+def _destination(text: str) -> Destination:
+    """Return a destination as it is compared; brackets are only needed before a port."""
+    is_bare = text.startswith("[") and text.endswith("]")
+    return Destination((text[1:-1] if is_bare else text).lower())
 
 
 def read_hosts(text: str) -> SecretHosts:
-    """Return what ``NAME@HOST,NAME@HOST`` allows.
+    """Return what ``NAME@HOST,NAME@HOST:PORT`` allows: a port is another destination.
 
     Raises:
         Refused: It is not written so.
@@ -58,7 +67,7 @@ def read_hosts(text: str) -> SecretHosts:
                 f"{pair!r} does not say which secret may go where: write NAME@HOST, or "
                 "NAME@type:TYPE for a provider without an address"
             )
-    return frozenset((match[1], Destination(match[2].lower())) for match in found if match)
+    return frozenset((match[1], _destination(match[2])) for match in found if match)
 
 
 def check_secret(

@@ -214,6 +214,13 @@ class Mender(Prover, Protocol):
         """
         ...
 
+    def put_back(self) -> int:
+        """Take in again what made way, may be sound and nobody brought; return how many came.
+
+        Once what it stands on is back, it can be read.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Swept:

@@ -87,6 +87,10 @@ class Programs(Protocol):
         """Return the programs that this one's newest config names."""
         ...
 
+    async def list_private(self, kind: str, *, by: str) -> list[ProgramId]:
+        """Return the private programs of a kind that the principal may see, in no order."""
+        ...
+
     async def list_grants(self, program: ProgramId) -> list[tuple[str, Right]]:
         """Return who may do what besides the owner."""
         ...

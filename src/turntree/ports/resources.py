@@ -127,6 +127,25 @@ class Attachments(Protocol):
         """Return the sessions that work on a resource, perhaps only those that began lately."""
         ...
 
+    async def find_last_holder(
+        self, kind: str, host: str, places: Sequence[str]
+    ) -> SessionId | None:
+        """Return the active session with turns that last worked at one of some places.
+
+        The first place at which anybody works counts. A subagent's session is returned only where
+        there is no other.
+        """
+        ...
+
+    async def has_holders(
+        self, resource: ResourceId, *, since: Instant | None = None, but: SessionId | None = None
+    ) -> bool:
+        """Say whether any session works on a resource, closed ones too, and not which.
+
+        Perhaps only of those that began lately, or of all but one.
+        """
+        ...
+
     async def leave(
         self,
         resource: ResourceId,

@@ -58,8 +58,9 @@ class Checks:
         Raises:
             Refused: The account does not own the database.
         """
-        mended = [] if dry_run else await self._mend_states()
-        return mended + await self.ledger.repair_derived(dry_run=dry_run)
+        # The ledger first: whoever may not repair it moves no file either.
+        changes = await self.ledger.repair_derived(dry_run=dry_run)
+        return changes if dry_run else await self._mend_states() + changes
 
     async def _check_states(self, *, full: bool, report: Report) -> list[Finding]:
         findings: list[Finding] = []
@@ -91,6 +92,8 @@ class Checks:
             if left:
                 await in_thread(partial(mender.mend, unreadable=unreadable))
                 await self._keep_present(mender.external_kind)
+                if unreadable:
+                    await in_thread(mender.put_back)
                 left = await _list_losses(mender, states, _unheard, full=True)
         missing = {(one.state, one.path) for one in left}
         return [

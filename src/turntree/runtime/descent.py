@@ -28,11 +28,17 @@ def origin_of(resource: Resource) -> tuple[ResourceId, ExtRef] | None:
 
 
 async def list_origins(ledger: ports.Resources, resource: Resource) -> list[Resource]:
-    """Return the places that one was made from, directly or not, the nearest first."""
+    """Return the places that one was made from, directly or not, the nearest first.
+
+    One that was made anew since is the last of them: what it is made from now is not the past.
+    """
     found: list[Resource] = []
     while len(found) < ORIGINS_MAX and (origin := origin_of(resource)) is not None:
-        resource = await ledger.get(origin[0])
-        found.append(resource)
+        older = await ledger.get(origin[0])
+        found.append(older)
+        if older.created_at > resource.created_at:
+            break
+        resource = older
     return found
 
 
@@ -61,7 +67,9 @@ async def find_newest(
     places = {one.resource.id: one.resource for one in pins}
     older: set[ResourceId] = set()
     for place in places.values():
-        older |= {origin.id for origin in await list_origins(ledger, place)}
+        origins = await list_origins(ledger, place)
+        # One that was made anew since is newer, perhaps made from this very place.
+        older |= {one.id for one in origins if one.created_at <= place.created_at} - {place.id}
     return await find_heirs(ledger, [one for one in places.values() if one.id not in older])
 
 

@@ -91,7 +91,7 @@ class Hands:
         if await self.is_free(step):
             return []
         known = await self.resources.find(site.kind, self.host, site.place)
-        if known is not None and await self.attachments.list_holders(known.id, since=since):
+        if known is not None and await self.attachments.has_holders(known.id, since=since):
             return [site.place]
         return await self.unmake(site, external)
 

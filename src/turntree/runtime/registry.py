@@ -117,6 +117,10 @@ class Registry:
                 return
             after = page[-1].name
 
+    async def list_private(self, kind: str) -> list[ProgramId]:
+        """Return the private programs of a kind, in no order."""
+        return await self.store.list_private(kind, by=str(self.by))
+
     async def refs_to(self, name: str) -> list[Use]:
         """Return who names a program: "who uses this model?"."""
         return await self.store.list_uses((await self.get(name)).id, by=str(self.by))

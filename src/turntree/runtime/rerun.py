@@ -16,6 +16,7 @@ from turntree.domain.thread import Placed
 from turntree.domain.turn import Turn
 from turntree.ports.inbox import Posted
 from turntree.ports.ledger import Ledger
+from turntree.runtime.registry import Registry
 from turntree.runtime.runs import Asked, Runs
 from turntree.runtime.sessions import Sessions
 
@@ -37,6 +38,7 @@ async def rerun(
     runs: Runs,
     sessions: Sessions,
     ledger: Ledger,
+    programs: Registry,
     placed: Placed,
     *,
     label: str | None = None,
@@ -45,17 +47,21 @@ async def rerun(
     """Send a turn's query again, to a new session at the same place; returns at once.
 
     What its sender had asked for is asked for again: agent, parameters, situation and model, unless
-    another model is named.
+    another model is named. If no model was ever asked, it is what the session of the turn says now.
 
     Raises:
         Refused: The query has been erased.
         Conflict: The name is taken.
     """
     said = query_of(placed.turn)
-    options = asked_in(await ledger.facts(placed.turn.id), model)
+    facts = await ledger.facts(placed.turn.id)
+    options = asked_in(facts, model)
+    session = facts[0].event.data.get("session") if facts else None
+    if session is not None and all(fact.event.kind != "model_request" for fact in facts):
+        options = await _as_its_session(programs, str(session), options, model)
     options["retry_of"] = placed.turn.id
-    session = await _begin(sessions, placed, label)
-    return Begun(session, await runs.post(session.label, said, **options))
+    begun = await _begin(sessions, placed, label)
+    return Begun(begun, await runs.post(begun.label, said, **options))
 
 
 def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
@@ -82,6 +88,29 @@ def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
         # Its overlay is among the parameters already.
         options.pop("situation", None)
     return cast("Asked", options)
+
+
+async def _as_its_session(
+    programs: Registry, session: str, options: Asked, model: str | None
+) -> Asked:
+    """Return what was asked for, with what its session says if whoever asks may read that.
+
+    Another model brings parameters of its own.
+    """
+    found = await programs.find(session)
+    if found is None:
+        return options
+    config: Mapping[str, Any] = found.config
+    owner = await programs.find(config["owner"]) if config.get("owner") else None
+    said: dict[str, Any] = {}
+    if owner is not None and owner.kind == "agent":
+        said["agent"] = owner.address
+    said |= options
+    if model is None:
+        said.setdefault("model", config.get("default_model"))
+        said.setdefault("situation", config.get("situation"))
+        said["params"] = {**(config.get("params") or {}), **(options.get("params") or {})}
+    return cast("Asked", {name: value for name, value in said.items() if value})
 
 
 def query_of(turn: Turn) -> list[Message]:

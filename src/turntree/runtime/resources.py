@@ -132,6 +132,10 @@ class Resources:
         """Return the resource at a place of this machine."""
         return await self.ledger.find(kind, self.host, place)
 
+    async def find_last_holder(self, kind: str, places: Sequence[str]) -> SessionId | None:
+        """Return the session that last worked at the first of some places of this machine."""
+        return await self.attachments.find_last_holder(kind, self.host, places)
+
     async def attach(self, session: str, resource: Resource, mode: AttachMode = "rw") -> bool:
         """Let a session work on a resource; False if it did already.
 

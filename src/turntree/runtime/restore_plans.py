@@ -168,7 +168,7 @@ class RestoreProposer:
     async def _check_left(self, session: Session, places: Sequence[Resource]) -> None:
         """Refuse to change places that others work on, and the session does not."""
         for place in places:
-            if await self.resources.attachments.list_holders(place.id):
+            if await self.resources.attachments.has_holders(place.id):
                 raise Refused(
                     f"{session.label} works at {place.place} no more, and others do: give it a "
                     f"place of its own with `turntree worktree {session.label}`"
@@ -267,10 +267,10 @@ class RestoreProposer:
         present = await self._present(resource)
         if present is None:
             return []
-        came = await self.resources.attachments.list_holders(resource.id, since=began)
+        attachments = self.resources.attachments
+        is_taken = await attachments.has_holders(resource.id, since=began, but=session.id)
         is_same = await self.hands.is_as_made(step.site, made.external)
-        is_ours = is_same and not set(came) - {session.id}
-        fate: Literal["goes", "outlives"] = "goes" if is_ours else "outlives"
+        fate: Literal["goes", "outlives"] = "goes" if is_same and not is_taken else "outlives"
         return [RestoreItem(resource, made, None, present, fate=fate)]
 
     def _can_restore(self, resource: Resource) -> bool:

@@ -127,6 +127,19 @@ class Database:
                     self.sights.forget(connection)
 
     @asynccontextmanager
+    async def seeing_everything(self, connection: Connection) -> AsyncGenerator[None, None]:
+        """See what is closed too while the block lasts, in the transaction that goes on."""
+        is_whole = False
+        try:
+            await self.sights.take(connection, EVERYTHING)
+            yield
+            await self.sights.take(connection, self.sight)
+            is_whole = True
+        finally:
+            if not is_whole:
+                self.sights.forget(connection)
+
+    @asynccontextmanager
     async def hurry(self) -> AsyncGenerator[None, None]:
         """Wait for no disk while this task does what stands in the block. See ``ports.locks``."""
         async with self.connection() as connection:

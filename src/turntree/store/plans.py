@@ -143,10 +143,14 @@ class PostgresPlans:
 
     async def _let_go(self, connection: Connection, done: Commitment, gone: Resource) -> None:
         """Take a place from those who worked on what stood there before and is gone."""
-        scope = self.database.workspace
-        holders = await fetch(connection, "list_holders", workspace=scope, resource=UUID(gone.id))
-        for (session,) in holders:
-            await detach_resource(connection, scope, gone.id, session, by=done.by, at=done.at)
+        asked = {"workspace": self.database.workspace, "resource": UUID(gone.id)}
+        # Those too who are closed to whoever carries the plan out, or not theirs to change.
+        async with self.database.seeing_everything(connection):
+            await run(connection, "hold_resource", asked)
+            for (session,) in await fetch(connection, "list_holders", **asked):
+                await detach_resource(
+                    connection, self.database.workspace, gone.id, session, by=done.by, at=done.at
+                )
 
     async def _move(self, connection: Connection, done: Commitment, step: MoveSession) -> Moved:
         ((session, version, before, head, repeated),) = await fetch(

@@ -106,6 +106,11 @@ class PostgresPrograms:
         rows = await self.database.fetch("list_program_used", program=UUID(program), by=by)
         return [Use(_program(row), member) for member, *row in rows]
 
+    async def list_private(self, kind: str, *, by: str) -> list[ProgramId]:
+        """Return the private programs of a kind that the principal may see, in no order."""
+        rows = await self.database.fetch("list_private_programs", kind=kind, by=by)
+        return [ProgramId(id) for (id,) in rows]
+
     async def list_grants(self, program: ProgramId) -> list[tuple[str, Right]]:
         """Return who may do what besides the owner."""
         rows = await self.database.fetch("list_program_grants", program=UUID(program))

@@ -37,6 +37,7 @@ from turntree.domain.resource import (
 )
 from turntree.ports.resources import Left, Pinned
 from turntree.ports.sight import EVERYTHING
+from turntree.store.arrays import text_array
 from turntree.store.database import Connection, Database, Row, as_uuid, as_uuids, fetch, run
 from turntree.store.sessions import as_instant
 from turntree.store.threads import ID_MIN
@@ -159,6 +160,21 @@ class PostgresAttachments:
             asked = {"resource": UUID(resource), "since": since}
             rows = await self.database.fetch("list_newcomers", **asked)
         return [SessionId(id) for (id,) in rows]
+
+    async def find_last_holder(
+        self, kind: str, host: str, places: Sequence[str]
+    ) -> SessionId | None:
+        """Return the session that last worked at the first of some places; no subagent's."""
+        asked = {"kind": kind, "host": host, "places": text_array(places)}
+        row = await self.database.fetch_one("find_last_holder", **asked)
+        return None if row is None else SessionId(row[0])
+
+    async def has_holders(
+        self, resource: ResourceId, *, since: Instant | None = None, but: SessionId | None = None
+    ) -> bool:
+        """Say whether any session works on a resource, closed ones too, and not which."""
+        whole = PostgresAttachments(self.database.seen_by(EVERYTHING))
+        return any(one != but for one in await whole.list_holders(resource, since=since))
 
     async def leave(
         self,

@@ -99,6 +99,24 @@ async def test_a_gateways_headers_arrive_with_each_request(vendor: Vendor) -> No
 
 
 @every_vendor
+async def test_nothing_of_the_environment_arrives_that_no_config_names(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "x-mine: hidden\nAuthorization: Bearer hidden")
+    for name in (
+        "ANTHROPIC_AUTH_TOKEN", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID",
+    ):  # fmt: skip
+        monkeypatch.setenv(name, "hidden")
+    with ScriptedModel([Reply("Hi."), Reply("Hi.")]) as server:
+        async with provider_of(vendor, server) as provider:
+            await whole(provider, vendor, user("hi"))
+            await provider.request(vendor.model, prompt(user("hi")), {})
+        assert len(server.exchanges) == 2
+        assert "hidden" not in repr([dict(one.headers) for one in server.exchanges])
+
+
+@every_vendor
 async def test_leaving_a_stream_ends_the_request(vendor: Vendor) -> None:
     with ScriptedModel([endless()]) as server:
         async with provider_of(vendor, server) as provider:

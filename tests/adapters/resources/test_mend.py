@@ -40,6 +40,7 @@ def mend(home: Path, place: Path) -> list[int]:
     for unreadable in (False, True):
         counts.append(keeper.mend(unreadable=unreadable))
         keeper.snapshot(str(place))
+    keeper.put_back()
     return counts
 
 
@@ -76,6 +77,22 @@ def test_what_something_damaged_carried_needs_only_that_back(
     (place / "deep" / "a").write_bytes(OLD)
     assert mend(home, place) == [1, 0]
     assert look(home, states[0].id, states[1].id, full=True) == []
+
+
+def test_what_is_sound_and_was_not_brought_is_read_once_its_base_is_back(
+    tmp_path: Path, states: list[ExtRef]
+) -> None:
+    home, place = tmp_path / "home", tmp_path / "work"
+    (place / "deep" / "a").write_bytes(b"neither")
+    (place / "large").write_bytes(b"other")
+    plant(home, states[0], "deep/a", "damaged")
+    for _ in range(2):
+        assert mend(home, place)[1] == 1
+        assert len(look(home, states[0].id, states[1].id, full=True)) == 2
+    (place / "deep" / "a").write_bytes(OLD)
+    DirectoryKeeper(home).snapshot(str(place))
+    assert look(home, states[0].id, states[1].id, full=True) == []
+    assert DirectoryKeeper(home).read(states[1], "deep/a") == NEW
 
 
 def test_a_damaged_pack_is_put_aside_and_a_sound_one_is_not(

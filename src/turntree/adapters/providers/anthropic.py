@@ -15,16 +15,25 @@ from turntree.ports.provider import Objects, Provider
 URL = "https://api.anthropic.com"
 
 
+class _Client(AsyncAnthropic):
+    """The vendor's client, which sends nothing that the environment holds and no config names."""
+
+    def forget_environment(self) -> None:
+        """Drop the headers that it read there for whatever address it is given."""
+        self._custom_headers = {}
+
+
 def build_anthropic(connection: Connection, name: str, objects: Objects) -> Provider:
     """Return a provider of type ``anthropic``."""
     http = http_client(connection)
-    client = AsyncAnthropic(
+    client = _Client(
         api_key=connection.key or NO_KEY,
         base_url=connection.base_url or URL,
         timeout=http.timeout,
         max_retries=0,
         http_client=http,
     )
+    client.forget_environment()
     vendor = AnthropicProvider(anthropic_client=client)
 
     async def lists() -> list[str]:

@@ -22,6 +22,16 @@ URL = "https://api.openai.com/v1"
 _WHOLE = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
 
 
+class _Client(AsyncOpenAI):
+    """The vendor's client, which sends nothing that the environment holds and no config names."""
+
+    def forget_environment(self) -> None:
+        """Drop the headers and keys that it read there for whatever address it is given."""
+        self._custom_headers = {}
+        self._ambient_authorizations = frozenset()
+        self.admin_api_key = self.organization = self.project = self.webhook_secret = None
+
+
 def build_responses(connection: Connection, name: str, objects: Objects) -> Provider:
     """Return a provider of type ``openai``: Responses."""
     return _build("openai-responses", _responses, connection, name, objects)
@@ -63,13 +73,14 @@ def _build(
     objects: Objects,
 ) -> Provider:
     http = http_client(connection)
-    client = AsyncOpenAI(
+    client = _Client(
         api_key=connection.key or NO_KEY,
         base_url=connection.base_url or URL,
         timeout=http.timeout,
         max_retries=0,
         http_client=http,
     )
+    client.forget_environment()
     vendor = OpenAIProvider(openai_client=client)
 
     async def lists() -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turntree.adapters.resources.shadow.capture import Kept, read_states
 from turntree.adapters.resources.shadow.forks import Forks
-from turntree.adapters.resources.shadow.mend import mend
+from turntree.adapters.resources.shadow.mend import mend, put_back
 from turntree.adapters.resources.shadow.prove import find_losses
 from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.adapters.resources.shadow.sweep import sweep
@@ -132,6 +132,11 @@ class ShadowKeeper(ABC):
         """Let damaged objects make way, so that the next snapshot keeps what is still there."""
         self._opened.clear()
         return mend(self.store, unreadable=unreadable)
+
+    def put_back(self) -> int:
+        """Take in again what made way, may be sound and nobody has brought since."""
+        self._opened.clear()
+        return put_back(self.store)
 
     def list_unknown(self, states: Collection[Digest]) -> frozenset[Digest]:
         """Return those of some states that are not kept here and, by all notes, never were."""

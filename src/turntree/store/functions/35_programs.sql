@@ -76,6 +76,10 @@ BEGIN
       JOIN turntree.session_names n ON n.workspace_id = p_ws AND n.session_id = p_program AND n.reason IS NULL
       WHERE h.workspace_id = p_ws AND h.session_id = p_program AND h.version = 1;
     IF v_begun_by <> p_by AND v_begun_by NOT LIKE 'system:%' THEN
+      IF EXISTS (SELECT FROM turntree.sessions s WHERE s.workspace_id = p_ws AND s.id = p_program AND s.head_id IS NULL) THEN
+        RAISE EXCEPTION '% began % and decides about it: configure a session of your own (turntree session create LABEL)',
+          v_begun_by, v_label USING ERRCODE = '42501';
+      END IF;
       RAISE EXCEPTION '% began % and decides about it: configure a fork of it (turntree fork % LABEL)', v_begun_by, v_label, v_label
         USING ERRCODE = '42501';
     END IF;

@@ -1,6 +1,6 @@
 -- What is open, and to whom. A session is open to everybody in its workspace unless its program is private: then it is
--- closed to whoever may not read it. What is closed is absent: the policies below leave it out of every statement, so
--- nothing has to remember to ask.
+-- closed to whoever may not read it. What is closed is absent: the policies (95_policies.sql) leave it out of every
+-- statement, so nothing has to remember to ask.
 --
 -- Who looks is a setting of the connection, turntree.sight, beside the workspace. Unset, it is nobody, to whom every
 -- private session is closed. The functions here read tables that have no such policy themselves, or they would ask
@@ -287,23 +287,40 @@ BEGIN
   END LOOP;
 END $$;
 
--- Refuses to move an open session to a turn of a private one: everybody would read it there.
+-- Refuses to move a session to a turn of a private one of somebody else's, and an open session to one of anybody's: whoever
+-- owns a session says who reads what it holds. Where a session of the same owner stood already, nothing is opened.
 CREATE OR REPLACE FUNCTION turntree.require_no_opening(p_ws uuid, p_session uuid, p_turn uuid)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_walls uuid;
+  v_mover text; -- Whose the session is that moves, if it is private.
+  v_owner text;
+  v_name text;
 BEGIN
   IF p_turn IS NULL OR turntree.sight() LIKE 'system:%' OR NOT EXISTS (SELECT FROM turntree.programs p
-      WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') OR EXISTS (SELECT FROM turntree.programs p
-      WHERE p.workspace_id = p_ws AND p.id = p_session AND p.visibility = 'private') THEN
+      WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
     RETURN;
   END IF;
-  v_walls := turntree.walls_of(p_ws, p_turn, turntree.sight(), '00000000-0000-0000-0000-000000000000');
-  IF v_walls IS NOT NULL THEN
-    RAISE EXCEPTION 'the session % is open and the turn % is private: everybody would read it there; fork it (turntree fork % LABEL)',
-      (SELECT n.name FROM turntree.session_names n WHERE n.workspace_id = p_ws AND n.session_id = p_session AND n.reason IS NULL),
-      p_turn, p_turn USING ERRCODE = 'TT003';
+  SELECT p.owner INTO v_mover FROM turntree.programs p
+    WHERE p.workspace_id = p_ws AND p.id = p_session AND p.visibility = 'private';
+  IF v_mover IS NOT NULL AND EXISTS (SELECT FROM turntree.turns t,
+      LATERAL turntree.holders_of(p_ws, t.segment_id, t.depth) h (id)
+      JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = h.id AND p.owner = v_mover
+      WHERE t.workspace_id = p_ws AND t.id = p_turn) THEN
+    RETURN;
   END IF;
+  SELECT p.owner INTO v_owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = turntree.walls_of(p_ws, p_turn,
+    turntree.sight(), CASE WHEN v_mover IS NULL THEN '00000000-0000-0000-0000-000000000000' ELSE p_session END);
+  IF v_owner IS NULL OR v_owner = v_mover THEN
+    RETURN;
+  END IF;
+  SELECT n.name INTO v_name FROM turntree.session_names n
+    WHERE n.workspace_id = p_ws AND n.session_id = p_session AND n.reason IS NULL;
+  IF v_mover IS NULL THEN
+    RAISE EXCEPTION 'the session % is open and the turn % is private: everybody would read it there; fork it (turntree fork % LABEL)',
+      v_name, p_turn, p_turn USING ERRCODE = 'TT003';
+  END IF;
+  RAISE EXCEPTION 'the turn % is private and %''s, and the session % is %''s, who could open it there; fork it (turntree fork % LABEL)',
+    p_turn, v_owner, v_name, v_mover, p_turn USING ERRCODE = 'TT003';
 END $$;
 
 -- What whoever queries by SQL may see. The searcher asks, for whom the tables that judge hide nothing: a reader who does
@@ -313,67 +330,3 @@ SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.sees_every
 
 CREATE OR REPLACE FUNCTION turntree.reader_sees(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_closed_stream(p_ws, p_stream) $$;
-
--- The policies. For processes there is one on each table that can be asked for a session or a turn by itself; for whoever
--- queries by SQL, on each that holds anything of one. What belongs to no turn by itself they see if nothing is closed to
--- them. Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and
--- not for every row.
---
--- One whose words have changed is made anew: its comment says which words it was made of. The tables are locked first, all
--- or none, as in 0014_pre_imported.sql.
-DO $$
-DECLARE
-  v_before constant text := current_setting('lock_timeout');
-  v_tables text;
-  p record;
-BEGIN
-  CREATE TEMP TABLE wanted ON COMMIT DROP AS
-    SELECT 'open' AS policy, x.relation, 'turntree_app, turntree_reader, turntree_searcher' AS roles,
-        format('(SELECT turntree.sees_%s()) OR NOT turntree.is_closed_%s', x.open, x.closed) AS condition
-      FROM (VALUES
-        ('sessions', 'everything', 'session(workspace_id, id, turntree.sight())'),
-        ('session_names', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-        ('session_history', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-        ('spawns', 'everything', 'session(workspace_id, session_id, turntree.sight())
-          AND NOT turntree.is_closed_session(workspace_id, parent_session_id, turntree.sight())'),
-        ('turns', 'everything', 'turn(workspace_id, id, segment_id, depth, turntree.sight())'),
-        ('message_files', 'everything', 'stream(workspace_id, turn_id)'),
-        ('turn_resources', 'everything', 'stream(workspace_id, turn_id)'),
-        ('resource_attachments', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-        ('tags', 'every_program', 'stream(workspace_id, target_id)'),
-        ('events', 'every_program', 'stream(workspace_id, stream_id)')) x (relation, open, closed)
-    UNION ALL
-    SELECT 'open_to_reader', x.relation, 'turntree_reader', '(SELECT turntree.reader_sees_everything())'
-        || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_sees(workspace_id, %I)', c), ' AND ')
-          FROM unnest(string_to_array(x.streams, ' ')) c), '')
-      FROM (VALUES
-        ('sessions', 'id'), ('session_names', 'session_id'), ('session_history', 'session_id'), ('session_reach', 'session_id'),
-        ('spawns', 'session_id parent_session_id'), ('resource_attachments', 'session_id'), ('inbox', 'session_id'),
-        ('actors', 'session_id'), ('runs', 'id'), ('run_payloads', 'run_id'), ('turns', 'id'), ('turn_bodies', 'turn_id'),
-        ('tool_calls', 'turn_id'), ('model_calls', 'turn_id'), ('compactions', 'turn_id'), ('message_files', 'turn_id'),
-        ('turn_resources', 'turn_id'), ('turn_sources', 'turn_id'), ('checkouts', 'turn_id'), ('search_documents', 'turn_id'),
-        ('search_embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'target_id'),
-        ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
-        ('objects', NULL), ('raw_blocks', NULL)) x (relation, streams);
-  DELETE FROM wanted w WHERE to_regclass('turntree.' || w.relation) IS NULL OR EXISTS (SELECT FROM pg_policy o
-    WHERE o.polrelid = to_regclass('turntree.' || w.relation) AND o.polname = w.policy
-      AND obj_description(o.oid, 'pg_policy') = md5(w.roles || w.condition));
-  SELECT string_agg(DISTINCT format('turntree.%I', w.relation), ', ') INTO v_tables FROM wanted w;
-  WHILE v_tables IS NOT NULL LOOP
-    BEGIN
-      PERFORM set_config('lock_timeout', '500ms', true);
-      EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', v_tables);
-      EXIT;
-    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-      PERFORM pg_sleep(0.1);
-    END;
-  END LOOP;
-  PERFORM set_config('lock_timeout', v_before, true);
-  FOR p IN SELECT * FROM wanted LOOP
-    EXECUTE format('DROP POLICY IF EXISTS %I ON turntree.%I', p.policy, p.relation);
-    EXECUTE format('CREATE POLICY %I ON turntree.%I AS RESTRICTIVE FOR SELECT TO %s USING (%s)',
-      p.policy, p.relation, p.roles, p.condition);
-    EXECUTE format('COMMENT ON POLICY %I ON turntree.%I IS %L', p.policy, p.relation, md5(p.roles || p.condition));
-  END LOOP;
-  DROP TABLE wanted;
-END $$;

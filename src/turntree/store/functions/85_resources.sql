@@ -36,6 +36,8 @@ RETURNS TABLE (at timestamptz, made jsonb) LANGUAGE sql STABLE ROWS 1 AS $$
     JOIN turntree.events e ON e.workspace_id = l.workspace_id AND e.stream_id = l.stream_id AND e.seq = l.seq,
       LATERAL (SELECT turntree.readable_document(e.body) AS said) d
     WHERE l.workspace_id = p_ws AND l.from_id = p_resource::text AND l.stream_id = p_resource AND l.kind = 'DERIVED_FROM'
+      -- A place that only came back from its own state is what it was made as.
+      AND d.said #> '{data,made}' IS NOT NULL
     ORDER BY l.seq DESC LIMIT 1
 $$;
 

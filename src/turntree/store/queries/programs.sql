@@ -62,6 +62,11 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
     AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
   ORDER BY p.name LIMIT %(limit)b;
 
+-- name: list_private_programs
+SELECT p.id::text FROM turntree.programs p
+  WHERE p.workspace_id = %(workspace)b AND p.kind = %(kind)b AND p.visibility = 'private'
+    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
+
 -- name: find_program_version
 SELECT v.version, v.digest, o.bytes FROM turntree.program_versions v
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest

@@ -51,6 +51,18 @@ SELECT pg_advisory_xact_lock(hashtextextended('turntree:resource:' || %(resource
 SELECT session_id::text FROM turntree.resource_attachments
   WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b ORDER BY 1;
 
+-- name: find_last_holder
+-- The session that last worked on a resource of several places, of which the first that anybody works on counts. Nobody
+-- talks to a subagent: whoever works there works in the session that began it.
+SELECT s.id::text FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (place, n)
+  JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.kind = %(kind)b AND r.host = %(host)b
+    AND md5(r.place) = md5(asked.place) AND r.place = asked.place
+  JOIN turntree.resource_attachments a ON a.workspace_id = %(workspace)b AND a.resource_id = r.id
+  JOIN turntree.sessions s ON s.workspace_id = %(workspace)b AND s.id = a.session_id
+    AND s.status = 'active' AND s.head_id IS NOT NULL
+  ORDER BY asked.n, EXISTS (SELECT FROM turntree.spawns w WHERE w.workspace_id = %(workspace)b AND w.session_id = s.id),
+    s.updated_at DESC, s.id DESC LIMIT 1;
+
 -- name: list_newcomers
 -- Those of them that began to since a moment.
 SELECT a.session_id::text FROM turntree.resource_attachments a

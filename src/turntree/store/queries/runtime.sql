@@ -153,6 +153,7 @@ SELECT t.id::text, s.id::text, n.name,
 
 -- name: list_unanswered_runs
 -- The same of every session that is active and has not moved since, among the newest runs: their ids are in order of time.
+-- What was taken again is told by the turn that takes it again.
 SELECT t.id::text, s.id::text, n.name,
     to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.why_failed(t.workspace_id, t.id)
   FROM (SELECT x.workspace_id, x.id, x.session_id FROM turntree.runs x
@@ -162,6 +163,8 @@ SELECT t.id::text, s.id::text, n.name,
   JOIN turntree.sessions s ON s.workspace_id = r.workspace_id AND s.id = r.session_id AND s.status = 'active'
     AND s.updated_at <= t.sealed_at
   JOIN turntree.session_names n ON n.workspace_id = s.workspace_id AND n.session_id = s.id AND n.reason IS NULL
+  WHERE NOT EXISTS (SELECT FROM turntree.event_links l WHERE l.workspace_id = t.workspace_id AND l.to_id = t.id::text
+    AND l.kind = 'DERIVED_FROM' AND l.holder = 'retries')
   ORDER BY t.sealed_at, t.id;
 
 -- name: list_reasons

@@ -38,6 +38,31 @@ def mend(store: ShadowStore, *, unreadable: bool) -> int:
     return gone
 
 
+def put_back(store: ShadowStore) -> int:
+    """Take in again what made way, may be sound and is not kept here; return how many came.
+
+    What stands on something that is gone can be read as soon as a backup brings that back.
+    """
+    count = 0
+    with store.lock("store"), store.lock("merge"), store.begin() as writer:
+        store.refresh()
+        for one in _list_aside(store):
+            for digest, placed in one.objects():
+                if digest not in writer and _is_sound(store, digest, one, placed) is not False:
+                    writer.put_as_it_lay(digest, placed.form, one.payload(placed))
+                    count += 1
+        writer.finish()
+    return count
+
+
+def _list_aside(store: ShadowStore) -> list[Pack]:
+    folder, found = os.path.join(store.folder, ASIDE), list[Pack]()
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        with suppress(ValueError):  # Where its objects lie cannot be read.
+            found.append(Pack(os.path.join(folder, name)))
+    return found
+
+
 def _make_way(store: ShadowStore, one: Pack, *, unreadable: bool) -> int:
     sound, damaged = set[bytes](), 0
     for digest, placed in one.objects():

@@ -264,6 +264,11 @@ class ObjectWriter:
         if digest not in self:
             self._writer.add(digest, PIECES, b"".join(pieces))
 
+    def put_as_it_lay(self, digest: bytes, form: int, payload: bytes) -> None:
+        """Keep an object in the form it had in another pack, whether or not it can be read yet."""
+        if digest not in self:
+            self._writer.add(digest, form, payload)
+
     def finish(self) -> None:
         """Bring everything to the disk."""
         name = self._writer.finish()

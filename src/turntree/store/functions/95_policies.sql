@@ -1,0 +1,66 @@
+-- The policies. For processes there is one on each table that can be asked for a session or a turn by itself; for whoever
+-- queries by SQL, on each that holds anything of one. What belongs to no turn by itself they see if nothing is closed to
+-- them. Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and
+-- not for every row.
+--
+-- One whose words have changed is made anew: its comment says which words it was made of. The tables are locked first, all
+-- or none, as in 0014_pre_imported.sql. No file comes after this one: it would replace views while these tables are locked,
+-- and whoever reads a view locks it before its tables.
+DO $$
+DECLARE
+  v_before constant text := current_setting('lock_timeout');
+  v_tables text;
+  p record;
+BEGIN
+  CREATE TEMP TABLE wanted ON COMMIT DROP AS
+    SELECT 'open' AS policy, x.relation, 'turntree_app, turntree_reader, turntree_searcher' AS roles,
+        format('(SELECT turntree.sees_%s()) OR NOT turntree.is_closed_%s', x.open, x.closed) AS condition
+      FROM (VALUES
+        ('sessions', 'everything', 'session(workspace_id, id, turntree.sight())'),
+        ('session_names', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+        ('session_history', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+        ('spawns', 'everything', 'session(workspace_id, session_id, turntree.sight())
+          AND NOT turntree.is_closed_session(workspace_id, parent_session_id, turntree.sight())'),
+        ('turns', 'everything', 'turn(workspace_id, id, segment_id, depth, turntree.sight())'),
+        ('message_files', 'everything', 'stream(workspace_id, turn_id)'),
+        ('turn_resources', 'everything', 'stream(workspace_id, turn_id)'),
+        ('resource_attachments', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
+        ('tags', 'every_program', 'stream(workspace_id, target_id)'),
+        ('events', 'every_program', 'stream(workspace_id, stream_id)')) x (relation, open, closed)
+    UNION ALL
+    SELECT 'open_to_reader', x.relation, 'turntree_reader', '(SELECT turntree.reader_sees_everything())'
+        || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_sees(workspace_id, %I)', c), ' AND ')
+          FROM unnest(string_to_array(x.streams, ' ')) c), '')
+      FROM (VALUES
+        ('sessions', 'id'), ('session_names', 'session_id'), ('session_history', 'session_id'), ('session_reach', 'session_id'),
+        ('spawns', 'session_id parent_session_id'), ('resource_attachments', 'session_id'), ('inbox', 'session_id'),
+        ('actors', 'session_id'), ('runs', 'id'), ('run_payloads', 'run_id'), ('turns', 'id'), ('turn_bodies', 'turn_id'),
+        ('tool_calls', 'turn_id'), ('model_calls', 'turn_id'), ('compactions', 'turn_id'), ('message_files', 'turn_id'),
+        ('turn_resources', 'turn_id'), ('turn_sources', 'turn_id'), ('checkouts', 'turn_id'), ('search_documents', 'turn_id'),
+        ('search_embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'target_id'),
+        ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
+        ('session_plans', 'session_id'), ('answers', 'session_id'), ('objects', NULL), ('raw_blocks', NULL), ('imports', NULL),
+        ('bundles', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
+        ('leases', NULL)) x (relation, streams);
+  DELETE FROM wanted w WHERE to_regclass('turntree.' || w.relation) IS NULL OR EXISTS (SELECT FROM pg_policy o
+    WHERE o.polrelid = to_regclass('turntree.' || w.relation) AND o.polname = w.policy
+      AND obj_description(o.oid, 'pg_policy') = md5(w.roles || w.condition));
+  SELECT string_agg(DISTINCT format('turntree.%I', w.relation), ', ') INTO v_tables FROM wanted w;
+  WHILE v_tables IS NOT NULL LOOP
+    BEGIN
+      PERFORM set_config('lock_timeout', '500ms', true);
+      EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', v_tables);
+      EXIT;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      PERFORM pg_sleep(0.1);
+    END;
+  END LOOP;
+  PERFORM set_config('lock_timeout', v_before, true);
+  FOR p IN SELECT * FROM wanted LOOP
+    EXECUTE format('DROP POLICY IF EXISTS %I ON turntree.%I', p.policy, p.relation);
+    EXECUTE format('CREATE POLICY %I ON turntree.%I AS RESTRICTIVE FOR SELECT TO %s USING (%s)',
+      p.policy, p.relation, p.roles, p.condition);
+    EXECUTE format('COMMENT ON POLICY %I ON turntree.%I IS %L', p.policy, p.relation, md5(p.roles || p.condition));
+  END LOOP;
+  DROP TABLE wanted;
+END $$;
