@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
+from turntree.adapters.engines.dbos_guard import require_portable_json
 from turntree.adapters.engines.retrying import handle_until_done
 from turntree.domain.errors import Refused, Unreachable
 from turntree.domain.ids import Instant, SessionId, WorkspaceId
@@ -368,12 +369,17 @@ def _name(queue: str, wake: Wake) -> str:
 
 
 def _load() -> tuple[Any, Any]:
-    """Return DBOS and SQLAlchemy, which take a while to load and may be missing."""
+    """Return DBOS and SQLAlchemy, which take a while to load and may be missing.
+
+    Nothing of DBOS is used before it is sure that it loads no pickles.
+    """
     try:
         import_module("sqlalchemy.ext.asyncio")
-        return import_module("dbos"), import_module("sqlalchemy")
+        dbos, sqlalchemy = import_module("dbos"), import_module("sqlalchemy")
     except ImportError as error:
         raise Refused("sessions are woken up by DBOS: pip install 'turntree[run]'") from error
+    require_portable_json()
+    return dbos, sqlalchemy
 
 
 @contextmanager
