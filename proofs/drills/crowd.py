@@ -72,7 +72,7 @@ def split(crowd: Crowd) -> list[Crowd]:
 def write_in_processes(crowd: Crowd) -> list[Ack]:
     """Let the crowd write, from several processes, and return what was acknowledged."""
     with workers(PROCESSES) as pool:
-        return [ack for acks in pool.map(_write_alone, split(crowd)) for ack in acks]
+        return [ack for acks in pool.map(write_alone, split(crowd)) for ack in acks]
 
 
 def write_through_stops(
@@ -81,7 +81,7 @@ def write_through_stops(
     """Let the crowd write while the server is stopped and started again, several times."""
     crowds = split(replace(crowd, flags=folder))
     with workers(PROCESSES) as pool:
-        futures = [pool.submit(_write_alone, part) for part in crowds]
+        futures = [pool.submit(write_alone, part) for part in crowds]
         with _made_in_the_end(folder / STOP):
             while not all((folder / part.name).exists() for part in crowds):
                 time.sleep(RETRY_S)
@@ -115,7 +115,8 @@ async def write(crowd: Crowd) -> list[Ack]:
     return acks
 
 
-def _write_alone(crowd: Crowd) -> list[Ack]:
+def write_alone(crowd: Crowd) -> list[Ack]:
+    """Let the crowd write in a process of its own."""
     return anyio.run(write, crowd)
 
 
