@@ -139,7 +139,7 @@ class Settings:
     """What ``HEAD`` stands for."""
     embedder: EmbedderSettings | None = None
     secret_hosts: SecretHosts = frozenset()
-    """Which secrets of this user go where, though the provider is somebody else's."""
+    """Which secrets of this user may go where, besides each vendor's own to that vendor."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":

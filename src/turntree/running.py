@@ -89,7 +89,7 @@ class Parts:
     together: Together = nullcontext
     """Makes one transaction of what is read in a block."""
     secret_hosts: SecretHosts = frozenset()
-    """Which of the credentials go where, though the provider is somebody else's."""
+    """Which of the credentials may go where."""
 
 
 @dataclass(slots=True)
@@ -304,10 +304,10 @@ class Providers:
         Raises:
             NoProvider: Nobody knows its type, or what it needs is not installed or not there.
             Refused: Its config contradicts itself.
-            Denied: It is somebody else's, and would be given a secret that may not go there.
+            Denied: It would be given a secret that its destination was not allowed.
         """
-        # What the same words may be given depends on whose they are.
-        key = (program.owner, program.version.digest)
+        # What the same config may be given depends on who wrote it.
+        key = (program.version.by, program.version.digest)
         if key not in self._built:
             try:
                 self._built[key] = build_provider(
@@ -322,7 +322,8 @@ class Providers:
         acts = str(self.context.principal)
 
         def get(name: str) -> str:
-            check_secret(name, program.name, program.config, program.owner, acts, self.secret_hosts)
+            author = program.version.by
+            check_secret(name, program.name, program.config, author, acts, self.secret_hosts)
             return self.context.get_credential(name)
 
         return get

@@ -1,30 +1,73 @@
-"""Whose secrets go where: to providers of one's own, and where one allowed it."""
+"""Where secrets go: to the destinations that their user allowed, whoever owns the provider."""
 
 import pytest
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Denied, Refused
-from turntree.domain.secret_names import check_secret, destination_of, read_hosts
+from turntree.domain.secret_names import (
+    VENDOR_PAIRS,
+    check_secret,
+    destination_of,
+    list_unallowed,
+    read_hosts,
+)
 
 THERE: dict[str, Json] = {"provider_type": "openai", "base_url": "https://llm.example.org/v1"}
 
 
-def check(owner: str, hosts: str = "", config: dict[str, Json] | None = None) -> None:
-    """Ask whether ana's key may go to somebody's provider."""
-    check_secret("KEY", "theirs", config or THERE, owner, "human:ana", read_hosts(hosts))
-
-
-@pytest.mark.parametrize("owner", ["human:ana", "system:turntree"])
-def test_a_secret_goes_to_providers_of_ones_own_and_of_the_system(owner: str) -> None:
-    check(owner)
+def check(
+    author: str, hosts: str = "", config: dict[str, Json] | None = None, name: str = "KEY"
+) -> None:
+    """Ask whether ana's key may go where the author of a config wants it."""
+    check_secret(name, "gate", config or THERE, author, "human:ana", read_hosts(hosts))
 
 
 @pytest.mark.parametrize(
     "hosts", ["", "KEY@example.org", "OTHER@llm.example.org", "KEY@type:openai"]
 )
-def test_no_other_provider_is_given_it(hosts: str) -> None:
-    with pytest.raises(Denied, match=r"theirs\) is human:bob's, .*KEY@llm\.example\.org"):
-        check("human:bob", hosts)
+@pytest.mark.parametrize("author", ["human:ana", "system:turntree", "human:bob"])
+def test_a_secret_goes_nowhere_before_its_user_allows_it(author: str, hosts: str) -> None:
+    with pytest.raises(Denied, match=r"gate\).*secret KEY .*KEY@llm\.example\.org"):
+        check(author, hosts)
+    check(author, "KEY@llm.example.org")
+
+
+def test_the_refusal_names_the_author_of_the_config() -> None:
+    with pytest.raises(Denied, match="written by human:bob"):
+        check("human:bob")
+    with pytest.raises(Denied) as refused:
+        check("human:ana")
+    assert "written by" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("ANTHROPIC_API_KEY", {"provider_type": "anthropic"}),
+        ("OPENAI_API_KEY", {"provider_type": "openai"}),
+        ("OPENAI_API_KEY", {"provider_type": "x", "base_url": "https://api.openai.com/v1"}),
+        ("GEMINI_API_KEY", {"provider_type": "google"}),
+    ],
+)
+def test_a_vendors_own_variable_goes_to_that_vendor_for_ones_own_configs_alone(
+    name: str, config: dict[str, Json]
+) -> None:
+    for author in ("human:ana", "system:turntree"):
+        check(author, "", config, name)
+    with pytest.raises(Denied, match="written by human:bob"):
+        check("human:bob", "", config, name)
+    with pytest.raises(Denied):
+        check("human:ana", "", config, "AWS_SECRET_ACCESS_KEY")
+
+
+def test_what_is_not_allowed_yet_is_listed_once() -> None:
+    assert list_unallowed(["A", "B", "A"], THERE, read_hosts("B@llm.example.org")) == [
+        ("A", "llm.example.org")
+    ]
+    assert list_unallowed(["A"], {"base_url": "https://${A}.example/"}, frozenset()) == []
+    openai: dict[str, Json] = {"provider_type": "openai"}
+    assert list_unallowed(["OPENAI_API_KEY"], openai, frozenset()) == []
+    assert ("OPENAI_API_KEY", "api.openai.com") in VENDOR_PAIRS
 
 
 def test_the_refusal_says_what_allows_it_and_nothing_of_what_was_allowed_before() -> None:

@@ -1,4 +1,4 @@
-"""A worker's secrets are its user's: no provider of somebody else is given one unasked."""
+"""A worker's secrets are its user's: they go where the user allowed it, and nowhere else."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -55,10 +55,35 @@ async def test_somebody_elses_provider_is_not_given_it(
     with pytest.raises(Denied, match="OPENAI_API_KEY@") as refused:
         providers.build(program)
     assert "turntree config add secret_hosts" in str(refused.value)
-    own = replace(program, owner="human:ana")
-    assert providers.build(own).name
+    # What counts is who wrote the version. To own it is to own what another may have written.
     with pytest.raises(Denied):
+        providers.build(replace(program, owner="human:ana"))
+    await providers.aclose()
+
+
+async def test_a_provider_of_ones_own_is_given_it_where_that_was_allowed(
+    tree: Tree, providers: Providers
+) -> None:
+    program = await tree.programs.create("provider", "mine", EVIL)
+    with pytest.raises(Denied, match=r"OPENAI_API_KEY@evil\.example"):
         providers.build(program)
+    trusting = replace(providers, secret_hosts=read_hosts("OPENAI_API_KEY@evil.example"))
+    assert trusting.build(program).name
+    vendor = await tree.programs.create("provider", "vendor", {"provider_type": "openai"})
+    assert providers.build(vendor).name == "openai"
+    await trusting.aclose()
+
+
+async def test_a_key_does_not_follow_a_grantee_who_moves_the_address(
+    tree: Tree, bob: Tree, providers: Providers
+) -> None:
+    await tree.programs.create("provider", "mine", {"provider_type": "openai"})
+    await tree.programs.grant("mine", "bob", "configure")
+    for members in ({"description": "mine"}, {**EVIL}):
+        moved = await bob.programs.configure("mine", members)
+        assert moved.owner == "human:ana"
+        with pytest.raises(Denied, match="written by human:bob"):
+            providers.build(moved)
     await providers.aclose()
 
 
@@ -82,8 +107,13 @@ async def test_a_vendors_key_is_not_sent_along_to_another_address(
     await providers.aclose()
 
 
-async def test_nobody_makes_a_provider_the_systems(bob: Tree) -> None:
-    with pytest.raises(Denied, match="the system begins"):
-        await bob.programs.create("provider", "theirs", EVIL, owner=SYSTEM)
-    system = replace(bob.programs, by=Principal("system", "turntree"))
-    assert (await system.create("provider", "ours", EVIL)).is_system
+@pytest.mark.parametrize("owner", [SYSTEM, Principal("human", "ana"), Principal("agent", "x")])
+async def test_only_the_system_creates_a_program_for_another_owner(
+    bob: Tree, owner: Principal
+) -> None:
+    with pytest.raises(Denied, match="only the system sets another owner"):
+        await bob.programs.create("provider", "theirs", EVIL, owner=owner)
+    assert await bob.programs.find("theirs") is None
+    system = replace(bob.programs, by=SYSTEM)
+    made = await system.create("provider", "ours", EVIL, owner=owner)
+    assert (made.owner, made.version.by) == (str(owner), str(SYSTEM))

@@ -239,6 +239,7 @@ def _config(base: dict[str, Json], kind: "Kind", given: dict[str, Any]) -> dict[
 def _tell_begun(terminal: Terminal, program: Program) -> None:
     from turntree.cli.program import note_type
     from turntree.cli.program_text import program_document
+    from turntree.cli.secret_hosts import settle_hosts
 
     terminal.tell(
         f"{program.address} begins: {a_kind(program.kind)}, {program.state}, "
@@ -248,3 +249,4 @@ def _tell_begun(terminal: Terminal, program: Program) -> None:
         then=(f"see it with: turntree program get {program.name}",),
     )
     note_type(terminal, program)
+    settle_hosts(terminal, program, is_new=True)

@@ -20,6 +20,7 @@ from turntree.cli.program_text import (
     version_document,
 )
 from turntree.cli.render import age, clean, digits, table
+from turntree.cli.secret_hosts import settle_hosts
 from turntree.cli.session_text import visibility_of
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import Json
@@ -127,6 +128,7 @@ def configure_program(
         then=(f"see it with: turntree program get {word}",),
     )
     note_type(terminal, after)
+    settle_hosts(terminal, after, is_new=False)
 
 
 def note_type(terminal: Terminal, program: Program) -> None:
@@ -230,6 +232,7 @@ def create(
         undo=None,
     )
     note_type(terminal, made)
+    settle_hosts(terminal, made, is_new=True)
 
 
 @verb(params=config_options())

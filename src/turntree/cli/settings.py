@@ -43,7 +43,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "embedder_dims": Key("TURNTREE_EMBEDDER_DIMS", "how many numbers its vectors have"),
     "secret_hosts": Key(
         "TURNTREE_SECRET_HOSTS",
-        "NAME@HOST,…: where your secrets go for others' providers",
+        "NAME@HOST,…: where your secrets may go",
         check=read_hosts,
         several=True,
     ),
@@ -94,9 +94,11 @@ def write_file(values: Mapping[str, str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [f"{key} = {_toml_string(value)}" for key, value in sorted(values.items())]
     # A database's address may hold a password, so nobody else may read the file.
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.touch(mode=0o600)
-    fresh.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
     fresh.replace(path)
     return path
 

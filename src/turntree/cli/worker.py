@@ -9,6 +9,7 @@ import click
 
 from turntree.cli.opening import load_settings, open_ledger
 from turntree.cli.render import clean
+from turntree.cli.secret_hosts import settle_own_hosts
 from turntree.cli.talking import load_tools
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import Conflict, Refused
@@ -38,6 +39,7 @@ def worker(
     lets it finish what it has begun; what takes longer than --drain-s goes on elsewhere.
     """
 
+    settle_own_hosts(terminal)
     given = load_tools(tools)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
 

@@ -83,6 +83,8 @@ class ProgramVersion:
     number: int
     config: Mapping[str, Json]
     digest: Digest
+    by: str = field(default="", compare=False)
+    """The principal who wrote it, not always the owner; empty before it is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ secret.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NewType
 
 from turntree.domain.canonical import Json
@@ -16,6 +16,18 @@ Destination = NewType("Destination", str)
 ``type:NAME`` if it names no host. In small letters."""
 SecretHosts = frozenset[tuple[str, Destination]]
 """Which secrets may go where, whoever asks for it: names with destinations."""
+
+VENDOR_PAIRS: Final[SecretHosts] = frozenset(
+    (name, Destination(to))
+    for name, *destinations in (
+        ("ANTHROPIC_API_KEY", "type:anthropic", "api.anthropic.com"),
+        ("OPENAI_API_KEY", "type:openai", "type:openai-chat", "api.openai.com"),
+        ("GEMINI_API_KEY", "type:google", "generativelanguage.googleapis.com"),
+        ("GOOGLE_API_KEY", "type:google", "generativelanguage.googleapis.com"),
+    )
+    for to in destinations
+)
+"""Each vendor's own variable, and the vendor: these need not be asked for."""
 
 NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A secret's name, where the secret is to stand."""
@@ -70,26 +82,41 @@ def read_hosts(text: str) -> SecretHosts:
     return frozenset((match[1], _destination(match[2])) for match in found if match)
 
 
-def check_secret(
-    name: str, provider: str, config: Mapping[str, Json], owner: str, acts: str, hosts: SecretHosts
-) -> None:
-    """Refuse a secret of one's own to somebody else's provider, unless it may go there.
+def list_unallowed(
+    names: Iterable[str], config: Mapping[str, Json], hosts: SecretHosts
+) -> list[tuple[str, Destination]]:
+    """Return the secrets that a provider of one's own would need allowed, with where they go."""
+    to = destination_of(config)
+    pairs = [] if to is None else [(name, to) for name in dict.fromkeys(names)]
+    return [pair for pair in pairs if pair not in hosts and pair not in VENDOR_PAIRS]
 
-    Whoever writes a provider's config chooses the address. So what is mine goes where I say: to
-    providers of mine and of the system, and where I allowed it by name.
+
+def check_secret(
+    name: str, provider: str, config: Mapping[str, Json], author: str, acts: str, hosts: SecretHosts
+) -> None:
+    """Refuse a secret to a destination that the worker's own user has not allowed for it.
+
+    The author of a config chooses the address, and may be another person than the owner of the
+    program: so the user allows each pair of a secret and a destination, for providers of their own
+    too. A vendor's own variable goes to that vendor without a question, if the user or the system
+    wrote the config: what others write could still spend the user's money there.
 
     Raises:
         Denied: It is not allowed; the message says how to allow it.
     """
-    if owner == acts or owner.startswith("system:"):
-        return
     to = destination_of(config)
-    if to is not None and (name, to) in hosts:
+    is_own = author == acts or author.startswith("system:")
+    if to is not None and ((name, to) in hosts or (is_own and (name, to) in VENDOR_PAIRS)):
         return
-    why = f"@({provider}) is {owner}'s, and would be given the secret {name} of {acts}"
+    written = "" if author == acts else f", written by {author},"
+    why = f"@({provider}){written} would be given the secret {name} of {acts}"
     if to is None:
         raise Denied(
-            f"{why} at an address that cannot be read for sure: make a provider of your own, "
-            "`turntree provider create NAME --type TYPE --base-url URL`"
+            f"{why} at an address that cannot be read for sure: make a provider of your own whose "
+            "address spells out the host, `turntree provider create NAME --type TYPE "
+            "--base-url URL`"
         )
-    raise Denied(f"{why}; {acts} can allow that: `turntree config add secret_hosts {name}@{to}`")
+    raise Denied(
+        f"{why} at {to}, which {acts} has not allowed: "
+        f"`turntree config add secret_hosts {name}@{to}` allows it"
+    )

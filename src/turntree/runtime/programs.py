@@ -82,13 +82,14 @@ class Programs(Registry):
             Refused: The config is none of this kind, or names a program that cannot stand there.
             NotFound: There is no such kind, or a program that is named does not exist.
             Conflict: The name is taken.
+            Denied: The owner is another principal, and only the system may say so.
         """
         changes = await self.beginning(kind, name, config, visibility, owner or self.by)
         begun = next(change for change in changes if isinstance(change, Begin))
         if kind == "task" and config.get("assignee") is not None:
             checked, _ = await self.check(self.kind(kind), config)
             at = self.world.now()
-            version = ProgramVersion(1, checked, begun.version.digest)
+            version = ProgramVersion(1, checked, begun.version.digest, str(self.by))
             task = Program(
                 begun.program, kind, name, begun.owner, begun.state, visibility, version, {}, at, at
             )

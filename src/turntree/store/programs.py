@@ -85,8 +85,8 @@ class PostgresPrograms:
         )
         if row is None:
             raise NotFound(f"there is no version {number} of {program}")
-        found, digest, data = row
-        return ProgramVersion(found, orjson.loads(data), _digest(digest))
+        found, digest, by, data = row
+        return ProgramVersion(found, orjson.loads(data), _digest(digest), by)
 
     async def list_versions(self, program: ProgramId) -> list[VersionRow]:
         """Return every version, the newest first."""
@@ -191,7 +191,7 @@ def _digest(raw: bytes) -> Digest:
 
 def _program(row: Sequence[Any] | Row) -> Program:
     (
-        id, kind, name, owner, state, visibility, number, digest, data, details,
+        id, kind, name, owner, state, visibility, number, digest, by, data, details,
         created, updated, tags,
     ) = row  # fmt: skip
     return Program(
@@ -201,7 +201,7 @@ def _program(row: Sequence[Any] | Row) -> Program:
         owner,
         state,
         visibility,
-        ProgramVersion(number, orjson.loads(data), _digest(digest)),
+        ProgramVersion(number, orjson.loads(data), _digest(digest), by),
         orjson.loads(details),
         as_instant(created),
         as_instant(updated),

@@ -89,6 +89,12 @@ def build_provider(
     return LaterProvider(name, lambda: _load(vendor.builds)(connection, name, objects))
 
 
+def vendor_key_names(config: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the variables that a provider's key is looked for in, if its config names none."""
+    vendor = _VENDORS.get(str(config.get("provider_type")))
+    return () if vendor is None else vendor.key_names
+
+
 def provider_types() -> list[str]:
     """Return the types that can be built."""
     return sorted({*_VENDORS, "scripted", *entry_points(group=GROUP).names})

@@ -18,7 +18,7 @@ SELECT turntree.tell_program(%(workspace)b, %(program)b, %(right)b, %(event)b, %
 SELECT turntree.grant_program(%(workspace)b, %(program)b, %(grantee)b, %(right)b, %(on)b, %(data)b, %(by)b, %(at)b);
 
 -- name: find_program
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.programs p
@@ -38,7 +38,7 @@ WITH RECURSIVE reached (id, steps) AS (
       JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = reached.id
       JOIN turntree.program_refs r ON r.workspace_id = %(workspace)b AND r.program_id = p.id AND r.version = p.version
       WHERE r.member = ANY (%(members)b::text[]) AND reached.steps < 4)
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM (SELECT DISTINCT id FROM reached) d
@@ -48,7 +48,7 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
   WHERE turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: list_programs
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.programs p
@@ -68,7 +68,7 @@ SELECT p.id::text FROM turntree.programs p
     AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: find_program_version
-SELECT v.version, v.digest, o.bytes FROM turntree.program_versions v
+SELECT v.version, v.digest, v.by, o.bytes FROM turntree.program_versions v
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE v.workspace_id = %(workspace)b AND v.program_id = %(program)b AND v.version = %(number)b::int;
 
@@ -78,7 +78,7 @@ SELECT version, digest, created_at, by FROM turntree.program_versions
 
 -- name: list_program_uses
 -- Who names a program now: a version that is no longer the newest names nothing any more.
-SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes,
+SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
     turntree.details_for(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.program_refs r
@@ -90,7 +90,7 @@ SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.v
   ORDER BY p.name, r.member;
 
 -- name: list_program_used
-SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, o.bytes,
+SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
     turntree.details_for(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.programs u
