@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import AsyncGenerator, Generator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from turntree.domain.ids import WorkspaceId
 from turntree.domain.message import assistant, user
 from turntree.runtime.tree import Tree
 from turntree.store import database as databases
-from turntree.store import health
+from turntree.store import health, schema
 from turntree.store import migrate as migrates
 from turntree.store.account import current_account
 from turntree.store.database import Database, open_database, prepare_database
@@ -149,15 +149,56 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT 'other' $$
 """
 
 
-async def test_whoever_goes_back_to_a_release_gets_its_functions_back(conninfo: str) -> None:
+async def test_a_higher_number_replaces_what_is_in_force(conninfo: str) -> None:
     before = describe(conninfo)
-    with pytest.MonkeyPatch.context() as other_release:
-        other_release.setattr(migrates, "load_files", files_of_another_release)
+    with another_release(schema.NUMBER + 1):
         (theirs,) = await climb(conninfo)
-        assert describe(conninfo)["functions"] != before["functions"]
-    (ours,) = await climb(conninfo)
-    assert ours != theirs
+    assert theirs.startswith(f"functions {schema.NUMBER + 1} ")
+    assert describe(conninfo)["functions"] != before["functions"]
+
+
+async def test_a_newer_schema_stands_and_the_older_release_says_upgrade(conninfo: str) -> None:
+    with another_release(schema.NUMBER + 1):
+        await climb(conninfo)
+    newer = describe(conninfo)
+    with pytest.raises(Refused, match=r"upgrade turntree to [0-9.]+ or newer \(pip install"):
+        await prepare_database(conninfo, "another", ScriptedWorld().new_id())
+    with psycopg.connect(conninfo) as connection:
+        # Functions that a restore gave away are no invitation either.
+        connection.execute("ALTER FUNCTION turntree.reader_sees OWNER TO CURRENT_USER")
+    with pytest.raises(Refused, match="upgrade"):
+        await climb(conninfo)
+    with psycopg.connect(conninfo) as connection:
+        connection.execute("ALTER FUNCTION turntree.reader_sees OWNER TO turntree_searcher")
+    assert describe(conninfo) == newer
+
+
+async def test_of_two_texts_with_one_number_the_first_stands(conninfo: str) -> None:
+    before = describe(conninfo)
+    with another_release(schema.NUMBER), pytest.raises(Refused, match="raise its number"):
+        await climb(conninfo)
     assert describe(conninfo) == before
+
+
+async def test_functions_from_before_there_were_numbers_are_replaced(conninfo: str) -> None:
+    before = describe(conninfo)
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(OTHER_FUNCTIONS)
+        connection.execute(
+            "UPDATE public.turntree_migrations SET name = 'functions 0123456789abcdef'"
+            " WHERE name LIKE 'functions %%'"
+        )
+    await climb(conninfo)
+    assert describe(conninfo) == before
+
+
+@contextmanager
+def another_release(number: int) -> Generator[None, None, None]:
+    with pytest.MonkeyPatch.context() as other:
+        other.setattr(schema, "NUMBER", number)
+        for module in (schema, migrates):
+            other.setattr(module, "load_files", files_of_another_release)
+        yield
 
 
 def files_of_another_release(folder: str) -> Iterator[tuple[str, str]]:

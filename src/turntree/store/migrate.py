@@ -2,21 +2,20 @@
 
 Migrations are numbered SQL files that run once, in order. A ``pre`` file must leave the
 previous release working; a ``post`` file runs when no process of the previous release is left.
-Functions are replaced whenever their text changed, or a restore gave them to another owner.
-Everything runs in one transaction under one lock, so several processes may start at once.
+Functions and policies are replaced by those of a higher schema number and by no others, or made
+again where a restore gave them to another owner. Everything runs in one transaction under one
+lock, so several processes may start at once.
 """
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import AsyncConnection
 
+from turntree.store.schema import Schema, find_schema, require_no_newer, this_schema
 from turntree.store.sql import QUERIES, load_files
 
 LOCK = 7_388_102_645  # Any number, as long as every process takes the same one.
-FUNCTIONS = "functions "
-"""How the line begins that says which release's functions are in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +42,23 @@ async def migrate(
     """Apply what is missing and return its names; an up-to-date database is only read.
 
     ``upto`` stops after that many migrations, for the tests that climb from every earlier one.
+
+    Raises:
+        Refused: The database has the rules of a newer release, or others with the same number.
     """
-    functions = "\n".join(text for _, text in load_files("functions"))
-    mark = FUNCTIONS + hashlib.sha256(functions.encode()).hexdigest()[:16]
+    ours = this_schema()
     wanted = [m for m in list_migrations()[:upto] if post or not m.is_post]
-    done = await _applied(connection)
-    if {m.name for m in wanted} | ({mark} if upto is None else set()) <= done:
+    done, is_in_force = await _applied(connection, ours)
+    if {m.name for m in wanted} <= done and (is_in_force or upto is not None):
         return []
     async with connection.transaction():
         await connection.execute(QUERIES["migration_lock"], {"lock": LOCK})
         await connection.execute(QUERIES["create_migrations"])
-        done = await _applied(connection)
+        done, is_in_force = await _applied(connection, ours)
         steps = [(m.name, m.text) for m in wanted if m.name not in done]
-        if upto is None and mark not in done:
+        if upto is None and not is_in_force:
             await connection.execute(QUERIES["forget_functions"])
-            steps.append((mark, functions))
+            steps.append((ours.mark, "\n".join(text for _, text in load_files("functions"))))
         for name, text in steps:
             await connection.execute(text.encode())
             await connection.execute(QUERIES["log_migration"], {"name": name})
@@ -77,14 +78,17 @@ async def begin_epoch_if_moved(connection: AsyncConnection[Any]) -> bool:
         return began
 
 
-async def _applied(connection: AsyncConnection[Any]) -> set[str]:
+async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[str], bool]:
+    """Return what was applied, and whether our functions are in force."""
     exists = await (await connection.execute(QUERIES["migrations_exist"])).fetchone()
     if exists is None or not exists[0]:
-        return set()
+        return set(), False
     rows = await connection.execute(QUERIES["list_migrations"])
     names = {name for (name,) in await rows.fetchall()}
+    found = find_schema(names)
+    if found is None:
+        return names, False
+    require_no_newer(ours, *found)
+    # Some lend rights that are not the searcher's: to be made again is how they come home.
     strayed = await connection.execute(QUERIES["list_strayed_functions"])
-    if await strayed.fetchone() is None:
-        return names
-    # They lend rights that are not the searcher's: to be made again is how they come home.
-    return {name for name in names if not name.startswith(FUNCTIONS)}
+    return names, found[0] == ours and await strayed.fetchone() is None

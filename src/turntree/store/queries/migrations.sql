@@ -19,7 +19,7 @@ SELECT name FROM public.turntree_migrations ORDER BY applied_at, name;
 INSERT INTO public.turntree_migrations (name) VALUES (%(name)s);
 
 -- name: forget_functions
--- The functions in force are those of one release; whoever goes back to another needs its own again.
+-- The functions in force are those of one release; schema.py says which may take another's place.
 DELETE FROM public.turntree_migrations WHERE name LIKE 'functions %';
 
 -- name: list_strayed_functions
