@@ -9,10 +9,10 @@ import os
 import platform
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import anyio.to_thread
@@ -20,6 +20,7 @@ import anyio.to_thread
 from turntree.adapters.embedders.minilm import find_minilm
 from turntree.adapters.embedders.openai_compatible import OpenAiCompatible
 from turntree.adapters.engines.choice import ChosenEngine
+from turntree.adapters.installed_kinds import InstalledKinds
 from turntree.adapters.prices.genai import find_genai_prices
 from turntree.adapters.resources.shadow.ledgers import note_ledger
 from turntree.adapters.sandboxes.bubblewrap import Bubblewrap
@@ -39,7 +40,6 @@ from turntree.ports.importers import Importer, Places
 from turntree.ports.imports import Checkouts, Imports
 from turntree.ports.keepers import ResourceKeeper
 from turntree.ports.prices import Prices
-from turntree.ports.program_kinds import ProgramKind
 from turntree.ports.sandbox import Sandbox
 from turntree.ports.sight import EVERYTHING, Sight, sight_of
 from turntree.ports.stats import Stats
@@ -99,8 +99,6 @@ RESOURCES = "turntree.resources"
 """The group of entry points under which the keepers of resources are installed."""
 CODE_SANDBOX = "code"
 """The sandbox that code of programs runs in."""
-PROGRAMS = "turntree.programs"
-"""The same for kinds of program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,9 +331,11 @@ def find_sandboxes() -> dict[str, Sandbox]:
     return {walled.name: walled}
 
 
-def workplace_in(folder: Path, say: Callable[[str], None] | None = None) -> Workplace:
+def workplace_in(
+    folder: Path, say: Callable[[str], None] | None = None, *, is_lent: bool = False
+) -> Workplace:
     """Return a folder to work in, with the sandbox of this machine and a terminal, if any."""
-    return Folder(folder, say, lambda: find_sandboxes()[CODE_SANDBOX])
+    return Folder(folder, say, lambda: find_sandboxes()[CODE_SANDBOX], is_lent)
 
 
 def load_importers() -> dict[str, Importer]:
@@ -389,34 +389,6 @@ async def list_trees(
     for workspace, name in await database.fetch("list_workspaces"):
         async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
             yield name, tree_on(one, settings, world, sight=EVERYTHING)
-
-
-class InstalledKinds(Mapping[str, ProgramKind]):
-    """Every kind of program that is installed, each imported when it is first asked for."""
-
-    def __init__(self) -> None:
-        """Look nothing up yet."""
-        self._points: dict[str, EntryPoint] | None = None
-        self._loaded: dict[str, ProgramKind] = {}
-
-    def __getitem__(self, name: str) -> ProgramKind:
-        if name not in self._loaded:
-            self._loaded[name] = self._find()[name].load()()
-        return self._loaded[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._find()))
-
-    def __len__(self) -> int:
-        return len(self._find())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._find()
-
-    def _find(self) -> dict[str, EntryPoint]:
-        if self._points is None:
-            self._points = {point.name: point for point in entry_points(group=PROGRAMS)}
-        return self._points
 
 
 def tree_on(

@@ -34,7 +34,7 @@ class KindGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Build a command from what the kind declares."""
-        from turntree.boot import InstalledKinds
+        from turntree.adapters.installed_kinds import InstalledKinds
         from turntree.cli.kind_verbs import VERBS
 
         del ctx

@@ -77,17 +77,23 @@ def with_ledger(
 
 @asynccontextmanager
 async def open_ledger(
-    terminal: Terminal, *, tools: Sequence[object] = (), waits: bool = False
+    terminal: Terminal,
+    *,
+    tools: Sequence[object] = (),
+    waits: bool = False,
+    lent: Path | None = None,
 ) -> AsyncGenerator[Opened, None]:
     """Open the ledger, with tools that models may call; nobody answers yet.
 
-    Whoever ``waits`` finds a turn in it that has just ended.
+    Whoever ``waits`` finds a turn in it that has just ended. Programs work in the folder that is
+    ``lent`` to those of others too, else in the one where the command runs.
     """
     settings, world = load_settings(), SystemWorld()
     async with connect(settings, world, report=terminal.note) as database:
         if waits:
             await wait_for_hooks(Spool(settings.home / FOLDER), terminal)
-        here, engine = workplace_in(Path(), terminal.note), engine_on(database)
+        here = workplace_in(lent or Path(), terminal.note, is_lent=lent is not None)
+        engine = engine_on(database)
         tree = tree_on(database, settings, world, workplace=here, engine=engine)
         seen = database.seen_by(sight_of(tree.sessions.by))
         if settings.session is None:

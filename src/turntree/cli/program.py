@@ -307,7 +307,7 @@ def versions(terminal: Terminal, name: str) -> None:
 @click.argument("kind", metavar="[KIND]", required=False)
 def kinds(terminal: Terminal, kind: str | None) -> None:
     """List the kinds of program there are, or print the schema of one's config."""
-    from turntree.boot import InstalledKinds
+    from turntree.adapters.installed_kinds import InstalledKinds
 
     found = InstalledKinds()
     if kind is not None:

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -26,14 +27,24 @@ DRAIN_S: Final = 20.0
               help="So many sessions are answered at the same time.")  # fmt: skip
 @click.option("--tools", metavar="MODULE:NAME", multiple=True,
               help="Functions that models may call, as module:name; repeatable.")  # fmt: skip
+@click.option("--folder", "lent", metavar="PATH",
+              type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="A folder in which the criteria of everyone's tasks are checked.")  # fmt: skip
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="So long may what was begun take when it is told to stop.")  # fmt: skip
 def worker(
-    terminal: Terminal, name: str | None, at_once: int, tools: tuple[str, ...], drain_s: float
+    terminal: Terminal,
+    name: str | None,
+    at_once: int,
+    tools: tuple[str, ...],
+    lent: Path | None,
+    drain_s: float,
 ) -> None:
     """Answer what is sent, until it is told to stop.
 
-    Tasks that were started and that nobody follows are seen through.
+    Tasks that were started and that nobody follows are seen through. Criteria run commands and read
+    files: those of your own tasks in the folder where you start the worker, those of others only in
+    a folder that you name with --folder, and their authors learn no more than whether they are met.
     As many may run as one likes, on any machine that reaches the database: a session is answered by
     one of them at a time, and what a dead one left is taken over within seconds. SIGTERM or Ctrl-C
     lets it finish what it has begun; what takes longer than --drain-s goes on elsewhere.
@@ -44,7 +55,7 @@ def worker(
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
 
     async def serve() -> None:
-        async with open_ledger(terminal, tools=given) as opened:
+        async with open_ledger(terminal, tools=given, lent=lent) as opened:
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async with running.serving(

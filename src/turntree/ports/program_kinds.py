@@ -17,8 +17,16 @@ from turntree.ports.workplace import Workplace
 class Surroundings(Workplace, Protocol):
     """What an invocation may reach: the workplace, other programs and a model.
 
-    Whatever it changes is told in the program's stream.
+    Whatever it changes is told in the program's stream. The folder is for programs that the user
+    of the process wrote, unless it is lent: every other is Denied.
     """
+
+    async def is_own(self) -> bool:
+        """Say whether the user of the process wrote the program, in all of its versions.
+
+        What is seen in a folder is told to no other author.
+        """
+        ...
 
     async def get(self, name: str) -> Program:
         """Return another program.

@@ -10,6 +10,11 @@ from turntree.domain.code import CommandEnded
 class Workplace(Protocol):
     """What programs reach of the machine they are invoked on."""
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether its user named the folder for programs that others wrote."""
+        ...
+
     async def read_file(self, path: str) -> bytes | None:
         """Return a file of the folder, or None if there is none.
 

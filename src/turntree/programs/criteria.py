@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from turntree.domain.canonical import Json
-from turntree.domain.errors import Refused
+from turntree.domain.errors import Denied, Refused
 from turntree.ports.program_kinds import Surroundings
 from turntree.programs.json_schema import list_faults
 from turntree.programs.typed_config import Address
@@ -93,14 +93,27 @@ class Verdict:
 
 
 async def judge(criteria: Sequence[Asked], around: Surroundings) -> list[Verdict]:
-    """Check every criterion and return a verdict for each."""
+    """Check every criterion and return a verdict for each.
+
+    What is seen is for the owner of the folder: the author of another's criteria could read any
+    file by them, and learns no more than whether they are met.
+
+    Raises:
+        Denied: The criteria are another's, and this folder is not lent.
+    """
+    is_own = await around.is_own()
     default = next((one.path for one in criteria if isinstance(one, FileExists)), None)
     verdicts: list[Verdict] = []
     for one in criteria:
         try:
             ok, seen = await _look(one, default, around)
+        except Denied:
+            raise
         except Refused as error:
             ok, seen = False, str(error)
+        if not is_own:
+            await around.notify("terminal", f"{one.kind}: {seen[:SHOWN_CHARS_MAX]}")
+            seen = "passed" if ok else "failed"
         verdicts.append(Verdict(one.kind, ok, seen[:SHOWN_CHARS_MAX]))
     return verdicts
 

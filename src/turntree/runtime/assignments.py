@@ -140,6 +140,10 @@ class Assignments:
             return await self._work(found.id, lambda _: None)
 
     async def _work(self, task: str, hear: Callable[[Heard], None]) -> Assigned:
+        asked = await self.programs.get(task)
+        if _has_criteria(asked):
+            # Before anything is asked of a model: what cannot be judged here is left to others.
+            await self.programs.check_folder(asked)
         found, agent, posted = await self.begin(task)
         watch = _Watch(self.programs, agent, found, Harness.of(agent))
         turns: list[Placed] = []
@@ -201,11 +205,7 @@ class Assignments:
 
     async def _check(self, task: Program) -> tuple[Program, Sequence[Mapping[str, Json]]]:
         """Check a task's criteria; one that has none is done when its agent says so."""
-        match task.config.get("spec"):
-            case {"success_criteria": [_, *_]}:
-                action = "report"
-            case _:
-                action = "complete"
+        action = "report" if _has_criteria(task) else "complete"
         told = await self.programs.invoke(task.id, {"action": action})
         verdicts: Any = told.get("verdicts") or ()
         return await self.programs.get(task.id), verdicts
@@ -305,6 +305,14 @@ class _Watch:
         sets: dict[str, Json] = {"turn_count": self.steps, "last_checkpoint": self.steps}
         more: dict[str, Json] = {"task": self.task.name, "steps": self.steps, "seq": seq}
         await self.programs.tell(agent.id, "agent.checkpoint", right="invoke", sets=sets, more=more)
+
+
+def _has_criteria(task: Program) -> bool:
+    match task.config.get("spec"):
+        case {"success_criteria": [_, *_]}:
+            return True
+        case _:
+            return False
 
 
 def _key_of(task: Program) -> str:

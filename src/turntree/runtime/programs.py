@@ -64,6 +64,8 @@ class Programs(Registry):
     workplace: Workplace | None = None
     voices: Voices | None = None
     """None where nothing can answer."""
+    user: Principal | None = None
+    """Whose process this is, and whose workplace; ``by`` may be another, whom it serves."""
 
     async def create(
         self,
@@ -120,7 +122,8 @@ class Programs(Registry):
         await self.check_right(program, "invoke")
         if version is not None and version != program.version.digest:
             program = replace(program, version=await self._find_version(program, version))
-        call = Call(program, request or {}, self.by, _Around(self, hear, told or {}))
+        around = _Around(self, program, hear, told or {})
+        call = Call(program, request or {}, self.by, around)
         return await self.kind(program.kind).invoke(call)
 
     async def assign(self, task: str, agent: str) -> Program:
@@ -222,6 +225,29 @@ class Programs(Registry):
         """
         if not await self.allows(program, str(self.by), right):
             raise Denied(f"{self.by} may not {right} {program.address}: it is {program.owner}'s")
+
+    async def is_own(self, program: Program) -> bool:
+        """Say whether the user of this process owns a program and wrote all of its versions.
+
+        All of them: a version takes over what the one before it said.
+        """
+        if self.user is None or program.owner != str(self.user):
+            return False
+        return {row.by for row in await self.store.list_versions(program.id)} == {str(self.user)}
+
+    async def check_folder(self, program: Program) -> None:
+        """Refuse the folder of this process to a program that another person wrote.
+
+        Raises:
+            Denied: It is another's, and the folder was not named for such programs.
+        """
+        is_lent = self.workplace is not None and self.workplace.is_lent
+        if not is_lent and not await self.is_own(program):
+            raise Denied(
+                f"{program.address} was not written by {self.user or 'the user of this process'} "
+                "alone, so it may not use this folder: `turntree worker --folder PATH` names one "
+                "that it may use"
+            )
 
     def _check_move(self, program: Program, target: str) -> None:
         lifecycle = self.kind(program.kind).kind.lifecycle
@@ -331,8 +357,18 @@ class _Around:
     """What an invocation may reach. See ``ports.program_kinds``."""
 
     programs: Programs
+    program: Program
     hear: Spoken
     told: Mapping[str, Json]
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether the folder was named for programs of others."""
+        return self.programs.workplace is not None and self.programs.workplace.is_lent
+
+    async def is_own(self) -> bool:
+        """Say whether the user of the process wrote the program."""
+        return await self.programs.is_own(self.program)
 
     async def get(self, name: str) -> Program:
         """Return another program."""
@@ -363,10 +399,12 @@ class _Around:
 
     async def read_file(self, path: str) -> bytes | None:
         """Return a file of the folder that is worked in."""
+        await self.programs.check_folder(self.program)
         return await self._workplace().read_file(path)
 
     async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
         """Run a command inside a sandbox."""
+        await self.programs.check_folder(self.program)
         return await self._workplace().run_command(command, timeout_s=timeout_s)
 
     async def run_code(

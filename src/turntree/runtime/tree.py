@@ -166,7 +166,7 @@ def assemble(on: Neighbours) -> Tree:
     authority = Authority(on.permissions, on.ledger, world)
     places = _assemble_resources(on, revisions, names)
     files = Files(places)
-    programs = Programs(on.programs, on.kinds, on.sessions, world, by, on.workplace)
+    programs = Programs(on.programs, on.kinds, on.sessions, world, by, on.workplace, user=by)
     contexts = Contexts(Pinning(programs, on.ledger, on.permissions), on.ledger, on.threads)
     return Tree(
         ledger=on.ledger,

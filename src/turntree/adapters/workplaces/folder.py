@@ -24,6 +24,8 @@ class Folder:
     """Prints to the terminal, if there is one."""
     find_sandbox: Callable[[], Sandbox] | None = None
     """Finds what runs code and commands, which takes a while, when there is something to run."""
+    is_lent: bool = False
+    """Whether it was named for programs that others wrote, too."""
 
     async def read_file(self, path: str) -> bytes | None:
         """Return a file of the folder, or None if there is none."""
