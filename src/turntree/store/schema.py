@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 2
-DIGEST: Final = "622b5177dfc969cb52402fc59aea29dfae401ed1990007299b5a1ef7ed4e81a5"
+NUMBER: Final = 3
+DIGEST: Final = "bb581e9542655f45db1570a06117c671ce736d7c66d9d1a915510679c2e28a5c"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
