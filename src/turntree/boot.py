@@ -242,14 +242,15 @@ async def connect(
 
 
 def importing_on(database: Database, world: World) -> Importing:
-    """Return what imports transcripts into a database, whosever sessions they belong to."""
-    database = database.seen_by(EVERYTHING)
+    """Return what imports transcripts into a database, as the principal it was opened for."""
+    everything = database.seen_by(EVERYTHING)
     return Importing(
         PostgresImports(database),
-        PostgresCheckouts(database),
-        PostgresSessions(database),
-        PostgresReflog(database),
+        PostgresCheckouts(everything),
+        PostgresSessions(everything),
+        PostgresReflog(everything),
         world,
+        moving=PostgresSessions(database),
         reader_command=READER,
         reader_processes=min(os.cpu_count() or 1, READERS_MAX),
         hurrying=database.hurry,
@@ -267,13 +268,14 @@ def checkouts_on(database: Database) -> Checkouts:
 
 
 def settling_on(
-    database: Database, tree: Tree, world: World, places: Places
+    database: Database, tree: Tree, world: World, places: Places, *, private: bool = False
 ) -> Callable[[], Settling]:
-    """Return what makes those who settle sightings; each of them imports once."""
+    """Return what makes those who settle sightings; each imports once, as the tree's user."""
     importers = load_importers()
 
     def make() -> Settling:
-        importing = importing_on(database, world)
+        importing = importing_on(database.seen_by(sight_of(tree.sessions.by)), world)
+        importing.private = private
         threads = PostgresThreads(database.seen_by(EVERYTHING))
         return Settling(importing, tree.resources, threads, importers, places, world.now)
 

@@ -174,7 +174,7 @@ def test_what_people_moved_stays_where_they_moved_it(turntree: Call, claude: Tap
     save(Path.home() / ".claude", claude)
     answer = turntree("import")
     assert answer.lines[0] == "1 turns added, 2 known; 0 sessions begun, 0 moved on"
-    assert "1 sessions were left where somebody has moved them" in answer.err
+    assert "1 sessions were left where you have moved them" in answer.err
     (kept,) = turntree("session", "list", "--json").documents
     assert kept["head"] == rewound["head"]
 

@@ -14,7 +14,7 @@ from turntree.boot import settling_on
 from turntree.cli.hook_attendant import take_left
 from turntree.cli.hook_entry import DRAINING
 from turntree.cli.opening import Opened, open_ledger
-from turntree.cli.settings import places_here
+from turntree.cli.settings import imports_privately, places_here
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import unix_ms
 from turntree.ports.keepers import Taken
@@ -67,7 +67,9 @@ def has_news(spool: Spool, settled: Settled) -> bool:
 async def _settle(spool: Spool, opened: Opened) -> Settled:
     total, began = Settled(), spool.now()
     started, world = time.monotonic(), SystemWorld()
-    settling = settling_on(opened.database, opened.tree, world, places_here())
+    settling = settling_on(
+        opened.database, opened.tree, world, places_here(), private=imports_privately()
+    )
     while True:
         said = spool.first_said()
         found = spool.read()

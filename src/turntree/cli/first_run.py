@@ -28,7 +28,7 @@ from turntree.cli.imports import (
 )
 from turntree.cli.opening import Opened, load_settings, with_ledger
 from turntree.cli.server import hide_password, spinner
-from turntree.cli.settings import places_here
+from turntree.cli.settings import imports_privately, places_here
 from turntree.cli.tally_text import draw_tally, tally_document
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import Refused
@@ -181,7 +181,7 @@ def _ask(terminal: Terminal, pending: int, found: int) -> bool:
 
 async def _import(found: Found, report: Report, opened: Opened) -> tuple[Progress, Tally]:
     importing = importing_on(opened.database, SystemWorld())
-    importing.report = report
+    importing.report, importing.private = report, imports_privately()
     done = await importing.run(found)
     # The words of everything, now: the first search should not have to wait.
     await opened.tree.search.fill(everything=True)

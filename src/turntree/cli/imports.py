@@ -14,7 +14,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import importing_on, load_importers
 from turntree.cli.drain import drain_here
 from turntree.cli.opening import Opened, with_ledger
-from turntree.cli.settings import places_here
+from turntree.cli.settings import imports_privately, places_here
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import NotFound
 from turntree.ports.importers import Bundle, Importer
@@ -33,6 +33,9 @@ _MB: Final = 1e6
 @click.option(
     "--from", "origins", metavar="TOOL", multiple=True, help="Only this tool's; repeatable."
 )
+@click.option(
+    "--private/--public", default=None, help="Whether others may read sessions that begin."
+)
 @click.option("--no-redact", is_flag=True, help="Keep secret keys as they stand.")
 @click.option("--reproject", is_flag=True, help="Read kept records again with better readers.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read, and stop.")
@@ -40,6 +43,7 @@ def import_(
     terminal: Terminal,
     paths: tuple[Path, ...],
     origins: tuple[str, ...],
+    private: bool | None,
     no_redact: bool,
     reproject: bool,
     dry_run: bool,
@@ -47,8 +51,12 @@ def import_(
     """Bring other tools' transcripts home.
 
     Without a PATH, looks where the tools of this machine keep them. Importing again reads only
-    what has changed, and a session that somebody has moved elsewhere stays there. Secret keys
-    are taken out before anything is stored.
+    what has changed, and a session that you have moved elsewhere stays there. Secret keys are
+    taken out before anything is stored.
+
+    What you import is yours. With --private, or with `turntree config set import_private yes`,
+    sessions that begin are read by you alone; those that exist stay as they are. A session of
+    another user is never moved: a transcript with its name begins one of your own.
     """
     importers = _chosen(origins)
     found = [] if reproject else find_transcripts(importers, paths)
@@ -59,6 +67,7 @@ def import_(
 
         async def act(opened: Opened) -> Progress:
             importing = importing_on(opened.database, SystemWorld())
+            importing.private = imports_privately() if private is None else private
             importing.redacting, importing.report = not no_redact, report
             done = await (importing.reproject(importers) if reproject else importing.run(found))
             if done.turns_added:
@@ -87,7 +96,7 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
         ends = None if seconds is None else time.monotonic() + seconds
         while True:
             importing = importing_on(opened.database, SystemWorld())
-            importing.hold_open = True
+            importing.hold_open, importing.private = True, imports_privately()
             done = await importing.run(find_transcripts(importers))
             if done.turns_added:
                 terminal.say(
@@ -203,7 +212,8 @@ def note_remarks(terminal: Terminal, done: Progress) -> None:
         (done.repaired, "tool calls that never got a result were given one that says so"),
         (done.orphans, "records stand apart: their tool keeps them, and shows them nowhere"),
         (done.broken, "records could not be read; they are kept as they are"),
-        (done.sessions_kept, "sessions were left where somebody has moved them"),
+        (done.sessions_kept, "sessions were left where you have moved them"),
+        (done.sessions_apart, "sessions of yours began beside another user's of the same name"),
     ):
         if count:
             terminal.note(f"{count} {sentence}")

@@ -47,6 +47,12 @@ KEYS: Final[Mapping[str, Key]] = {
         check=read_hosts,
         several=True,
     ),
+    "import_private": Key(
+        "TURNTREE_IMPORT_PRIVATE",
+        "whether sessions you import are yours alone",
+        "no",
+        ("yes", "no"),
+    ),
     "color": Key("TURNTREE_COLOR", "when to use colours", "auto", ("auto", "always", "never")),
 }
 
@@ -111,6 +117,11 @@ def find_setting(key: str) -> Setting:
     if value := read_file().get(key):
         return Setting(key, value, "file", str(config_path()))
     return Setting(key, KEYS[key].default, "default", "")
+
+
+def imports_privately() -> bool:
+    """Say whether sessions that are imported here are for their importer alone."""
+    return find_setting("import_private").value == "yes"
 
 
 def merged_environment() -> dict[str, str]:

@@ -35,6 +35,8 @@ _MOVED: Final[Mapping[str, str]] = {
     "rewind": "was rewound there",
     "replay": "was moved there",
     "undo": "was put back there",
+    "import": "followed its tool there",
+    "checkout": "followed there a tool that it was checked out for",
 }
 """How a session came to stand at a turn other than by recording it."""
 

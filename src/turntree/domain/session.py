@@ -7,7 +7,7 @@ from turntree.domain.canonical import Json
 from turntree.domain.event import Event, Recorded, record
 from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
 
-MoveKind = Literal["create", "advance", "fork", "rewind", "replay", "undo"]
+MoveKind = Literal["create", "advance", "fork", "rewind", "replay", "undo", "import", "checkout"]
 """How a head may move.
 
 create  a session begins, with no head
@@ -16,6 +16,8 @@ advance a turn whose parent is the head becomes the head
 rewind  an ancestor of the head becomes the head, or no turn
 replay  any other turn becomes the head
 undo    the head goes back to where it stood before an earlier move
+import  the head follows the tool that the session came from
+checkout the head follows a tool that the session was checked out for
 """
 
 SessionStatus = Literal["active", "archived", "deleted"]

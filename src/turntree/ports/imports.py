@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from turntree.domain.event import Recorded
 from turntree.domain.graft import Gap, Graft
@@ -10,6 +10,9 @@ from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
 from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
+
+IMPORTER: Final = "system:import"
+"""Imports where no principal does: what it begins belongs to no one yet."""
 
 
 class TurnSource(NamedTuple):
@@ -82,6 +85,14 @@ class Block(NamedTuple):
     """The turn that the thread ends in which those records tell of."""
 
 
+class ImportedSession(NamedTuple):
+    """A session that came from a session of a tool."""
+
+    id: SessionId
+    is_own: bool
+    """Whether it is the importer's; another principal's is never moved."""
+
+
 @dataclass(slots=True)
 class Imported:
     """How far an import has come."""
@@ -139,12 +150,17 @@ class Imports(Protocol):
     """Keeps what importers read."""
 
     @property
+    def by(self) -> str:
+        """The principal that imports: cursors and sessions are theirs."""
+        ...
+
+    @property
     def packing(self) -> Packing:
         """What makes things ready for ``keep`` and ``store_turns``."""
         ...
 
     async def list_cursors(self, origin: str | None = None) -> list[Cursor]:
-        """Return how far every bundle has been read."""
+        """Return how far the importer has read every bundle."""
         ...
 
     async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
@@ -180,8 +196,8 @@ class Imports(Protocol):
         """
         ...
 
-    async def find_session(self, origin: str, id: str) -> SessionId | None:
-        """Return the session that came from a session of the source."""
+    async def find_session(self, origin: str, id: str) -> ImportedSession | None:
+        """Return the session that came from a session of the source, the importer's own first."""
         ...
 
     async def find_last_in(self, folder: str) -> SessionId | None:

@@ -6,8 +6,12 @@ kept and the turns stored, and the sessions are begun or moved. Only then are th
 set, so that whatever is interrupted is done again, and doing it again changes nothing. So nobody
 waits for the disk until then: what a crash takes is done again like the rest.
 
-A session that stands elsewhere than an import left it stays there: people win over importers.
-Whoever takes their move back puts it where the import left it, and it follows its tool again.
+An import acts as the principal that runs it, and the moves it makes are of a kind of their own. A
+session that stands elsewhere than an import left it stays there: people win over importers. A
+person who takes their move back puts it where the import left it, and it follows its tool again.
+
+A session of another principal is never moved. Anyone can write a transcript with its name, so what
+comes under that name from elsewhere begins a session of the importer's own.
 """
 
 from collections import deque
@@ -24,19 +28,16 @@ from turntree.domain.errors import Conflict, NotFound, Refused
 from turntree.domain.graft import Graft
 from turntree.domain.ids import Instant, Label, SessionId, TurnId
 from turntree.domain.secrets import RULES_VERSION
-from turntree.domain.session import Origin, Session, Spawn
+from turntree.domain.session import MoveKind, Origin, Session, Spawn
 from turntree.domain.transcript import DraftSession, DraftSpawn, Key
 from turntree.ports import sessions as session_ports
 from turntree.ports.importers import Bundle, Importer
-from turntree.ports.imports import Checkouts, Cursor, Imports
+from turntree.ports.imports import IMPORTER, Checkouts, Cursor, Imports
 from turntree.ports.locks import Hurrying
 from turntree.ports.world import World
 from turntree.runtime.bundles import BundleRead, ReadTask, may_begin_with, take_records
 from turntree.runtime.readers import Readers
 
-BY = "system:import"
-BY_CHECKOUT = "system:checkout"
-"""Moves a session on with a tool that it was checked out for: no longer with its own."""
 BATCH_BYTES = 8 * 1024 * 1024
 AHEAD_BYTES = 4 * BATCH_BYTES
 """How much may be read ahead of what is stored; a larger bundle is read alone.
@@ -47,6 +48,8 @@ them by then ends up waiting.
 PROCESSES_FROM_BYTES = 8 * 1024 * 1024
 """Less than this is read before another process has started."""
 NAMES_TRIED_MAX = 100
+CHECKED_OUT_BEFORE = "system:checkout"
+"""Moved sessions on with another tool before such moves had a kind of their own."""
 HELD = "open:"
 """Stands before the stamp of a bundle that was read without the turns still being taken."""
 
@@ -67,6 +70,8 @@ class Progress:
     sessions_moved: int = 0
     sessions_kept: int = 0
     """Those that people have moved elsewhere, so that the import left them alone."""
+    sessions_apart: int = 0
+    """Those begun beside a session of another user that came from one of the same name."""
     secrets: int = 0
     repaired: int = 0
     orphans: int = 0
@@ -96,6 +101,10 @@ class Importing:
     sessions: session_ports.Sessions
     reflog: session_ports.Reflog
     world: World
+    moving: session_ports.Sessions | None = None
+    """Sessions as that principal sees them, for whatever moves one; None if the system imports."""
+    private: bool = False
+    """Begin sessions so that their importer alone reads them."""
     redacting: bool = True
     hold_open: bool = False
     """Leave out turns that a transcript ends in the middle of: they are still being taken."""
@@ -304,25 +313,41 @@ class Importing:
         told: Mapping[str, Any] = {} if taken.cursor is None else taken.cursor.heads
         before: Mapping[str, Any] = told.get(draft.id) or {}
         stood = before.get("head") or graft.turn.id
-        session = await self.sessions.get(graft.continues)
+        if not await self._may_carry(graft.continues):
+            return
+        session = await self._moving.get(graft.continues)
         if session.head == head:
             return
         if session.head == stood or await self._carried(session, taken.read.heads):
-            await self._move_on(session, head, BY_CHECKOUT)
+            await self._move_on(session, head, "checkout")
 
     async def _carried(self, session: Session, heads: Mapping[Key, TurnId]) -> bool:
         """Say whether a session was left at a turn of a bundle by whoever died before noting it."""
         (last,) = await self.reflog.list_moves(session.id, limit=1)
-        return last.by == BY_CHECKOUT and last.after in heads.values()
+        is_carried = last.kind == "checkout" or last.by == CHECKED_OUT_BEFORE
+        return is_carried and last.after in heads.values()
 
-    async def _move_on(self, session: Session, head: TurnId, by: str) -> None:
+    async def _may_carry(self, session: SessionId) -> bool:
+        """Say whether the importer, or the system, began a session that was checked out.
+
+        The session of another stays: what a tool goes on with stands in one of the importer's own.
+        """
+        begun = (await self.reflog.list_moves(session, before=2, limit=1))[0].by
+        return self.imports.by in (IMPORTER, begun) or begun.startswith("system:")
+
+    @property
+    def _moving(self) -> session_ports.Sessions:
+        """Sessions as the importer sees them: the database asks for the right to move one."""
+        return self.moving or self.sessions
+
+    async def _move_on(self, session: Session, head: TurnId, kind: MoveKind) -> None:
         """Move a session from where it was seen; one that somebody moved meanwhile is theirs."""
         try:
-            await self.sessions.move(
+            await self._moving.move(
                 session.id,
-                "replay",
+                kind,
                 head,
-                by=by,
+                by=self.imports.by,
                 at=self.world.now(),
                 expected_head=session.head,
                 check_head=True,
@@ -355,16 +380,17 @@ class Importing:
     ) -> None:
         """Begin a session, or move it on if it stands where an import left it."""
         known = await self.imports.find_session(bundle.origin, draft.id)
-        if known is None:
+        if known is None or not known.is_own:
             await self._begin(bundle, draft, head, heads)
+            self.progress.sessions_apart += known is not None
             return
-        session = await self.sessions.get(known)
+        session = await self._moving.get(known.id)
         if head is None or session.head == head:
             return
-        if not await self._is_ours(known):
+        if not await self._is_ours(known.id):
             self.progress.sessions_kept += 1
             return
-        await self._move_on(session, head, BY)
+        await self._move_on(session, head, "import")
 
     async def _begin(
         self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
@@ -376,11 +402,12 @@ class Importing:
                 await self.sessions.create(
                     SessionId(self.world.new_id()),
                     Label(label),
-                    by=BY,
+                    by=self.imports.by,
                     at=self.world.now(),
                     head=head,
                     origin=Origin(bundle.origin, draft.id),
                     spawn=spawn,
+                    visibility="private" if self.private else None,
                 )
             except Conflict:
                 if attempt == NAMES_TRIED_MAX:
@@ -393,17 +420,20 @@ class Importing:
         self, bundle: Bundle, draft: DraftSpawn, heads: Mapping[Key, TurnId]
     ) -> Spawn | None:
         """Return who began a session, if that session was ever at the turn that did."""
-        parent = await self.imports.find_session(bundle.origin, draft.parent_session)
+        found = await self.imports.find_session(bundle.origin, draft.parent_session)
         turn = heads.get(draft.parent_turn)
-        if parent is None or turn is None:
+        if found is None or not found.is_own or turn is None:
             return None
+        parent = found.id
         if not await self.imports.has_held(parent, turn):
             if not await self._is_ours(parent):
                 return None
             # It began somebody on a way that its tool has left since: it stood there once.
-            stands = (await self.sessions.get(parent)).head
+            stands = (await self._moving.get(parent)).head
             for head in (turn, stands or turn):
-                await self.sessions.move(parent, "replay", head, by=BY, at=self.world.now())
+                await self._moving.move(
+                    parent, "import", head, by=self.imports.by, at=self.world.now()
+                )
         return Spawn(parent, turn, draft.call_id, draft.mode, draft.task)
 
     async def _is_ours(self, session: SessionId) -> bool:
@@ -412,7 +442,9 @@ class Importing:
         stands = page[0].after
         while page:
             for move in page:
-                if move.by == BY:
+                # Whatever has an origin was begun by an import, which once moved it by replays.
+                was_import = move.by == IMPORTER and move.kind == "replay"
+                if move.kind == "import" or move.version == 1 or was_import:
                     return move.after == stands
             page = await self.reflog.list_moves(session, before=page[-1].version)
         return False

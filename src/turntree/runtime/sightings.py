@@ -139,8 +139,11 @@ class Settling:
 
     async def _find_session(self, stream: Stream) -> str | None:
         """Return the label of the session that came from a session of the source."""
-        id = await self.importing.imports.find_session(stream.tool, stream.session)
-        return None if id is None else (await self.importing.sessions.get(id)).label
+        found = await self.importing.imports.find_session(stream.tool, stream.session)
+        # Another principal's session does not follow what happens here.
+        if found is None or not found.is_own:
+            return None
+        return (await self.importing.sessions.get(found.id)).label
 
     async def _pin_all(
         self,

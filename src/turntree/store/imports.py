@@ -9,7 +9,17 @@ from psycopg.types.json import Jsonb
 from turntree.domain.canonical import digest_from_raw, digest_raw
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
-from turntree.ports.imports import Block, Cursor, Imported, Incoming, Packing, Prepared
+from turntree.ports.imports import (
+    IMPORTER,
+    Block,
+    Cursor,
+    Imported,
+    ImportedSession,
+    Incoming,
+    Packing,
+    Prepared,
+)
+from turntree.ports.sight import EVERYTHING
 from turntree.store.arrays import bytea_array
 from turntree.store.bulk import import_turns
 from turntree.store.database import Database, Row, as_uuid, run
@@ -24,25 +34,36 @@ class PostgresImports:
     database: Database
 
     @property
+    def by(self) -> str:
+        """The principal that imports: cursors and sessions are theirs."""
+        sight = self.database.sight
+        return IMPORTER if sight == EVERYTHING else str(sight)
+
+    @property
+    def _everything(self) -> Database:
+        """Every turn that is stored has to be known, or it would be stored twice."""
+        return self.database.seen_by(EVERYTHING)
+
+    @property
     def packing(self) -> Packing:
         """What makes records and turns ready to be stored."""
         return StorePacking()
 
     async def list_cursors(self, origin: str | None = None) -> list[Cursor]:
         """Return how far every bundle has been read."""
-        rows = await self.database.fetch("list_imports", origin=origin)
+        rows = await self._everything.fetch("list_imports", origin=origin, by=self.by)
         return [_cursor(row) for row in rows]
 
     async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
         """Keep records as they are, all of them or none; what is kept already stays."""
         if blocks:
-            async with self.database.connection() as connection:
+            async with self._everything.connection() as connection:
                 await keep_blocks(connection, self.database.workspace, blocks, turns)
 
     async def read_records(self, blocks: Sequence[Digest]) -> list[Record]:
         """Return kept records. One that was erased is a stub with its digest."""
         records: list[Record] = []
-        async with self.database.connection() as connection:
+        async with self._everything.connection() as connection:
             for block in blocks:
                 found = await read_block(connection, self.database.workspace, block)
                 records += found.unpacked.records
@@ -55,12 +76,14 @@ class PostgresImports:
         report: Callable[[Imported], None] = lambda _: None,
     ) -> Imported:
         """Store turns, parents first, and return how many were new; no session moves."""
-        return await import_turns(self.database, incoming, hurrying=True, report=report)
+        return await import_turns(self._everything, incoming, hurrying=True, report=report)
 
-    async def find_session(self, origin: str, id: str) -> SessionId | None:
-        """Return the session that came from a session of the source."""
-        row = await self.database.fetch_one("find_session_by_origin", origin=origin, id=id)
-        return None if row is None else SessionId(row[0])
+    async def find_session(self, origin: str, id: str) -> ImportedSession | None:
+        """Return the session that came from a session of the source, the importer's own first."""
+        row = await self._everything.fetch_one(
+            "find_session_by_origin", origin=origin, id=id, by=self.by
+        )
+        return None if row is None else ImportedSession(SessionId(row[0]), row[1])
 
     async def find_last_in(self, folder: str) -> SessionId | None:
         """Return the session that last worked in a folder, by its source; no subagent's."""
@@ -69,20 +92,21 @@ class PostgresImports:
 
     async def has_held(self, session: SessionId, turn: TurnId) -> bool:
         """Say whether a session's thread ever held a turn."""
-        return None is not await self.database.fetch_one(
+        return None is not await self._everything.fetch_one(
             "find_reach", session=as_uuid(session), turn=as_uuid(turn)
         )
 
     async def list_sources(self, origin: str, bundle: str) -> dict[str, TurnId]:
         """Return the newest turn made for each key of a bundle."""
-        rows = await self.database.fetch("list_turn_sources", origin=origin, bundle=bundle)
+        rows = await self._everything.fetch("list_turn_sources", origin=origin, bundle=bundle)
         return cast("dict[str, TurnId]", dict(rows))
 
     async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
         """Remember how far bundles have been read, all of them or none."""
-        async with self.database.connection() as connection, connection.transaction():
+        async with self._everything.connection() as connection, connection.transaction():
             for cursor in cursors:
-                row = {"workspace": self.database.workspace, "at": at, **_columns(cursor)}
+                known = {"workspace": self.database.workspace, "at": at, "by": self.by}
+                row = {**known, **_columns(cursor)}
                 await run(connection, "mark_import", row)
 
 

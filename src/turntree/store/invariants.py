@@ -46,7 +46,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I30": "Every session has one label, and every name leads to one session that exists.",
     "I31": "A subagent's session was begun by a call of a turn that its parent's session held, and "
     "its first event says so.",
-    "I32": "Two sessions never come from one place.",
+    "I32": "One importer's two sessions never come from one place.",
     "I34": "The events of a stream hold the places 0 to n-1, and a session knows its next one.",
     "I35": "A run starts once, with its first fact, finishes at most once, and then left its turn.",
     "I36": "A model's response that says what it answers follows that request.",

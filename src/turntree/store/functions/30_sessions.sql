@@ -74,8 +74,9 @@ BEGIN
     END IF;
   END IF;
   INSERT INTO turntree.sessions (workspace_id, id, head_id, version, event_seq, created_at, updated_at,
-      origin, origin_session_id)
-    VALUES (p_ws, p_session, p_head, 1, 1, p_at, p_at, p_origin, p_origin_session);
+      origin, origin_session_id, imported_by)
+    VALUES (p_ws, p_session, p_head, 1, 1, p_at, p_at, p_origin, p_origin_session,
+      CASE WHEN p_origin IS NOT NULL THEN p_by END);
   INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_label, p_session)
     ON CONFLICT (workspace_id, name) DO NOTHING;
   IF NOT FOUND THEN
@@ -139,7 +140,7 @@ $$;
 
 -- Moves a session to another turn. p_expected, when asked to be checked, must still be its head.
 --   rewind  to an ancestor of the head, or to no turn: where a session stands before its first
---   replay  to any turn
+--   replay  to any turn; so do import and checkout, which follow a tool
 --   undo    to where it stood before the newest move not yet taken back; p_target is ignored
 CREATE OR REPLACE FUNCTION turntree.move_session(
   p_ws uuid, p_session uuid, p_kind text, p_target uuid, p_check boolean, p_expected uuid,

@@ -250,14 +250,15 @@ END $$;
 
 -- Closes a session that begins as what it is made from, a session or a turn, or as its head: it has the same owner, lets
 -- the same people in, and whoever begins it may go on in it. Only the owner opens it from the start. p_visibility may
--- close what is made from something open: then it is whoever's who begins it.
+-- close what is made from something open: then it is whoever's who begins it. What was imported is the importer's in any
+-- case: they hold the transcript, and what their tool says next is not for the owner of another copy.
 CREATE OR REPLACE FUNCTION turntree.close_alike(
   p_ws uuid, p_session uuid, p_source uuid, p_head uuid, p_visibility text, p_by text, p_at timestamptz)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_at constant text := to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
   v_by constant text := turntree.canonical_text(p_by);
-  v_source constant uuid := coalesce((SELECT p.id FROM turntree.programs p
+  v_source uuid := coalesce((SELECT p.id FROM turntree.programs p
       WHERE p.workspace_id = p_ws AND p.id = p_source AND p.kind = 'session' AND p.visibility = 'private'),
     turntree.walls_of(p_ws, p_source, p_by, p_session), turntree.walls_of(p_ws, p_head, p_by, p_session));
   v_owner text := (SELECT p.owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = v_source);
@@ -267,6 +268,11 @@ BEGIN
     RAISE EXCEPTION 'only % opens what was said in a private session of theirs: leave out --public', v_owner USING ERRCODE = '42501';
   ELSIF p_visibility = 'public' OR v_owner IS NULL AND p_visibility IS NULL THEN
     RETURN;
+  END IF;
+  IF v_owner <> p_by AND EXISTS (SELECT FROM turntree.sessions s
+      WHERE s.workspace_id = p_ws AND s.id = p_session AND s.origin IS NOT NULL) THEN
+    v_source := NULL;
+    v_owner := p_by;
   END IF;
   v_owner := coalesce(v_owner, p_by);
   INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)

@@ -467,7 +467,7 @@ SELECT s.session_id::text FROM turntree.spawns s
 -- name: fsck_i32
 SELECT origin || ' ' || origin_session_id FROM turntree.sessions
   WHERE workspace_id = %(workspace)b AND origin IS NOT NULL
-  GROUP BY origin, origin_session_id HAVING count(*) > 1
+  GROUP BY origin, origin_session_id, imported_by HAVING count(*) > 1
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i35

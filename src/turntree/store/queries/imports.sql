@@ -3,7 +3,7 @@
 -- name: list_imports
 SELECT origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix, blocks, heads, report
   FROM turntree.imports
-  WHERE workspace_id = %(workspace)b AND (%(origin)b::text IS NULL OR origin = %(origin)b::text)
+  WHERE workspace_id = %(workspace)b AND by = %(by)b AND (%(origin)b::text IS NULL OR origin = %(origin)b::text)
   ORDER BY origin, bundle;
 
 -- name: lock_records
@@ -81,14 +81,19 @@ UPDATE turntree.raw_blocks SET now = %(now)b, leaning = false, packed = %(packed
 SELECT digest FROM turntree.raw_blocks WHERE workspace_id = %(workspace)b ORDER BY digest;
 
 -- name: find_session_by_origin
-SELECT id::text FROM turntree.sessions
-  WHERE workspace_id = %(workspace)b AND origin = %(origin)b AND origin_session_id = %(id)b;
+-- The principal's own comes first, then one that the system imported and no other owns; last comes another's.
+SELECT s.id::text, x.is_own FROM turntree.sessions s
+  LEFT JOIN turntree.programs p ON p.workspace_id = s.workspace_id AND p.id = s.id
+  CROSS JOIN LATERAL (SELECT s.imported_by IN (%(by)b, 'system:import') 
+      AND (%(by)b = 'system:import' OR p.owner IS NULL OR p.owner = %(by)b OR p.owner LIKE 'system:%%')) x (is_own)
+  WHERE s.workspace_id = %(workspace)b AND s.origin = %(origin)b AND s.origin_session_id = %(id)b
+  ORDER BY x.is_own DESC, s.imported_by = %(by)b DESC LIMIT 1;
 
 -- name: find_last_session_in
 -- A folder whose files are never kept, such as a home, is known from what the sessions' sources say alone.
 SELECT s.id::text FROM turntree.imports i, jsonb_each(i.heads) h
   JOIN turntree.sessions s ON s.workspace_id = %(workspace)b AND s.origin_session_id = h.key
-  WHERE i.workspace_id = %(workspace)b AND s.origin = i.origin AND h.value ->> 'cwd' = %(folder)b
+  WHERE i.workspace_id = %(workspace)b AND s.origin = i.origin AND s.imported_by IN (i.by, 'system:import') AND h.value ->> 'cwd' = %(folder)b
     AND s.status = 'active' AND s.head_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM turntree.spawns w WHERE w.workspace_id = %(workspace)b AND w.session_id = s.id)
   ORDER BY s.updated_at DESC, s.id DESC LIMIT 1;
@@ -120,10 +125,10 @@ SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, f.data ->> 'cont
 
 -- name: mark_import
 INSERT INTO turntree.imports (workspace_id, origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix,
-    blocks, heads, report, imported_at)
+    blocks, heads, report, imported_at, by)
   VALUES (%(workspace)b, %(origin)b, %(bundle)b, %(stamp)b, %(projector)b, %(redactor)b, %(records)b,
-    %(raw_bytes)b, %(prefix)b, %(blocks)b::bytea[], %(heads)b, %(report)b, %(at)b::text::timestamptz)
-  ON CONFLICT (workspace_id, origin, bundle) DO UPDATE SET stamp = excluded.stamp, projector = excluded.projector,
+    %(raw_bytes)b, %(prefix)b, %(blocks)b::bytea[], %(heads)b, %(report)b, %(at)b::text::timestamptz, %(by)b)
+  ON CONFLICT (workspace_id, origin, bundle, by) DO UPDATE SET stamp = excluded.stamp, projector = excluded.projector,
     redactor = excluded.redactor, records = excluded.records, raw_bytes = excluded.raw_bytes,
     prefix = excluded.prefix, blocks = excluded.blocks, heads = excluded.heads, report = excluded.report,
     imported_at = excluded.imported_at;
