@@ -245,7 +245,7 @@ def random_story(chance: random.Random) -> tuple[Scene, ...]:
 
 def random_fates(chance: random.Random) -> Fates:
     """Return what becomes of the processes that play a story."""
-    kinds: tuple[Fate, ...] = ("die before", "die after", "slow")
+    kinds: tuple[Fate, ...] = ("die before", "die after", "slow", "give way")
     return Fates(
         [
             chance.choice(kinds) if chance.random() < DEATHS_SHARE else "live"

@@ -5,8 +5,13 @@ wake-ups that survives its processes, as a durable one's do. Times and ids follo
 recorded, so two worlds in which one story was told must end in the same picture.
 
 A process dies before or after any of its writes, in the middle of what a model says, before and
-after a tool. Or it does not die and is only slow: then another one takes over right there,
-finishes, and it comes back as somebody who is no longer in charge.
+after a tool. Or it does not die and is only slow: then another one takes over right there, and it
+comes back as a process that is no longer in charge, when the other one has finished or while that
+one is in the middle of it.
+
+The wake-up goes with the charge, as it does where an engine hands a dead worker's work to another:
+when a process dies that is no longer in charge, nothing is delivered again. So a process that gets
+a write through after it was overtaken does harm: the one in charge meets a conflict and lets go.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -17,13 +22,18 @@ from typing import Final, Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from turntree.domain.canonical import Json
-from turntree.domain.ids import Instant, RunId, SessionId, derived_id, instant
+from turntree.domain.event import Recorded
+from turntree.domain.ids import Instant, RunId, SessionId, TurnId, derived_id, instant
 from turntree.domain.message import Message, ToolUse, user
 from turntree.domain.run import Fact
+from turntree.domain.thread import Stored
+from turntree.domain.turn import Sealed
+from turntree.domain.usage import ModelCall
 from turntree.ports.engine import Wake
-from turntree.ports.inbox import Pile, Posted, Waiting, Work
+from turntree.ports.inbox import Pile, Posted, Sleep, Waiting, Work
 from turntree.ports.tools import Occasion
 from turntree.runtime.actor import Actor
 from turntree.runtime.asking import Asking
@@ -42,7 +52,7 @@ from turntree.testing.scripted_provider import PlainAssembly, ScriptedProvider, 
 from turntree.testing.worlds import Crash, DyingLedger
 
 T = TypeVar("T")
-Fate = Literal["live", "die before", "die after", "slow"]
+Fate = Literal["live", "die before", "die after", "slow", "give way"]
 BY: Final = "human:ana"
 PATIENCE_S: Final = 60.0
 _SPAN_MS: Final = 1000
@@ -57,6 +67,8 @@ class Fates:
         self.points = 0
         self.deaths = 0
         self.takeovers = 0
+        self.late = 0
+        """Writes that were tried by a process while the one in charge was in the middle of it."""
 
     def next(self) -> Fate:
         """Return what happens here."""
@@ -130,6 +142,8 @@ class Life:
 
     fates: Fates
     overtake: Callable[[], Awaitable[None]]
+    give_way: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    """Lets the one that was overtaken go on first."""
     is_dead: bool = False
 
     async def write(self, act: Callable[[], Awaitable[T]], *, alone: bool = True) -> T:
@@ -147,6 +161,8 @@ class Life:
         if fate == "slow" and alone:
             self.fates.takeovers += 1
             await self.overtake()
+        if fate == "give way" and alone:
+            await self.give_way()
         if fate == "die before":
             self.die()
         result = await act()
@@ -173,12 +189,80 @@ class Life:
         raise Crash
 
 
+@dataclass(slots=True)
+class Charge:
+    """Who is in charge of a session: the process that took it last. One for each process."""
+
+    world: "RunWorld"
+    session: SessionId
+    name: str
+    is_overtaken: bool = False
+    goes_on: anyio.Event = field(default_factory=anyio.Event)
+    """It need not wait any longer for the process that overtook it last."""
+    left: anyio.Event = field(default_factory=anyio.Event)
+    """The process has ended, this way or that."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process is the one."""
+        return self.world.in_charge.get(self.session) == self.name
+
+    def take(self) -> None:
+        """Be in charge from now on."""
+        self.world.in_charge[self.session] = self.name
+
+    async def watch(
+        self, run: RunId, act: Callable[[], Awaitable[T]], is_new: Callable[[T], bool]
+    ) -> T:
+        """Write to a run; what a process wrote that is not in charge is told of."""
+        was_held = self.is_held
+        if not was_held:
+            self.world.fates.late += self.world.paused > 0
+        result = await act()
+        if not was_held and is_new(result):
+            self.world.strays.append(f"{self.name} wrote to {run}, which was taken over from it")
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedLedger(PostgresLedger):
+    """The real ledger, which tells of turns that are sealed by a process not in charge."""
+
+    charge: Charge
+
+    async def seal(
+        self,
+        sealed: Sealed,
+        parent: TurnId | None,
+        *,
+        by: str,
+        at: Instant,
+        session: SessionId | None = None,
+        calls: Sequence[ModelCall] = (),
+        journal: Sequence[Recorded] = (),
+        epoch: int | None = None,
+        key: str | None = None,
+    ) -> Stored:
+        """Store a turn."""
+        ledger = self.charge.world.ledger
+        return await self.charge.watch(
+            RunId(sealed.turn.id),
+            lambda: ledger.seal(
+                sealed, parent, by=by, at=at, session=session, calls=calls, journal=journal,
+                epoch=epoch, key=key,
+            ),
+            lambda stored: not stored.repeated,
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class MortalInbox:
     """The real inbox, in the hands of somebody who may die. See ``ports.inbox``."""
 
     inbox: PostgresInbox
     life: Life
+    charge: Charge | None = None
+    """None for a client, who looks after no session."""
 
     async def post(
         self,
@@ -197,7 +281,14 @@ class MortalInbox:
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
         """Ask what is to be done, or die."""
-        return await self.life.write(lambda: self.inbox.next_work(session, worker=worker))
+
+        async def ask() -> Work:
+            work = await self.inbox.next_work(session, worker=worker)
+            if self.charge is not None and not isinstance(work, Sleep):
+                self.charge.take()
+            return work
+
+        return await self.life.write(ask)
 
     async def begin(
         self,
@@ -208,14 +299,26 @@ class MortalInbox:
         *,
         worker: str,
     ) -> int:
-        """Begin a run, or die."""
-        return await self.life.write(
-            lambda: self.inbox.begin(run, session, facts, messages, worker=worker)
-        )
+        """Begin a run, or die. Of two who were given the same messages, the first is in charge."""
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> None:
+        async def begin() -> int:
+            epoch = await self.inbox.begin(run, session, facts, messages, worker=worker)
+            if self.charge is not None:
+                self.charge.take()
+            return epoch
+
+        return await self.life.write(begin)
+
+    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
         """Record facts, or die."""
-        await self.life.write(lambda: self.inbox.append_facts(facts, epoch=epoch))
+
+        async def append() -> bool:
+            return await self.inbox.append_facts(facts, epoch=epoch)
+
+        run, charge = RunId(facts[0].event.stream), self.charge
+        return await self.life.write(
+            append if charge is None else lambda: charge.watch(run, append, bool)
+        )
 
     async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
         """Let a run go on, or die."""
@@ -262,8 +365,17 @@ class RunWorld:
     actors: list[Actor] = field(default_factory=list[Actor])
     posted: list[RunId] = field(default_factory=list[RunId])
     """Every run there will be, in the order of their messages."""
+    in_charge: dict[SessionId, str] = field(default_factory=dict[SessionId, str])
+    strays: list[str] = field(default_factory=list[str])
+    """What was written by processes that were no longer in charge."""
+    paused: int = 0
+    """How many processes wait for an older one, in the middle of what they took over."""
+    _group: TaskGroup | None = None
     _names: "count[int]" = field(default_factory=lambda: count(1))
-    _hung: anyio.Event = field(default_factory=anyio.Event)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+    """A process has ended or hangs."""
+    _working: int = 0
+    _hangs: bool = False
     _drops: bool = False
 
     def __post_init__(self) -> None:
@@ -318,30 +430,41 @@ class RunWorld:
                         pass
 
     async def _deliver(self, session: SessionId) -> bool:
-        """Have a new process handle a session; say whether it lived to the end of it."""
-        self._hung = anyio.Event()
-        ended: list[BaseException | None] = []
+        """Have a new process handle a session; say whether it lived, or left it to another."""
+        charge = self._charge(session)
+        lived: list[bool] = []
 
         async def handle() -> None:
-            ended.append(await error_of(self._actor(session).handle(session)))
-            self._hung.set()
+            lived.append(await self._handle(charge, None))
+            self._working -= 1
+            self._news.set()
 
         with anyio.fail_after(PATIENCE_S):
             async with anyio.create_task_group() as group:
+                self._group, self._working, self._hangs = group, 1, False
                 group.start_soon(handle)
-                while not ended:
-                    await self._hung.wait()
-                    if not ended:
+                while self._working:
+                    self._news = anyio.Event()
+                    if self._hangs:
+                        self._hangs = False
                         await self._end_hung(session)
+                    else:
+                        await self._news.wait()
         self.actors.clear()
-        (error,) = ended
+        return lived == [True]
+
+    async def _handle(self, charge: Charge, older: Charge | None) -> bool:
+        """Be a process; say whether its wake-up is done with."""
+        try:
+            error = await error_of(self._actor(charge, older).handle(charge.session))
+        finally:
+            charge.left.set()
         if error is not None and not isinstance(error, Crash):
             raise error
-        return error is None
+        return error is None or (charge.is_overtaken and not charge.is_held)
 
     async def _end_hung(self, session: SessionId) -> None:
         """Cancel what a model never ends to say, as somebody at a terminal would."""
-        self._hung = anyio.Event()
         at = instant(0)
         discard = self._drops
 
@@ -353,10 +476,16 @@ class RunWorld:
             for actor in self.actors:
                 actor.cancel(found.run)
 
-    def _actor(self, session: SessionId) -> Actor:
+    def _charge(self, session: SessionId) -> Charge:
+        return Charge(self, session, f"p{next(self._names)}")
+
+    def _actor(self, charge: Charge, older: Charge | None) -> Actor:
         """Return a process of its own, with nothing in its memory."""
-        name = f"p{next(self._names)}"
-        life = Life(self.fates, lambda: self._overtake(session))
+        life = Life(
+            self.fates,
+            lambda: self._overtake(charge),
+            anyio.lowlevel.checkpoint if older is None else lambda: self._give_way(older),
+        )
         provider = ScriptedProvider(before_piece=lambda piece: self._say(life, piece))
 
         async def send(use: ToolUse, occasion: Occasion) -> None:
@@ -364,7 +493,7 @@ class RunWorld:
 
         tools = ScriptedTools(before=life.pass_in_tool, after=send)
         hub, calling = Hub(), Calling((tools,))
-        ledger = DyingLedger(self.ledger, life)  # type: ignore[arg-type]
+        ledger = DyingLedger(WatchedLedger(self.database, charge), life)  # type: ignore[arg-type]
         runner = Runner(
             ledger,
             PlainAssembly(self.threads, provider, calling.specs),
@@ -373,30 +502,50 @@ class RunWorld:
             hub,
             _approved,
         )
-        inbox = MortalInbox(self.inbox, life)
+        inbox = MortalInbox(self.inbox, life, charge)
         workers = PostgresWorkers(self.database, self.wakes)
-        actor = Actor(name, inbox, workers, ledger, runner, moment)
+        actor = Actor(charge.name, inbox, workers, ledger, runner, moment)
         self.actors.append(actor)
         return actor
 
-    async def _overtake(self, session: SessionId) -> None:
-        """Have another process handle a session to its end, while one is in the middle of it."""
-        rival = self._actor(session)
-        error: BaseException | None = Crash()
-        try:
-            error = await error_of(rival.handle(session))
-        finally:
-            # It had been woken up as well; if it did not come to an end, that is delivered again.
-            if error is not None:
-                self.wakes.due.append((session, -next(self._names)))
-        if error is not None and not isinstance(error, Crash):
-            raise error
+    async def _overtake(self, older: Charge) -> None:
+        """Have another process handle a session, while one is in the middle of it.
+
+        The older one goes on when the other has come to its end, or gives way to it.
+        """
+        older.is_overtaken, older.goes_on = True, anyio.Event()
+        charge, goes_on = self._charge(older.session), older.goes_on
+
+        async def handle() -> None:
+            try:
+                # It had been woken up as well; if it did not come to an end, that is due again.
+                if not await self._handle(charge, older):
+                    self.wakes.due.append((charge.session, -next(self._names)))
+            finally:
+                goes_on.set()
+                self._working -= 1
+                self._news.set()
+
+        assert self._group is not None, "processes work while a wake-up is delivered"
+        self._working += 1
+        self._group.start_soon(handle)
+        await _wait_in_any_case(goes_on)
+
+    async def _give_way(self, older: Charge) -> None:
+        """Let the process that was overtaken go on to its end first."""
+        if older.goes_on.is_set():
+            return
+        self.paused += 1
+        older.goes_on.set()
+        await _wait_in_any_case(older.left)
+        self.paused -= 1
 
     async def _say(self, life: Life, piece: str) -> None:
         await life.pass_by()
         if piece.startswith(("hang", "drop")):
             self._drops = piece.startswith("drop")
-            self._hung.set()
+            self._hangs = True
+            self._news.set()
             await anyio.sleep_forever()
 
     async def _send(self, life: Life, use: ToolUse, occasion: Occasion) -> None:
@@ -419,6 +568,12 @@ async def _approved(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
     parked = sum(1 for fact in attempt.facts if fact.event.kind == "run_parked")
     waited = parked > 0 and parked == unparked
     return "approval" if asks and not waited else None
+
+
+async def _wait_in_any_case(event: anyio.Event) -> None:
+    """Wait, as a process does that is stopped: it hears of nothing meanwhile."""
+    with anyio.move_on_after(PATIENCE_S, shield=True):
+        await event.wait()
 
 
 async def _at_once(pause_s: float) -> None:

@@ -2,9 +2,10 @@
 
 Random stories are told twice, each in a workspace of its own of a real database: once where all is
 calm, and once where processes die before and after writes, in the middle of what a model says and
-in tools, where another worker takes over from one that is only slow, and where wake-ups are
-delivered twice. The two pictures (turns, events and moves, all by their digests) must be equal,
-nobody may be left awake, and ``fsck`` must find nothing.
+in tools, where another worker takes over from one that is only slow and comes back later or in the
+middle of it, and where wake-ups are delivered twice. The two pictures (turns, events and moves, all
+by their digests) must be equal, no session may be left awake, no worker that was overtaken may get
+a write through, and ``fsck`` must find nothing.
 
 Then faults are planted in the runtime itself, to see that stories would find them.
 """
@@ -50,6 +51,14 @@ PLANTS = (
         "whoever falls asleep does not look for messages",
         ((r"AND x\.payload IS NOT NULL ORDER BY x\.seq LIMIT 1", "AND false"),),
     ),
+    Plant(
+        "a worker that was overtaken still records facts",
+        ((r"ELSIF r\.epoch <> p_epoch THEN", "ELSIF false THEN"),),
+    ),
+    Plant(
+        "a worker that was overtaken still seals the turn",
+        ((r"AND epoch = p_epoch AND status <> 'finished'", "AND status <> 'finished'"),),
+    ),
 )
 
 
@@ -61,6 +70,8 @@ class Told:
     points: int = 0
     deaths: int = 0
     takeovers: int = 0
+    late: int = 0
+    strays: list[str] = field(default_factory=list[str])
     differences: list[str] = field(default_factory=list[str])
     findings: list[str] = field(default_factory=list[str])
     examined: int = 0
@@ -71,6 +82,8 @@ class Told:
         self.points += other.points
         self.deaths += other.deaths
         self.takeovers += other.takeovers
+        self.late += other.late
+        self.strays += other.strays
         self.differences += other.differences
         self.findings += other.findings
         self.examined += other.examined
@@ -93,7 +106,7 @@ async def prove(proof: Proof) -> None:
             for batch in batches:
                 told.add(await asyncio.wrap_future(batch))
                 spent = time.monotonic() - began
-                differ = len(told.differences) + len(told.findings)
+                differ = len(told.differences) + len(told.findings) + len(told.strays)
                 say(f"{told.stories} stories, {told.stories / spent:.1f} a second, {differ} differ")
         show(proof, told, wanted)
         await find_plants(proof, server)
@@ -110,7 +123,7 @@ async def find_plants(proof: Proof, server: str) -> None:
             # Some faults end a story instead of changing its picture.
             told = Told()
             is_found = await error_of(tell_into(told, conninfo, seed)) is not None
-            if is_found := is_found or bool(told.differences):
+            if is_found := is_found or bool(told.differences or told.strays):
                 break
         proof.at_least(f"planted and found: {plant.name}", int(is_found), "of 1", 1)
 
@@ -122,12 +135,14 @@ async def tell_into(told: Told, conninfo: str, seed: int) -> None:
 
 def show(proof: Proof, told: Told, wanted: int) -> None:
     """Show what the stories showed."""
-    for problem in (*told.differences, *told.findings)[:10]:
+    for problem in (*told.differences, *told.strays, *told.findings)[:10]:
         say(problem)
     proof.note("seed", proof.seed, "")
     proof.at_least("stories told twice", told.stories, "stories", wanted)
     proof.at_least("processes that died", told.deaths, "deaths", wanted)
     proof.at_least("runs taken over from somebody who lived", told.takeovers, "runs", wanted / 4)
+    proof.at_least("late writes while the next one was at work", told.late, "writes", wanted / 10)
+    proof.at_most("late writes that got through", len(told.strays), "writes", 0)
     proof.note("points at which a process could have died", told.points, "points")
     proof.at_most("stories whose pictures differ", len(told.differences), "stories", 0)
     proof.at_least("workspaces examined", told.examined, "workspaces", wanted // FSCK_EVERY)
@@ -162,6 +177,8 @@ async def tell(conninfo: str, seed: int, stories: int) -> Told:
         told.points += fates.points
         told.deaths += fates.deaths
         told.takeovers += fates.takeovers
+        told.late += fates.late
+        told.strays += [f"story {number}: {stray}" for stray in dying.strays]
         if found != expected or expected["awake"] or expected["forgotten"]:
             told.differences.append(f"story {number} differs: {describe(story)}")
     return told

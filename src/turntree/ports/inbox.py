@@ -124,8 +124,8 @@ class Inbox(Protocol):
         """
         ...
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> None:
-        """Record facts of an open run that become true together.
+    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
+        """Record facts of an open run that become true together; False if they stood there.
 
         ``run_parked`` parks the run as well.
 

@@ -178,12 +178,13 @@ class _Tape:
         await self._after(order[:place])
         return await self._whole(self._results()[place])
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> None:
+    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
         """Keep nothing; results that were waited for have arrived."""
         del epoch
         for fact in facts:
             if fact.event.kind == "tool_result":
                 self._event(str(fact.event.data["call_id"])).set()
+        return True
 
     async def put_object(self, data: bytes) -> Digest:
         """Keep an object in memory."""

@@ -102,16 +102,17 @@ class PostgresInbox:
         epoch: int = row[0]
         return epoch
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> None:
-        """Record facts of an open run that become true together."""
+    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
+        """Record facts of an open run that become true together; False if they stood there."""
         first = facts[0].event
-        await self.database.run(
+        ((is_new,),) = await self.database.fetch(
             "append_facts",
             run=UUID(first.stream),
             epoch=Int4(epoch),
             first=Int4(first.seq),
             **_fact_params(facts),
         )
+        return bool(is_new)
 
     async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
         """Let a parked run go on, and wake its session; False if it was not parked."""
