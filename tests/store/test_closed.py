@@ -175,6 +175,14 @@ async def test_no_list_tells_of_it(
         assert any(one in told for one in traces) is (who is tree)
 
 
+async def test_no_file_that_it_names_is_found(tree: Tree, bob: Tree, closed: TurnId) -> None:
+    path = f"{WORD}.py"
+    assert [touch.turn for touch in await tree.search.reader.list_touches(path, limit=9)] == [
+        closed
+    ]
+    assert await bob.search.reader.list_touches(path, limit=9) == []
+
+
 async def test_what_is_closed_takes_no_place_among_what_is_like_a_text(
     tree: Tree, bob: Tree, closed: TurnId
 ) -> None:

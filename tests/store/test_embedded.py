@@ -93,6 +93,16 @@ def test_it_is_postgresql_18_with_vectors_and_utf8(server: EmbeddedServer) -> No
     assert ask(conninfo, "show listen_addresses") == ""
 
 
+def test_what_is_shipped_waits_for_the_disk(folder: Path) -> None:
+    shipped = EmbeddedServer(folder / "shipped")
+    try:
+        conninfo = shipped.ensure_running()
+        names = ("fsync", "synchronous_commit", "full_page_writes", "data_checksums")
+        assert {name: ask(conninfo, f"SHOW {name}") for name in names} == dict.fromkeys(names, "on")
+    finally:
+        shipped.stop(mode="immediate")
+
+
 def test_the_server_does_not_inherit_its_starters_environment(server: EmbeddedServer) -> None:
     environment = Path(f"/proc/{server.state().pid}/environ")
     if not environment.exists():
