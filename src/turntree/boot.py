@@ -327,17 +327,20 @@ def load_token_key(settings: Settings) -> bytes:
     return key
 
 
-def find_sandboxes() -> dict[str, Sandbox]:
+def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
     """Return every sandbox there is, by the name that personas call it; each may have a fault."""
-    walled = Bubblewrap(node=find_node())
+    walled = Bubblewrap(node=find_node(), home=home)
     return {walled.name: walled}
 
 
 def workplace_in(
-    folder: Path, say: Callable[[str], None] | None = None, *, is_lent: bool = False
+    folder: Path, home: Path, say: Callable[[str], None] | None = None, *, is_lent: bool = False
 ) -> Workplace:
-    """Return a folder to work in, with the sandbox of this machine and a terminal, if any."""
-    return Folder(folder, say, lambda: find_sandboxes()[CODE_SANDBOX], is_lent)
+    """Return a folder to work in, with the sandbox of this machine and a terminal, if any.
+
+    No command runs in a folder that holds the home, where the server's socket lies.
+    """
+    return Folder(folder, say, lambda: find_sandboxes(home)[CODE_SANDBOX], is_lent)
 
 
 def load_importers() -> dict[str, Importer]:
@@ -448,7 +451,7 @@ def tree_on(
         by=by,
         current=settings.session,
         embedder=embedder or find_embedder(settings),
-        workplace=workplace or workplace_in(Path()),
+        workplace=workplace or workplace_in(Path(), settings.home),
     )
     return assemble(on)
 

@@ -92,7 +92,7 @@ async def open_ledger(
     async with connect(settings, world, report=terminal.note) as database:
         if waits:
             await wait_for_hooks(Spool(settings.home / FOLDER), terminal)
-        here = workplace_in(lent or Path(), terminal.note, is_lent=lent is not None)
+        here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
         engine = engine_on(database)
         tree = tree_on(database, settings, world, workplace=here, engine=engine)
         seen = database.seen_by(sight_of(tree.sessions.by))

@@ -1,9 +1,12 @@
 """Commands inside bubblewrap: they work in a folder, together within limits, and nowhere else."""
 
 import contextlib
+import subprocess
 import sys
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import anyio
 import pytest
@@ -158,6 +161,74 @@ async def test_its_own_scratch_is_small(folder: Path) -> None:
     assert "No space left" in ended.stderr
 
 
+PLANT = """
+import socket, sys
+door = socket.socket(socket.AF_UNIX, getattr(socket, sys.argv[1]))
+door.bind("door")
+if sys.argv[1] != "SOCK_DGRAM":
+    door.listen()
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("kind", "program"),
+    [
+        ("SOCK_STREAM", "socket.socket(socket.AF_UNIX).connect('door')"),
+        ("SOCK_SEQPACKET", "socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect('door')"),
+        ("SOCK_DGRAM", "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'x', 'door')"),
+        # One end of a pair of datagram sockets can be turned to any other door.
+        (
+            "SOCK_DGRAM",
+            "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', 'door')",
+        ),
+        ("SOCK_STREAM", "socket.socketpair()[0].connect('door')"),
+    ],
+)
+async def test_a_socket_in_the_folder_is_no_way_out(folder: Path, kind: str, program: str) -> None:
+    with a_door(folder, kind):
+        source = f"import socket; {program}; print('connected')"
+        ended = await SANDBOX.run_command(["python3", "-c", source], str(folder))
+    assert "connected" not in ended.stdout
+    assert "PermissionError" in ended.stderr or "already connected" in ended.stderr
+
+
+@needs_sandbox
+async def test_a_command_may_open_a_pair_of_sockets(folder: Path) -> None:
+    source = "import socket; a, b = socket.socketpair(); a.send(b'hello'); print(b.recv(9))"
+    ended = await SANDBOX.run_command(["python3", "-c", source], str(folder))
+    assert ended.stdout == "b'hello'\n"
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "call",
+    [
+        "os.memfd_create('x')",
+        "ctypes.CDLL(None, use_errno=True).syscall(447, 0)",
+        "ctypes.CDLL(None, use_errno=True).shmget(1234, 1 << 20, 0o1666)",
+    ],
+)
+async def test_memory_that_no_limit_counts_cannot_be_had(folder: Path, call: str) -> None:
+    source = f"import ctypes, os; got = {call}; print('got', got, ctypes.get_errno())"
+    ended = await SANDBOX.run_command(["python3", "-c", source], str(folder))
+    assert "PermissionError" in ended.stderr or ended.stdout == "got -1 1\n"
+
+
+@pytest.mark.parametrize("where", [".", "above", "above/home", "above/home/run", "link"])
+async def test_no_command_runs_where_it_would_see_the_home(tmp_path: Path, where: str) -> None:
+    (tmp_path / "above/home/run").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "above")
+    sandbox = Bubblewrap(home=tmp_path / "above/home")
+    with pytest.raises(Refused, match="where Turntree keeps its keys"):
+        await sandbox.run_command(["true"], str(tmp_path / where))
+    if FAULT is None:
+        assert (await sandbox.run_command(["true"], str(tmp_path / "elsewhere"))).rc == 0
+
+
 @needs_sandbox
 async def test_no_namespace_can_be_opened_inside(folder: Path) -> None:
     assert "Operation not permitted" in (await sh(folder, "unshare -U true")).stderr
@@ -183,6 +254,17 @@ async def test_walls_that_do_not_stand_are_no_ended_command(folder: Path) -> Non
 def test_a_machine_without_a_filter_has_none() -> None:
     assert find_denials("pdp11") is None
     assert all(len(find_denials(machine) or b"") % 8 == 0 for machine in ("x86_64", "aarch64"))
+
+
+@contextlib.contextmanager
+def a_door(folder: Path, kind: str) -> Generator[None, None, None]:
+    """Open a socket in a folder, by a process that lives there: its path is then short enough."""
+    command = [sys.executable, "-c", PLANT, kind]
+    with subprocess.Popen(command, cwd=folder, stdin=PIPE, stdout=PIPE) as planter:
+        assert planter.stdout is not None
+        assert planter.stdout.readline() == b"open\n"
+        yield
+        planter.communicate()
 
 
 def sleepers() -> set[str]:

@@ -77,6 +77,8 @@ class Bubblewrap:
     prlimit: str | None = field(default_factory=lambda: shutil.which("prlimit"))
     node: str | None = None
     """A Node that strips types; JavaScript is refused without one."""
+    home: Path | None = None
+    """Where the ledger's keys and its server's socket lie; no command sees it."""
     name: str = "code"
 
     def find_fault(self) -> str | None:
@@ -113,6 +115,7 @@ class Bubblewrap:
         where = Path(folder)
         if not command or not await anyio.Path(where).is_dir():
             raise Refused("there is no command, or no folder to run it in")
+        self._check_folder(where)
         prlimit, bwrap = self._tools()
         patience = Patience(
             limits.wall_s, limits.output_bytes, limits.output_bytes, stops_when_loud=False
@@ -140,6 +143,21 @@ class Bubblewrap:
             heard = await converse(process, b"", patience, watch)
             status.seek(0)
             return _ended(heard, status.read(), watch.why, limits, time.monotonic() - started)
+
+    def _check_folder(self, folder: Path) -> None:
+        """Refuse to show a command the home: its keys and sockets lead out of every sandbox.
+
+        Raises:
+            Refused: The folder holds the home, or lies in it.
+        """
+        if self.home is None:
+            return
+        home, folder = self.home.resolve(), folder.resolve()
+        if home.is_relative_to(folder) or folder.is_relative_to(home):
+            raise Refused(
+                f"no command runs in {folder}: it would see {home}, where Turntree keeps its "
+                "keys and its server; work in another folder"
+            )
 
     async def _strip(self, source: str) -> str:
         """Return a program without its types; what is no TypeScript fails here."""

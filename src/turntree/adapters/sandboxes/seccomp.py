@@ -61,16 +61,28 @@ _AARCH64: Final[Mapping[str, int]] = {
 }  # fmt: skip
 _X86_64_DENIED: Final = (
     101, 103, 135, 155, 159, 161, 163, 164, 165, 166, 167, 168, 169, 172, 173, 175, 176, 179, 212,
-    227, 237, 238, 246, 248, 249, 250, 256, 272, 279, 298, 303, 304, 305, 308, 310, 311, 313, 320,
-    321, 323,
+    227, 237, 238, 246, 248, 249, 250, 256, 272, 279, 298, 303, 304, 305, 308, 310, 311, 313, 319,
+    320, 321, 323, 29,
 )  # fmt: skip
 _AARCH64_DENIED: Final = (
     18, 39, 40, 41, 51, 60, 89, 92, 97, 104, 105, 106, 112, 116, 117, 142, 170, 171, 217, 218, 219,
-    224, 225, 235, 237, 238, 239, 241, 264, 265, 266, 268, 270, 271, 273, 280, 282, 294,
+    224, 225, 235, 237, 238, 239, 241, 264, 265, 266, 268, 270, 271, 273, 279, 280, 282, 294, 194,
 )  # fmt: skip
-"""Tracing, mounting, modules, clocks, keys, handles, namespaces, other processes' memory."""
-_DENIED_EVERYWHERE: Final = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443)
-"""io_uring, which passes by every filter, and the newer ways to mount."""
+"""Tracing, mounting, modules, clocks, keys, handles, namespaces, other processes' memory.
+
+And memory that belongs to no process (``memfd_create``, ``shmget``), which no limit would count.
+"""
+_DENIED_EVERYWHERE: Final = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 447)
+"""io_uring, which passes by every filter, the newer ways to mount, and secret memory."""
+_SOCKET_FAMILIES: Final = (2, 10, 16)
+"""Internet and netlink, which end in the sandbox's own empty network.
+
+Sockets with a path (AF_UNIX) do not: one that lies in the folder, or anywhere a command can see,
+is answered by a process outside. Neither do those of the machine's host (AF_VSOCK).
+"""
+_PAIR_TYPES: Final = (1, 5)
+"""Streams and packets in order, whose ends cannot be connected to anything else."""
+_TYPE_MASK: Final = 0xF
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C)
 """Typing into somebody's terminal."""
 _CLONE_NEW: Final = 0x7E020000
@@ -81,6 +93,8 @@ _MACHINES: Final = {
     "x86_64": (0xC000003E, _X86_64, 56, 16),
     "aarch64": (0xC00000B7, _AARCH64, 220, 29),
 }
+_SOCKETS: Final = {"x86_64": (41, 53), "aarch64": (198, 199)}
+"""``socket`` and ``socketpair``."""
 _DENIED: Final = {"x86_64": _X86_64_DENIED, "aarch64": _AARCH64_DENIED}
 
 
@@ -108,9 +122,14 @@ def find_denials(machine: str) -> bytes | None:
         return None
     mark, _, clone, ioctl = _MACHINES[machine]
     numbers = sorted((*_DENIED[machine], *_DENIED_EVERYWHERE))
+    open_socket, open_pair = _SOCKETS[machine]
     program = [
         *_enter(mark),
         *_judge_clone(clone, _CLONE_NEW, denies_none=False),
+        *_judge_argument(
+            open_socket, _SOCKET_FAMILIES, otherwise=_DENY, among=_ALLOW, at=_FIRST_AT
+        ),
+        *_judge_argument(open_pair, _PAIR_TYPES, otherwise=_DENY, among=_ALLOW, mask=_TYPE_MASK),
         *_judge_argument(ioctl, _TERMINAL_IOCTLS, otherwise=_ALLOW, among=_DENY),
         *_judge(numbers, otherwise=_ALLOW, among=_DENY),
     ]
@@ -146,11 +165,21 @@ def _judge_clone(clone: int, flags: int, *, denies_none: bool) -> list[bytes]:
 
 
 def _judge_argument(
-    number: int, values: Sequence[int], *, otherwise: int, among: int
+    number: int,
+    values: Sequence[int],
+    *,
+    otherwise: int,
+    among: int,
+    at: int = _SECOND_AT,
+    mask: int = 0xFFFFFFFF,
 ) -> list[bytes]:
-    """Return what judges a call by its second argument; other calls go on behind it."""
-    judged = _judge(values, otherwise=otherwise, among=among)
-    return [_step(_EQUAL, number, no=len(judged) + 1), _step(_LOAD, _SECOND_AT), *judged]
+    """Return what judges a call by one argument; other calls go on behind it."""
+    judged = [
+        _step(_LOAD, at),
+        _step(_AND, mask),
+        *_judge(values, otherwise=otherwise, among=among),
+    ]
+    return [_step(_EQUAL, number, no=len(judged)), *judged]
 
 
 def _judge(values: Sequence[int], *, otherwise: int, among: int) -> list[bytes]:
