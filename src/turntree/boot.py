@@ -91,8 +91,8 @@ TOKEN_KEY_FILE = "token.key"  # noqa: S105  (where it lies, not what it is)
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
 """So many read as fast as one process can store; where there are fewer processors, they share."""
-READER = (sys.executable, "-m", "turntree.reader")
-"""Starts a process that reads transcripts."""
+READER = (sys.executable, "-P", "-m", "turntree.reader")
+"""Starts a process that reads transcripts. -P: no file of the current folder is imported."""
 IMPORTERS = "turntree.importers"
 """The group of entry points under which importers are installed."""
 RESOURCES = "turntree.resources"

@@ -78,7 +78,7 @@ def _embed_all(terminal: Terminal) -> None:
 def _embed_in_background(terminal: Terminal) -> None:
     # A process of its own: it outlives this one, and whoever waits for a turn is not slowed down.
     started = subprocess.Popen(
-        [sys.executable, "-m", "turntree", "embed", "--json"],
+        [sys.executable, "-P", "-m", "turntree", "embed", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

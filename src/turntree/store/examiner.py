@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 
 from turntree.store.stored_turn import TurnsRead, examine
 
-COMMAND: Final = (sys.executable, "-m", "turntree.store.examiner")
+COMMAND: Final = (sys.executable, "-P", "-m", "turntree.store.examiner")
 SIZE_BYTES: Final = 8
 
 
