@@ -55,6 +55,7 @@ T = TypeVar("T")
 Fate = Literal["live", "die before", "die after", "slow", "give way"]
 BY: Final = "human:ana"
 PATIENCE_S: Final = 60.0
+DEATHS_MAX: Final = 1_000_000
 _SPAN_MS: Final = 1000
 
 
@@ -342,6 +343,10 @@ class MortalInbox:
         """Count a failure, or die."""
         return await self.life.write(lambda: self.inbox.note_failure(run, epoch=epoch))
 
+    async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
+        """Count calls as taken over."""
+        return await self.life.write(lambda: self.inbox.note_retaken(run, calls, epoch=epoch))
+
     async def list_waiting(self, session: SessionId) -> list[Waiting]:
         """Read what waits; reading kills nobody."""
         return await self.inbox.list_waiting(session)
@@ -501,6 +506,8 @@ class RunWorld:
             calling,
             hub,
             _approved,
+            # A story kills whom it likes: what comes out must not depend on how often.
+            retaken_max=DEATHS_MAX,
         )
         inbox = MortalInbox(self.inbox, life, charge)
         workers = PostgresWorkers(self.database, self.wakes)

@@ -171,6 +171,18 @@ async def test_a_lost_call_that_may_be_repeated_is_made_again(shop: Workshop) ->
     assert "interruption" not in await shop.kinds(run)
 
 
+async def test_a_call_during_which_two_workers_stopped_is_not_made_again(shop: Workshop) -> None:
+    run = await post(shop, "tool")
+    await crash_in_tool(shop)
+    await crash_in_tool(shop, "w2")
+    await shop.actor("w3").handle(shop.session)
+    assert shop.tools.made == []
+    assert await results(shop, run) == [("call-0-0", "interrupted")]
+    turn = (await shop.turn(run)).turn
+    assert "2 workers stopped during this call" in str(turn.reply)
+    assert turn.header.outcome == "completed"
+
+
 async def test_a_lost_call_that_may_not_be_repeated_ends_as_interrupted(shop: Workshop) -> None:
     run = await post(shop, "risk")
     await crash_in_tool(shop)
@@ -183,14 +195,14 @@ async def test_a_lost_call_that_may_not_be_repeated_ends_as_interrupted(shop: Wo
     assert (await shop.turn(run)).turn.header.outcome == "completed"
 
 
-async def crash_in_tool(shop: Workshop) -> None:
+async def crash_in_tool(shop: Workshop, worker: str = "w1") -> None:
     async def die(use: ToolUse) -> None:
         del use
         raise Crash
 
     before, shop.tools.before = shop.tools.before, die
     with pytest.raises(Crash):
-        await shop.actor("w1").handle(shop.session)
+        await shop.actor(worker).handle(shop.session)
     shop.tools.before = before
 
 

@@ -333,6 +333,14 @@ async def test_unforeseen_ends_are_counted(desk: Desk) -> None:
     assert await desk.inbox.note_failure(run, epoch=epoch + 1) == 0
 
 
+async def test_calls_that_are_taken_over_are_counted(desk: Desk) -> None:
+    await desk.post("one")
+    run, epoch = await desk.begin()
+    assert await desk.inbox.note_retaken(run, ["a", "b"], epoch=epoch) == {"a": 1, "b": 1}
+    assert await desk.inbox.note_retaken(run, ["a"], epoch=epoch) == {"a": 2}
+    assert await desk.inbox.note_retaken(run, ["b"], epoch=epoch + 1) == {"b": 0}
+
+
 async def test_words_leave_the_inbox_when_their_run_begins(desk: Desk) -> None:
     await desk.post("a secret of ours")
     await desk.begin()

@@ -159,6 +159,13 @@ class Inbox(Protocol):
         """
         ...
 
+    async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
+        """Count calls that had begun as taken over; returns how often each was, this time too.
+
+        0 if the run is finished or was taken over again.
+        """
+        ...
+
     async def list_waiting(self, session: SessionId) -> list[Waiting]:
         """Return what was sent to a session, has not been begun and was not taken back."""
         ...

@@ -10,7 +10,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.lifecycles import LIFECYCLES
 from turntree.domain.program_kind import Kind, Option
 from turntree.ports.program_kinds import Call
-from turntree.programs.json_schema import check_schema, list_faults
+from turntree.programs.json_schema import check_schema, find_faults
 from turntree.programs.typed_config import TypedConfig, check_config, schema_of
 
 TIMEOUT_DEFAULT_S: Final = 10.0
@@ -72,7 +72,7 @@ class Code:
     async def invoke(self, call: Call) -> dict[str, Json]:
         """Run it on the document it is given; both are told by their digests."""
         config, document = call.program.config, dict(call.request)
-        faults = list_faults(config.get("input_schema", True), document)
+        faults = await find_faults(config.get("input_schema", True), document)
         if faults:
             lines = "\n".join([f"{call.program.address} takes another input", *faults])
             raise Refused(f"{lines}: see `turntree code show {call.program.name}`")

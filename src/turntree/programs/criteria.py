@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, m
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Denied, Refused
 from turntree.ports.program_kinds import Surroundings
-from turntree.programs.json_schema import list_faults
+from turntree.programs.json_schema import find_faults
 from turntree.programs.typed_config import Address
 
 TIMEOUT_DEFAULT_S: Final = 60.0
@@ -165,5 +165,5 @@ async def _match(asked: JsonSchema, around: Surroundings) -> tuple[bool, str]:
         schema = asked.shape
     if not isinstance(schema, Mapping | bool):
         raise Refused("what should say the shape is no schema")
-    faults = list_faults(schema, value)
+    faults = await find_faults(schema, value)
     return not faults, "; ".join(faults) if faults else f"{asked.path} is as it should be"

@@ -11,7 +11,7 @@ from turntree.domain.lifecycles import LIFECYCLES
 from turntree.domain.program import Program
 from turntree.domain.program_kind import Kind, Option
 from turntree.ports.program_kinds import Call, Surroundings
-from turntree.programs.json_schema import check_schema, list_faults
+from turntree.programs.json_schema import check_schema, find_faults
 from turntree.programs.typed_config import Address, TypedConfig, check_config, schema_of
 
 
@@ -80,6 +80,6 @@ async def check_content(program: Program, around: Surroundings) -> None:
     schema = await around.get(str(named))
     if schema.config.get("info_type") != "schema":
         raise Refused(f"{schema.address} is no schema, so it validates nothing")
-    faults = list_faults(schema.config["content"], program.config["content"])
+    faults = await find_faults(schema.config["content"], program.config["content"])
     if faults:
         raise Refused("\n".join([f"{program.address} is not as {schema.address} says", *faults]))

@@ -55,6 +55,9 @@ from turntree.runtime.hub import Hub
 
 ERROR_SIGNS_MAX = 2000
 """What a journal keeps of an error; a provider may answer with a whole page."""
+RETAKEN_MAX = 1
+"""How often a call that may be repeated is taken over from a worker that was gone. One that stops
+its worker would otherwise stop every other in turn."""
 LOGGED_SIGNS_MAX = 400
 """What a worker's log says of it, in one line."""
 _LOG = logging.getLogger(__name__)
@@ -91,6 +94,7 @@ class Runner:
     hub: Hub
     gate: Gate = let_through
     own_tools: OwnTools = no_own_tools
+    retaken_max: int = RETAKEN_MAX
 
     async def drive(self, attempt: Attempt) -> None:
         """Do what a run says until it is sealed or waits for somebody.
@@ -196,7 +200,9 @@ class Runner:
         """Make lost calls again that may be made again; the others ended nobody knows how."""
         uses = [await self._whole(use) for use in _uses(attempt.run.reply, call_ids)]
         calling = await self._calling(attempt)
-        lost = [use.call_id for use in uses if not calling.is_repeatable(use.tool)]
+        again = [use.call_id for use in uses if calling.is_repeatable(use.tool)]
+        lost = {use.call_id: "crash" for use in uses if use.call_id not in again}
+        lost |= await self._list_given_up(attempt, again)
         if lost:
             affects: list[Json] = [
                 ref_to_json(EventRef(events.record(fact.event).id, attempt.run.id, fact.event.seq))
@@ -204,9 +210,23 @@ class Runner:
                 if fact.event.kind == "tool_call" and fact.event.data["call_id"] in lost
             ]
             said: dict[str, Json] = {"reason": "crash", "affects": affects, "calls": [*lost]}
-            results = [_result(ToolResult(call_id, "interrupted", "crash")) for call_id in lost]
+            results = [
+                _result(ToolResult(call_id, "interrupted", why)) for call_id, why in lost.items()
+            ]
             await attempt.append(Draft("interruption", said), *results)
         await self._make(attempt, [use for use in uses if use.call_id not in lost])
+
+    async def _list_given_up(self, attempt: Attempt, calls: Sequence[str]) -> dict[str, str]:
+        """Return the calls that were taken over too often, each with the reason that is given."""
+        if not calls:
+            return {}
+        # Counted before the call is made: afterwards this worker may be gone as well.
+        counted = await attempt.inbox.note_retaken(attempt.run.id, calls, epoch=attempt.epoch)
+        return {
+            call: f"{count} workers stopped during this call, so it is not made again"
+            for call, count in counted.items()
+            if count > self.retaken_max
+        }
 
     async def _make(self, attempt: Attempt, uses: Sequence[ToolUse]) -> None:
         async def record(result: ToolResult) -> None:

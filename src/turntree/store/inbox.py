@@ -137,6 +137,14 @@ class PostgresInbox:
         row = await self.database.fetch_one("note_failure", run=UUID(run), epoch=epoch)
         return 0 if row is None else int(row[0])
 
+    async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
+        """Count calls as taken over; returns how often each was."""
+        row = await self.database.fetch_one(
+            "note_retaken", run=UUID(run), calls=text_array(calls), epoch=epoch
+        )
+        counted: dict[str, int] = {} if row is None else orjson.loads(row[0])
+        return {call: counted.get(call, 0) for call in calls}
+
     async def list_waiting(self, session: SessionId) -> list[Waiting]:
         """Return what was sent to a session and has not been begun."""
         rows = await self.database.fetch("list_waiting", session=UUID(session))

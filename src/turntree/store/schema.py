@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 3
-DIGEST: Final = "bb581e9542655f45db1570a06117c671ce736d7c66d9d1a915510679c2e28a5c"
+NUMBER: Final = 4
+DIGEST: Final = "c009d1f08ec12692cdcd1afab2ae55db7bf4bb33dfc83090e3add2483a19e978"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -49,6 +49,11 @@ SELECT dbos.enqueue_workflow(%(workflow)b::text, %(queue)b::text, ARRAY[%(argume
 UPDATE turntree.runs SET failures = failures + 1
   WHERE workspace_id = %(workspace)b AND id = %(run)b AND epoch = %(epoch)b AND status <> 'finished' RETURNING failures;
 
+-- name: note_retaken
+UPDATE turntree.runs r SET retaken = coalesce(r.retaken, '{}') || (
+    SELECT jsonb_object_agg(c, coalesce((r.retaken ->> c)::int, 0) + 1) FROM unnest(%(calls)b::text[]) c)
+  WHERE workspace_id = %(workspace)b AND id = %(run)b AND epoch = %(epoch)b AND status <> 'finished' RETURNING retaken::text;
+
 -- name: list_waiting
 SELECT seq, run_id::text, payload, by,
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options

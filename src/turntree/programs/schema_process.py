@@ -1,0 +1,91 @@
+"""One value checked against one JSON Schema: as a function, and as a process that ends afterwards.
+
+Run as a script it reads a document from stdin and writes one to stdout, with limits of its own: a
+schema that takes too much takes this process and no other. It imports nothing of the package, which
+would take longer to load than most checks take.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from itertools import islice
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+FAULTS_MAX: Final = 10
+FAULT_CHARS_MAX: Final = 200
+CPU_S: Final = 5
+MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+
+class NoSchemaError(ValueError):
+    """What should be a schema is none, or cannot be checked; the message says why."""
+
+
+def check(schema: Any) -> Mapping[str, Any] | bool:
+    """Return a JSON Schema as it is.
+
+    Raises:
+        NoSchemaError: It is none.
+    """
+    if not isinstance(schema, Mapping | bool):
+        raise NoSchemaError("this is no JSON Schema: that is a document, true or false")
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise NoSchemaError(f"this is no JSON Schema: {_told(error)}") from error
+    except RecursionError as error:
+        raise NoSchemaError("this is no JSON Schema: it is nested too deeply") from error
+    return schema
+
+
+def list_faults(schema: Any, value: Any) -> list[str]:
+    """Return what is wrong with a value, at most ``FAULTS_MAX`` faults, each with its place.
+
+    Raises:
+        NoSchemaError: The schema is none, or refers to what is not in it.
+    """
+    # An empty registry: a schema that refers to an address elsewhere is refused, not fetched.
+    registry: Registry[Any] = Registry()
+    validator: Any = Draft202012Validator(check(schema), registry=registry)
+    try:
+        found: list[ValidationError] = list(islice(validator.iter_errors(value), FAULTS_MAX))
+    except Unresolvable as error:
+        raise NoSchemaError(f"the schema refers to what is not in it: {error}") from error
+    except RecursionError as error:
+        raise NoSchemaError("the value or its schema is nested too deeply") from error
+    return sorted(map(_told, found))
+
+
+def main() -> None:
+    """Check what stdin holds."""
+    _limit()
+    asked: dict[str, Any] = json.load(sys.stdin.buffer)
+    try:
+        answer: dict[str, Any] = {"faults": list_faults(asked["schema"], asked["value"])}
+    except NoSchemaError as error:
+        answer = {"refused": str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+def _limit() -> None:
+    """Bound time and memory where the system can; the process that waits bounds time anyhow."""
+    with suppress(ImportError):
+        resource: Any = import_module("resource")
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+
+
+def _told(fault: ValidationError | SchemaError) -> str:
+    place = "/".join(map(str, fault.absolute_path)) or "the whole"
+    return f"{place}: {fault.message[:FAULT_CHARS_MAX]}"
+
+
+if __name__ == "__main__":
+    main()
