@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 4
-DIGEST: Final = "c009d1f08ec12692cdcd1afab2ae55db7bf4bb33dfc83090e3add2483a19e978"
+NUMBER: Final = 5
+DIGEST: Final = "1bf89bc840209733ef35ba48c96fea3fa45dc9b86e2c68bb1e43c8fd87113944"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
