@@ -28,7 +28,7 @@ from turntree.domain.resource import (
 )
 from turntree.ports.keepers import Cost, Taken
 
-_MODE = 0o7777
+_MODE = 0o777
 _MADE = "made"
 EXTERNAL = "copies"
 

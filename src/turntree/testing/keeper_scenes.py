@@ -8,6 +8,9 @@ import stat
 from pathlib import Path
 from typing import TypeAlias
 
+MODE = 0o777
+"""What a keeper keeps of a mode."""
+
 Described: TypeAlias = tuple[str, int, bytes]
 """The kind of what stands at a path, its permission bits, and its bytes or the link's target."""
 
@@ -134,6 +137,6 @@ def _describe(path: bytes) -> Described:
     if stat.S_ISLNK(mode):
         return "symlink", 0, os.readlink(path)  # noqa: PTH115 - pathlib knows no bytes
     if stat.S_ISDIR(mode):
-        return "directory", stat.S_IMODE(mode), b""
+        return "directory", mode & MODE, b""
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib knows no bytes
-        return "file", stat.S_IMODE(mode), file.read()
+        return "file", mode & MODE, file.read()

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import shutil
+import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from turntree.adapters.resources.directory import DirectoryKeeper
-from turntree.adapters.resources.shadow.footing import Footing
+from turntree.adapters.resources.shadow.footing import Footing, set_mode
 from turntree.domain.errors import TurntreeError
 
 RACES = int(os.environ.get("TURNTREE_TEST_RACES", "12"))
@@ -31,6 +32,72 @@ def test_no_link_is_entered(tmp_path: Path) -> None:
     with pytest.raises(TurntreeError, match="sub is in the way"):
         footing.enter(b"sub")
     footing.close({})
+
+
+def test_no_mode_is_changed_through_a_link(tmp_path: Path) -> None:
+    """Whatever took a file's place since it was looked at keeps its mode."""
+    outside = tmp_path / "outside"
+    outside.write_text("theirs", encoding="utf-8")
+    outside.chmod(0o600)
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place/link").symlink_to(outside)
+    (tmp_path / "place/file").write_text("ours", encoding="utf-8")
+    (tmp_path / "place/file").chmod(0)
+    folder = os.open(tmp_path / "place", os.O_RDONLY)
+    try:
+        set_mode(folder, b"link", 0o777)
+        set_mode(folder, b"file", 0o640)
+    finally:
+        os.close(folder)
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "place/file").stat().st_mode) == 0o640
+
+
+def test_nothing_is_staged_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, outside = tmp_path / "place", tmp_path / "outside"
+    place.mkdir()
+    outside.mkdir()
+    (place / "file").write_text("first", encoding="utf-8")
+    keeper = DirectoryKeeper(tmp_path / "home")
+    state = keeper.snapshot(str(place)).external
+    (place / "file").write_text("second", encoding="utf-8")
+    makedirs = os.makedirs
+
+    def make_and_swap(name: bytes, *words: object, **options: object) -> None:
+        # The worst moment: what was made is replaced before anything else happens.
+        makedirs(name, *words, **options)  # type: ignore[arg-type]
+        if os.fsencode(name).endswith(b".turntree"):
+            (place / ".turntree").rmdir()
+            (place / ".turntree").symlink_to(outside)
+
+    monkeypatch.setattr(os, "makedirs", make_and_swap)
+    monkeypatch.setattr(os.path, "islink", lambda _: False)
+    with pytest.raises(TurntreeError, match="nothing is written through it"):
+        keeper.restore(state, str(place))
+    assert list(outside.iterdir()) == []
+
+
+def test_bits_that_lend_rights_do_not_come_back(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    modes = {"user": 0o4755, "group": 0o2750, "sticky": 0o1644}
+    for name, mode in modes.items():
+        (place / name).write_text("runs", encoding="utf-8")
+        (place / name).chmod(mode)
+    (place / "folder").mkdir()
+    (place / "folder").chmod(0o3777)
+    keeper = DirectoryKeeper(tmp_path / "home")
+    state = keeper.snapshot(str(place)).external
+    for name in modes:
+        (place / name).unlink()
+    (place / "folder").rmdir()
+    keeper.restore(state, str(place))
+    for name, mode in {**modes, "folder": 0o777}.items():
+        assert stat.S_IMODE((place / name).stat().st_mode) == mode & 0o777
+    # What stands there now is the user's own, and keeps what they gave it.
+    (place / "folder").chmod(0o3700)
+    keeper.restore(state, str(place))
+    assert stat.S_IMODE((place / "folder").stat().st_mode) == 0o3777
 
 
 @pytest.mark.slow

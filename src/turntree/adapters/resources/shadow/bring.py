@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from turntree.adapters.resources.shadow.footing import Footing
+from turntree.adapters.resources.shadow.footing import Footing, set_mode
 from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.adapters.resources.shadow.trees import (
     FOLDER,
@@ -26,6 +26,7 @@ from turntree.adapters.resources.shadow.write import CREATE, NodeWriter
 from turntree.domain.errors import Refused
 
 _ASIDE: Final = b".turntree"
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STAGE: Final = b"restoring-"
 _SHOWN_MAX: Final = 5
 
@@ -70,13 +71,17 @@ class _Stage:
     def __init__(self, place: bytes) -> None:
         self._aside = os.path.join(place, _ASIDE)
         os.makedirs(self._aside, exist_ok=True)
-        if os.path.islink(self._aside):
-            raise Refused(f"{os.fsdecode(self._aside)} is a link; nothing is written through it")
+        try:
+            # A grip on it, or a link could take its place after any look at it.
+            self._above = os.open(self._aside, _OPEN)
+        except OSError as error:
+            raise Refused(
+                f"{os.fsdecode(self._aside)} is a link or a file; nothing is written through it"
+            ) from error
         self._remove_abandoned()
-        own = b"%s%d-%s" % (_STAGE, os.getpid(), os.urandom(4).hex().encode())
-        self._path = os.path.join(self._aside, own)
-        os.mkdir(self._path, 0o700)
-        self.fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._own = b"%s%d-%s" % (_STAGE, os.getpid(), os.urandom(4).hex().encode())
+        os.mkdir(self._own, 0o700, dir_fd=self._above)
+        self.fd = os.open(self._own, _OPEN, dir_fd=self._above)
 
     def put(self, staged: bytes, folder: int, name: bytes) -> None:
         """Put what was written where it belongs, at once."""
@@ -90,7 +95,8 @@ class _Stage:
     def remove(self) -> None:
         """Remove everything that is still waiting."""
         os.close(self.fd)
-        shutil.rmtree(self._path, ignore_errors=True)
+        shutil.rmtree(self._own, ignore_errors=True, dir_fd=self._above)
+        os.close(self._above)
         # An empty one is ours, or was that of a process that died before it came so far.
         with suppress(OSError):
             os.rmdir(self._aside)
@@ -113,9 +119,9 @@ class _Stage:
 
     def _remove_abandoned(self) -> None:
         """Remove what processes that died left here."""
-        for name in os.listdir(self._aside):
+        for name in map(os.fsencode, os.listdir(self._above)):
             if name.startswith(_STAGE) and not _is_alive(name):
-                shutil.rmtree(os.path.join(self._aside, name), ignore_errors=True)
+                shutil.rmtree(name, ignore_errors=True, dir_fd=self._above)
 
 
 def _is_alive(stage: bytes) -> bool:
@@ -198,9 +204,7 @@ def _set_file_modes(footing: Footing, differences: Sequence[Difference]) -> None
         if one.new is None or one.new.kind in {FOLDER, LINK} or _needs_bytes(one):
             continue
         above, _, name = one.path.rpartition(b"/")
-        folder = footing.enter(above)
-        if stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode):
-            os.chmod(name, one.new.mode, dir_fd=folder)
+        set_mode(footing.enter(above), name, one.new.mode)
 
 
 def _folder_modes(differences: Sequence[Difference]) -> dict[bytes, int]:

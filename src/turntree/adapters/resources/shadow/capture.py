@@ -22,6 +22,7 @@ from turntree.adapters.resources.shadow.trees import (
     FILE,
     FOLDER,
     LINK,
+    MODE,
     PLACE_NAME,
     Node,
     write_tree,
@@ -32,7 +33,6 @@ PASSES_MAX: Final = 4
 _READS_MAX: Final = 3
 _QUICK_S: Final = 0.5
 """When reading took longer, one looks again: something may have changed behind one's back."""
-_MODE: Final = 0o7777
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 LOGGED: Final = struct.Struct("<Q32s")
 STATES_LOG: Final = "states.log"
@@ -357,10 +357,10 @@ def _read_full(fd: int) -> bytes:
 
 
 def _folder_node(name: bytes, folder: Remembered) -> Node:
-    return Node(name, FOLDER, folder.own[3] & _MODE, folder.size, folder.files, folder.tree)
+    return Node(name, FOLDER, folder.own[3] & MODE, folder.size, folder.files, folder.tree)
 
 
 def _node(name: bytes, mode: int, size: int, digest: bytes) -> Node:
     if stat.S_ISLNK(mode):
         return Node(name, LINK, 0, size, 1, digest)
-    return Node(name, FILE, mode & _MODE, size, 1, digest)
+    return Node(name, FILE, mode & MODE, size, 1, digest)

@@ -10,10 +10,34 @@ import stat
 from collections.abc import Mapping
 from typing import Final
 
+from turntree.adapters.resources.shadow.trees import MODE
 from turntree.domain.errors import Refused
 
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _USABLE: Final = 0o700
+
+
+def set_mode(folder: int, name: bytes, mode: int) -> None:
+    """Give a file or folder in an open folder its mode; a link, and where it leads, is left alone.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    if os.chmod in os.supports_follow_symlinks:
+        if _has_mode(os.lstat(name, dir_fd=folder)):
+            os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
+        return
+    # Linux changes the mode of what is open, and opens like this what it may not even read.
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        if _has_mode(os.fstat(fd)):
+            os.chmod(f"/proc/self/fd/{fd}", mode)
+    finally:
+        os.close(fd)
+
+
+def _has_mode(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
 
 
 class Footing:
@@ -89,7 +113,10 @@ class Footing:
         wanted = {**self.opened_up, **modes}
         for folder in sorted(wanted, reverse=True):
             try:
-                os.fchmod(self.enter(folder), wanted[folder])
+                fd = self.enter(folder)
+                # No snapshot holds what else a mode says, so that stays as it is.
+                special = stat.S_IMODE(os.fstat(fd).st_mode) & ~MODE
+                os.fchmod(fd, wanted[folder] | special)
             except (FileNotFoundError, Refused):
                 continue
         for fd in self._fds:
@@ -104,7 +131,7 @@ class Footing:
             if not stat.S_ISDIR(shut):
                 raise
             self.opened_up.setdefault(b"/".join([*self._names, name]), stat.S_IMODE(shut))
-            os.chmod(name, stat.S_IMODE(shut) | _USABLE, dir_fd=self._fds[-1])
+            set_mode(self._fds[-1], name, stat.S_IMODE(shut) | _USABLE)
             fd = os.open(name, _OPEN, dir_fd=self._fds[-1])
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR}:

@@ -19,6 +19,13 @@ PLACE_NAME: Final = b"."
 """What the place itself is called inside its state."""
 
 _HEAD: Final = b"tree/1\n"
+MODE: Final = 0o777
+"""What is kept of a mode: who may read, write and enter.
+
+Not setuid, setgid and sticky: a file that comes back belongs to whoever asked for it, and would
+lend their rights, root's perhaps, to everyone who runs it. Trees of before may hold such bits, and
+they are not read.
+"""
 _ENTRY: Final = struct.Struct(">BHQI32sH")
 
 Fetch = Callable[[bytes], bytes]
@@ -74,7 +81,7 @@ def read_tree(data: bytes) -> list[Node]:
     while at < end:
         kind, mode, size, files, digest, length = _ENTRY.unpack_from(data, at)
         at += _ENTRY.size
-        nodes.append(Node(data[at : at + length], kind, mode, size, files, digest))
+        nodes.append(Node(data[at : at + length], kind, mode & MODE, size, files, digest))
         at += length
     return nodes
 
