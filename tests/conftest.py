@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.databases import Databases
+from tests.databases import Databases, as_owner, as_superuser
 from turntree.boot import Settings, tree_on
 from turntree.domain.ids import WorkspaceId
 from turntree.runtime.tree import Tree
@@ -61,9 +61,9 @@ def place() -> Generator[Path, None, None]:
 
 @pytest.fixture(scope="session")
 def server(place: Path) -> Generator[str, None, None]:
-    """A running server; how to reach its maintenance database."""
+    """A running server; how to reach its maintenance database, as a superuser."""
     embedded = EmbeddedServer(place / "home", QUICK)
-    yield embedded.ensure_running()
+    yield as_superuser(embedded.ensure_running())
     embedded.stop(mode="immediate")
 
 
@@ -71,8 +71,8 @@ def server(place: Path) -> Generator[str, None, None]:
 def workspace_id(server: str) -> WorkspaceId:
     """The workspace of every test, in a database that is brought up to date once."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {TEMPLATE}")
-    conninfo = make_conninfo(server, dbname=TEMPLATE)
+        connection.execute(f"CREATE DATABASE {TEMPLATE} OWNER turntree")
+    conninfo = as_owner(make_conninfo(server, dbname=TEMPLATE))
     return anyio.run(prepare_database, conninfo, WORKSPACE, ScriptedWorld().new_id())
 
 
@@ -90,7 +90,7 @@ def databases(server: str) -> Databases:
 
 @pytest.fixture
 def conninfo(databases: Databases, template: str) -> Generator[str, None, None]:
-    """How to reach a database of the test's own, as its owner."""
+    """How to reach a database of the test's own, as a superuser."""
     with databases.lend(template) as lent:
         yield lent
 
@@ -98,7 +98,7 @@ def conninfo(databases: Databases, template: str) -> Generator[str, None, None]:
 @pytest.fixture
 async def database(conninfo: str, workspace_id: WorkspaceId) -> AsyncGenerator[Database, None]:
     """A database opened as the application opens it."""
-    async with open_database(conninfo, workspace_id) as opened:
+    async with open_database(as_owner(conninfo), workspace_id) as opened:
         yield opened
 
 

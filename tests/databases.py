@@ -17,6 +17,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from turntree.store.server_logins import OWNER, SUPERUSER, as_login
+
 Connection = psycopg.Connection[tuple[object, ...]]
 Mark = tuple[int, int]
 """How many rows a table has and which transaction wrote the newest: both change with any write."""
@@ -114,7 +116,7 @@ class Databases:
 
     @contextmanager
     def lend(self, template: str) -> Generator[str, None, None]:
-        """How to reach a database that is as the template was, as its owner."""
+        """How to reach a database that is as the template was, as a superuser."""
         waiting = self.idle[template]
         clone = waiting.pop() if waiting else self._clone(template)
         try:
@@ -135,7 +137,7 @@ class Databases:
         self.clones_made += 1
         with psycopg.connect(self.server, autocommit=True) as connection:
             # Copying files takes half the time of logging their pages, where nothing has to last.
-            made = "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY"
+            made = "CREATE DATABASE {} OWNER turntree TEMPLATE {} STRATEGY FILE_COPY"
             connection.execute(_with_names(made, name, template))
         with self._enter(name) as connection:
             if template not in self.contents:
@@ -159,6 +161,26 @@ class Databases:
 
     def _enter(self, name: str) -> Connection:
         return psycopg.connect(self.server, dbname=name, autocommit=True, options=QUIETLY)
+
+
+def as_superuser(conninfo: str) -> str:
+    """How tests forge and tidy up: past every policy, in the maintenance database."""
+    return make_conninfo(conninfo, user=SUPERUSER, dbname="postgres")
+
+
+def forget_roles(server: str) -> None:
+    """Make a cluster as bare as one that no release of ours has seen."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("DROP DATABASE turntree")
+        for (role,) in connection.execute(
+            "SELECT rolname::text FROM pg_roles WHERE rolname ~ '^turntree'"
+        ).fetchall():
+            connection.execute(_with_names("DROP ROLE {}", str(role)))
+
+
+def as_owner(conninfo: str) -> str:
+    """How the product connects to the same database."""
+    return as_login(conninfo, OWNER)
 
 
 def _put_everybody_out(connection: Connection, name: str) -> bool:

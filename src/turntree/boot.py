@@ -55,7 +55,6 @@ from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.checks import PostgresChecks
 from turntree.store.database import (
     Database,
-    ensure_database,
     open_database,
     place_of,
     prepare_database,
@@ -86,7 +85,6 @@ from turntree.store.stats import PostgresStats
 from turntree.store.threads import PostgresIndex, PostgresThreads
 from turntree.store.workers import PostgresWorkers
 
-DATABASE_NAME = "turntree"
 TOKEN_KEY_FILE = "token.key"  # noqa: S105  (where it lies, not what it is)
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
@@ -466,8 +464,7 @@ def find_embedder(settings: Settings) -> Embedder | None:
 async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:
     """Start the embedded server if it is not running and return how to reach our database."""
     server = EmbeddedServer(settings.home)
-    conninfo = await anyio.to_thread.run_sync(server.ensure_running, report)
-    return await ensure_database(conninfo, DATABASE_NAME)
+    return await anyio.to_thread.run_sync(server.ensure_running, report)
 
 
 def _login() -> str:

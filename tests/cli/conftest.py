@@ -1,6 +1,7 @@
 """The command line in a folder of its own, on a database of its own."""
 
 import json
+import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,12 @@ from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
 from tests.cli.project import Project
-from tests.databases import Databases
+from tests.databases import Databases, as_owner
 from turntree.boot import Settings, open_tree
 from turntree.cli.place import write_head
 from turntree.cli.root import root
 from turntree.runtime.demo import plant_demo
+from turntree.store.server_logins import SUPERUSER, as_login
 
 FROM_OUTSIDE = ("TURNTREE_SESSION", "TURNTREE_HOME", "TURNTREE_COLOR", "NO_COLOR", "COLUMNS")
 
@@ -47,6 +49,11 @@ class Answer:
 Call = Callable[..., Answer]
 
 
+def forging() -> str:
+    """How a test reaches the database of the command line past every policy."""
+    return as_login(os.environ["TURNTREE_DATABASE_URL"], SUPERUSER)
+
+
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """The command line without a database that answers."""
@@ -72,7 +79,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 @pytest.fixture
 def turntree(bare: Call, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Call:
     """The command line in an empty workspace."""
-    monkeypatch.setenv("TURNTREE_DATABASE_URL", conninfo)
+    monkeypatch.setenv("TURNTREE_DATABASE_URL", as_owner(conninfo))
     return bare
 
 
@@ -83,15 +90,15 @@ def project(
     """A folder with files in which one stands, and turns can be taken; states are kept apart."""
     home = tmp_path / "home"
     monkeypatch.setenv("TURNTREE_HOME", str(home))
-    return Project(Path.cwd(), Settings(home, conninfo, workspace="tests", user="ana"))
+    return Project(Path.cwd(), Settings(home, as_owner(conninfo), workspace="tests", user="ana"))
 
 
 @pytest.fixture(scope="session")
 def demo_template(server: str, template: str) -> str:
     """The name of a database with the sample data, planted once for all tests."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE demo TEMPLATE {template}")
-    conninfo = make_conninfo(server, dbname="demo")
+        connection.execute(f"CREATE DATABASE demo OWNER turntree TEMPLATE {template}")
+    conninfo = as_owner(make_conninfo(server, dbname="demo"))
 
     async def plant() -> None:
         async with open_tree(Settings(Path(), conninfo, workspace="tests", user="ana")) as tree:
@@ -105,8 +112,8 @@ def demo_template(server: str, template: str) -> str:
 def demo_to_read(server: str, demo_template: str) -> str:
     """How to reach one copy of the sample data that no test changes."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE demo_to_read TEMPLATE {demo_template}")
-    return make_conninfo(server, dbname="demo_to_read")
+        connection.execute(f"CREATE DATABASE demo_to_read OWNER turntree TEMPLATE {demo_template}")
+    return as_owner(make_conninfo(server, dbname="demo_to_read"))
 
 
 @pytest.fixture
@@ -123,6 +130,6 @@ def planted(
 ) -> Generator[Call, None, None]:
     """The command line in a workspace that holds the sample data."""
     with databases.lend(demo_template) as conninfo:
-        monkeypatch.setenv("TURNTREE_DATABASE_URL", conninfo)
+        monkeypatch.setenv("TURNTREE_DATABASE_URL", as_owner(conninfo))
         write_head(Path.cwd(), "demo/fix-login")
         yield bare

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import rfc8785
 
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, forging
 from turntree.boot import Settings, open_tree
 from turntree.domain.message import assistant, user
 
@@ -62,7 +62,8 @@ def test_fsck_exits_with_one_and_names_the_invariant(planted: Call) -> None:
 
 def test_fsck_rebuilds_what_follows_from_the_facts(planted: Call) -> None:
     with psycopg.connect(
-        os.environ["TURNTREE_DATABASE_URL"], options="-c session_replication_role=replica"
+        forging(),
+        options="-c session_replication_role=replica",
     ) as connection:
         connection.execute("DELETE FROM turntree.tool_calls")
     assert "--repair-derived" in planted("fsck").err
@@ -126,7 +127,7 @@ def test_the_doctor_finds_a_sound_database_sound(reader: Call) -> None:
 
 
 def test_the_doctor_sees_a_wall_that_is_down(planted: Call) -> None:
-    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as connection:
+    with psycopg.connect(forging(), autocommit=True) as connection:
         connection.execute("ALTER TABLE turntree.turns DISABLE ROW LEVEL SECURITY")
     answer = planted("doctor")
     assert answer.code == 1
@@ -134,7 +135,7 @@ def test_the_doctor_sees_a_wall_that_is_down(planted: Call) -> None:
 
 
 def test_the_doctor_sees_a_function_that_lends_other_rights(planted: Call) -> None:
-    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as connection:
+    with psycopg.connect(forging(), autocommit=True) as connection:
         connection.execute("ALTER FUNCTION turntree.search_words OWNER TO CURRENT_USER")
     answer = planted("doctor")
     assert answer.code == 1
@@ -163,7 +164,7 @@ def erase(revision: str, sequence: int) -> None:
 
 
 def tamper(words: str) -> None:
-    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as connection:
+    with psycopg.connect(forging(), autocommit=True) as connection:
         connection.execute("ALTER TABLE turntree.turn_bodies DISABLE TRIGGER refuse_update")
         connection.execute(
             "UPDATE turntree.turn_bodies SET body = replace(body, %(words)s, 'Nobody asked') "

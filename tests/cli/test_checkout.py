@@ -11,7 +11,7 @@ import anyio
 import psycopg
 import pytest
 
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, forging
 from turntree.boot import Settings, load_exporters, open_tree
 from turntree.domain.message import Message, Text, assistant, user
 from turntree.domain.session import Origin
@@ -88,7 +88,7 @@ def test_what_is_added_to_a_checkout_follows_its_turn(
 def test_a_checkout_that_cannot_be_noted_is_there_all_the_same(
     planted: Call, home: Path, tmp_path: Path
 ) -> None:
-    with psycopg.connect(os.environ["TURNTREE_DATABASE_URL"], autocommit=True) as owner:
+    with psycopg.connect(forging(), autocommit=True) as owner:
         owner.execute("REVOKE INSERT ON turntree.checkouts FROM turntree_app")
     answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
     assert answer.code == 0

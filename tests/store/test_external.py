@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.databases import as_superuser, forget_roles
 from tests.store.test_bulk import TREE, check, grow
 from turntree.boot import Settings, connect, open_tree, tree_on
 from turntree.domain.errors import Unreachable
@@ -24,7 +25,7 @@ def ordinary(server: str, request: pytest.FixtureRequest) -> Generator[str, None
     """A database whose owner is no superuser, as on a managed server."""
     name = f"plain_{os.urandom(4).hex()}"
     with psycopg.connect(server, autocommit=True) as owner:
-        owner.execute(f"CREATE ROLE {name} LOGIN CREATEROLE")
+        owner.execute(f"CREATE ROLE {name} LOGIN CREATEROLE PASSWORD '{name}'")
         # Whoever set the cluster up lets the newcomer into the roles that exist already.
         owner.execute(
             "GRANT turntree_app, turntree_reader, turntree_importer, turntree_eraser, "
@@ -32,7 +33,7 @@ def ordinary(server: str, request: pytest.FixtureRequest) -> Generator[str, None
         )
         owner.execute("ALTER ROLE turntree_importer NOBYPASSRLS")
         owner.execute(f"CREATE DATABASE {name} OWNER {name}")
-        yield make_conninfo(server, user=name, dbname=name)
+        yield make_conninfo(server, user=name, password=name, dbname=name)
         owner.execute("ALTER ROLE turntree_importer BYPASSRLS")
         owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
         owner.execute(f"DROP ROLE {name}")
@@ -58,14 +59,15 @@ async def test_an_ordinary_owner_may_be_the_first_of_a_cluster(
 ) -> None:
     # Since PostgreSQL 16 whoever makes a role is its member, but may not yet act as it.
     embedded = EmbeddedServer(place / "managed", {"fsync": "off"})
-    server = embedded.ensure_running()
+    server = as_superuser(embedded.ensure_running())
     try:
+        forget_roles(server)
         with psycopg.connect(server, autocommit=True) as owner:
-            owner.execute("CREATE ROLE plain LOGIN CREATEROLE")
+            owner.execute("CREATE ROLE plain LOGIN CREATEROLE PASSWORD 'plain'")
             owner.execute("CREATE DATABASE first OWNER plain")
             owner.execute("CREATE DATABASE second OWNER plain")
         for name in ("first", "second"):
-            url = make_conninfo(server, user="plain", dbname=name)
+            url = make_conninfo(server, user="plain", password="plain", dbname=name)
             settings = Settings(place, database_url=url, user="ana")
             async with connect(settings, world) as database:
                 tree = tree_on(database, settings, world)

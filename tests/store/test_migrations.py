@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
 from tests.conftest import WORKSPACE
+from tests.databases import as_superuser, forget_roles
 from turntree.boot import Settings, tree_on
 from turntree.domain.errors import Refused
 from turntree.domain.feed import BEGINNING
@@ -23,7 +24,7 @@ from turntree.runtime.tree import Tree
 from turntree.store import database as databases
 from turntree.store import health, schema
 from turntree.store import migrate as migrates
-from turntree.store.account import current_account
+from turntree.store.account import LENT_ID, find_account, is_root, lent_account
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer
 from turntree.store.fsck import fsck
@@ -118,8 +119,9 @@ async def test_several_databases_of_a_cluster_may_begin_at_once(place: Path) -> 
     # Roles belong to the cluster, so here the databases meet although each has a lock of its own:
     # the first four find no roles yet, the others find them.
     embedded = EmbeddedServer(place / "fresh", {"fsync": "off"})
-    conninfo = embedded.ensure_running()
+    conninfo = as_superuser(embedded.ensure_running())
     try:
+        forget_roles(conninfo)
         with psycopg.connect(conninfo, autocommit=True) as connection:
             for n in range(8):
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(f"d{n}")))
@@ -288,7 +290,8 @@ def debian_15(place: Path) -> Generator[str, None, None]:
     """The oldest PostgreSQL that is promised, if this machine has it."""
     if not DEBIAN_15.is_dir():
         pytest.skip("PostgreSQL 15 is not installed")
-    account = current_account()
+    # initdb asks for a name, which the uid of a home has not.
+    account = lent_account(LENT_ID) if is_root() else find_account(place)
     home = place / "fifteen"
     home.mkdir()
     account.give(home)

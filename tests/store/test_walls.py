@@ -455,8 +455,9 @@ def plain_conninfo(conninfo: str) -> Generator[str, None, None]:
     name = f"plain_{os.urandom(4).hex()}"
     role = sql.Identifier(name)
     with psycopg.connect(conninfo, autocommit=True) as owner:
-        owner.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE turntree_app").format(role))
-        yield make_conninfo(conninfo, user=name)
+        made = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} IN ROLE turntree_app")
+        owner.execute(made.format(role, sql.Literal(name)))
+        yield make_conninfo(conninfo, user=name, password=name)
         owner.execute(sql.SQL("DROP ROLE {}").format(role))
 
 

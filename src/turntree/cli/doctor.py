@@ -15,12 +15,12 @@ from typing import Final, Literal
 import anyio
 import click
 
-from turntree.boot import DATABASE_NAME, Settings
+from turntree.boot import Settings
 from turntree.cli.hook import examine_hooks
 from turntree.cli.opening import Opened, load_settings, with_ledger
 from turntree.cli.verb import Paint, Terminal, verb
 from turntree.domain.errors import Refused, TurntreeError
-from turntree.store.account import ServerError, current_account
+from turntree.store.account import ServerError, find_account
 from turntree.store.database import POSTGRES_MAJOR_MIN
 from turntree.store.embedded import EmbeddedServer
 from turntree.store.health import Health, examine
@@ -88,7 +88,7 @@ def _examine(settings: Settings) -> Iterator[Examined]:
                 "server", "warn", f"{state.name}; nothing else can be seen", "turntree up"
             )
             return
-        conninfo = f"{reached} dbname={DATABASE_NAME}"
+        conninfo = reached
     yield from _database(conninfo, is_embedded=settings.database_url is None)
 
 
@@ -126,13 +126,14 @@ def _binaries(_home: Path) -> Examined:
 
 def _data(home: Path) -> Examined:
     data = home.expanduser().resolve() / "data"
-    wall = current_account().find_wall(data)
+    account = find_account(data.parent)
+    wall = account.find_wall(data.parent)
     if wall is not None:
         return Examined("data", "fail", f"the server cannot enter {wall}", f"chmod o+x '{wall}'")
     if not data.exists():
         return Examined("data", "ok", f"{data} will be made at the first start")
     try:
-        current_account().require_private(data)
+        account.require_private(data)
     except ServerError as error:
         return Examined("data", "fail", str(error))
     mode = stat.S_IMODE(data.stat().st_mode)

@@ -1,14 +1,17 @@
 """The account PostgreSQL runs under, the places it may use, and the programs run as it.
 
 Knows uids, file modes and child processes. Must never know what the server stores, and never
-creates an account: PostgreSQL refuses root, so root lends the server a uid that nobody logs in as.
+creates an account: PostgreSQL refuses root, so root lends each home a uid that no login has. What
+that uid may write, root never writes itself, for it could be led elsewhere by a link.
 """
 
+import hashlib
 import os
 import stat
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +20,13 @@ from turntree.domain.errors import TurntreeError
 
 IS_WINDOWS: Final = os.name == "nt"
 LENT_ID: Final = 65534
-"""The uid and gid of ``nobody`` on Linux; the kernel does not ask that an account exists."""
+"""The uid and gid of ``nobody`` on Linux, for systems that have no other to spare. It has a name,
+which initdb asks for and the server does not."""
+LENT_FIRST: Final = 2_000_000_000
+LENT_COUNT: Final = 100_000_000
+"""The range that homes get their uid from; no system hands out accounts in it."""
+UID_FILE: Final = "server.uid"
+FILE_BYTES_MAX: Final = 65536
 
 
 class ServerError(TurntreeError):
@@ -88,6 +97,104 @@ class Account:
         if self.is_lent:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
+    def take_over(self, folder: Path, before: int) -> None:
+        """Everything in ``folder`` that belongs to the uid ``before`` belongs to this account.
+
+        Raises:
+            ServerError: something in it is another account's, or is neither file nor folder.
+        """
+        for _, folders, files, inside in os.fwalk(folder, follow_symlinks=False):
+            for name in (*folders, *files):
+                if stat.S_ISLNK(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode):
+                    os.chown(name, self.uid, self.gid, dir_fd=inside, follow_symlinks=False)
+                    continue
+                # Looked at and given away by the same descriptor: a name may change in between.
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+                self._take(os.open(name, flags, dir_fd=inside), folder / name, before)
+        self._take(os.open(folder, os.O_RDONLY | os.O_NOFOLLOW), folder, before)
+
+    def _take(self, descriptor: int, path: Path, before: int) -> None:
+        try:
+            found = os.fstat(descriptor)
+            is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+            if not is_plain or found.st_uid not in (before, self.uid):
+                raise ServerError(
+                    f"{path} belongs to uid {found.st_uid} or is not a file. Look at it, then"
+                    " remove it."
+                )
+            os.fchown(descriptor, self.uid, self.gid)
+        finally:
+            os.close(descriptor)
+
+    def act(self, deed: Callable[[], None]) -> None:
+        """Do something to files with this account's rights, and no more.
+
+        Raises:
+            ServerError: it failed.
+        """
+        if not self.is_lent:
+            deed()
+            return
+        with warnings.catch_warnings():
+            # The child does nothing but system calls, so another thread's locks do not matter.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            self._become_and_do(deed)
+        _, status = os.waitpid(child, 0)
+        if status:
+            raise ServerError(
+                f"uid {self.uid} cannot write its own files. Look for links and files of other"
+                " accounts in its data, then try again."
+            )
+
+    def _become_and_do(self, deed: Callable[[], None]) -> None:
+        failed = True
+        try:
+            os.setgroups([])
+            os.setgid(self.gid)
+            os.setuid(self.uid)
+            deed()
+            failed = False
+        finally:
+            # No exception leaves the child: it would go on as a second copy of the program.
+            os._exit(failed)
+
+    def start(
+        self, command: Sequence[str | Path], *, cwd: Path, log: Path
+    ) -> "subprocess.Popen[bytes]":
+        """Start a program as this account that outlives this process; what it prints is logged.
+
+        Raises:
+            ServerError: the program could not be started at all.
+        """
+        # Opened here, so that the account need not be able to write to where logs are.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        output = os.open(log, flags, 0o600)
+        try:
+            return subprocess.Popen(
+                [str(word) for word in command],
+                cwd=cwd,
+                env=_clean_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                user=self.uid if self.is_lent else None,
+                group=self.gid if self.is_lent else None,
+                extra_groups=[] if self.is_lent else None,
+            )
+        except OSError as error:
+            raise self._cannot_run(command, error) from error
+        finally:
+            os.close(output)
+
+    def _cannot_run(self, command: Sequence[str | Path], error: OSError) -> ServerError:
+        return ServerError(
+            f"{command[0]} cannot be run as uid {self.uid}: {error.strerror}."
+            " Use a PostgreSQL of your own through its connection URL instead."
+        )
+
     def run(self, command: Sequence[str | Path], *, cwd: Path) -> Outcome:
         """Run a program as this account, to its end.
 
@@ -112,10 +219,7 @@ class Account:
                     extra_groups=[] if self.is_lent else None,
                 )
             except OSError as error:
-                raise ServerError(
-                    f"{command[0]} cannot be run as uid {self.uid}: {error.strerror}."
-                    " Use a PostgreSQL of your own through its connection URL instead."
-                ) from error
+                raise self._cannot_run(command, error) from error
             output.seek(0)
             return Outcome(ended.returncode, output.read().decode(errors="replace").strip())
 
@@ -128,13 +232,72 @@ class Account:
         return bool(found.st_mode & stat.S_IXOTH)
 
 
-def current_account() -> Account:
-    """The account a server started by this process runs under: its own, or a lent one for root."""
+def find_account(home: Path) -> Account:
+    """The account that the server of a home runs under: this process's own, or for root a lent one.
+
+    Raises:
+        ServerError: what the home says of it cannot be true.
+    """
     if IS_WINDOWS:
         return Account(uid=0, gid=0, is_lent=False)
-    if os.geteuid() == 0:
-        return Account(uid=LENT_ID, gid=LENT_ID, is_lent=True)
-    return Account(uid=os.geteuid(), gid=os.getegid(), is_lent=False)
+    if os.geteuid() != 0:
+        return Account(uid=os.geteuid(), gid=os.getegid(), is_lent=False)
+    noted = read_plain(home / UID_FILE)
+    if noted is None:
+        digest = hashlib.sha256(os.fsencode(home)).digest()
+        chosen = LENT_FIRST + int.from_bytes(digest[:8], "big") % LENT_COUNT
+        return lent_account(chosen if _is_mapped(chosen) else LENT_ID)
+    if not noted.strip().isdigit() or int(noted) == 0:
+        raise ServerError(f"{home / UID_FILE} does not hold a uid. Remove it, then try again.")
+    return lent_account(int(noted))
+
+
+def lent_account(uid: int) -> Account:
+    """The account that root lends under a uid."""
+    return Account(uid=uid, gid=uid, is_lent=True)
+
+
+def is_root() -> bool:
+    """Whether this process has to lend its server an account."""
+    return not IS_WINDOWS and os.geteuid() == 0
+
+
+def read_plain(path: Path) -> str | None:
+    """What a small file holds, or None if there is none.
+
+    It is neither followed if it is a link nor waited for if it is a pipe: another account may have
+    put it there.
+
+    Raises:
+        ServerError: it is not a regular file.
+        PermissionError: it is not ours to read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise ServerError(f"{path} is not a regular file. Look at it, then remove it.") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ServerError(f"{path} is not a regular file. Look at it, then remove it.")
+        return os.read(descriptor, FILE_BYTES_MAX).decode(errors="replace")
+    finally:
+        os.close(descriptor)
+
+
+def _is_mapped(uid: int) -> bool:
+    """Whether this system knows the uid; a container may have a few thousand of them only."""
+    maps = (read_plain(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid"))
+    return all(text is not None and _holds(text, uid) for text in maps)
+
+
+def _holds(text: str, uid: int) -> bool:
+    rows = [[int(word) for word in line.split()] for line in text.splitlines()]
+    return any(first <= uid < first + count for first, _, count in rows)
 
 
 def _clean_environment() -> dict[str, str] | None:

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Final
 
 from psycopg.conninfo import make_conninfo
 
-from turntree.store.account import IS_WINDOWS, ServerError
+from turntree.store.account import FILE_BYTES_MAX, IS_WINDOWS, Account, ServerError, read_plain
 
 PID_FILE: Final = "postmaster.pid"
 DEAD_PID: Final = 2**31 - 1
@@ -55,10 +56,15 @@ class Postmaster:
         except OSError:
             return False
 
-    def conninfo(self) -> str:
-        """Where clients find it, as libpq wants to be told."""
-        host = self.socket_directory or self.address
-        return make_conninfo(host=host, port=self.port, user="postgres", dbname="postgres")
+    def conninfo(self, *, user: str, database: str, passwords: Path) -> str:
+        """Where clients find it, as libpq wants to be told; it reads the password by itself."""
+        return make_conninfo(
+            host=self.socket_directory or self.address,
+            port=self.port,
+            user=user,
+            dbname=database,
+            passfile=str(passwords),
+        )
 
     def _connect(self) -> socket.socket:
         if not self.socket_directory:
@@ -77,17 +83,18 @@ def find_postmaster(data: Path) -> Postmaster | None:
     """What ``postmaster.pid`` says; None if there is none or it is not complete.
 
     Raises:
-        ServerError: the data is another account's.
+        ServerError: the data is another account's, or the file is not one.
     """
     try:
-        lines = (data / PID_FILE).read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return None
+        text = read_plain(data / PID_FILE)
     except PermissionError as error:
         raise ServerError(
             f"{data} belongs to another account. Run as that one, or choose another home."
         ) from error
+    if text is None:
+        return None
     # A server that has only just begun has not written every line yet.
+    lines = text.splitlines()
     lines += [""] * (_LINES_UNTIL_STATUS - len(lines))
     pid, _, _, port, socket_directory, address, _, status = lines[:_LINES_UNTIL_STATUS]
     # PostgreSQL writes a minus before the pid of a server without clients (``--single``).
@@ -103,18 +110,34 @@ def find_postmaster(data: Path) -> Postmaster | None:
     )
 
 
-def disown(data: Path) -> None:
+def disown(data: Path, account: Account) -> None:
     """Make a stale ``postmaster.pid`` name a dead process, so that a new server may start.
 
     The file is not removed: it also names the shared memory of the server that crashed, by which
     PostgreSQL notices backends that outlived it and still write to the same files.
+
+    Raises:
+        ServerError: it is not a regular file that the server's account may write.
     """
-    path = data / PID_FILE
-    first, newline, rest = path.read_text(errors="replace").partition("\n")
-    if newline and first.lstrip("-").isdigit():
-        path.write_text(f"{DEAD_PID}\n{rest}")
-    else:
-        path.unlink()
+    read_plain(data / PID_FILE)  # Says what is wrong, which the account's process cannot.
+    account.act(lambda: _disown(data / PID_FILE))
+
+
+def _disown(path: Path) -> None:
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(path)
+        first, newline, rest = os.read(descriptor, FILE_BYTES_MAX).partition(b"\n")
+        if newline and first.lstrip(b"-").isdigit():
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, b"%d\n%s" % (DEAD_PID, rest))
+        else:
+            path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def _is_postgres_of(data: Path, pid: int) -> bool:

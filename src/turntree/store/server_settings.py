@@ -26,29 +26,60 @@ LOCAL_SETTINGS: Final = {
     "log_line_prefix": "%m [%p] ",
 }
 SETTINGS_FILE: Final = "turntree.conf"
+OWN_SETTINGS_FILE: Final = "postgresql.conf"
+ACCESS_FILE: Final = "pg_hba.conf"
+ACCESS: Final = """# Written at every start.
+local all all scram-sha-256
+host all all 127.0.0.1/32 scram-sha-256
+host all all ::1/128 scram-sha-256
+"""
 SOCKET_PORT: Final = 5432
 SOCKET_PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107
 
 
-def include_settings(data: Path) -> None:
-    """The cluster reads our settings, and after them whatever its user adds."""
-    with (data / "postgresql.conf").open("a") as settings:
-        settings.write(f"\ninclude '{SETTINGS_FILE}'\n")
-
-
-def write_settings(data: Path, account: Account, extra: Mapping[str, str]) -> None:
+def write_settings(
+    home: Path, account: Account, extra: Mapping[str, str], *, trusts_superuser: bool = False
+) -> Path:
     """The next start of the cluster uses the local settings, a free address, and ``extra``.
 
+    Returns the file to start with. It lies in the home, which the server's account cannot write.
     Call it only while no server of the cluster runs.
 
     Raises:
         ServerError: there is no safe place for the server's socket.
     """
-    settings = {**LOCAL_SETTINGS, **_address(data.parent, account), **extra}
+    hba = write_access(home, account, trusts_superuser=trusts_superuser)
+    chosen = {"hba_file": str(hba), "password_encryption": "scram-sha-256"}
+    settings = {**LOCAL_SETTINGS, **_address(home, account), **chosen, **extra}
     lines = [f"{name} = {_quoted(value)}\n" for name, value in settings.items()]
-    path = data / SETTINGS_FILE
-    path.write_text("# Written at every start: change postgresql.conf instead.\n" + "".join(lines))
-    account.give(path)
+    first = "include_if_exists 'data/postgresql.conf'\n"
+    last = f"include_if_exists '{OWN_SETTINGS_FILE}'\n"
+    said = f"# Written at every start. What {OWN_SETTINGS_FILE} beside this file says wins.\n"
+    # First what initdb found out about the machine; then ours; then what the user chose.
+    return _write(home / SETTINGS_FILE, account, "".join([said, first, *lines, last]))
+
+
+def write_access(home: Path, account: Account, *, trusts_superuser: bool = False) -> Path:
+    """Everybody who connects proves a password; returns the file that says so.
+
+    The superuser of a cluster that was made without passwords is let in once, to set them: through
+    a socket that only the server's account and root can reach.
+    """
+    once = "local all postgres trust\nhost all postgres 127.0.0.1/32 trust\n"
+    return _write(home / ACCESS_FILE, account, (once if trusts_superuser else "") + ACCESS)
+
+
+def _write(path: Path, account: Account, text: str) -> Path:
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    # The server's account reads it. There is no secret in it.
+    mode = 0o644 if account.is_lent else 0o600
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+        file.write(text)
+        if account.is_lent:
+            os.fchmod(file.fileno(), mode)
+    fresh.replace(path)
+    return path
 
 
 def _address(home: Path, account: Account) -> dict[str, str]:

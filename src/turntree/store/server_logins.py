@@ -1,0 +1,75 @@
+"""The logins of the embedded server, and the file that holds their passwords.
+
+Knows PostgreSQL's password file and how a password is stored. Must never print a password, nor put
+one where other processes see it: clients are told the file's path and read it themselves.
+"""
+
+import base64
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from psycopg.conninfo import make_conninfo
+
+SUPERUSER: Final = "postgres"
+"""Made by initdb. Creates roles and databases when a home is set up, and is not used otherwise."""
+OWNER: Final = "turntree"
+"""What every process connects as: owns the ledger, and nothing outside of the database."""
+CONSOLE: Final = "turntree_console"
+"""What SQL of people's own runs as: it reads, and can act as nothing else."""
+ENGINE: Final = "turntree_engine"
+"""What the queue belongs to."""
+LOGINS: Final = (SUPERUSER, OWNER, CONSOLE, ENGINE)
+DATABASE: Final = "turntree"
+PASSWORDS_FILE: Final = "passwords"
+_PASSWORD_BYTES: Final = 32
+_ITERATIONS: Final = 1
+"""Iterations slow down guessing. There is nothing to guess in 256 random bits, and each would be
+paid for by every connection."""
+_SALT_BYTES: Final = 16
+
+
+def read_passwords(home: Path) -> dict[str, str]:
+    """Return the passwords of a home by login; none where nothing was set up yet."""
+    with suppress(FileNotFoundError):
+        lines = (home / PASSWORDS_FILE).read_text(encoding="ascii").splitlines()
+        fields = (line.split(":") for line in lines)
+        return {login: password for *_, login, password in fields}
+    return {}
+
+
+def write_passwords(home: Path, passwords: Mapping[str, str]) -> None:
+    """Replace the passwords of a home; the file is its owner's alone, or libpq ignores it."""
+    lines = [f"*:*:*:{login}:{password}\n" for login, password in passwords.items()]
+    fresh = home / f"{PASSWORDS_FILE}.new"
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write("".join(lines))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(home / PASSWORDS_FILE)
+
+
+def new_passwords() -> dict[str, str]:
+    """Return a password for each login, drawn at random."""
+    return {login: secrets.token_hex(_PASSWORD_BYTES) for login in LOGINS}
+
+
+def verifier_of(password: str) -> str:
+    """Return what the server keeps of a password (SCRAM-SHA-256), so that it is not told it."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    told = (base64.b64encode(part).decode() for part in (salt, stored, server))
+    return "SCRAM-SHA-256${}:{}${}:{}".format(_ITERATIONS, *told)
+
+
+def as_login(conninfo: str, login: str) -> str:
+    """Return how another login reaches the same database of an embedded server."""
+    return make_conninfo(conninfo, user=login)
