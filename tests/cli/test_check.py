@@ -136,7 +136,7 @@ def test_the_doctor_sees_a_wall_that_is_down(planted: Call) -> None:
 
 def test_the_doctor_sees_a_function_that_lends_other_rights(planted: Call) -> None:
     with psycopg.connect(forging(), autocommit=True) as connection:
-        connection.execute("ALTER FUNCTION turntree.search_words OWNER TO CURRENT_USER")
+        connection.execute("ALTER FUNCTION turntree.search_words OWNER TO turntree")
     answer = planted("doctor")
     assert answer.code == 1
     assert "not turntree_searcher's: search_words" in answer.out

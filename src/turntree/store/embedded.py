@@ -44,6 +44,7 @@ from turntree.store.account import (
 )
 from turntree.store.installation import Installation, find_installation
 from turntree.store.postmaster import PID_FILE, Postmaster, disown, find_postmaster
+from turntree.store.provision import provision
 from turntree.store.server_logins import (
     DATABASE,
     LOGINS,
@@ -302,9 +303,6 @@ class EmbeddedServer:
     def _provision(
         self, found: Postmaster, account: Account, report: Callable[[str], None]
     ) -> None:
-        # Loaded here: no process but the first has any use for it.
-        from turntree.store.provision import provision  # noqa: PLC0415
-
         known = read_passwords(self._root)
         passwords = {**new_passwords(), **known}
         report("setting up its logins")
