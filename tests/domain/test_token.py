@@ -29,6 +29,7 @@ from turntree.testing.delegations import chains, rights
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 NOON, LATER, LATE = (Instant(f"2026-11-15T{h}:00:00.000Z") for h in ("12", "13", "14"))
 ANA, ATLAS = Principal("human", "ana"), Principal("agent", "atlas")
+VERA = Principal("agent", "vera")
 READ, WRITE = right("tool", "read"), right("tool", "write")
 
 
@@ -126,9 +127,34 @@ def test_limits_only_get_tighter() -> None:
 def test_who_acts_for_whom_travels_too() -> None:
     text = narrow(token(), to=ATLAS, rights=Rights(tools("read", "write")))
     assert opened(text).chain.principal == Principal("agent", "atlas", ANA)
-    again = narrow(text, to=ANA, rights=EVERYTHING)
+    again = narrow(narrow(text, to=VERA, rights=EVERYTHING), to=ATLAS, rights=EVERYTHING)
     with pytest.raises(Denied, match="on its own behalf"):
         opened(again)
+
+
+@pytest.mark.parametrize("to", [Principal("human", "ceo"), Principal("system", "turntree"), ANA])
+def test_a_token_is_handed_to_agents_and_sessions_alone(to: Principal) -> None:
+    with pytest.raises(Refused, match="an agent or a session"):
+        narrow(token(), to=to, rights=EVERYTHING)
+    block = {"to": {"kind": to.kind, "id": to.id}, "rights": EVERYTHING.to_json()}
+    text = narrow(token(), to=ATLAS, rights=EVERYTHING)
+    with pytest.raises(Denied):
+        opened(forge(text, block))
+    with pytest.raises(Refused):
+        Chain.begin(ANA, EVERYTHING).delegate(ATLAS, EVERYTHING).delegate(to, EVERYTHING)
+    session = narrow(token(), to=Principal("session", "s"), rights=EVERYTHING)
+    assert opened(session).chain.principal.kind == "session"
+
+
+def test_a_later_block_adds_settings_and_replaces_none() -> None:
+    own = Chain.begin(ANA, EVERYTHING)
+    text = issue(own, key=KEY, nonce="01234567", audience="run-1", expires_at=LATER,
+                 config={"sandbox": "code"})  # fmt: skip
+    more = narrow(text, config={"timeout_s": 9, "sandbox": "code"})
+    assert opened(more).config == {"sandbox": "code", "timeout_s": 9}
+    for setting in ({"sandbox": "none"}, {"timeout_s": 99}):
+        with pytest.raises(Denied, match="replaces the setting"):
+            opened(narrow(more, config=setting))
 
 
 @pytest.mark.parametrize(
@@ -141,11 +167,14 @@ def test_who_acts_for_whom_travels_too() -> None:
 )  # fmt: skip
 def test_what_a_holder_may_have_written_is_never_trusted(block: object) -> None:
     # Whoever holds a token can sign any block; this is what narrow() does without asking.
-    *head, signature = token().split(".")
-    spelling = spelt(block)
-    forged = ".".join((*head, spelling, _encode(_sign(_decode(signature), _decode(spelling)))))
     with pytest.raises(Denied):
-        opened(forged)
+        opened(forge(token(), block))
+
+
+def forge(text: str, block: object) -> str:
+    *head, signature = text.split(".")
+    spelling = spelt(block)
+    return ".".join((*head, spelling, _encode(_sign(_decode(signature), _decode(spelling)))))
 
 
 def test_a_token_has_an_end() -> None:

@@ -17,6 +17,9 @@ from turntree.domain.principal import Principal, PrincipalKind
 CHAIN_LINKS_MAX: Final = 32
 ROOT_KINDS: Final[tuple[PrincipalKind, ...]] = ("human", "system")
 """Who may act on nobody's behalf."""
+HOLDER_KINDS: Final[tuple[PrincipalKind, ...]] = ("agent", "session")
+"""Who may act on another's behalf. A human or the system acts for itself: what the store shows and
+allows goes by a principal's name, so a chain that ended in one of them would have their powers."""
 KINDS: Final[tuple[PrincipalKind, ...]] = get_args(PrincipalKind)
 
 
@@ -43,8 +46,8 @@ class Chain:
         """Refuse what is no chain.
 
         Raises:
-            Refused: Nobody answers for it, somebody acts for themselves by way of others, or it
-                is too long.
+            Refused: Nobody answers for it, it is handed to a human or the system, somebody acts
+                for themselves by way of others, or it is too long.
         """
         if not self.links or self.links[0].kind not in ROOT_KINDS:
             raise Refused("a chain of delegation begins with a human or the system")
@@ -57,6 +60,8 @@ class Chain:
                 continue
             if str(link) in seen:
                 raise Refused(f"{link} would act on its own behalf: {' for '.join(seen[::-1])}")
+            if seen:
+                check_holder(link.kind, link.id)
             seen.append(str(link))
 
     @classmethod
@@ -74,6 +79,11 @@ class Chain:
     def last(self) -> Link:
         """Who acts."""
         return self.links[-1]
+
+    @property
+    def root(self) -> Link:
+        """Who answers for all that is done."""
+        return self.links[0]
 
     @property
     def principal(self) -> Principal:
@@ -137,6 +147,16 @@ class Chain:
             Refused: They are no chain.
         """
         return cls(tuple(link_from_json(document) for document in documents))
+
+
+def check_holder(kind: PrincipalKind, id: str) -> None:
+    """Refuse to hand rights to a principal that acts for itself.
+
+    Raises:
+        Refused: It is a human or the system.
+    """
+    if kind not in HOLDER_KINDS:
+        raise Refused(f"rights are handed to an agent or a session, not to {kind}:{id}")
 
 
 def link_from_json(document: object) -> Link:

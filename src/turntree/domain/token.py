@@ -25,7 +25,13 @@ from typing import Any, Final, cast
 import orjson
 
 from turntree.domain.canonical import Json, canonical
-from turntree.domain.delegation import CHAIN_LINKS_MAX, Chain, Link, link_from_json
+from turntree.domain.delegation import (
+    CHAIN_LINKS_MAX,
+    Chain,
+    Link,
+    check_holder,
+    link_from_json,
+)
 from turntree.domain.errors import Denied, Refused
 from turntree.domain.event import Event
 from turntree.domain.ids import Instant, derived_id, is_instant
@@ -168,7 +174,8 @@ def narrow(
 
     Raises:
         Denied: It is no token.
-        Refused: It has too many blocks already, or nothing was asked for.
+        Refused: It has too many blocks already, nothing was asked for, or it would be handed to a
+            human or the system. A setting that an earlier block made is refused when it is opened.
     """
     blocks, signature = _parse(token)
     if len(blocks) >= BLOCKS_MAX:
@@ -179,6 +186,7 @@ def narrow(
     if to is not None:
         if rights is None or to.on_behalf_of is not None:
             raise Refused("a token is handed to one principal, with rights")
+        check_holder(to.kind, to.id)
         document["to"] = {"kind": to.kind, "id": to.id}
     if config:
         document["config"] = dict(config)
@@ -223,7 +231,7 @@ def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
     said = document.get("config", {})
     if not isinstance(said, Mapping):
         raise Refused("settings have names")
-    config: dict[str, Json] = {**read.config, **cast("Mapping[str, Json]", said)}
+    config = _add_config(read.config, cast("Mapping[str, Json]", said))
     match document:
         case {"links": [*links]}:
             return _Read(tuple(link_from_json(link) for link in links), config)
@@ -238,6 +246,14 @@ def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
             return _Read((*read.links, link), config)
         case _:
             return _Read(read.links, config)
+
+
+def _add_config(before: Mapping[str, Json], said: Mapping[str, Json]) -> dict[str, Json]:
+    """Return settings with those of one more block, which may add some and replace none."""
+    for name in said.keys() & before.keys():
+        if said[name] != before[name]:
+            raise Refused(f"it replaces the setting {name!r}, which an earlier block made")
+    return {**before, **said}
 
 
 def _check_limits(documents: Sequence[Mapping[str, Any]], audience: str, now: Instant) -> Instant:

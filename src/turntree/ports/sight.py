@@ -16,5 +16,16 @@ EVERYTHING: Final = Sight("system:turntree")
 
 
 def sight_of(principal: Principal) -> Sight:
-    """Return how a principal looks at a ledger."""
-    return Sight(str(principal))
+    """Return how a principal looks at a ledger.
+
+    One that acts on another's behalf sees at most what both may see, the one that acts and the one
+    that answers for it. A store knows such a pair by a name of its own, which is nobody's: what is
+    private is open to the pair only where it was granted to the pair. The system hides nothing from
+    those who act for it, so there the one that acts decides alone.
+    """
+    root = principal
+    while root.on_behalf_of is not None:
+        root = root.on_behalf_of
+    if root == principal or root.kind == "system":
+        return Sight(str(principal))
+    return Sight(f"{principal} for {root}")
