@@ -28,6 +28,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.errors import NotFound, TurntreeError
 from turntree.domain.ids import Label, RunId, SessionId, TurnId, WorkspaceId
 from turntree.domain.message import user
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import (
     Database,
     ensure_database,
@@ -84,7 +85,7 @@ async def prove(proof: Proof) -> None:
         conninfo = await ensure_database(server, "chaos")
         workspace = await prepare_database(conninfo, "chaos", SystemWorld().new_id())
         calm = await prepare_database(conninfo, "calm", SystemWorld().new_id())
-        async with open_database(conninfo, calm, connections_max=3) as database:
+        async with open_database(conninfo, calm, connections_max=3, sight=EVERYTHING) as database:
             replies = await calm_replies(database, TEXTS)
         chance = random.Random(proof.seed)
         crew = Crew(conninfo, workspace, folder, chance)
@@ -93,7 +94,9 @@ async def prove(proof: Proof) -> None:
             sent, spent_s = await drill.run()
         finally:
             await anyio.to_thread.run_sync(crew.dismiss)
-        async with open_database(conninfo, workspace, connections_max=4) as database:
+        async with open_database(
+            conninfo, workspace, connections_max=4, sight=EVERYTHING
+        ) as database:
             verdict = await Audit(database, replies, folder / DEEDS).judge(sent)
         show(proof, extent, verdict, (crew.killed, drill.stopped), spent_s)
 
@@ -218,7 +221,7 @@ class Drill:
         say("the crew works")
         workspace, conninfo = self.crew.workspace, self.crew.conninfo
         async with (
-            open_database(conninfo, workspace) as database,
+            open_database(conninfo, workspace, sight=EVERYTHING) as database,
             open_dbos(sqlalchemy_url(conninfo), workspace) as engine,
         ):
             inbox = PostgresInbox(database, engine)

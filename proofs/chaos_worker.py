@@ -20,6 +20,7 @@ from turntree.adapters.engines.dbos import open_dbos
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.ids import WorkspaceId
 from turntree.domain.message import ToolUse
+from turntree.ports.sight import EVERYTHING
 from turntree.ports.tools import Occasion
 from turntree.runtime.actor import Actor
 from turntree.runtime.asking import Asking
@@ -66,7 +67,7 @@ async def a_worker(
     """Build a worker with everything it needs."""
     scope = WorkspaceId(workspace)
     async with (
-        open_database(conninfo, scope) as database,
+        open_database(conninfo, scope, sight=EVERYTHING) as database,
         open_dbos(sqlalchemy_url(conninfo), scope) as engine,
     ):
         world, hub, calling = SystemWorld(), Hub(), Calling((make_tools(folder),))

@@ -29,6 +29,7 @@ from proofs.drills.processes import workers
 from proofs.drills.walk import Walked, take_walk
 from proofs.figures import DURABLE, Proof, temporary_server
 from turntree.domain.ids import WorkspaceId
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import ensure_database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer
 from turntree.store.fsck import fsck
@@ -218,7 +219,9 @@ async def _gather(conninfo: str, name: str, writers: int) -> Crowd:
 
 
 async def _judged(crowd: Crowd, acks: Sequence[Ack]) -> list[str]:
-    async with open_database(crowd.conninfo, crowd.workspace, connections_max=2) as database:
+    async with open_database(
+        crowd.conninfo, crowd.workspace, connections_max=2, sight=EVERYTHING
+    ) as database:
         thread = [placed.turn.id for placed in await read_thread(database, crowd.session)]
         return judge_appends(acks, thread) + await audit_session(database, crowd.session)
 
@@ -229,7 +232,7 @@ async def _fsck_findings(conninfo: str, name: str) -> list[str]:
 
 
 async def _findings(conninfo: str, workspace: WorkspaceId) -> list[str]:
-    async with open_database(conninfo, workspace, connections_max=1) as database:
+    async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         return [f"{f.invariant} {f.sentence}: {f.subject}" for f in await fsck(database)]
 
 

@@ -28,6 +28,7 @@ from turntree.boot import Settings, tree_on
 from turntree.domain.canonical import Json
 from turntree.domain.ids import RunId, SessionId, WorkspaceId
 from turntree.domain.message import user
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import (
     Database,
@@ -124,7 +125,7 @@ async def place_on(server: str, name: str, *flags: str) -> AsyncGenerator[Place,
     async with (
         owner,
         open_dbos(sqlalchemy_url(conninfo), workspace) as engine,
-        open_database(conninfo, workspace) as database,
+        open_database(conninfo, workspace, sight=EVERYTHING) as database,
     ):
         await owner.execute(STATEMENTS["create_bare"])
         inbox = PostgresInbox(database, engine)

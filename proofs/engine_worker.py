@@ -20,6 +20,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import Settings, engine_on, run_on, tree_on
 from turntree.domain.ids import WorkspaceId
 from turntree.domain.message import ToolUse
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.actor import Actor
 from turntree.runtime.asking import Asking
 from turntree.runtime.attempt import Attempt
@@ -61,7 +62,7 @@ def nod() -> str:
 async def serve(conninfo: str, workspace: WorkspaceId, name: str) -> None:
     """Serve as the product does until nobody holds the other end of our input."""
     world, settings = SystemWorld(), Settings(Path(), user="ana", session="main")
-    async with open_database(conninfo, workspace) as database:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         engine = engine_on(database)
         tree = tree_on(database, settings, world, engine=engine)
         running = run_on(database, tree, settings, world, engine, [nod])
@@ -75,7 +76,7 @@ async def serve_parking(conninfo: str, workspace: WorkspaceId, name: str) -> Non
     """Serve and park whoever wants to write."""
     async with (
         open_dbos(sqlalchemy_url(conninfo), workspace) as engine,
-        open_database(conninfo, workspace) as database,
+        open_database(conninfo, workspace, sight=EVERYTHING) as database,
         anyio.create_task_group() as group,
     ):
         worker = worker_on(database, engine, name)

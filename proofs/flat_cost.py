@@ -25,6 +25,7 @@ from turntree.domain.ids import Label, SessionId, TurnId
 from turntree.domain.journal import recorded
 from turntree.domain.usage import ModelCall
 from turntree.ports.imports import Incoming
+from turntree.ports.sight import EVERYTHING
 from turntree.store.bulk import COLUMN_TYPES, import_turns
 from turntree.store.database import open_database
 from turntree.store.ledger import turn_params
@@ -273,7 +274,7 @@ async def take_writers(stage: Stage) -> None:
         await begin(stage.database, LABEL.format(number), stage.threads[1_000][-1])
     script = await _put_payload(stage)
     seconds = stage.times(2, 5)
-    many = open_database(stage.conninfo, stage.workspace, connections_max=WRITERS)
+    many = open_database(stage.conninfo, stage.workspace, connections_max=WRITERS, sight=EVERYTHING)
     with processes(stage.conninfo, stage.workspace, stage.proof.seed) as lent:
         async with many as database:
 

@@ -29,6 +29,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import Settings, tree_on
 from turntree.domain.journal import recorded
 from turntree.ports.imports import Incoming
+from turntree.ports.sight import EVERYTHING
 from turntree.store.bulk import import_turns
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.fsck import fsck
@@ -175,7 +176,7 @@ async def _opened(
     conninfo: str, workspace: str, world: ScriptedWorld | SystemWorld
 ) -> AsyncGenerator[Database, None]:
     found = await prepare_database(conninfo, workspace, world.new_id())
-    async with open_database(conninfo, found, connections_max=2) as database:
+    async with open_database(conninfo, found, connections_max=2, sight=EVERYTHING) as database:
         yield database
 
 

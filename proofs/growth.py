@@ -22,6 +22,7 @@ from proofs.workload import Exchange, Library, begin, record
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import Settings, tree_on
 from turntree.domain.ids import TurnId
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.recorder import Recorder
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
@@ -131,7 +132,7 @@ async def _workspace(
     """Lend a workspace of a size."""
     conninfo = await ensure_database(server, f"proof_growth_{turns}")
     workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
-    async with open_database(conninfo, workspace, connections_max=1) as database:
+    async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         people = Crowd(database, proof.seed, LENGTH_MEAN)
         await people.grow(turns, deepest=DEPTH)
         tree = tree_on(database, Settings(folder, user="proof"), SystemWorld())

@@ -29,6 +29,7 @@ from turntree.domain.principal import Principal
 from turntree.domain.secrets import redact
 from turntree.domain.transcript import Projection, Record, seal_drafts
 from turntree.ports.importers import Bundle, Importer, Places
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.imports import Progress
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.fsck import fsck
@@ -223,7 +224,7 @@ def _staged(
 async def _database(server: str, name: str) -> AsyncGenerator[Database, None]:
     conninfo = await ensure_database(server, f"fuzz_{name.replace('-', '_')}")
     workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
-    async with open_database(conninfo, workspace) as database:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         yield database
 
 

@@ -29,6 +29,7 @@ from turntree.domain.ids import WorkspaceId
 from turntree.domain.search import Vector
 from turntree.ports.embedder import Embedder, TextKind
 from turntree.ports.importers import Bundle, Importer, Places
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.imports import Progress
 from turntree.runtime.search import Search
 from turntree.runtime.tree import Tree
@@ -57,7 +58,7 @@ async def prove(proof: Proof) -> None:
         conninfo = await ensure_database(server, "proof_import")
         workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
         found = _discover(home)
-        async with open_database(conninfo, workspace) as database:
+        async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
             before = _peak_mb()
             bare, first, added = await _compare(conninfo, database, found, rounds)
             proof.note("peak memory, before", before, "MB")
@@ -122,7 +123,7 @@ async def _fill(proof: Proof, database: Database, size: int) -> None:
 async def _search_all(proof: Proof, conninfo: str, workspace: WorkspaceId, home: Path) -> None:
     """Search by words, and by meanings too if there are weights to make them with."""
     # One connection, so that what it costs the server can be told.
-    async with open_database(conninfo, workspace, connections_max=1) as database:
+    async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         async with database.connection() as connection:
             server = connection.info.backend_pid
         search = _tree(database).search

@@ -21,6 +21,7 @@ from proofs.drills.plants import Plant, install
 from proofs.figures import Proof, run, temporary_server
 from proofs.program_machine import ProgramMachine, Stage, list_pairs, try_pair
 from turntree.boot import Settings, tree_on
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.fsck import fsck
@@ -115,7 +116,7 @@ async def opened(conninfo: str) -> AsyncGenerator[tuple[Database, Tree], None]:
     """Open a database whose clock and ids repeat themselves."""
     world = ScriptedWorld(7)
     workspace = await prepare_database(conninfo, "walked", world.new_id())
-    async with open_database(conninfo, workspace, connections_max=2) as database:
+    async with open_database(conninfo, workspace, connections_max=2, sight=EVERYTHING) as database:
         settings = Settings(Path(), user="ana", session="main")
         yield database, tree_on(database, settings, world)
 

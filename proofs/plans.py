@@ -33,6 +33,7 @@ from turntree.domain.plan import PlanState, fold, needs_undoing
 from turntree.domain.plan_steps import Commit, MakeFork, Plan, Restore, TakeSnapshot
 from turntree.domain.ref import ExtRef
 from turntree.ports.keepers import ResourceKeeper
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.fork_plans import ForkPlan
 from turntree.runtime.hands import Hands
 from turntree.runtime.plans import Plans
@@ -263,7 +264,7 @@ async def _stage(
         },
     )
     workspace = await prepare_database(conninfo, "plans", world.new_id())
-    async with open_database(conninfo, workspace, connections_max=2) as database:
+    async with open_database(conninfo, workspace, connections_max=2, sight=EVERYTHING) as database:
         settings = Settings(folder, user="ana")
         tree = tree_on(
             database, settings, world, keepers=keepers.__getitem__, processes=Mortal("calm")

@@ -28,6 +28,7 @@ from proofs.drills.history import Ack
 from proofs.drills.processes import workers
 from proofs.figures import Proof, run
 from turntree.domain.errors import TurntreeError
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import ensure_database, open_database
 from turntree.store.embedded import EmbeddedServer
 from turntree.store.fsck import fsck
@@ -157,7 +158,9 @@ async def look_at(cut: Cut, server: EmbeddedServer, crowd: Crowd, acks: list[Ack
     cut.acknowledged = len(wanted)
     try:
         server.ensure_running()
-        async with open_database(crowd.conninfo, crowd.workspace, connections_max=2) as database:
+        async with open_database(
+            crowd.conninfo, crowd.workspace, connections_max=2, sight=EVERYTHING
+        ) as database:
             thread = {placed.turn.id for placed in await read_thread(database, crowd.session)}
             cut.lost = [f"lost: {turn}" for turn in wanted if turn not in thread]
             cut.damage = await audit_session(database, crowd.session)

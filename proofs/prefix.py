@@ -35,6 +35,7 @@ from turntree.domain.prompt import ToolSpec
 from turntree.domain.run import Run
 from turntree.ports.ledger import Ledger
 from turntree.ports.provider import Provider
+from turntree.ports.sight import EVERYTHING
 from turntree.ports.tools import Occasion
 from turntree.runtime.asking import Question
 from turntree.runtime.assembly import Assembled, Assembly
@@ -307,7 +308,7 @@ async def a_stage(server: str, heard: Heard) -> AsyncGenerator[Stage, None]:
     world = ScriptedWorld()
     conninfo = await ensure_database(server, "prefix")
     workspace = await prepare_database(conninfo, "prefix", world.new_id())
-    async with open_database(conninfo, workspace) as database:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         tree = tree_on(database, Settings(Path(), user="ana"), world)
         await tree.programs.create("provider", "nobody", {"provider_type": "scripted"})
         for context in CONTEXTS:

@@ -21,6 +21,7 @@ from turntree.boot import Settings, tree_on
 from turntree.domain.ids import Label
 from turntree.domain.message import assistant, user
 from turntree.domain.principal import Principal
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import ensure_database, open_database, prepare_database
 
@@ -43,7 +44,7 @@ async def prove(proof: Proof) -> None:
     with figures.temporary_server() as (server, folder):
         conninfo = await ensure_database(server, "proof_routing")
         workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
-        async with open_database(conninfo, workspace) as database:
+        async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
             tree = tree_on(database, Settings(folder, user="ana"), SystemWorld())
             await record(tree, threads)
             proof.note("threads", len(threads), "threads")

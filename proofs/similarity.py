@@ -32,6 +32,7 @@ from turntree.boot import Settings, tree_on
 from turntree.domain.search import Vector
 from turntree.ports.embedder import Embedder, TextKind
 from turntree.ports.meanings import Meaning
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import ensure_database, open_database, prepare_database
 
@@ -117,7 +118,7 @@ async def filled(
     proof.note(f"index of {count:,}", size[0] / count, "bytes a vector")
     proof.note(f"everything kept of {count:,}", size[1] / count, "bytes a vector")
     embedder = Drawn(find_minilm())
-    async with open_database(conninfo, workspace, connections_max=1) as database:
+    async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         tree = tree_on(database, Settings(folder, user="ana"), SystemWorld(), embedder=embedder)
         async with database.connection() as lent:
             pid = lent.info.backend_pid

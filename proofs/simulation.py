@@ -28,6 +28,7 @@ from proofs.figures import Proof, run, temporary_server
 from proofs.run_stories import Scene, play, random_fates, random_story
 from proofs.run_world import Fates, RunWorld
 from turntree.domain.ids import uuid7
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.ending import error_of
 from turntree.store.database import ensure_database, open_database, prepare_database
 from turntree.store.fsck import fsck
@@ -192,7 +193,7 @@ async def a_world(conninfo: str, name: str, fates: Fates) -> AsyncGenerator[RunW
     """Open a workspace in which nothing has happened yet."""
     number = os.getpid() * 1_000_000 + next(_workspaces)
     workspace = await prepare_database(conninfo, name, uuid7(START_MS, number))
-    async with open_database(conninfo, workspace, connections_max=3) as database:
+    async with open_database(conninfo, workspace, connections_max=3, sight=EVERYTHING) as database:
         yield RunWorld(database, fates)
 
 

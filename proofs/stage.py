@@ -16,6 +16,7 @@ from proofs.figures import Cost, Proof, load_statements, measure
 from proofs.workload import Exchange, Library, thread
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.ids import TurnId, WorkspaceId
+from turntree.ports.sight import EVERYTHING
 from turntree.store.arrays import register_arrays
 from turntree.store.bulk import import_turns
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
@@ -79,7 +80,10 @@ async def set_stage(
     workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
     library = Library(proof.seed)
     owner = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
-    async with owner, open_database(conninfo, workspace, connections_max=1) as database:
+    async with (
+        owner,
+        open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database,
+    ):
         register_arrays(owner.adapters)
         await owner.execute(STATEMENTS["create_bare"])
         threads = {depth: await prefill(database, library, depth) for depth in depths}

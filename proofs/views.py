@@ -27,6 +27,7 @@ from turntree.domain.canonical import Json
 from turntree.domain.event import Event
 from turntree.domain.ids import Label, SessionId, unix_ms
 from turntree.domain.session import Spawn
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.ledger import PostgresLedger
 from turntree.store.sessions import PostgresSessions
@@ -70,7 +71,9 @@ async def prove(proof: Proof) -> None:
     with figures.temporary_server() as (server, _):
         conninfo = await ensure_database(server, "proof_views")
         workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
-        async with open_database(conninfo, workspace, connections_max=1) as database:
+        async with open_database(
+            conninfo, workspace, connections_max=1, sight=EVERYTHING
+        ) as database:
             params = await _fill(database, turns, proof.seed)
         async with await psycopg.AsyncConnection[dict[str, Any]].connect(
             conninfo, autocommit=True, row_factory=dict_row

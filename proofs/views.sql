@@ -7,7 +7,7 @@ ANALYZE;
 SET ROLE turntree_reader;
 
 -- name: set_workspace
-SELECT set_config('turntree.workspace', %(workspace)s, false);
+SELECT set_config('turntree.workspace', %(workspace)s, false), set_config('turntree.sight', 'human:ana', false);
 
 -- name: count_alone
 -- What parallel workers touch is not counted in their leader's transaction.

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from proofs.workload import Exchange, Library, record, recorder_on
 from turntree.domain.ids import WorkspaceId
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import Database, open_database
 from turntree.store.installation import find_installation
 
@@ -97,7 +98,9 @@ def _serve(line: Connection, conninfo: str, workspace: str, seed: int, number: i
 
 async def _answer(line: Connection, conninfo: str, workspace: str, seed: int, number: int) -> None:
     exchanges = Library(seed).exchanges()
-    async with open_database(conninfo, WorkspaceId(workspace), connections_max=1) as database:
+    async with open_database(
+        conninfo, WorkspaceId(workspace), connections_max=1, sight=EVERYTHING
+    ) as database:
         line.send("ready")
         while (seconds := line.recv()) is not None:
             line.send(await _write(database, number, exchanges, seconds))

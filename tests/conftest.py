@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 from tests.databases import Databases, as_owner, as_superuser
 from turntree.boot import Settings, tree_on
 from turntree.domain.ids import WorkspaceId
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer
@@ -98,7 +99,7 @@ def conninfo(databases: Databases, template: str) -> Generator[str, None, None]:
 @pytest.fixture
 async def database(conninfo: str, workspace_id: WorkspaceId) -> AsyncGenerator[Database, None]:
     """A database opened as the application opens it."""
-    async with open_database(as_owner(conninfo), workspace_id) as opened:
+    async with open_database(as_owner(conninfo), workspace_id, sight=EVERYTHING) as opened:
         yield opened
 
 

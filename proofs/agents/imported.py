@@ -13,6 +13,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import importing_on, load_importers
 from turntree.domain.usage import Usage
 from turntree.ports.importers import Places
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.imports import Progress
 from turntree.store.database import Database, ensure_database, open_database, prepare_database
 from turntree.store.fsck import fsck
@@ -41,7 +42,7 @@ async def bring(server: str, deeds: Deeds) -> Imported:
     """Import an agent's home into a database of its own, twice, and return what is there."""
     conninfo = await ensure_database(server, f"imported_{deeds.agent}")
     workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
-    async with open_database(conninfo, workspace) as database:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         await _import(database, deeds)
         again = await _import(database, deeds)
         faults = [found for found in await fsck(database) if found.severity == "fault"]

@@ -20,6 +20,7 @@ from turntree.domain.errors import Conflict, TurntreeError, Unreachable
 from turntree.domain.ids import Label, SessionId, TurnId, WorkspaceId
 from turntree.domain.message import assistant, user
 from turntree.domain.principal import Principal
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.recorder import Recorder
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.embedded import EmbeddedServer
@@ -58,7 +59,7 @@ async def gather(conninfo: str, *, name: str, writers: int) -> Crowd:
     world = SystemWorld()
     workspace = await prepare_database(conninfo, "crowds", world.new_id())
     session = SessionId(world.new_id())
-    async with open_database(conninfo, workspace, connections_max=1) as database:
+    async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         await PostgresSessions(database).create(session, Label(name), by=str(BY), at=world.now())
     return Crowd(conninfo, workspace, session, name, writers)
 
@@ -107,7 +108,9 @@ async def write(crowd: Crowd) -> list[Ack]:
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     acks: list[Ack] = []
     async with (
-        open_database(crowd.conninfo, crowd.workspace, connections_max=crowd.writers) as database,
+        open_database(
+            crowd.conninfo, crowd.workspace, connections_max=crowd.writers, sight=EVERYTHING
+        ) as database,
         anyio.create_task_group() as group,
     ):
         for number in range(crowd.writers):

@@ -9,14 +9,16 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from turntree.domain.ids import WorkspaceId
+from turntree.ports.sight import EVERYTHING
 from turntree.store.arrays import register_arrays
-from turntree.store.database import Database, Row, run
+from turntree.store.database import Database, Row, Sights, run
 from turntree.store.sql import QUERIES
 
 COMMIT = "commit"
@@ -104,12 +106,14 @@ async def open_hooked(
     """Open a database of one hooked connection; yields it and the number of its backend."""
     scope = UUID(workspace)
     pids: list[int] = []
+    sights = Sights(WeakKeyDictionary())
 
     async def configure(connection: HookedConnection) -> None:
         connection.prepare_threshold = 0
         register_arrays(connection.adapters)
-        asked = {"role": "turntree_app", "workspace": str(scope)}
+        asked = {"role": "turntree_app", "workspace": str(scope), "sight": EVERYTHING}
         await run(connection, "take_role", asked)
+        sights.known[connection] = EVERYTHING
         await connection.set_autocommit(False)
         connection.hook = hook
         pids.append(connection.info.backend_pid)
@@ -125,4 +129,4 @@ async def open_hooked(
     )
     async with pool:
         await pool.wait()
-        yield Database(conninfo, scope, pool), pids[0]
+        yield Database(conninfo, scope, pool, EVERYTHING, sights), pids[0]

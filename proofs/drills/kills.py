@@ -21,6 +21,7 @@ from turntree.domain.message import assistant, user
 from turntree.domain.principal import Principal
 from turntree.domain.session import MoveKind
 from turntree.domain.thread import Moved
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.recorder import Recorder
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.ledger import PostgresLedger
@@ -105,7 +106,9 @@ async def kill_everywhere(conninfo: str) -> Killed:
     workspace = await prepare_database(conninfo, "kills", WORLD.new_id())
     points, problems = list[Point](), list[str]()
     limiter = anyio.CapacityLimiter(AT_ONCE)
-    async with open_database(conninfo, workspace, connections_max=AT_ONCE) as database:
+    async with open_database(
+        conninfo, workspace, connections_max=AT_ONCE, sight=EVERYTHING
+    ) as database:
         for command in COMMANDS:
             witness = Witness(command)
             asked = Asked(conninfo, workspace, await _begin(database), command, command)

@@ -14,6 +14,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.errors import Conflict, Refused, TurntreeError
 from turntree.domain.ids import SessionId
 from turntree.domain.thread import Moved, Placed
+from turntree.ports.sight import EVERYTHING
 from turntree.ports.world import World
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.ledger import PostgresMarks
@@ -47,7 +48,7 @@ async def explore(conninfo: str, pairs: "Sequence[Pair] | None" = None) -> list[
     workspace = await prepare_database(conninfo, "interleavings", world.new_id())
     first, second = Gate(), Gate()
     async with (
-        open_database(conninfo, workspace, connections_max=1) as database,
+        open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database,
         open_hooked(conninfo, workspace, first) as (one, one_pid),
         open_hooked(conninfo, workspace, second) as (two, two_pid),
         _asking(conninfo) as server,

@@ -19,6 +19,7 @@ from turntree.domain.ids import Label, SessionId, TurnId
 from turntree.domain.message import Message, assistant, user
 from turntree.domain.session import AliasReason, MoveKind, SessionStatus
 from turntree.domain.turn import Header, seal
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import open_database, prepare_database
 from turntree.store.fsck import fsck
 from turntree.store.ledger import PostgresMarks
@@ -56,7 +57,7 @@ async def _walk(conninfo: str, seed: int, steps: int, look_every: int) -> Walked
     # Each walk needs a workspace nobody has walked in.
     name = f"walk-{seed}-{look_every}"
     workspace = await prepare_database(conninfo, name, SystemWorld().new_id())
-    async with open_database(conninfo, workspace, connections_max=1) as database:
+    async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         # Looking draws from another source than walking, so that more looks change no step.
         chances = random.Random(seed), random.Random(seed)
         sessions_max = SESSIONS_MAX[seed // len(SESSIONS_MAX) % len(SESSIONS_MAX)]

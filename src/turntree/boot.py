@@ -389,7 +389,7 @@ async def list_trees(
 
     They hold what is closed to the user too: what somebody needs is needed, whoever looks.
     """
-    for workspace, name in await database.fetch("list_workspaces"):
+    for workspace, name in await database.seen_by(EVERYTHING).fetch("list_workspaces"):
         async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
             yield name, tree_on(one, settings, world, sight=EVERYTHING)
 

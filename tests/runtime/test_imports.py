@@ -16,6 +16,7 @@ from turntree.domain.message import ToolUse, assistant, user
 from turntree.domain.transcript import DraftSession, DraftSpawn, DraftTurn, Key, Projection, Record
 from turntree.ports.importers import Bundle, Places, stamp_of
 from turntree.ports.imports import Block, Cursor, Prepared
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.imports import Importing, Progress
 from turntree.runtime.tree import Tree
 from turntree.store.checkouts import PostgresCheckouts
@@ -325,7 +326,9 @@ async def test_the_cursors_wait_for_the_disk_and_nothing_else_does(
             return row == ("off",)
 
     careful = make_conninfo(database.conninfo, options="-c synchronous_commit=local")
-    async with open_database(careful, WorkspaceId(str(database.workspace))) as patient:
+    async with open_database(
+        careful, WorkspaceId(str(database.workspace)), sight=EVERYTHING
+    ) as patient:
         importing = importing_on(patient, ScriptedWorld(97))
         importing.imports = Watched(patient)
         done = await importing.run([(Toy(), bundle) for bundle in Toy().open(folder)])
@@ -338,12 +341,12 @@ async def test_what_an_import_told_of_outlasts_the_server(place: Path, folder: P
     try:
         conninfo = await ensure_database(server.ensure_running(), "mortal")
         workspace = await prepare_database(conninfo, "tests", ScriptedWorld().new_id())
-        async with open_database(conninfo, workspace) as database:
+        async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
             importing = importing_on(database, ScriptedWorld(96))
             done = await importing.run([(Toy(), bundle) for bundle in Toy().open(folder)])
         server.stop(mode="immediate")
         conninfo = await ensure_database(server.ensure_running(), "mortal")
-        async with open_database(conninfo, workspace) as database:
+        async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
             again = await importing_on(database, ScriptedWorld(95)).run(
                 [(Toy(), bundle) for bundle in Toy().open(folder)]
             )

@@ -28,6 +28,7 @@ from turntree.domain.message import (
     user,
 )
 from turntree.domain.run import Fact, Run, Seal, SettleCalls
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import open_database, prepare_database
 from turntree.store.ledger import PostgresLedger
 from turntree.store.sessions import PostgresReflog, PostgresSessions
@@ -57,7 +58,7 @@ async def a_world(conninfo: str) -> AsyncGenerator[Neighbours, None]:
     """Open a workspace in which nothing has happened yet."""
     number = next(_worlds)
     workspace = await prepare_database(conninfo, f"world {number}", uuid7(START_MS, number))
-    async with open_database(conninfo, workspace, connections_max=1) as database:
+    async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         yield Neighbours(
             PostgresLedger(database),
             PostgresSessions(database),

@@ -9,6 +9,7 @@ from psycopg.conninfo import make_conninfo
 from turntree.domain.errors import Conflict, NotFound
 from turntree.domain.ids import WorkspaceId
 from turntree.domain.message import assistant, user
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, open_database
 from turntree.store.ledger import PostgresLedger
@@ -124,7 +125,7 @@ async def test_whoever_hurries_waits_for_no_disk_and_whoever_comes_next_does(
 
     careful = make_conninfo(database.conninfo, options="-c synchronous_commit=local")
     workspace = WorkspaceId(str(database.workspace))
-    async with open_database(careful, workspace, connections_max=1) as patient:
+    async with open_database(careful, workspace, connections_max=1, sight=EVERYTHING) as patient:
         async with patient.hurry():
             assert await disk_of(patient) == "off"
         assert await disk_of(patient) == "local"

@@ -41,6 +41,10 @@ from turntree.store.database import Database
 from turntree.store.fsck import fsck
 from turntree.testing.worlds import ScriptedWorld
 
+TAKE_PLACE = """
+SELECT set_config('turntree.workspace', %s, false),
+  set_config('turntree.sight', 'human:ana', false)
+"""
 pytestmark = pytest.mark.anyio
 
 ATLAS = Principal("agent", "atlas")
@@ -215,9 +219,7 @@ def ask(story: Story, conninfo: str, database: Database) -> Generator[Ask, None,
     """A person with the reader's role, inside the workspace."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SET ROLE turntree_reader")
-        connection.execute(
-            "SELECT set_config('turntree.workspace', %s, false)", (str(database.workspace),)
-        )
+        connection.execute(TAKE_PLACE, (str(database.workspace),))
         yield Ask(connection)
 
 

@@ -13,6 +13,7 @@ from tests.store.test_bulk import TREE, check, grow
 from turntree.boot import Settings, connect, open_tree, tree_on
 from turntree.domain.errors import Unreachable
 from turntree.domain.message import assistant, user
+from turntree.ports.sight import EVERYTHING
 from turntree.store.bulk import import_turns
 from turntree.store.embedded import EmbeddedServer
 from turntree.testing.worlds import ScriptedWorld
@@ -50,7 +51,7 @@ async def test_an_ordinary_owner_can_do_everything(
         assert len((await tree.search("one", semantic=False)).hits) == 1
         await tree.turns.erase("main", 0, reason="asked for")
         grown = grow(world, TREE)
-        assert (await import_turns(database, grown)).added == len(TREE)
+        assert (await import_turns(database.seen_by(EVERYTHING), grown)).added == len(TREE)
         await check(tree, grown)
 
 

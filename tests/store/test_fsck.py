@@ -29,6 +29,7 @@ from turntree.domain.message import (
 from turntree.domain.usage import ModelCall, Usage
 from turntree.domain.usage import to_json as call_to_json
 from turntree.ports.imports import Incoming
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store import fsck as fscks
 from turntree.store import invariants, passage, ranges
@@ -95,7 +96,7 @@ async def test_a_sound_ledger_gives_no_finding(database: Database) -> None:
 
 async def test_an_empty_workspace_is_sound(conninfo: str) -> None:
     workspace = await prepare_database(conninfo, "empty", ScriptedWorld(1).new_id())
-    async with open_database(conninfo, workspace) as empty:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as empty:
         assert await fsck(empty) == []
 
 

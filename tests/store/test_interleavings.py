@@ -10,6 +10,7 @@ from proofs.drills.crowd import gather, write
 from proofs.drills.history import judge_appends
 from proofs.drills.kills import kill_everywhere
 from proofs.drills.pairs import PAIRS, Pair, explore
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import open_database
 from turntree.store.fsck import fsck
 
@@ -32,7 +33,7 @@ async def test_a_missing_lock_is_noticed(conninfo: str) -> None:
 async def test_a_crowd_in_one_session_loses_nothing(conninfo: str) -> None:
     crowd = replace(await gather(conninfo, name="crowd", writers=16), turns_each=6)
     acks = await write(crowd)
-    async with open_database(conninfo, crowd.workspace) as database:
+    async with open_database(conninfo, crowd.workspace, sight=EVERYTHING) as database:
         thread = [placed.turn.id for placed in await read_thread(database, crowd.session)]
         assert judge_appends(acks, thread) == []
         assert len(thread) == 16 * 6
@@ -50,6 +51,6 @@ async def test_a_lost_update_is_noticed(conninfo: str) -> None:
     await plants.install(conninfo, plants.LOST_UPDATE)
     crowd = await gather(conninfo, name="crowd", writers=8)
     acks = await write(replace(crowd, turns_each=5, is_patient=True))
-    async with open_database(conninfo, crowd.workspace) as database:
+    async with open_database(conninfo, crowd.workspace, sight=EVERYTHING) as database:
         thread = [placed.turn.id for placed in await read_thread(database, crowd.session)]
     assert any(problem.startswith("lost: ") for problem in judge_appends(acks, thread))

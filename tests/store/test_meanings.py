@@ -11,6 +11,7 @@ from turntree.domain.meaning import Near
 from turntree.domain.message import assistant, user
 from turntree.domain.search import Vector
 from turntree.ports.meanings import Meaning
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.meanings import PostgresMeanings
@@ -95,7 +96,7 @@ async def test_no_vector_is_seen_from_another_workspace(
 ) -> None:
     made = await fill(meanings, world)
     elsewhere = await prepare_database(conninfo, "elsewhere", ScriptedWorld(99).new_id())
-    async with open_database(conninfo, elsewhere) as other:
+    async with open_database(conninfo, elsewhere, sight=EVERYTHING) as other:
         theirs = PostgresMeanings(other)
         for exact_max in (0, 5_000):
             looked = replace(theirs, exact_max=exact_max)

@@ -20,6 +20,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.feed import BEGINNING
 from turntree.domain.ids import WorkspaceId
 from turntree.domain.message import assistant, user
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store import database as databases
 from turntree.store import health, schema
@@ -259,7 +260,7 @@ async def test_functions_that_a_restore_gave_away_come_home(
     )  # fmt: skip
     assert (await health.examine(empty)).strayed_functions == strayed
     workspace = WorkspaceId(str(database.workspace))
-    async with open_database(empty, workspace) as restored:
+    async with open_database(empty, workspace, sight=EVERYTHING) as restored:
         named = [found.subject.split("(")[0] for found in await fsck(restored)]
         assert named == [f"turntree.{name}" for name in strayed]
         assert await prepare_database(empty, WORKSPACE, "") == workspace
@@ -319,7 +320,7 @@ def debian_15(place: Path) -> Generator[str, None, None]:
 @asynccontextmanager
 async def opened(conninfo: str, world: ScriptedWorld) -> AsyncGenerator[Database, None]:
     workspace = await prepare_database(conninfo, "old", world.new_id())
-    async with open_database(conninfo, workspace) as database:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         yield database
 
 

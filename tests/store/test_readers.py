@@ -27,6 +27,10 @@ from turntree.store.migrate import migrate
 from turntree.store.sql import QUERIES, load_files
 from turntree.testing.worlds import ScriptedWorld
 
+TAKE_PLACE = """
+SELECT set_config('turntree.workspace', %s, false),
+  set_config('turntree.sight', 'human:ana', false)
+"""
 pytestmark = pytest.mark.anyio
 
 WORD = "xylophone"
@@ -126,9 +130,7 @@ async def test_imports_are_seen_by_whom_nothing_is_closed_to(
     """What an import found is kept with the titles of all of its sessions."""
     del closed
     with psycopg.connect(conninfo, autocommit=True) as owner:
-        owner.execute(
-            "SELECT set_config('turntree.workspace', %s, false)", (str(database.workspace),)
-        )
+        owner.execute(TAKE_PLACE, (str(database.workspace),))
         owner.execute(
             """INSERT INTO turntree.imports VALUES
               (%s, %s, %s, '', 1, 1, 0, 0, sha256(''), '{}', %s, '{}', now())""",

@@ -8,6 +8,7 @@ import pytest
 from turntree.domain.ids import TurnId
 from turntree.domain.message import assistant, user
 from turntree.domain.route_rank import terms_of
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.routing import PostgresDescriber, PostgresRouting
@@ -87,7 +88,7 @@ async def test_nothing_is_seen_from_another_workspace(tree: Tree, conninfo: str)
     await tree.search.fill()
     await tree.programs.create("agent", "atlas", {"description": "zebra"})
     elsewhere = await prepare_database(conninfo, "elsewhere", ScriptedWorld(99).new_id())
-    async with open_database(conninfo, elsewhere) as other:
+    async with open_database(conninfo, elsewhere, sight=EVERYTHING) as other:
         theirs = PostgresRouting(other)
         assert await theirs.list_by_any_word(terms_of("zebra"), limit=10) == []
         assert await theirs.list_holders([turn], to="human:ana") == {turn: []}

@@ -10,12 +10,17 @@ import pytest
 from turntree.boot import Settings, tree_on
 from turntree.domain.message import assistant, user
 from turntree.domain.search_document import LEXEMES_MAX
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.search import ladder, quoted
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.testing.worlds import ScriptedWorld
 
+TAKE_PLACE = """
+SELECT set_config('turntree.workspace', %s, false),
+  set_config('turntree.sight', 'human:ana', false)
+"""
 pytestmark = pytest.mark.anyio
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -50,9 +55,7 @@ def many(owner: Connection, database: Database) -> Connection:
 
 def plan(connection: Connection, role: str, database: Database) -> str:
     connection.execute("SELECT set_config('role', %s, false)", (role,))
-    connection.execute(
-        "SELECT set_config('turntree.workspace', %s, false)", (str(database.workspace),)
-    )
+    connection.execute(TAKE_PLACE, (str(database.workspace),))
     rows = connection.execute(f"EXPLAIN {FIND}", (database.workspace, "'w17' & 'w34'")).fetchall()
     return "\n".join(line for (line,) in rows)
 
@@ -74,7 +77,7 @@ async def test_the_policy_alone_would_cost_the_index(many: Connection, database:
 async def test_the_function_itself_asks_the_index(many: Connection, database: Database) -> None:
     before = _index_scans(many)
     many.execute("SET ROLE turntree_app")
-    many.execute("SELECT set_config('turntree.workspace', %s, false)", (str(database.workspace),))
+    many.execute(TAKE_PLACE, (str(database.workspace),))
     found = many.execute(
         "SELECT * FROM turntree.search_words(ARRAY[%(q)s::tsquery], ARRAY[%(q)s::tsquery], 1,"
         " false, NULL, NULL, NULL, NULL, NULL, NULL, 100, 20)",
@@ -105,7 +108,10 @@ async def test_no_search_sees_another_workspace(
     trees: list[Tree] = []
     here = await prepare_database(conninfo, "tests", "")
     there = await prepare_database(conninfo, "elsewhere", ScriptedWorld(9).new_id())
-    async with open_database(conninfo, here) as one, open_database(conninfo, there) as two:
+    async with (
+        open_database(conninfo, here, sight=EVERYTHING) as one,
+        open_database(conninfo, there, sight=EVERYTHING) as two,
+    ):
         for number, database in enumerate((one, two)):
             world = ScriptedWorld(number)
             tree = tree_on(database, Settings(place, user="ana"), world, embedder=embedder)
@@ -119,7 +125,7 @@ async def test_no_search_sees_another_workspace(
     # The functions themselves, asked by somebody who is in no workspace.
     owner.execute("SET ROLE turntree_app")
     for workspace in ("", None):
-        owner.execute("SELECT set_config('turntree.workspace', %s, false)", (workspace,))
+        owner.execute(TAKE_PLACE, (workspace,))
         assert _ask(owner) == []
 
 

@@ -21,6 +21,10 @@ from turntree.runtime.tree import Tree
 from turntree.store.database import Database
 from turntree.testing.worlds import ScriptedWorld
 
+TAKE_PLACE = """
+SELECT set_config('turntree.workspace', %s, false),
+  set_config('turntree.sight', 'human:ana', false)
+"""
 pytestmark = pytest.mark.anyio
 
 COLUMNS = {
@@ -86,9 +90,7 @@ def ask(turns: list[TurnId], conninfo: str, database: Database) -> Generator["As
     """A person with the reader's role, inside the workspace."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SET ROLE turntree_reader")
-        connection.execute(
-            "SELECT set_config('turntree.workspace', %s, false)", (str(database.workspace),)
-        )
+        connection.execute(TAKE_PLACE, (str(database.workspace),))
         yield Ask(connection)
 
 

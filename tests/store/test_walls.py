@@ -39,11 +39,13 @@ from turntree.domain.transcript import Record
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
 from turntree.ports.imports import Checkout, Cursor, Incoming, TurnSource
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.imports import PostgresImports
 from turntree.store.inbox import PostgresInbox
+from turntree.store.sessions import PostgresSessions
 from turntree.store.sql import QUERIES
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.testing.worlds import ScriptedWorld
@@ -138,13 +140,17 @@ async def elsewhere(conninfo: str, told: Tree) -> WorkspaceId:
 
 
 @contextmanager
-def acting(conninfo: str, role: str, workspace: object = None) -> Generator[Connection, None, None]:
+def acting(
+    conninfo: str, role: str, workspace: object = None, sight: str = "human:ana"
+) -> Generator[Connection, None, None]:
     """Act as a role in a workspace, or in none."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SELECT set_config('role', %s, false)", (role,))
         if workspace is not None:
             connection.execute(
-                "SELECT set_config('turntree.workspace', %s, false)", (str(workspace),)
+                "SELECT set_config('turntree.workspace', %s, false),"
+                " set_config('turntree.sight', %s, false)",
+                (str(workspace), sight),
             )
         yield connection
 
@@ -209,6 +215,46 @@ async def test_no_workspace_takes_nothing(told: Tree, conninfo: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["turntree_app", "turntree_reader"])
+async def test_a_connection_that_was_not_told_who_looks_sees_nothing(
+    told: Tree, database: Database, conninfo: str, role: str
+) -> None:
+    for sight in ("", "human:ana"):
+        with acting(conninfo, role, database.workspace, sight) as connection:
+            shown = {table for table in TABLES if count(connection, table)}
+            assert shown == (set(TABLES) if sight else set())
+            assert bool(count(connection, "workspaces")) is bool(sight)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("SELECT set_config('role', %s, false)", (role,))
+        assert {table for table in TABLES if count(connection, table)} == set()
+        assert count(connection, "workspaces") == 0
+
+
+async def test_a_connection_that_was_not_told_who_looks_takes_nothing(
+    told: Tree, database: Database, conninfo: str
+) -> None:
+    rows = some_rows(conninfo)
+    with acting(conninfo, "turntree_app", database.workspace, sight="") as connection:
+        states = {table: attempt(connection, INSERT_ROW, table, rows[table]) for table in TABLES}
+    assert states == dict.fromkeys(TABLES, DENIED)
+
+
+async def test_other_workspaces_are_told_of_to_the_system_alone(
+    elsewhere: WorkspaceId, database: Database, conninfo: str
+) -> None:
+    for sight, shown in (("human:ana", 1), ("system:turntree", 2)):
+        with acting(conninfo, "turntree_app", database.workspace, sight) as connection:
+            assert count(connection, "workspaces") == shown
+
+
+async def test_whoever_opens_a_database_and_names_nobody_sees_nothing(
+    told: Tree, database: Database, conninfo: str
+) -> None:
+    async with open_database(conninfo, WorkspaceId(str(database.workspace))) as forgotten:
+        assert await PostgresSessions(forgotten).list_page(limit=9) == []
+        assert await PostgresSessions(forgotten.seen_by(EVERYTHING)).list_page(limit=9) != []
+
+
+@pytest.mark.parametrize("role", ["turntree_app", "turntree_reader"])
 async def test_another_workspace_sees_nothing(
     elsewhere: WorkspaceId, conninfo: str, role: str
 ) -> None:
@@ -253,7 +299,7 @@ async def test_a_foreign_turn_looks_as_if_there_were_none(
 ) -> None:
     world = ScriptedWorld(6)
     parent = (await told.turns.get("main")).turn
-    async with open_database(conninfo, elsewhere) as database:
+    async with open_database(conninfo, elsewhere, sight=EVERYTHING) as database:
         there = tree_on(database, Settings(place, user="eve", session="main"), world)
         with pytest.raises(NotFound):
             await there.turns.get(parent.id)
@@ -464,7 +510,9 @@ def plain_conninfo(conninfo: str) -> Generator[str, None, None]:
 @pytest.fixture
 async def plain(database: Database, plain_conninfo: str) -> AsyncGenerator[Database, None]:
     """The same database, reached without any right to bring it up to date."""
-    async with open_database(plain_conninfo, WorkspaceId(str(database.workspace))) as opened:
+    async with open_database(
+        plain_conninfo, WorkspaceId(str(database.workspace)), sight=EVERYTHING
+    ) as opened:
         yield opened
 
 

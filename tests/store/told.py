@@ -11,6 +11,7 @@ from psycopg.conninfo import make_conninfo
 from proofs import fsck_story
 from tests.conftest import WORKSPACE
 from turntree.boot import Settings, tree_on
+from turntree.ports.sight import EVERYTHING
 from turntree.runtime.tree import Tree
 from turntree.store.database import open_database, prepare_database
 from turntree.testing.worlds import ScriptedWorld
@@ -38,7 +39,7 @@ def told_in(server: str, template: str, *more: Callable[[Tree], Awaitable[None]]
 
 async def _fill(conninfo: str, more: tuple[Callable[[Tree], Awaitable[None]], ...]) -> None:
     workspace = await prepare_database(conninfo, WORKSPACE, "")
-    async with open_database(conninfo, workspace) as database:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         settings = Settings(Path(), user='an"a', session="main")
         tree = tree_on(database, settings, ScriptedWorld(7))
         await fsck_story.tell(tree, COPY)

@@ -11,6 +11,9 @@ from turntree.domain.principal import Principal
 Sight = NewType("Sight", str)
 """A principal as a store knows it: ``human:ana``."""
 
+NOBODY: Final = Sight("")
+"""No principal at all, to whom nothing is shown: where nothing is said of who looks, it is this."""
+
 EVERYTHING: Final = Sight("system:turntree")
 """The system sees all there is: whoever serves, indexes, imports and checks looks like this."""
 

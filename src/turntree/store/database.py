@@ -32,13 +32,14 @@ from turntree.domain.errors import (
     Unreachable,
 )
 from turntree.domain.ids import WorkspaceId
-from turntree.ports.sight import EVERYTHING, Sight
+from turntree.ports.sight import EVERYTHING, NOBODY, Sight
 from turntree.store.arrays import register_arrays
 from turntree.store.migrate import begin_epoch_if_moved, migrate
 from turntree.store.sql import QUERIES
 
 Row = tuple[Any, ...]
 Connection = AsyncConnection[Row]
+AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
 POSTGRES_MAJOR_MIN = 15
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT_S = 10.0
@@ -74,7 +75,7 @@ class Database:
     conninfo: str
     workspace: UUID
     pool: AsyncConnectionPool[Connection]
-    sight: Sight = EVERYTHING
+    sight: Sight = NOBODY
     sights: "Sights" = field(default_factory=lambda: Sights(WeakKeyDictionary()), repr=False)
 
     def seen_by(self, sight: Sight) -> "Database":
@@ -155,11 +156,11 @@ class Database:
 
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
-        """Open one connection under another role, in the same workspace."""
+        """Open one connection under another role, in the same workspace, with the same eyes."""
         async with Translated():
             connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
             async with connection:
-                await _take_role(connection, role, self.workspace)
+                await _take_role(connection, role, self.workspace, self.sight)
                 yield connection
 
     async def note_denial(self, error: BaseException) -> None:
@@ -214,13 +215,13 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Sights:
-    """Who looks through which connection; a new one sees everything."""
+    """Who looks through which connection; through a new one, nobody does."""
 
     known: "WeakKeyDictionary[Connection, Sight | None]"
 
     async def take(self, connection: Connection, sight: Sight) -> None:
         """Tell a connection who looks through it from now on."""
-        if self.known.get(connection, EVERYTHING) != sight:
+        if self.known.get(connection, NOBODY) != sight:
             # Whoever is canceled here does not know whether the server has heard it.
             self.forget(connection)
             await run(connection, "take_sight", {"sight": sight})
@@ -233,19 +234,34 @@ class Sights:
 
 @asynccontextmanager
 async def open_database(
-    conninfo: str, workspace: WorkspaceId, *, connections_max: int = CONNECTIONS_MAX
+    conninfo: str,
+    workspace: WorkspaceId,
+    *,
+    sight: Sight = NOBODY,
+    connections_max: int = CONNECTIONS_MAX,
 ) -> AsyncGenerator[Database, None]:
     """Open a database that ``prepare_database`` has brought up to date.
 
+    Nothing is seen in it unless somebody is named who looks, here or by ``seen_by``.
+
     Raises:
         Unreachable: The database does not answer.
+        Refused: A pooler stands in between.
     """
     scope = UUID(workspace)
+    sights = Sights(WeakKeyDictionary())
+    refusals: list[Refused] = []
 
     async def configure(connection: Connection) -> None:
         connection.prepare_threshold = 0
         register_arrays(connection.adapters)
-        await _take_role(connection, "turntree_app", scope)
+        try:
+            await _take_role(connection, "turntree_app", scope, sight)
+        except Refused as refusal:
+            # The pool tries again and then says that it waited for too long.
+            refusals.append(refusal)
+            raise
+        sights.known[connection] = sight
         await run(connection, "keep_to_indexes")
 
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -260,9 +276,12 @@ async def open_database(
         kwargs={"autocommit": True},
     )
     async with Translated():
-        await pool.open(wait=True, timeout=CONNECT_TIMEOUT_S)
+        try:
+            await pool.open(wait=True, timeout=CONNECT_TIMEOUT_S)
+        except PoolTimeout as late:
+            raise refusals[0] if refusals else late from None
     try:
-        yield Database(conninfo, scope, pool)
+        yield Database(conninfo, scope, pool, sight, sights)
     finally:
         await pool.close()
 
@@ -317,7 +336,7 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
 
     Raises:
         Unreachable: The database does not answer.
-        Refused: The server is too old.
+        Refused: The server is too old, its schema is newer than ours, or a pooler stands between.
     """
     check_address(conninfo)
     async with Translated():
@@ -325,7 +344,8 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
             conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
         )
         async with connection:
-            number, version = (await fetch(connection, "server_version"))[0]
+            ((number, version, pid),) = await fetch(connection, "server_version")
+            require_direct(connection, pid)
             if number < POSTGRES_MAJOR_MIN * 10_000:
                 raise Refused(
                     f"PostgreSQL {version} is too old: Turntree needs {POSTGRES_MAJOR_MIN} or newer"
@@ -350,8 +370,32 @@ async def fetch(connection: Connection, query: str, /, **params: Any) -> list[Ro
     return await (await run(connection, query, params or None)).fetchall()
 
 
-async def _take_role(connection: Connection, role: str, workspace: UUID) -> None:
-    await run(connection, "take_role", {"role": role, "workspace": str(workspace)})
+def require_direct(connection: AnyConnection, pid: int) -> None:
+    """Refuse a connection that is answered by another process than the one it was made to.
+
+    Who looks, and in which workspace, is told to a process of the server once. A pooler hands that
+    process to the next one who asks something, whoever that is.
+
+    Raises:
+        Refused: A pooler stands in between.
+    """
+    if connection.info.backend_pid != pid:
+        raise Refused(
+            "a pooler stands between here and PostgreSQL, and what one person may see would be"
+            " shown to the next: connect directly, not through a pooler (name PostgreSQL's own"
+            " host and port in database_url)"
+        )
+
+
+def take_role_params(role: str, workspace: UUID, sight: Sight) -> dict[str, str]:
+    """Return what the statement ``take_role`` wants to be told."""
+    return {"role": role, "workspace": str(workspace), "sight": sight}
+
+
+async def _take_role(connection: Connection, role: str, workspace: UUID, sight: Sight) -> None:
+    params = take_role_params(role, workspace, sight)
+    ((pid, *_),) = await fetch(connection, "take_role", **params)
+    require_direct(connection, pid)
 
 
 class Translated:

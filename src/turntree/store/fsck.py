@@ -19,6 +19,7 @@ from turntree.domain.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.domain.checks import Finding, Severity
 from turntree.domain.errors import NotCanonical, NotFound, TurntreeError
 from turntree.ports.checks import Report
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import Connection, Database, Row, fetch
 from turntree.store.invariants import (
     OBJECTS,
@@ -58,7 +59,7 @@ async def fsck(
         Unreachable: The database does not answer.
     """
     # A connection of its own, for its transaction is longer than the pool's should ever be.
-    async with database.acting_as("turntree_app") as connection:
+    async with database.seen_by(EVERYTHING).acting_as("turntree_app") as connection:
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
         await connection.set_read_only(True)
         async with connection.transaction():

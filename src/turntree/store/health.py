@@ -9,7 +9,14 @@ from typing import Final
 import psycopg
 from psycopg import AsyncConnection
 
-from turntree.store.database import CONNECT_TIMEOUT_S, Row, check_address, fetch, translated
+from turntree.store.database import (
+    CONNECT_TIMEOUT_S,
+    Row,
+    check_address,
+    fetch,
+    require_direct,
+    translated,
+)
 from turntree.store.migrate import list_migrations
 
 ROLES: Final = (
@@ -54,7 +61,8 @@ async def examine(conninfo: str) -> Health:
 
 
 async def _examine(connection: AsyncConnection[Row]) -> Health:
-    ((number, version),) = await fetch(connection, "server_version")
+    ((number, version, pid),) = await fetch(connection, "server_version")
+    require_direct(connection, pid)
     ((is_known,),) = await fetch(connection, "migrations_exist")
     applied = await fetch(connection, "list_migrations") if is_known else []
     done = {name for (name,) in applied}

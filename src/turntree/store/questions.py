@@ -33,7 +33,6 @@ async def ask(database: Database, statement: str, *, limit: int, timeout_s: floa
             long.
     """
     async with database.acting_as(READER) as connection:
-        await run(connection, "take_sight", {"sight": database.sight})
         await run(connection, "ask_as_people", {"timeout": f"{timeout_s}s"})
         try:
             return await _first_rows(connection, statement, limit)

@@ -18,7 +18,8 @@ import psycopg
 from psycopg import ClientCursor, Connection, IsolationLevel
 
 from turntree.domain.errors import TurntreeError
-from turntree.store.database import translated
+from turntree.ports.sight import EVERYTHING
+from turntree.store.database import require_direct, take_role_params, translated
 from turntree.store.examiner import Examiner
 from turntree.store.passage import Passage, Reader, Row
 from turntree.store.sql import QUERIES
@@ -47,8 +48,10 @@ class Moment:
         """Open a connection that sees it."""
         try:
             with psycopg.connect(self.conninfo, autocommit=True) as connection:
-                role = {"role": "turntree_app", "workspace": str(self.workspace)}
-                connection.execute(QUERIES["take_role"], role)
+                role = take_role_params("turntree_app", self.workspace, EVERYTHING)
+                taken = connection.execute(QUERIES["take_role"], role).fetchone()
+                assert taken is not None, "it has one row"
+                require_direct(connection, taken[0])
                 connection.isolation_level = IsolationLevel.REPEATABLE_READ
                 connection.read_only = True
                 connection.prepare_threshold = 0

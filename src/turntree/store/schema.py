@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 5
-DIGEST: Final = "1bf89bc840209733ef35ba48c96fea3fa45dc9b86e2c68bb1e43c8fd87113944"
+NUMBER: Final = 6
+DIGEST: Final = "f119392d903a3bbc265db5ff8af0cd7062c83eb54c6864c75d06832442193173"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -13,6 +13,7 @@ from turntree.domain.event import Event
 from turntree.domain.ids import Instant, SessionId, WorkspaceId
 from turntree.domain.run import Fact
 from turntree.ports.inbox import Begin
+from turntree.ports.sight import EVERYTHING
 from turntree.store.database import open_database, sqlalchemy_url
 from turntree.store.inbox import PostgresInbox
 from turntree.store.workers import PostgresWorkers
@@ -21,7 +22,7 @@ from turntree.store.workers import PostgresWorkers
 async def work(conninfo: str, workspace: WorkspaceId, name: str) -> None:
     """Serve under a name until the process is killed."""
     engine = DbosEngine(sqlalchemy_url(conninfo), workspace)
-    async with open_database(conninfo, workspace) as database:
+    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         inbox = PostgresInbox(database, engine)
 
         async def handle(session: SessionId) -> None:

@@ -93,7 +93,7 @@ SELECT DISTINCT what FROM found f
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i65_walls
--- A table that holds rows of workspaces shows each only to its own. A second policy could only open
+-- A table that holds rows of workspaces shows each only to its own, and none where nobody looks. A second policy could only open
 -- the wall, for policies add up; the searcher's stands on what search keeps and on nothing else.
 SELECT c.relname::text FROM pg_class c
   WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -101,7 +101,7 @@ SELECT c.relname::text FROM pg_class c
       WHERE a.attrelid = c.oid AND a.attname = 'workspace_id' AND NOT a.attisdropped)
     AND NOT (c.relrowsecurity AND c.relforcerowsecurity
       AND (SELECT count(*) = 1 AND bool_and(pg_get_expr(polqual, polrelid)
-            LIKE '%%workspace_id = %%current_setting(''turntree.workspace''%%')
+            LIKE '%%workspace_id =%%current_setting(''turntree.sight''%%current_setting(''turntree.workspace''%%')
           FROM pg_policy WHERE polrelid = c.oid AND polpermissive AND NOT (c.relname IN ('search_documents', 'search_embeddings')
             AND polroles = ARRAY(SELECT oid FROM pg_roles WHERE rolname = 'turntree_searcher'))))
   ORDER BY 1 LIMIT %(limit)b;

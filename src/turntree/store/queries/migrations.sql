@@ -49,9 +49,9 @@ SELECT id FROM turntree.workspaces WHERE name = %(name)s;
 INSERT INTO turntree.workspaces (id, name) VALUES (%(id)s, %(name)s) ON CONFLICT (name) DO NOTHING;
 
 -- name: take_role
--- Whoever connects sees everything, until somebody looks through the connection.
-SELECT set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false),
-  set_config('turntree.sight', 'system:turntree', false);
+-- Says which process answers, so that a pooler is noticed: what is told here would be told to it.
+SELECT pg_backend_pid(), set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false),
+  set_config('turntree.sight', %(sight)s, false);
 
 -- name: take_sight
 SELECT set_config('turntree.sight', %(sight)s, false);
@@ -69,7 +69,7 @@ SELECT set_config('synchronous_commit', 'off', false);
 RESET synchronous_commit;
 
 -- name: server_version
-SELECT current_setting('server_version_num')::int, current_setting('server_version');
+SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_backend_pid();
 
 -- name: find_database
 SELECT 1 FROM pg_database WHERE datname = %(name)s;
