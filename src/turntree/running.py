@@ -23,7 +23,7 @@ from turntree.domain.ids import Digest, Instant, RunId
 from turntree.domain.principal import Principal
 from turntree.domain.program import Program
 from turntree.domain.prompt import ToolSpec
-from turntree.domain.secret_names import SecretHosts, check_secret
+from turntree.domain.secret_names import SecretHosts, check_secret, is_public_only
 from turntree.ports import programs as program_ports
 from turntree.ports.inbox import Inbox, Posted, Workers
 from turntree.ports.ledger import Ledger
@@ -311,7 +311,15 @@ class Providers:
         if key not in self._built:
             try:
                 self._built[key] = build_provider(
-                    program.config, self._credentials(program), objects=self.ledger.get_object
+                    program.config,
+                    self._credentials(program),
+                    objects=self.ledger.get_object,
+                    is_public_only=is_public_only(
+                        program.config,
+                        program.version.by,
+                        str(self.context.principal),
+                        self.secret_hosts,
+                    ),
                 )
             except NotFound as error:
                 # A key that is missing today may be there tomorrow: nothing is kept of this.

@@ -122,7 +122,7 @@ def test_a_secret_goes_where_it_may_and_to_no_other_port(
         check("human:bob", pair, elsewhere)
 
 
-@pytest.mark.parametrize("text", ["KEY", "KEY@", "@host", "KEY@a b", "KEY=host"])
+@pytest.mark.parametrize("text", ["KEY", "KEY@", "@", "K-Y@host", "KEY@a b", "KEY=host"])
 def test_what_names_no_secret_and_no_host_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="NAME@HOST"):
         read_hosts(text)

@@ -1,5 +1,6 @@
 """A worker's secrets are its user's: they go where the user allowed it, and nowhere else."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,15 @@ import pytest
 
 from turntree.boot import Settings, begin_context, tree_on
 from turntree.domain.canonical import Json
-from turntree.domain.errors import Denied
+from turntree.domain.errors import Denied, ProviderFailed
+from turntree.domain.message import user
 from turntree.domain.principal import SYSTEM, Principal
+from turntree.domain.prompt import Prompt
 from turntree.domain.secret_names import read_hosts
 from turntree.running import Providers
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
+from turntree.testing.scripted_model import Reply, ScriptedModel
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = pytest.mark.anyio
@@ -117,3 +121,26 @@ async def test_only_the_system_creates_a_program_for_another_owner(
     system = replace(bob.programs, by=SYSTEM)
     made = await system.create("provider", "ours", EVIL, owner=owner)
     assert (made.owner, made.version.by) == (str(owner), str(SYSTEM))
+
+
+async def test_a_provider_of_another_author_does_not_ask_this_machine_before_it_is_allowed(
+    tree: Tree, bob: Tree, providers: Providers
+) -> None:
+    with ScriptedModel([Reply("Hello.")] * 3) as server:
+        config: dict[str, Json] = {
+            "provider_type": "openai-compatible",
+            "base_url": f"{server.url}/v1",
+        }
+        theirs = await bob.programs.create("provider", "theirs", config)
+        with pytest.raises(ProviderFailed, match="not a public address") as failed:
+            await providers.build(theirs).request("m", Prompt((), (user("hi"),)), {})
+        allowed = re.search(r"secret_hosts (\S+)`", str(failed.value))
+        assert allowed is not None
+        assert server.exchanges == []
+        trusting = replace(providers, secret_hosts=read_hosts(allowed[1]), _built={})
+        mine = await tree.programs.create("provider", "mine", config)
+        for building, program in ((trusting, theirs), (providers, mine)):
+            answer = await building.build(program).request("m", Prompt((), (user("hi"),)), {})
+            assert answer.message.text == "Hello."
+        await trusting.aclose()
+        await providers.aclose()

@@ -36,7 +36,7 @@ _HOST: Final = re.compile(
     r"https?://((?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?)(?:[/?#].*)?"
 )
 """An address that everybody reads alike: no user before the host, no backslash, no name in it."""
-_PAIR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)@((?:type:)?[^\s,@]+)")
+_PAIR: Final = re.compile(r"((?:[A-Za-z_][A-Za-z0-9_]*)?)@((?:type:)?[^\s,@]+)")
 _CARRIES: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
@@ -66,7 +66,9 @@ def _destination(text: str) -> Destination:
 
 
 def read_hosts(text: str) -> SecretHosts:
-    """Return what ``NAME@HOST,NAME@HOST:PORT`` allows: a port is another destination.
+    """Return what ``NAME@HOST,NAME@HOST:PORT,@HOST`` allows: a port is another destination.
+
+    Without a name a host may be asked, and is given no secret.
 
     Raises:
         Refused: It is not written so.
@@ -77,7 +79,7 @@ def read_hosts(text: str) -> SecretHosts:
         if match is None:
             raise Refused(
                 f"{pair!r} does not say which secret may go where: write NAME@HOST, or "
-                "NAME@type:TYPE for a provider without an address"
+                "NAME@type:TYPE for a provider without an address, or @HOST without a secret"
             )
     return frozenset((match[1], _destination(match[2])) for match in found if match)
 
@@ -89,6 +91,17 @@ def list_unallowed(
     to = destination_of(config)
     pairs = [] if to is None else [(name, to) for name in dict.fromkeys(names)]
     return [pair for pair in pairs if pair not in hosts and pair not in VENDOR_PAIRS]
+
+
+def is_public_only(config: Mapping[str, Json], author: str, acts: str, hosts: SecretHosts) -> bool:
+    """Say whether a provider may reach public addresses alone.
+
+    One whose config another person wrote may, unless the worker's user allowed its host.
+    """
+    if author == acts or author.startswith("system:"):
+        return False
+    to = destination_of(config)
+    return to is None or to not in {allowed for _, allowed in hosts}
 
 
 def check_secret(

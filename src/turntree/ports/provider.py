@@ -47,6 +47,8 @@ class Setup:
     config: Mapping[str, Json]
     credentials: Credentials = field(repr=False)
     objects: Objects = field(repr=False)
+    is_public_only: bool = False
+    """Whether it may reach public addresses alone: another person wrote the config."""
 
 
 class Provider(Protocol):

@@ -62,7 +62,11 @@ async def no_objects(digest: Digest) -> NoReturn:
 
 
 def build_provider(
-    config: Mapping[str, Json], credentials: Credentials, *, objects: Objects = no_objects
+    config: Mapping[str, Json],
+    credentials: Credentials,
+    *,
+    objects: Objects = no_objects,
+    is_public_only: bool = False,
 ) -> Provider:
     """Return the provider that a config describes.
 
@@ -76,7 +80,7 @@ def build_provider(
         NotFound: A credential is not there.
     """
     type = str(config.get("provider_type"))
-    setup = Setup(config, credentials, objects)
+    setup = Setup(config, credentials, objects, is_public_only)
     vendor = _VENDORS.get(type)
     if vendor is None:
         return cast("BuildsProvider", _entry(type).load())(setup)

@@ -40,6 +40,8 @@ class Connection:
     vendor: str | None
     """Whose service it is, where the config says so: a gateway's, a server of one's own."""
     secrets: frozenset[str] = field(repr=False)
+    is_public_only: bool = False
+    """Whether no address is asked that only this machine or its network reaches."""
 
     def hide(self, text: str) -> str:
         """Return a text without the credentials that may stand in it."""
@@ -76,6 +78,7 @@ def connect(setup: Setup, *, key_names: tuple[str, ...] = ()) -> Connection:
         _cache(config),
         str(vendor) if vendor else None,
         frozenset(one for one in filled.found if len(one) >= _SECRET_CHARS_MIN),
+        setup.is_public_only,
     )
 
 

@@ -27,6 +27,7 @@ from turntree.adapters.providers.connection import CONNECT_TIMEOUT_S, Connection
 from turntree.adapters.providers.failures import CAUGHT, failure_of
 from turntree.adapters.providers.native import Author
 from turntree.adapters.providers.parameters import Api, check_model, settings_of
+from turntree.adapters.providers.public_addresses import PublicTransport
 from turntree.domain.canonical import Json
 from turntree.domain.prompt import Prompt
 from turntree.ports.provider import Answer, Delta, Objects
@@ -38,11 +39,18 @@ _ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("answers", defau
 
 def http_client(connection: Connection) -> httpx2.AsyncClient:
     """Return the client for one vendor. It follows no redirects: they could lead a key astray."""
+    trusted, public = _trusted(connection.base_url), None
+    if connection.is_public_only and connection.base_url is not None:
+        public = PublicTransport(httpx2.AsyncHTTPTransport(verify=trusted))
     return httpx2.AsyncClient(
         headers=dict(connection.headers),
         timeout=httpx2.Timeout(connection.timeout_s, connect=CONNECT_TIMEOUT_S),
         event_hooks={"response": [_remember]},
-        verify=_trusted(connection.base_url),
+        verify=trusted,
+        transport=public,
+        follow_redirects=False,
+        # A proxy would resolve names again, where nobody judges what they mean.
+        trust_env=public is None,
     )
 
 

@@ -11,9 +11,12 @@ from typing import Any, Final, cast
 import httpx2
 from pydantic_ai import exceptions as library
 
+from turntree.adapters.providers.public_addresses import NotPublicError
 from turntree.domain.errors import Failure, ProviderFailed
 
-MESSAGE_CHARS_MAX: Final = 500
+MESSAGE_CHARS_MAX: Final = 300
+"""What is kept and shown of an error's body: a vendor's sentence, and no page."""
+_CAUSES_MAX: Final = 8
 _TIMEOUT: Final = 408
 _CONFLICT: Final = 409
 _TOO_MANY: Final = 429
@@ -23,6 +26,7 @@ _BAD_REQUEST: Final = 400
 _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 CAUGHT: Final = (
+    NotPublicError,
     library.ModelAPIError,
     library.UnexpectedModelBehavior,
     library.UserError,
@@ -59,8 +63,27 @@ _KINDS: Final[tuple[tuple[type[BaseException], Failure], ...]] = (
 
 def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> ProviderFailed:
     """Return what an error means; ``hide`` takes credentials out of what is said about it."""
-    message = hide(f"{provider}: {_told(error)}")[:MESSAGE_CHARS_MAX]
+    if (refused := _not_public(error)) is not None:
+        return ProviderFailed(f"{provider}: {refused}", "denied")
+    message = _one_line(hide(f"{provider}: {_told(error)}"))
     return ProviderFailed(message, _kind(error), retry_after_s=_retry_after(error))
+
+
+def _one_line(text: str) -> str:
+    """Return words of a service as they can be kept and shown: short, and nothing to obey."""
+    shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
+    cut = len(shown) > MESSAGE_CHARS_MAX
+    return f"{shown[: MESSAGE_CHARS_MAX - 1]}…" if cut else shown
+
+
+def _not_public(error: BaseException) -> NotPublicError | None:
+    """Return why nothing was sent, if that is what an error came from."""
+    at: BaseException | None = error
+    for _ in range(_CAUSES_MAX):
+        if at is None or isinstance(at, NotPublicError):
+            return at
+        at = at.__cause__ or at.__context__
+    return None
 
 
 def _kind(error: Exception) -> Failure:
