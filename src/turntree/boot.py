@@ -4,7 +4,6 @@ With ``cli/`` the only reader of the environment, so that a test can open a tree
 without either noticing.
 """
 
-import getpass
 import os
 import platform
 import secrets
@@ -12,8 +11,10 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 
@@ -136,6 +137,8 @@ class Settings:
     embedder: EmbedderSettings | None = None
     secret_hosts: SecretHosts = frozenset()
     """Which secrets of this user may go where, besides each vendor's own to that vendor."""
+    is_user_declared: bool = field(default=False, compare=False)
+    """Whether the environment or a file names the user, instead of the operating system."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -150,6 +153,7 @@ class Settings:
             session=env.get("TURNTREE_SESSION") or None,
             embedder=EmbedderSettings.from_environment(env),
             secret_hosts=read_hosts(env.get("TURNTREE_SECRET_HOSTS") or ""),
+            is_user_declared=bool(env.get("TURNTREE_USER")),
         )
 
 
@@ -462,13 +466,28 @@ def find_embedder(settings: Settings) -> Embedder | None:
 
 
 async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:
-    """Start the embedded server if it is not running and return how to reach our database."""
+    """Start the embedded server if it is not running and return how to reach our database.
+
+    Raises:
+        Refused: The environment names a user who is not the one of the operating system.
+    """
+    if settings.is_user_declared and settings.user != _login():
+        # The server is one person's, and what its programs may do with files and keys goes by name.
+        raise Refused(
+            f"the embedded server belongs to {_login()} and is used as no one else, not as "
+            f"{settings.user}: unset TURNTREE_USER and `turntree config unset user`, or name a "
+            "PostgreSQL for several people with TURNTREE_DATABASE_URL"
+        )
     server = EmbeddedServer(settings.home)
     return await anyio.to_thread.run_sync(server.ensure_running, report)
 
 
 def _login() -> str:
+    """Return the name of the operating system's user, whatever the environment says of it."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        pwd: Any = import_module("pwd")
+        return str(pwd.getpwuid(os.getuid()).pw_name)
+    except ImportError:
+        return os.getlogin()
+    except KeyError:
         return "me"  # A container's uid without an account.

@@ -109,6 +109,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "embedder_model": "default",
         "embedder_dims": "default",
         "secret_hosts": "default",
+        "import_private": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err

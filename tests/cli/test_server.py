@@ -12,6 +12,7 @@ def test_the_server_is_started_seen_and_stopped(
     bare: Call, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TURNTREE_DATABASE_URL")
+    monkeypatch.delenv("TURNTREE_USER")
     monkeypatch.setenv("TURNTREE_HOME", str(place / "cli"))
     assert bare("status", "--json").document["server"] == "absent"
     assert bare("status").err == "next: turntree up\n"

@@ -1,0 +1,46 @@
+"""The embedded server is one person's: the environment does not name another."""
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+
+LOGIN = pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.fixture
+def embedded(bare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """The command line where no database is named, and none runs yet."""
+    monkeypatch.delenv("TURNTREE_DATABASE_URL")
+    monkeypatch.delenv("TURNTREE_USER")
+    monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
+    return bare
+
+
+@pytest.mark.parametrize("words", ["session list", "up --no-import", "send main hello"])
+def test_the_embedded_server_is_used_as_its_own_user_alone(
+    embedded: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("TURNTREE_USER", "somebody-else")
+    told = embedded(*words.split())
+    assert told.code != 0
+    assert f"belongs to {LOGIN}" in told.err
+    assert "TURNTREE_DATABASE_URL" in told.err
+    assert not (tmp_path / "home" / "data").exists(), "no server was started"
+
+
+def test_a_settings_file_names_no_other_user_either(embedded: Call) -> None:
+    assert embedded("config", "set", "user", "somebody-else").code == 0
+    assert "turntree config unset user" in embedded("session", "list").err
+    assert embedded("config", "list").code == 0
+
+
+def test_the_user_is_the_operating_systems_whatever_the_shell_says(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody-else")
+    assert embedded("config", "get", "user").out == f"{LOGIN}\n"
