@@ -193,6 +193,8 @@ def test_there_is_no_message_to_erase_beyond_the_last() -> None:
 def test_one_digest_proves_a_thread_back_to_its_root(parent: Sealed, data: st.DataObject) -> None:
     child = data.draw(strategies.turns(parent.turn.digest))
     assert verify(child.body, child.turn.digest, parent.turn.digest) == "whole"
+    for other in (None, child.turn.digest):
+        assert verify(child.body, child.turn.digest, other) == "broken"
     assert with_parent(child.turn.header, parent.turn) == child.turn.header
     assert with_parent(child.turn.header, None).parent is None
 

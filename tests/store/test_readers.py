@@ -20,6 +20,7 @@ from turntree.domain.run import Fact
 from turntree.domain.session import Spawn
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
+from turntree.ports.sight import Sight
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
 from turntree.store.inbox import PostgresInbox
@@ -181,3 +182,21 @@ def test_the_policies_are_made_after_every_view() -> None:
     names = [name for name, _ in load_files("functions")]
     makers = [name for name, text in load_files("functions") if "CREATE POLICY" in text]
     assert makers == names[-1:]
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["events", "message_files", "session_history", "session_names", "sessions", "spawns", "tags"],
+)
+async def test_each_table_hides_it_from_processes_by_itself(
+    closed: TurnId, database: Database, table: str
+) -> None:
+    """Most queries join several tables: one that is open would not be noticed."""
+    del closed
+    rows = dict[str, set[str]]()
+    for by in ("human:ana", "human:bob"):
+        async with database.seen_by(Sight(by)).connection() as connection:
+            found = await connection.execute(ROWS.format(table=sql.Identifier(table)))
+            rows[by] = {str(text) for (text,) in await found.fetchall()}
+    assert rows["human:bob"] < rows["human:ana"]
+    assert WORD not in repr(rows["human:bob"])
