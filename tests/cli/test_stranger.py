@@ -1,0 +1,246 @@
+"""Every command, view and table, asked by a stranger about what is private: not a word is told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import click
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.test_conventions import list_commands
+from turntree.boot import Settings, open_tree
+from turntree.cli.root import root
+from turntree.domain.event import Event
+from turntree.domain.ids import RunId
+from turntree.domain.message import assistant, user
+from turntree.domain.run import Fact
+from turntree.domain.usage import ModelCall, Usage
+
+WORDS = ("canary", "falcon")
+"""Said in the private session, or in the name of what belongs to it."""
+LABEL = "plans-canary"
+TASK = "task-canary"
+CALLS_MIN = 134
+KEPT = (("session", "list", "--all", "--json"), ("task", "show", TASK, "--json"))
+"""What a stranger has not changed."""
+STATES = {
+    "provider": "published",
+    "model": "published",
+    "agent": "idle",
+    "task": "completed",
+    "information": "active",
+    "human": "away",
+    "code": "published",
+}
+"""The kinds of program, each with a state that one can be moved to."""
+
+Calls = dict[str, tuple[tuple[str, ...], ...]]
+
+ASKED: Calls = {
+    "send": (("LABEL", "hello"),),
+    "tail": ((), ("LABEL",), ("RUN",), ("WAITING",)),
+    "cancel": (("LABEL",), ("RUN",), ("WAITING",)),
+    "rerun": (("TURN",),),
+    "log": ((), ("--all", "--graph"), ("LABEL",), ("SESSION",), ("TURN",)),
+    "show": (("LABEL",), ("TURN",), ("RUN",), ("TURN:tool/0",)),
+    "search": (("CANARY",), ("falcon", "--no-semantic"), ("merger",)),
+    "blame": (("canary.py",),),
+    "files": (("TURN",), ("LABEL",)),
+    "similar": (("TURN",), ("--text", "the merger and its code name")),
+    "route": (("the", "merger", "--explain"), ("--to", "LABEL", "hello")),
+    "diff": (("main", "TURN"), ("TURN", "main", "--files")),
+    "compare": (("main", "TURN"),),
+    "why": (("TURN",),),
+    "context": (("TURN",), ("RUN",)),
+    "reflog": (("LABEL",), ("SESSION",)),
+    "sql": ((),),
+    "stats": ((), ("--by", "session"), ("--by", "model")),
+    "fork": (("LABEL", "mine"), ("TURN", "mine")),
+    "worktree": (("--list",), ("LABEL",)),
+    "switch": (("LABEL",),),
+    "rewind": (("TURN",), ("LABEL", "TURN")),
+    "undo": (("LABEL",),),
+    "pin": (("--session", "LABEL", "."),),
+    "tag add": (("TURN", "mine"), ("LABEL", "mine")),
+    "tag list": ((), ("TURN",)),
+    "tag remove": (("TURN", "canary-tag"),),
+    "session alias": (("LABEL", "mine"),),
+    "session archive": (("LABEL",),),
+    "session configure": (("LABEL", "--situation", "fast"),),
+    "session create": (("LABEL",),),
+    "session history": (("LABEL",),),
+    "session list": ((), ("--all",)),
+    "session merge": (("main", "LABEL"), ("LABEL", "main")),
+    "session promote": (("LABEL", "mine"),),
+    "session rename": (("LABEL", "mine"),),
+    "session replay": (("main", "TURN"), ("LABEL", "main")),
+    "session restore": (("LABEL",),),
+    "session send": (("LABEL", "hello"),),
+    "session show": (("LABEL",), ("SESSION",)),
+    "session usage": ((), ("LABEL",)),
+    "program configure": (("LABEL", "--set", "situation=fast"), ("TASK", "--set", "goal=mine")),
+    "program create": (("task", "TASK"),),
+    "program get": (("LABEL",), ("SESSION",), ("TASK",)),
+    "program grant": (("LABEL", "bob", "read"), ("TASK", "bob", "read")),
+    "program invite": (("TASK", "bob"), ("LABEL", "bob")),
+    "program invoke": (("TASK", "hello"), ("LABEL", "hello")),
+    "program kinds": ((),),
+    "program list": ((),),
+    "program move": (("TASK", "completed"),),
+    "program refs": (("TASK",), ("LABEL",)),
+    "program versions": (("TASK",), ("LABEL",)),
+    "program visibility": (("TASK", "public"), ("LABEL", "public")),
+    **{f"{kind} {verb}": words for kind in STATES for verb, words in {
+        "list": ((),),
+        "show": (("TASK",),),
+        "configure": (("TASK", "--set", "title=mine"),),
+        "move": (("TASK", STATES[kind]),),
+        "invoke": (("TASK", "hello"),),
+    }.items()},
+    "model resolve": ((), ("TASK",)),
+    "agent assign": (("nobody", "TASK"),),
+    "agent status": (("TASK",),),
+    "task start": (("TASK",),),
+    "task report": (("TASK",),),
+    "task complete": (("TASK",),),
+    "task fail": (("TASK",),),
+    "information validate": (("TASK",),),
+    "human notify": (("TASK", "hello"),),
+    "human ask": (("TASK", "hello"),),
+    "human approve": (("TASK", "1"),),
+    "human reject": (("TASK", "1"),),
+    "nodes": ((),),
+    "verify": (("TURN",), ("LABEL",)),
+    "replay": (("TURN",), ("RUN",)),
+    "fsck": ((),),
+    "audit": ((), ("--session", "LABEL")),
+    "token list": (("--all",),),
+    "doctor": ((),),
+    "plans": ((),),
+    "hook status": ((),),
+    "checkout": (("LABEL", "--as", "codex"), ("TURN", "--as", "codex")),
+    "resume": (("LABEL",),),
+    "export": (("--all",), ("LABEL",), ("TURN",)),
+    "status": ((),),
+    "index": ((),),
+    "gc": (("--dry-run",),),
+    "embed": (("TURN",),),
+    "embed-stats": ((),),
+}  # fmt: skip
+ELSEWHERE = {
+    "chat", "worker", "watch", "identify", "token issue", "token revoke", "import", "demo", "init",
+    "up", "down", "completion", "version", "config", "config add", "config get", "config list",
+    "config set", "config unset", "hook drain", "hook install", "hook run", "hook uninstall",
+    *(f"{kind} create" for kind in STATES),
+}  # fmt: skip
+"""What asks nothing of the ledger, or never ends."""
+
+
+@pytest.fixture
+def private(turntree: Call, conninfo: str) -> dict[str, str]:
+    """What leads to a private session of ana's with a turn, an open run and a waiting message."""
+    found: dict[str, str] = {"LABEL": LABEL, "TASK": TASK}
+
+    async def act() -> None:
+        settings = Settings(Path(), conninfo, workspace="tests", user="ana")
+        async with open_tree(settings) as tree:
+            await tree.turns.record("main", [user("hello everybody")], [assistant("hi")])
+            asked = [user("the CANARY merger has the code name Falcon")]
+            said = [assistant("CANARY noted " + "and CANARY again " * 2000)]
+            calls = [ModelCall("canary-model", Usage(1, 2))]
+            await tree.turns.record(LABEL, asked, said, calls=calls)
+            made = await tree.turns.record(LABEL, [user("CANARY")], [assistant("yes, Falcon")])
+            await tree.turns.tag(LABEL, "canary-tag")
+            await tree.programs.create("session", LABEL, {}, visibility="private")
+            about = {"title": "the CANARY merger"}
+            await tree.programs.create("task", TASK, about, visibility="private")
+            session = await tree.sessions.get(LABEL)
+            run, at = RunId(tree.sessions.world.new_id()), tree.sessions.world.now()
+            begun = Fact.of(Event(run, 0, "run_started", at, {}), user("CANARY under way"))
+            await tree.ledger.start(run, session.id, begun)
+            waiting = await tree.runs.post(LABEL, "the CANARY waits")
+            await tree.search.fill()
+            found.update(SESSION=session.id, TURN=made.turn.id, RUN=run, WAITING=waiting.run)
+
+    anyio.run(act)
+    return found
+
+
+def test_every_command_is_asked_or_has_nothing_to_tell() -> None:
+    names = {
+        path.removeprefix("turntree ")
+        for path, command in list_commands(root, "turntree")
+        if not isinstance(command, click.Group) or command.invoke_without_command
+    }
+    groups = {"config"}
+    assert names - ASKED.keys() - ELSEWHERE == set()
+    assert (ASKED.keys() | ELSEWHERE) - names - groups == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_no_command_tells_a_stranger_a_word(
+    turntree: Call, private: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [turntree(*words).out for words in KEPT]
+    assert all(word in turntree("export", LABEL).out.lower() for word in WORDS)
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    leaks, unasked = dict[str, set[str]](), list[str]()
+    for words in list_calls(private):
+        answer = turntree(*words)
+        told = find_traces(answer.out + answer.err, words, private)
+        if told:
+            leaks[" ".join(words)] = told
+        if answer.code == 2:  # The command never came as far as to look.
+            unasked.append(f"{' '.join(words)}: {answer.err}")
+    assert leaks == {}
+    assert not unasked, "\n".join(unasked)
+    assert len(list(list_calls(private))) >= CALLS_MIN
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    assert before == [turntree(*words).out for words in KEPT]
+
+
+@pytest.mark.slow
+def test_no_view_and_no_table_shows_a_stranger_a_word(
+    turntree: Call, private: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    tables = turntree(
+        "--json", "sql", "SELECT tablename FROM pg_tables WHERE schemaname = 'turntree'"
+    )
+    names = [f"ledger.{one['view']}" for one in turntree("--json", "sql").documents]
+    names += [f"turntree.{one['tablename']}" for one in tables.documents]
+    assert len(names) > 40
+    leaks = dict[str, set[str]]()
+    for name in names:
+        answer = turntree("--json", "sql", "--limit", "10000", f"TABLE {name}")
+        if told := find_traces(answer.out + answer.err, (), private):
+            leaks[name] = told
+    assert leaks == {}
+
+
+def list_calls(private: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield every command that is asked; lists for people and as JSON."""
+    for name, calls in ASKED.items():
+        for call in calls:
+            words = [*name.split(), *(_filled(word, private) for word in call)]
+            yield tuple(words)
+            # What is addressed to nothing private lists what there is.
+            if not set(call) & private.keys():
+                yield (*words, "--json")
+
+
+def _filled(word: str, private: dict[str, str]) -> str:
+    name, colon, rest = word.partition(":")
+    return private.get(name, name) + colon + rest
+
+
+def find_traces(text: str, typed: tuple[str, ...], private: dict[str, str]) -> set[str]:
+    """Return what a text tells that the stranger did not type."""
+    told = text.lower()
+    pieces = {piece for word in typed for piece in word.lower().split(":")}
+    for piece in sorted(pieces, key=len, reverse=True):
+        told = told.replace(piece, "")
+    ids = (private[name].lower() for name in ("SESSION", "TURN", "RUN", "WAITING"))
+    return {trace for trace in (*WORDS, *ids) if trace in told}
