@@ -82,6 +82,7 @@ def test_a_derived_id_never_changes() -> None:
 
 
 def test_no_piece_of_content_passes_for_two() -> None:
+    assert derived_id(0, "ab") != derived_id(0, "a", "b")
     assert derived_id(0, "a\nb") != derived_id(0, "a", "b")
     assert derived_id(0, "1:a") != derived_id(0, "a")
 

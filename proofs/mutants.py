@@ -1,0 +1,133 @@
+"""Mutants: bugs planted on purpose, one at a time, are each found by the test that is named for it.
+
+The bugs stand in ``proofs/mutants.toml``: in locks, fences, policies, digests, redaction, paths,
+fsync and permissions. Each is put into a copy of the tree, where its test must fail; without the
+bug that test must pass. ``--quick`` takes one bug of each subject.
+
+``--proofs`` runs the proofs of reliability instead, whole, on the bugs that a table names as their
+own: each must fall short. That takes hours.
+"""
+
+import asyncio
+import json
+import os
+import queue
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from proofs.drills.mutation import (
+    SUBJECTS,
+    Copy,
+    Mutant,
+    end,
+    lend_copy,
+    load_mutants,
+    load_own_mutants,
+)
+from proofs.figures import Proof, run
+
+MUTANTS_MIN = 60
+WORKERS_MAX = 2
+
+
+async def prove(proof: Proof) -> None:
+    """Plant every bug that was asked for, and count those that were found."""
+    if "proofs" in proof.flags:
+        prove_proofs(proof)
+        return
+    mutants = [one for one in load_mutants() if proof.wants(one.name)]
+    chosen = [one for one in mutants if one.quick or not proof.quick]
+    sound, missed = await asyncio.to_thread(find, chosen)
+    for problem in missed:
+        say(f"  missed: {problem}")
+    if proof.only is None:
+        wanted = len(SUBJECTS) if proof.quick else MUTANTS_MIN
+        proof.at_least("bugs planted", len(chosen), "bugs", wanted)
+        subjects = len({one.subject for one in chosen})
+        proof.at_least("subjects with a bug", subjects, "subjects", len(SUBJECTS))
+    tests = len({one.test for one in chosen})
+    proof.at_least("their tests that pass without a bug", sound, "tests", tests)
+    proof.at_least("bugs found", len(chosen) - len(missed), "bugs", len(chosen))
+
+
+def find(mutants: Sequence[Mutant]) -> tuple[int, list[str]]:
+    """Return how many tests pass without a bug, and which bugs are not found by theirs."""
+    with ExitStack() as stack:
+        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        workers = min(os.cpu_count() or 1, WORKERS_MAX)
+        for _ in range(workers):
+            copies.put(stack.enter_context(lend_copy()))
+
+        def judge(mutant: Mutant) -> str | None:
+            copy = copies.get()
+            try:
+                with copy.planted(mutant):
+                    (seen,) = copy.test([mutant.test], "-x").values()
+            finally:
+                copies.put(copy)
+            say(f"{'found' if seen == 'failed' else seen.upper()}: {mutant.name}")
+            return None if seen == "failed" else f"{mutant.name}: {mutant.test} {seen}"
+
+        copy = copies.get()
+        calm = copy.test(sorted({one.test for one in mutants}), "-n", str(workers))
+        copies.put(copy)
+        for test, seen in calm.items():
+            if seen != "passed":
+                say(f"  without a bug: {test} {seen}")
+        with ThreadPoolExecutor(workers) as pool:
+            missed = [told for told in pool.map(judge, mutants) if told is not None]
+        return sum(seen == "passed" for seen in calm.values()), missed
+
+
+def prove_proofs(proof: Proof) -> None:
+    """Run each proof whole on each of its own bugs."""
+    mutants = {one.name: one for one in load_mutants()}
+    with lend_copy() as copy:
+        for name, own in load_own_mutants().items():
+            if not proof.wants(name):
+                continue
+            found = 0
+            for mutant in own:
+                with copy.planted(mutants[mutant]):
+                    is_found = falls_short(copy, name)
+                found += is_found
+                say(f"{name}: {'found' if is_found else 'MISSED'}: {mutant}")
+            proof.at_least(f"{name}: its own bugs found", found, "bugs", len(own))
+
+
+def falls_short(copy: Copy, name: str) -> bool:
+    """Say whether a proof finds that something is not true; it is ended as soon as it does."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"proofs.{name.replace('-', '_')}"],
+        cwd=copy.folder,
+        env=copy.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None, "it was asked for"
+    try:
+        return any(is_short(line) for line in process.stdout)
+    finally:
+        end(process)
+
+
+def is_short(line: bytes) -> bool:
+    """Say whether a line of a proof tells of a truth that does not hold."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(told, dict) and told.get("of") == "truth" and not told["ok"]
+
+
+def say(words: str) -> None:
+    """Tell how far it has come."""
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    flags = {"proofs": "run each proof on its own bugs instead of tests"}
+    run(prove, __doc__.partition("\n")[0], flags)
