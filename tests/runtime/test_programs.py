@@ -24,11 +24,13 @@ from turntree.domain.manifest import Entry, Manifest
 from turntree.domain.message import assistant, user
 from turntree.domain.principal import SYSTEM, Principal
 from turntree.domain.program import Program, fold
+from turntree.ports.sight import sight_of
 from turntree.runtime.model_choice import choose_model
 from turntree.runtime.programs import Programs
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
 from turntree.store.fsck import fsck
+from turntree.store.programs import PostgresPrograms
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +51,9 @@ def programs(tree: Tree) -> Programs:
 def acting(programs: Programs, kind: str, id: str) -> Programs:
     """The same registry, as somebody else finds it."""
     principal: Principal = replace(SYSTEM, kind=kind, id=id)  # type: ignore[arg-type]
-    return replace(programs, by=principal)
+    assert isinstance(programs.store, PostgresPrograms)
+    seen = programs.store.database.seen_by(sight_of(principal))
+    return replace(programs, by=principal, store=PostgresPrograms(seen))
 
 
 async def told(tree: Tree, program: Program) -> list[str]:

@@ -43,7 +43,7 @@ TABLES = (
     "turns",
 )  # fmt: skip
 OPEN = {
-    "resource_liveness", "search_progress", "segments", "shard", "workers", "workspaces",
+    "resource_liveness", "search_progress", "shard", "workers", "workspaces",
 }  # fmt: skip
 """The tables that hold nothing of what was said, and no name of anything."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")

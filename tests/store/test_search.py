@@ -27,7 +27,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 TURNS = 20_000
 DEFINERS = {
     "search_words", "route_words", "search_names", "search_meaning", "near_nodes", "forget_turn",
-    "reader_sees", "reader_sees_everything",
+    "reader_sees", "reader_sees_everything", "reader_sees_segment", "permissions_of",
 }  # fmt: skip
 FIND = (
     "SELECT turn_id FROM turntree.search_documents WHERE workspace_id = %s AND words @@ %s::tsquery"

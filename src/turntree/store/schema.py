@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 6
-DIGEST: Final = "f119392d903a3bbc265db5ff8af0cd7062c83eb54c6864c75d06832442193173"
+NUMBER: Final = 7
+DIGEST: Final = "a0ee6a4b63cdf6845e24b1d42a17720bb1a32b79d513a2a29969b2462b5f3349"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

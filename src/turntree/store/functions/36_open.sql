@@ -182,7 +182,7 @@ BEGIN
 END $$;
 
 -- The same for a turn. What counts is the session that it was said in, or the oldest of those that hold it if it came from
--- elsewhere; for one that nobody holds, that of the turn above.
+-- elsewhere; for one that nobody holds, that of the turn above. A turn that whoever looks cannot see is absent.
 CREATE OR REPLACE FUNCTION turntree.require_right_on(p_ws uuid, p_turn uuid, p_right text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -191,6 +191,9 @@ DECLARE
 BEGIN
   IF turntree.sight() LIKE 'system:%' THEN
     RETURN;
+  END IF;
+  IF NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn) THEN
+    RAISE EXCEPTION 'there is no turn %', p_turn USING ERRCODE = 'TT002';
   END IF;
   WHILE v_at IS NOT NULL LOOP
     v_session := coalesce(turntree.session_of(p_ws, v_at), (SELECT s.id FROM turntree.turns t,
@@ -329,10 +332,18 @@ BEGIN
     p_turn, v_owner, v_name, v_mover, p_turn USING ERRCODE = 'TT003';
 END $$;
 
--- What whoever queries by SQL may see. The searcher asks, for whom the tables that judge hide nothing: a reader who does
--- not see a run could not be told whose it was.
+-- What whoever looks may see, asked by the searcher, for whom the tables that judge hide nothing: a reader who does not see
+-- a run could not be told whose it was. Each is told of the workspace that was named to the connection and of no other,
+-- for the searcher's own policies say so.
 CREATE OR REPLACE FUNCTION turntree.reader_sees_everything() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.sees_every_program() $$;
 
 CREATE OR REPLACE FUNCTION turntree.reader_sees(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_closed_stream(p_ws, p_stream) $$;
+
+-- A segment is seen by whoever sees the first of its turns: who holds any of them holds that one.
+CREATE OR REPLACE FUNCTION turntree.reader_sees_segment(p_ws uuid, p_segment uuid, p_fork_depth int)
+RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
+  SELECT NOT turntree.is_closed_turn(p_ws, p_segment, p_segment, p_fork_depth + 1, turntree.sight())
+$$;

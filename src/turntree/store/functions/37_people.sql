@@ -1,6 +1,15 @@
 -- What people may do. A person's config may name permissions: approve, assign, configure. Where it names any, the person
 -- assigns and configures with those and no others. Who was asked answers for themselves in any case.
 
+-- What a person's config names. The searcher asks: an entry that is closed to the person it is about still counts.
+CREATE OR REPLACE FUNCTION turntree.permissions_of(p_ws uuid, p_person uuid) RETURNS jsonb LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp AS $$
+  SELECT nullif(convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions', 'null') FROM turntree.programs x
+    JOIN turntree.program_versions v ON v.workspace_id = x.workspace_id AND v.program_id = x.id AND v.version = x.version
+    JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+    WHERE x.workspace_id = p_ws AND x.id = p_person AND x.kind = 'human'
+$$;
+
 -- Refuses a person whose config names permissions and not this one. Whoever owns their own entry may always change it.
 CREATE OR REPLACE FUNCTION turntree.require_permission(p_ws uuid, p_by text, p_permission text, p_program uuid)
 RETURNS void LANGUAGE plpgsql STABLE AS $$
@@ -8,13 +17,10 @@ DECLARE
   p record;
 BEGIN
   SELECT x.id, x.name, x.owner, (SELECT string_agg('--may ' || m, ' ')
-      FROM jsonb_array_elements_text(convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions' || to_jsonb(p_permission)) m) AS options
-    INTO p FROM turntree.programs x
-    JOIN turntree.program_versions v ON v.workspace_id = x.workspace_id AND v.program_id = x.id AND v.version = x.version
-    JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+      FROM jsonb_array_elements_text(c.permissions || to_jsonb(p_permission)) m) AS options
+    INTO p FROM turntree.programs x CROSS JOIN LATERAL turntree.permissions_of(p_ws, x.id) c (permissions)
     WHERE x.workspace_id = p_ws AND x.name = substring(p_by FROM '^human:(.*)$') AND x.kind = 'human'
-      AND NOT coalesce(nullif(convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions', 'null'), to_jsonb(ARRAY[p_permission]))
-        ? p_permission;
+      AND NOT coalesce(c.permissions, to_jsonb(ARRAY[p_permission])) ? p_permission;
   IF FOUND AND NOT (p.id = p_program AND p.owner = p_by) THEN
     RAISE EXCEPTION '% lacks the permission %: % can give it (turntree human configure % %)',
       p_by, p_permission, p.owner, p.name, p.options USING ERRCODE = '42501';
@@ -28,10 +34,8 @@ END $$;
 -- themselves an approver.
 CREATE OR REPLACE FUNCTION turntree.was_given(p_ws uuid, p_by text, p_permission text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM turntree.programs p
-    JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
-    JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
     WHERE p.workspace_id = p_ws AND p.kind = 'human' AND 'human:' || p.name = p_by AND p.owner <> p_by
-      AND convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions' ? p_permission)
+      AND turntree.permissions_of(p_ws, p.id) ? p_permission)
 $$;
 
 -- Refuses a fact about an approval that is not so: an answer by another than who was asked, a second answer, or a

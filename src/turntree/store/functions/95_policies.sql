@@ -1,6 +1,7 @@
--- The policies. For processes there is one on each table that can be asked for a session or a turn by itself; for whoever
--- queries by SQL, on each that holds anything of one. What belongs to no turn by itself they see if nothing is closed to
--- them. Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and
+-- The policies. There is one on each table that holds anything of a session, a turn or a program, for processes and for
+-- whoever queries by SQL. What belongs to no turn by itself the latter see if nothing is closed to them. Processes read
+-- without one what tells of ids alone and judges or is walked by every statement (programs, program_grants, segments,
+-- session_reach, runs), and what an import compares with (imports, bundles, raw_blocks, turn_sources). Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and
 -- not for every row.
 --
 -- One whose words have changed is made anew: its comment says which words it was made of. The tables are locked first, all
@@ -14,19 +15,34 @@ DECLARE
 BEGIN
   CREATE TEMP TABLE wanted ON COMMIT DROP AS
     SELECT 'open' AS policy, x.relation, 'turntree_app, turntree_reader, turntree_searcher' AS roles,
-        format('(SELECT turntree.sees_%s()) OR NOT turntree.is_closed_%s', x.open, x.closed) AS condition
+        format('(SELECT turntree.sees_%s()) OR %s', x.open, x.seen) AS condition
       FROM (VALUES
-        ('sessions', 'everything', 'session(workspace_id, id, turntree.sight())'),
-        ('session_names', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-        ('session_history', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-        ('spawns', 'everything', 'session(workspace_id, session_id, turntree.sight())
+        ('sessions', 'everything', 'NOT turntree.is_closed_session(workspace_id, id, turntree.sight())'),
+        ('session_names', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())'),
+        ('session_history', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())'),
+        ('spawns', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())
           AND NOT turntree.is_closed_session(workspace_id, parent_session_id, turntree.sight())'),
-        ('turns', 'everything', 'turn(workspace_id, id, segment_id, depth, turntree.sight())'),
-        ('message_files', 'everything', 'stream(workspace_id, turn_id)'),
-        ('turn_resources', 'everything', 'stream(workspace_id, turn_id)'),
-        ('resource_attachments', 'everything', 'session(workspace_id, session_id, turntree.sight())'),
-        ('tags', 'every_program', 'stream(workspace_id, target_id)'),
-        ('events', 'every_program', 'stream(workspace_id, stream_id)')) x (relation, open, closed)
+        ('turns', 'everything', 'NOT turntree.is_closed_turn(workspace_id, id, segment_id, depth, turntree.sight())'),
+        ('message_files', 'everything', 'turntree.reader_sees(workspace_id, turn_id)'),
+        ('turn_resources', 'everything', 'turntree.reader_sees(workspace_id, turn_id)'),
+        ('resource_attachments', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())'),
+        ('tags', 'every_program', 'turntree.reader_sees(workspace_id, target_id)'),
+        ('events', 'every_program', 'turntree.reader_sees(workspace_id, stream_id)')) x (relation, open, seen)
+    UNION ALL
+    -- For processes alone: who searches and who queries are judged by the tables themselves or by another policy.
+    SELECT 'open_to_app', x.relation, 'turntree_app',
+        format('(SELECT turntree.sees_%s()) OR turntree.reader_sees(workspace_id, %I)', x.open, x.stream)
+      FROM (VALUES
+        ('turn_bodies', 'everything', 'turn_id'), ('tool_calls', 'everything', 'turn_id'), ('model_calls', 'everything', 'turn_id'),
+        ('compactions', 'everything', 'turn_id'), ('checkouts', 'everything', 'turn_id'),
+        ('search_documents', 'everything', 'turn_id'), ('search_embeddings', 'every_program', 'node_id'),
+        ('event_links', 'every_program', 'stream_id'), ('program_versions', 'every_program', 'program_id'),
+        ('program_refs', 'every_program', 'program_id'), ('run_payloads', 'everything', 'run_id'),
+        ('inbox', 'everything', 'session_id'), ('actors', 'everything', 'session_id'), ('answers', 'everything', 'session_id'),
+        ('session_plans', 'everything', 'session_id')) x (relation, open, stream)
+    UNION ALL
+    SELECT 'open_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_sees_everything())
+      OR turntree.reader_sees_segment(workspace_id, id, fork_depth)'
     UNION ALL
     SELECT 'open_to_reader', x.relation, 'turntree_reader', '(SELECT turntree.reader_sees_everything())'
         || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_sees(workspace_id, %I)', c), ' AND ')
