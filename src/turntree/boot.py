@@ -33,6 +33,7 @@ from turntree.domain.errors import Refused, Unsupported
 from turntree.domain.ids import WorkspaceId
 from turntree.domain.principal import Principal
 from turntree.domain.secret_names import SecretHosts, read_hosts
+from turntree.domain.secrets import Redactor, list_live
 from turntree.domain.token import KEY_BYTES_MIN
 from turntree.ports.embedder import Embedder
 from turntree.ports.engine import Engine
@@ -135,6 +136,8 @@ class Settings:
     session: str | None = None
     """What ``HEAD`` stands for."""
     embedder: EmbedderSettings | None = None
+    redacts: bool = True
+    """Whether secrets are taken out of what is recorded, sent, imported or given by tools."""
     secret_hosts: SecretHosts = frozenset()
     """Which secrets of this user may go where, besides each vendor's own to that vendor."""
     is_user_declared: bool = field(default=False, compare=False)
@@ -152,6 +155,7 @@ class Settings:
             user=env.get("TURNTREE_USER") or _login(),
             session=env.get("TURNTREE_SESSION") or None,
             embedder=EmbedderSettings.from_environment(env),
+            redacts=env.get("TURNTREE_REDACT") != "no",
             secret_hosts=read_hosts(env.get("TURNTREE_SECRET_HOSTS") or ""),
             is_user_declared=bool(env.get("TURNTREE_USER")),
         )
@@ -243,8 +247,9 @@ async def connect(
         yield database
 
 
-def importing_on(database: Database, world: World) -> Importing:
+def importing_on(database: Database, world: World, redactor: Redactor | None = None) -> Importing:
     """Return what imports transcripts into a database, as the principal it was opened for."""
+    redactor = redactor or Redactor(list_live(os.environ))
     everything = database.seen_by(EVERYTHING)
     return Importing(
         PostgresImports(database),
@@ -253,6 +258,8 @@ def importing_on(database: Database, world: World) -> Importing:
         PostgresReflog(everything),
         world,
         moving=PostgresSessions(database),
+        redacting=redactor.is_on,
+        live=redactor.live,
         reader_command=READER,
         reader_processes=min(os.cpu_count() or 1, READERS_MAX),
         hurrying=database.hurry,
@@ -276,7 +283,8 @@ def settling_on(
     importers = load_importers()
 
     def make() -> Settling:
-        importing = importing_on(database.seen_by(sight_of(tree.sessions.by)), world)
+        own = database.seen_by(sight_of(tree.sessions.by))
+        importing = importing_on(own, world, tree.runs.redactor)
         importing.private = private
         threads = PostgresThreads(database.seen_by(EVERYTHING))
         return Settling(importing, tree.resources, threads, importers, places, world.now)
@@ -303,6 +311,11 @@ def begin_context(
     """
     env = os.environ if environment is None else environment
     return ExecutionContext.begin(Principal("human", settings.user), environment=dict(env))
+
+
+def find_redactor(settings: Settings, environment: Mapping[str, str] | None = None) -> Redactor:
+    """Return what takes secrets out of whatever is stored; it knows those of the environment."""
+    return Redactor(list_live(os.environ if environment is None else environment), settings.redacts)
 
 
 def load_token_key(settings: Settings) -> bytes:
@@ -454,6 +467,7 @@ def tree_on(
         current=settings.session,
         embedder=embedder or find_embedder(settings),
         workplace=workplace or workplace_in(Path(), settings.home),
+        redactor=find_redactor(settings),
     )
     return assemble(on)
 

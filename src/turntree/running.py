@@ -224,7 +224,12 @@ class Running:
                 return CodeTools(replace(programs, by=sender), specs, versions) if specs else None
 
             self._runner = Runner(
-                served.ledger, assembly, asking, Calling(toolsets), hub, own_tools=own_tools
+                served.ledger,
+                assembly,
+                asking,
+                Calling(toolsets, redactor=self.tree.runs.redactor),
+                hub,
+                own_tools=own_tools,
             )
         return self._runner
 

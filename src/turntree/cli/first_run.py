@@ -168,7 +168,8 @@ def _bring_home(terminal: Terminal, started: Started, found: Found, *, yes: bool
 
 
 async def _list_pending(found: Found, opened: Opened) -> Found:
-    return await importing_on(opened.database, SystemWorld()).list_pending(found)
+    importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+    return await importing.list_pending(found)
 
 
 def _ask(terminal: Terminal, pending: int, found: int) -> bool:
@@ -180,7 +181,7 @@ def _ask(terminal: Terminal, pending: int, found: int) -> bool:
 
 
 async def _import(found: Found, report: Report, opened: Opened) -> tuple[Progress, Tally]:
-    importing = importing_on(opened.database, SystemWorld())
+    importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
     importing.report, importing.private = report, imports_privately()
     done = await importing.run(found)
     # The words of everything, now: the first search should not have to wait.

@@ -66,9 +66,9 @@ def import_(
     with progress_bar(terminal) as report:
 
         async def act(opened: Opened) -> Progress:
-            importing = importing_on(opened.database, SystemWorld())
+            importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
             importing.private = imports_privately() if private is None else private
-            importing.redacting, importing.report = not no_redact, report
+            importing.redacting, importing.report = importing.redacting and not no_redact, report
             done = await (importing.reproject(importers) if reproject else importing.run(found))
             if done.turns_added:
                 await opened.tree.search.fill()
@@ -95,7 +95,7 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
         # Opening a database takes its time; whoever looks for a moment has looked once.
         ends = None if seconds is None else time.monotonic() + seconds
         while True:
-            importing = importing_on(opened.database, SystemWorld())
+            importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
             importing.hold_open, importing.private = True, imports_privately()
             done = await importing.run(find_transcripts(importers))
             if done.turns_added:

@@ -47,6 +47,9 @@ KEYS: Final[Mapping[str, Key]] = {
         check=read_hosts,
         several=True,
     ),
+    "redact": Key(
+        "TURNTREE_REDACT", "whether secrets are taken out of what is stored", "yes", ("yes", "no")
+    ),
     "import_private": Key(
         "TURNTREE_IMPORT_PRIVATE",
         "whether sessions you import are yours alone",

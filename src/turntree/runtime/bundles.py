@@ -56,6 +56,8 @@ class ReadTask:
     """Sessions that we wrote ourselves, of which this may be one."""
     gap: Gap | None = None
     """Which of its records are known to be ours, whatever has become of them."""
+    live: tuple[bytes, ...] = field(default=(), repr=False)
+    """Values that are secret, wherever they stand."""
 
 
 @dataclass(slots=True)
@@ -106,13 +108,13 @@ def _read(importer: Importer, task: ReadTask) -> tuple[list[Record], int]:
         records.append(found)
         size += len(found.data)
         if size >= REDACTED_AT_ONCE_BYTES:
-            secrets += _redact(records, begin) if task.redacting else 0
+            secrets += _redact(records, begin, task.live) if task.redacting else 0
             begin, size = len(records), 0
-    return records, secrets + (_redact(records, begin) if task.redacting else 0)
+    return records, secrets + (_redact(records, begin, task.live) if task.redacting else 0)
 
 
-def _redact(records: list[Record], begin: int) -> int:
-    hidden = redact_all([found.data for found in records[begin:]])
+def _redact(records: list[Record], begin: int, live: Sequence[bytes]) -> int:
+    hidden = redact_all([found.data for found in records[begin:]], live)
     for place, (data, _) in hidden.items():
         records[begin + place] = replace(records[begin + place], data=data)
     return sum(times for _, times in hidden.values())

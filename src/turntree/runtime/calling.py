@@ -12,8 +12,10 @@ import anyio
 
 from turntree.domain.message import ToolResult, ToolUse
 from turntree.domain.prompt import ToolSpec
+from turntree.domain.secrets import BY_FORMAT, Redactor
 from turntree.ports.tools import Occasion, Toolset
 from turntree.runtime.ending import first_of
+from turntree.runtime.redaction import result_without_secrets
 
 CALLS_AT_ONCE_MAX = 16
 ENDING_S = 1.0
@@ -28,6 +30,8 @@ class Calling:
     at_once_max: int = CALLS_AT_ONCE_MAX
     offered: frozenset[str] | None = None
     """Those that the model was told of, where that is known: no other may be called."""
+    redactor: Redactor = BY_FORMAT
+    """Takes secrets out of results, before a model or the ledger gets them."""
 
     def besides(self, own: Toolset | None) -> "Calling":
         """Return the same tools and those that one run has of its own, which come first."""
@@ -68,7 +72,7 @@ class Calling:
         async def make(use: ToolUse, occasion: Occasion) -> None:
             async with places:
                 result = await self._call(use, occasion)
-            await record(result)
+            await record(result_without_secrets(result, self.redactor))
 
         try:
             async with anyio.create_task_group() as group:

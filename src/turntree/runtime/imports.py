@@ -106,6 +106,8 @@ class Importing:
     private: bool = False
     """Begin sessions so that their importer alone reads them."""
     redacting: bool = True
+    live: tuple[bytes, ...] = field(default=(), repr=False)
+    """Values that are secret, wherever they stand."""
     hold_open: bool = False
     """Leave out turns that a transcript ends in the middle of: they are still being taken."""
     reader_command: Sequence[str] = ()
@@ -206,7 +208,10 @@ class Importing:
             for origin, graft in self._grafts
             if origin == bundle.origin and may_begin_with(bundle, graft)
         ]
-        return ReadTask(bundle, self.redacting, self.hold_open, hold_after, records, prefix, grafts)
+        return ReadTask(
+            bundle, self.redacting, self.hold_open, hold_after, records, prefix, grafts,
+            live=self.live,
+        )  # fmt: skip
 
     async def reproject(self, importers: Mapping[str, Importer]) -> Progress:
         """Project kept records again wherever an importer has learned to read them better.

@@ -16,12 +16,14 @@ from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.journal import recorded
 from turntree.domain.message import Message, lift_parts
 from turntree.domain.principal import Principal
+from turntree.domain.secrets import BY_FORMAT, Redactor
 from turntree.domain.thread import Placed
 from turntree.domain.turn import AgentRole, Header, Outcome, Sealed, seal
 from turntree.domain.usage import ModelCall
 from turntree.ports.ledger import Ledger
 from turntree.ports.threads import Threads
 from turntree.ports.world import World
+from turntree.runtime.redaction import all_without_secrets
 
 
 class Details(TypedDict, total=False):
@@ -63,6 +65,8 @@ class Recorder:
     session: SessionId
     head: TurnId | None
     head_digest: Digest | None
+    redactor: Redactor = BY_FORMAT
+    """Takes secrets out of what is said, before anything is sealed."""
 
     async def record(
         self,
@@ -75,7 +79,8 @@ class Recorder:
     ) -> Placed:
         """Seal an exchange as the session's next turn and return it.
 
-        ``strict`` refuses to go on if the session has moved since this recorder last saw it.
+        What looks like a secret is taken out first. ``strict`` refuses to go on if the session
+        has moved since this recorder last saw it.
         ``key`` makes the call safe to repeat.
 
         Raises:
@@ -86,7 +91,8 @@ class Recorder:
         at = self.world.now()
         header = self._header(at, details)
         calls = details.get("calls", ())
-        query, reply = await self._lifted(query), await self._lifted(reply)
+        query = await self._lifted(all_without_secrets(query, self.redactor))
+        reply = await self._lifted(all_without_secrets(reply, self.redactor))
         sealed = seal(header, query, reply)
         by = str(header.by)
         parent = self.head

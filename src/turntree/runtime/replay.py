@@ -25,6 +25,7 @@ from turntree.domain.message import (
 )
 from turntree.domain.prompt import Prompt, ToolSpec, assemble
 from turntree.domain.run import Fact, Run
+from turntree.domain.secrets import Redactor
 from turntree.domain.tape import TapedCall, list_taped_calls, with_words
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Sealed, Turn
@@ -113,7 +114,7 @@ class _Tape:
     async def play(self) -> Sealed:
         """Take the turn again."""
         first = [fact for fact in self.facts if fact.event.kind in _FIRST]
-        calling = Calling((self,))
+        calling = Calling((self,), redactor=Redactor(is_on=False))
         asking = Asking(Hub(), clock=lambda: 0.0, chance=lambda: 0.0, sleep=_at_once)
         # Of an inbox and a ledger, a runner uses no more than stands below.
         here = cast("Ledger", self)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, Unpack
 
 import anyio
-import orjson
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import NotFound, Refused
@@ -17,20 +16,19 @@ from turntree.domain.live import Live, Position
 from turntree.domain.message import (
     Message,
     check_message,
-    from_json,
     lift_parts,
-    line_of,
     user,
 )
 from turntree.domain.principal import Principal
 from turntree.domain.run import Done, Fact, Run, Wait
-from turntree.domain.secrets import redact
+from turntree.domain.secrets import BY_FORMAT, Redactor
 from turntree.domain.thread import Placed
 from turntree.ports.inbox import FailedRun, Inbox, OpenRun, Posted, Waiting, Workers
 from turntree.ports.ledger import Ledger
 from turntree.ports.threads import Threads
 from turntree.ports.world import World
 from turntree.runtime.hub import Hub
+from turntree.runtime.redaction import without_secrets
 from turntree.runtime.sessions import Sessions
 
 POLL_S = 0.2
@@ -77,6 +75,8 @@ class Runs:
     end_here: Callable[[RunId], bool] = _nobody
     """Ends what this process does for a run, if it does anything."""
     poll_s: float = POLL_S
+    redactor: Redactor = BY_FORMAT
+    """Takes secrets out of what is sent."""
 
     async def post(
         self,
@@ -101,7 +101,7 @@ class Runs:
         stands: list[Message] = []
         redacted = 0
         for one in [given] if isinstance(given, Message) else given:
-            message, count = _without_keys(one)
+            message, count = without_secrets(one, self.redactor)
             stands.append(await self._take(message))
             redacted += count
         if not stands:
@@ -286,16 +286,6 @@ class Runs:
                     yield news
             if not fresh:
                 await anyio.sleep(self.poll_s)
-
-
-def _without_keys(message: Message) -> tuple[Message, int]:
-    """Return a message without what looks like a secret key, and how many there were."""
-    line, count = redact(line_of(message))
-    if not count:
-        return message, 0
-    clean = from_json(orjson.loads(line))
-    assert isinstance(clean, Message), "nothing that is sent was erased"
-    return clean, count
 
 
 def _options(asked: Mapping[str, object]) -> dict[str, Json]:

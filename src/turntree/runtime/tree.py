@@ -7,6 +7,7 @@ from functools import partial
 from turntree.domain.checks import Verified
 from turntree.domain.ids import TurnId
 from turntree.domain.principal import Principal
+from turntree.domain.secrets import BY_FORMAT, Redactor
 from turntree.ports import checks as check_ports
 from turntree.ports import meanings as meaning_ports
 from turntree.ports import programs as program_ports
@@ -152,6 +153,7 @@ class Neighbours:
     embedder: Embedder | None = None
     describers: tuple[Describer, ...] = ()
     workplace: Workplace | None = None
+    redactor: Redactor = BY_FORMAT
 
 
 def assemble(on: Neighbours) -> Tree:
@@ -173,7 +175,9 @@ def assemble(on: Neighbours) -> Tree:
         feed=on.feed,
         revisions=revisions,
         sessions=names,
-        turns=Turns(on.ledger, on.marks, on.threads, on.index, revisions, names, world, by),
+        turns=Turns(
+            on.ledger, on.marks, on.threads, on.index, revisions, names, world, by, on.redactor
+        ),
         threads=ThreadReader(on.threads, on.index, revisions),
         checks=Checks(on.checks, replace(places, ledger=on.all_resources)),
         edges=on.edges,
@@ -192,7 +196,17 @@ def assemble(on: Neighbours) -> Tree:
         ),
         meanings=Meanings(on.meanings, search, revisions, on.describers),
         router=Router(Matcher(on.routing, search), names, on.programs, by),
-        runs=Runs(on.inbox, on.workers, on.ledger, on.threads, names, world, by, Hub()),
+        runs=Runs(
+            on.inbox,
+            on.workers,
+            on.ledger,
+            on.threads,
+            names,
+            world,
+            by,
+            Hub(),
+            redactor=on.redactor,
+        ),
         contexts=contexts,
         replays=Replays(contexts, on.ledger, on.threads),
     )

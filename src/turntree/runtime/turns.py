@@ -8,6 +8,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.message import Message
 from turntree.domain.principal import Principal
+from turntree.domain.secrets import BY_FORMAT, Redactor
 from turntree.domain.thread import Comparison, Placed
 from turntree.domain.usage import ModelCall, Usage
 from turntree.ports.ledger import Ledger, Marks
@@ -32,13 +33,15 @@ class Turns:
     sessions: Sessions
     world: World
     by: Principal
+    redactor: Redactor = BY_FORMAT
 
     async def recorder(self, session: str) -> Recorder:
         """Return a recorder that appends to a session, which is begun if there is none."""
         found = await self.sessions.get_or_create(session)
         return Recorder(
-            self.ledger, self.threads, self.world, self.by, found.id, found.head, found.head_digest
-        )
+            self.ledger, self.threads, self.world, self.by, found.id, found.head,
+            found.head_digest, self.redactor,
+        )  # fmt: skip
 
     async def record(
         self,
