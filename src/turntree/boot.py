@@ -6,10 +6,9 @@ without either noticing.
 
 import os
 import platform
-import secrets
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -34,7 +33,6 @@ from turntree.domain.ids import WorkspaceId
 from turntree.domain.principal import Principal
 from turntree.domain.secret_names import SecretHosts, read_hosts
 from turntree.domain.secrets import Redactor, list_live
-from turntree.domain.token import KEY_BYTES_MIN
 from turntree.ports.embedder import Embedder
 from turntree.ports.engine import Engine
 from turntree.ports.exporters import Exporter
@@ -85,9 +83,9 @@ from turntree.store.search_writer import PostgresSearchWriter
 from turntree.store.sessions import PostgresReflog, PostgresSessions
 from turntree.store.stats import PostgresStats
 from turntree.store.threads import PostgresIndex, PostgresThreads
+from turntree.store.token_key import read_or_draw_key
 from turntree.store.workers import PostgresWorkers
 
-TOKEN_KEY_FILE = "token.key"  # noqa: S105  (where it lies, not what it is)
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
 """So many read as fast as one process can store; where there are fewer processors, they share."""
@@ -321,25 +319,10 @@ def find_redactor(settings: Settings, environment: Mapping[str, str] | None = No
 def load_token_key(settings: Settings) -> bytes:
     """Return the key that signs tokens here, drawn when it is first asked for.
 
-    Whoever reads the file can issue tokens, so it is its owner's alone.
-
     Raises:
         Refused: There is a file, and what it holds is no key.
     """
-    path = settings.home / TOKEN_KEY_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written whole under another name first: two processes that begin together get one key.
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    if not path.exists():
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES_MIN))
-        with suppress(FileExistsError):
-            os.link(fresh, path)
-        fresh.unlink()
-    key = path.read_bytes()
-    if len(key) < KEY_BYTES_MIN:
-        raise Refused(f"{path} holds {len(key)} bytes and is no key; remove it to get another")
-    return key
+    return read_or_draw_key(settings.home)
 
 
 def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
