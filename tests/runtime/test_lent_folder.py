@@ -12,6 +12,7 @@ from turntree.adapters.workplaces.folder import Folder
 from turntree.boot import Settings, engine_on, run_on, tree_on
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Denied
+from turntree.domain.program import Visibility
 from turntree.runtime.programs import Programs
 from turntree.runtime.tree import Tree
 from turntree.store.database import Database
@@ -101,11 +102,17 @@ async def test_their_author_learns_whether_they_are_met_and_the_folders_owner_wh
 
 
 @pytest.mark.skipif(Bubblewrap().find_fault() is not None, reason="no sandbox starts here")
-async def test_the_author_of_both_is_shown_what_was_seen(tree: Tree, folder: Path) -> None:
+@pytest.mark.parametrize("visibility", ["public", "private"])
+async def test_the_author_of_both_is_shown_what_was_seen_and_others_whether_it_is_met(
+    tree: Tree, folder: Path, visibility: Visibility
+) -> None:
     hers = in_folder(tree, folder, lambda _: None, is_lent=False)
-    await hers.create("task", "mine", TASK)
+    task = await hers.create("task", "mine", TASK, visibility=visibility)
     await hers.invoke("mine", {"action": "start"})
     assert SECRET in str(await hers.invoke("mine", {"action": "report"}))
+    kept = str([fact.event.data for fact in await tree.ledger.facts(task.id)])
+    assert ("hunter2" in kept) == (visibility == "private")
+    assert "hunter2" not in str((await hers.get("mine")).details) or visibility == "private"
 
 
 async def test_an_overseer_asks_no_model_for_a_task_that_it_cannot_judge(

@@ -18,6 +18,8 @@ from turntree.programs.typed_config import Address
 
 TIMEOUT_DEFAULT_S: Final = 60.0
 SHOWN_CHARS_MAX: Final = 200
+QUOTING: Final = frozenset({"command", "json_schema"})
+"""The criteria whose verdicts quote what was seen: the output of a command, values of a file."""
 
 
 class _Asked(BaseModel):
@@ -87,9 +89,11 @@ class Verdict:
     ok: bool
     seen: str
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the document that the task's event carries."""
-        return {"kind": self.kind, "ok": self.ok, "seen": self.seen}
+    def to_json(self, *, is_quoted: bool = True) -> dict[str, Json]:
+        """Return the document of a verdict; what a command printed or a file holds may stay out."""
+        is_whole = is_quoted or self.kind not in QUOTING
+        seen = self.seen if is_whole else _word_for(is_met=self.ok)
+        return {"kind": self.kind, "ok": self.ok, "seen": seen}
 
 
 async def judge(criteria: Sequence[Asked], around: Surroundings) -> list[Verdict]:
@@ -113,9 +117,13 @@ async def judge(criteria: Sequence[Asked], around: Surroundings) -> list[Verdict
             ok, seen = False, str(error)
         if not is_own:
             await around.notify("terminal", f"{one.kind}: {seen[:SHOWN_CHARS_MAX]}")
-            seen = "passed" if ok else "failed"
+            seen = _word_for(is_met=ok)
         verdicts.append(Verdict(one.kind, ok, seen[:SHOWN_CHARS_MAX]))
     return verdicts
+
+
+def _word_for(*, is_met: bool) -> str:
+    return "passed" if is_met else "failed"
 
 
 async def _look(asked: Asked, default: str | None, around: Surroundings) -> tuple[bool, str]:

@@ -119,7 +119,10 @@ async def _report(call: Call, *, is_last: bool) -> dict[str, Json]:
     verdicts = await judge(_criteria(task), call.around)
     told: list[Json] = [verdict.to_json() for verdict in verdicts]
     if verdicts:
-        task = await call.around.tell(task, "task.checked", sets={"verdicts": told})
+        # The caller owns the folder, and a public task is read by the whole workspace.
+        is_private = task.visibility == "private"
+        kept: list[Json] = [verdict.to_json(is_quoted=is_private) for verdict in verdicts]
+        task = await call.around.tell(task, "task.checked", sets={"verdicts": kept})
     missed = [verdict for verdict in verdicts if not verdict.ok]
     if is_last and missed:
         lines = "\n".join([f"{task.address} is not done", *map(_said, missed)])
