@@ -44,6 +44,12 @@ def test_a_tool_is_no_credential() -> None:
     assert EVERYTHING.permits(right("credential", "GITHUB_TOKEN"))
 
 
+def test_a_name_is_no_beginning() -> None:
+    named = Rights((pattern("tool", "fs"),))
+    assert named.permits(right("tool", "fs"))
+    assert not named.permits(right("tool", "fs.read"))
+
+
 @pytest.mark.parametrize("text", ["", "a*b", "**", "a b", "a\n", "x" * 201, "\0"])
 def test_a_pattern_that_says_more_than_a_beginning_is_refused(text: str) -> None:
     with pytest.raises(Refused):

@@ -12,13 +12,14 @@ pytestmark = pytest.mark.skipif(not FDS.exists(), reason="nothing says here whic
 
 
 @pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files and folders that were waited for, in order, by the paths they had then."""
-    waited: list[Path] = []
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, bytes]]:
+    """What was waited for, in order: the paths of then, and what the files held."""
+    waited: list[tuple[Path, bytes]] = []
     fsync = os.fsync
 
     def wait(fd: int) -> None:
-        waited.append((FDS / str(fd)).readlink())
+        path = (FDS / str(fd)).readlink()
+        waited.append((path, path.read_bytes() if path.is_file() else b""))
         fsync(fd)
 
     monkeypatch.setattr(os, "fsync", wait)
@@ -34,19 +35,19 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_a_state_that_was_kept_is_on_the_disk(
-    tmp_path: Path, place: Path, synced: list[Path]
+    tmp_path: Path, place: Path, synced: list[tuple[Path, bytes]]
 ) -> None:
     DirectoryKeeper(tmp_path / "home").snapshot(str(place))
     (pack,) = (tmp_path / "home").rglob("*.pack")
     assert pack.stat().st_size > 0
     # The pack has its name only when its bytes are there, and the folder is told of the name.
-    own = [path for path in synced if path.parent == pack.parent or path == pack.parent]
+    own = [path for path, _ in synced if pack.parent in (path.parent, path)]
     assert own[0].suffix == ".tmp"
     assert own[-1] == pack.parent
 
 
 def test_what_was_brought_back_is_on_the_disk(
-    tmp_path: Path, place: Path, synced: list[Path]
+    tmp_path: Path, place: Path, synced: list[tuple[Path, bytes]]
 ) -> None:
     keeper = DirectoryKeeper(tmp_path / "home")
     state = keeper.snapshot(str(place)).external
@@ -54,5 +55,5 @@ def test_what_was_brought_back_is_on_the_disk(
     synced.clear()
     keeper.restore(state, str(place))
     assert (place / "sub/file").read_text(encoding="utf-8") == "inside"
-    assert place / "sub" in synced
-    assert any(not path.is_dir() for path in synced)
+    assert (place / "sub", b"") in synced
+    assert b"inside" in [held for _, held in synced]
