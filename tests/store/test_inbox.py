@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import pytest
@@ -13,6 +13,7 @@ from turntree.domain.errors import Canceled, Conflict, NotFound, Refused
 from turntree.domain.event import Event
 from turntree.domain.ids import RunId, SessionId, derived_id, unix_ms
 from turntree.domain.message import Message, assistant, user
+from turntree.domain.principal import Principal
 from turntree.domain.run import Fact, Run
 from turntree.ports.inbox import Begin, Continue, Posted, Sleep
 from turntree.runtime.tree import Tree
@@ -110,7 +111,7 @@ async def test_messages_that_are_sent_together_are_answered_in_one_turn(desk: De
     )
     waiting = await desk.inbox.list_waiting(desk.session)
     assert [(one.run, one.message) for one in waiting] == [(posted.run, one) for one in said]
-    again = await desk.inbox.post(desk.session, *said, by="b", at=desk.world.now(), key="k")
+    again = await desk.inbox.post(desk.session, *said, by="human:ana", at=desk.world.now(), key="k")
     assert again.repeated
     assert len(await desk.inbox.list_waiting(desk.session)) == 3
 
@@ -137,7 +138,23 @@ async def test_a_key_belongs_to_one_message_and_one_session(desk: Desk) -> None:
         await desk.post("goodbye", key="k")
     other = await desk.tree.sessions.create("other")
     with pytest.raises(Refused, match="another message"):
-        await desk.inbox.post(other.id, user("hello"), by="b", at=desk.world.now(), key="k")
+        await desk.inbox.post(other.id, user("hello"), by="human:ana", at=desk.world.now(), key="k")
+
+
+async def test_a_key_of_one_principal_is_none_of_anothers(desk: Desk) -> None:
+    """Nobody takes a word from anybody, and nobody is answered with what another's led to."""
+    first = await desk.post("hello", key="k")
+    now = desk.world.now()
+    other = await desk.inbox.post(desk.session, user("hi"), by="human:bob", at=now, key="k")
+    assert not other.repeated
+    assert other.run != first.run
+    again = await desk.inbox.post(desk.session, user("hi"), by="human:bob", at=now, key="k")
+    assert (again.run, again.repeated) == (other.run, True)
+    mine = await desk.tree.turns.record("main", [user("q")], [assistant("a")], key="k")
+    bob = replace(desk.tree.turns, by=Principal("human", "bob"))
+    his = await bob.record("main", [user("p")], [assistant("b")], key="k")
+    assert his.turn.id != mine.turn.id
+    assert (await bob.record("main", [user("p")], [assistant("b")], key="k")).turn.id == his.turn.id
 
 
 async def test_a_key_is_for_all_messages_that_are_sent_together(desk: Desk) -> None:

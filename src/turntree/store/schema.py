@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 7
-DIGEST: Final = "a0ee6a4b63cdf6845e24b1d42a17720bb1a32b79d513a2a29969b2462b5f3349"
+NUMBER: Final = 8
+DIGEST: Final = "10ebc47613a08a7d742483930c674d53f7403b2c7ad43bfa36ed99d120c001d9"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

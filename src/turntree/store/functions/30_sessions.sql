@@ -1,9 +1,9 @@
 -- Sessions: every move is typed, checked, logged and recorded in one transaction.
 
--- What a key led to, if it was asked before; nulls if it was not. A key answers the call it was
+-- What a principal's key led to, if it was asked before; nulls if it was not. Another's key is another key. A key answers the call it was
 -- first used for: with another session or another kind of move it would hide that nothing was done.
 CREATE OR REPLACE FUNCTION turntree.find_answer(
-  p_ws uuid, p_key text, p_session uuid, p_kinds text[], OUT session_id uuid, OUT version int, OUT head uuid)
+  p_ws uuid, p_by text, p_key text, p_session uuid, p_kinds text[], OUT session_id uuid, OUT version int, OUT head uuid)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -13,7 +13,7 @@ BEGIN
     FROM turntree.answers i
     JOIN turntree.session_history h ON h.workspace_id = i.workspace_id
       AND h.session_id = i.session_id AND h.version = i.version
-    WHERE i.workspace_id = p_ws AND i.key = p_key;
+    WHERE i.workspace_id = p_ws AND i.by = p_by AND i.key = p_key;
   IF v_kind <> ALL (p_kinds) OR session_id <> p_session THEN
     RAISE EXCEPTION 'the key % was used for something else: % of session %', p_key, v_kind, session_id
       USING ERRCODE = 'TT003';
@@ -51,8 +51,8 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_session, p_event_seq, 'session_moved', p_at,
     turntree.move_data(p_kind, p_before, p_after, p_by, p_version));
   IF p_key IS NOT NULL THEN
-    INSERT INTO turntree.answers (workspace_id, key, session_id, version)
-      VALUES (p_ws, p_key, p_session, p_version);
+    INSERT INTO turntree.answers (workspace_id, by, key, session_id, version)
+      VALUES (p_ws, p_by, p_key, p_session, p_version);
   END IF;
 END $$;
 
@@ -111,7 +111,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
   IF p_key IS NOT NULL THEN
     SELECT a.session_id, a.version, a.head INTO session_id, version, head
-      FROM turntree.find_answer(p_ws, p_key, NULL, ARRAY['create', 'fork']) a WHERE a.session_id IS NOT NULL;
+      FROM turntree.find_answer(p_ws, p_by, p_key, NULL, ARRAY['create', 'fork']) a WHERE a.session_id IS NOT NULL;
     repeated := FOUND;
     IF repeated THEN RETURN; END IF;
   END IF;
@@ -122,7 +122,7 @@ BEGIN
       VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
   END IF;
   IF p_key IS NOT NULL THEN
-    INSERT INTO turntree.answers (workspace_id, key, session_id, version) VALUES (p_ws, p_key, p_session, 1);
+    INSERT INTO turntree.answers (workspace_id, by, key, session_id, version) VALUES (p_ws, p_by, p_key, p_session, 1);
   END IF;
   session_id := p_session; version := 1; head := p_head; repeated := false;
 END $$;
@@ -162,7 +162,7 @@ BEGIN
   END IF;
   IF p_key IS NOT NULL THEN
     SELECT a.session_id, a.version, a.head INTO session_id, version, head
-      FROM turntree.find_answer(p_ws, p_key, p_session, ARRAY[p_kind]) a WHERE a.session_id IS NOT NULL;
+      FROM turntree.find_answer(p_ws, p_by, p_key, p_session, ARRAY[p_kind]) a WHERE a.session_id IS NOT NULL;
     repeated := FOUND;
     IF repeated THEN RETURN; END IF;
   END IF;

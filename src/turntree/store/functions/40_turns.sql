@@ -37,9 +37,10 @@ BEGIN
       RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
     END IF;
   END IF;
-  IF p_key IS NOT NULL AND EXISTS (SELECT FROM turntree.answers i WHERE i.workspace_id = p_ws AND i.key = p_key) THEN
+  IF p_key IS NOT NULL AND EXISTS (SELECT FROM turntree.answers i
+      WHERE i.workspace_id = p_ws AND i.by = p_by AND i.key = p_key) THEN
     SELECT a.head, a.version, t.depth INTO turn_id, v_again, depth
-      FROM turntree.find_answer(p_ws, p_key, p_session, ARRAY['advance']) a
+      FROM turntree.find_answer(p_ws, p_by, p_key, p_session, ARRAY['advance']) a
       JOIN turntree.turns t ON t.workspace_id = p_ws AND t.id = a.head;
     IF FOUND THEN
       version := v_again; repeated := true;
@@ -136,8 +137,8 @@ BEGIN
       PERFORM turntree.log_reach(p_ws, p_session, v_segment, depth);
     END IF;
     IF p_key IS NOT NULL THEN
-      INSERT INTO turntree.answers (workspace_id, key, session_id, version)
-        VALUES (p_ws, p_key, p_session, version);
+      INSERT INTO turntree.answers (workspace_id, by, key, session_id, version)
+        VALUES (p_ws, p_by, p_key, p_session, version);
     END IF;
     v_moved := turntree.event_body(p_session, v_seq, 'session_moved', p_at,
       turntree.move_data('advance', p_parent, p_turn, p_by, version));

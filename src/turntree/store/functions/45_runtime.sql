@@ -86,11 +86,11 @@ BEGIN
   repeated := false;
   INSERT INTO turntree.inbox (workspace_id, session_id, seq, run_id, key, digest, payload, options, by, received_at)
     VALUES (p_ws, p_session, seq, run_id, p_key, v_digest, p_payload, p_options, p_by, v_at)
-    ON CONFLICT (workspace_id, key) WHERE key IS NOT NULL DO NOTHING;
+    ON CONFLICT (workspace_id, by, key) WHERE key IS NOT NULL DO NOTHING;
   IF NOT FOUND THEN
     SELECT x.session_id, x.digest, x.run_id, x.seq, x.options -> 'rest' AS rest INTO i FROM turntree.inbox x
-      WHERE x.workspace_id = p_ws AND x.key = p_key;
-    IF i.session_id <> p_session OR i.digest <> v_digest OR i.rest IS DISTINCT FROM p_options -> 'rest' THEN
+      WHERE x.workspace_id = p_ws AND x.by = p_by AND x.key = p_key;
+    IF i.session_id IS DISTINCT FROM p_session OR i.digest <> v_digest OR i.rest IS DISTINCT FROM p_options -> 'rest' THEN
       -- To whom that session is closed, there is none.
       SELECT n.name INTO v_label FROM turntree.session_names n
         WHERE n.workspace_id = p_ws AND n.session_id = i.session_id AND n.reason IS NULL;

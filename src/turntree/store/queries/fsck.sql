@@ -375,7 +375,7 @@ SELECT coalesce(h.session_id, r.session_id) || ' in segment ' || coalesce(h.segm
 SELECT i.key FROM turntree.answers i
   WHERE i.workspace_id = %(workspace)b AND NOT EXISTS (
     SELECT FROM turntree.session_history h WHERE h.workspace_id = i.workspace_id
-      AND h.session_id = i.session_id AND h.version = i.version)
+      AND h.session_id = i.session_id AND h.version = i.version AND h.by = i.by)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i28_shape
