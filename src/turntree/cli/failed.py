@@ -4,7 +4,9 @@ A turn that failed before anything was done moves no session, so no thread leads
 the message looks for it there all the same. Must never know how turns are drawn.
 """
 
+from collections import Counter
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from turntree.cli.opening import Opened
 from turntree.cli.verb import Terminal
@@ -22,12 +24,28 @@ async def read_last(opened: Opened, session: Session, count: int) -> tuple[Place
     failed = await tree.runs.list_failed(session.label)
     beside = [await threads.get_turn(TurnId(one.run)) for one in failed[-count:]]
     found = {placed.turn.id: placed for placed in (*thread, *beside)}
-    return tuple(sorted(found.values(), key=newness)[-count:])
+    return tuple(reversed(newest_first(found.values())[:count]))
 
 
-def newness(placed: Placed) -> tuple[str, int]:
-    """Return what turns are put in order by where their threads do not say it."""
-    return placed.turn.header.sealed_at, placed.depth
+def newest_first(turns: Iterable[Placed]) -> list[Placed]:
+    """Return turns with the newest first, and none before one that was built on it.
+
+    Clocks differ between machines and are set back: where a thread says what came first, they are
+    not asked.
+    """
+    by_clock = sorted(turns, key=lambda p: (p.turn.header.sealed_at, p.depth), reverse=True)
+    places = {placed.turn.id: place for place, placed in enumerate(by_clock)}
+    children = Counter(p.parent for p in by_clock if p.parent in places)
+    ready = [place for place, placed in enumerate(by_clock) if not children[placed.turn.id]]
+    found: list[Placed] = []
+    while ready:
+        found.append(by_clock[heappop(ready)])
+        parent = found[-1].parent
+        if parent is not None and parent in places:
+            children[parent] -= 1
+            if not children[parent]:
+                heappush(ready, places[parent])
+    return found
 
 
 def note_failed(terminal: Terminal, names: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import click
 
-from turntree.cli.failed import newness, note_failed, read_last
+from turntree.cli.failed import newest_first, note_failed, read_last
 from turntree.cli.legend import Legend, list_sessions, read_legend
 from turntree.cli.line import Columns, draw_line, draw_note, draw_reason, plan_columns
 from turntree.cli.names import REVISION
@@ -144,7 +144,7 @@ async def _read_threads(opened: Opened, revisions: Sequence[str], limit: int) ->
             parted = await threads.compare(ends[0], ends[1])
             read = (*(parted.left if ends[2] else ()), *parted.right)
         found.update((placed.turn.id, placed) for placed in read)
-    return sorted(found.values(), key=newness, reverse=True)[:limit]
+    return newest_first(found.values())[:limit]
 
 
 async def _read_session(opened: Opened, name: str, limit: int) -> tuple[Placed, ...]:
@@ -166,7 +166,7 @@ async def _read_newest(opened: Opened, heads: set[TurnId] | None, limit: int) ->
         if len(kept) >= limit:
             break
         page = await index.list_newest(before=page[-1].turn.id, limit=PAGE)
-    return sorted(kept, key=newness, reverse=True)[:limit]
+    return newest_first(kept)[:limit]
 
 
 def _leading_to(heads: Iterable[TurnId], found: Mapping[TurnId, Placed]) -> Iterator[Placed]:
