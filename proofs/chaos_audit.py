@@ -116,7 +116,8 @@ class Audit:
         lost = _lost(facts)
         verdict.interruptions += len(lost)
         verdict.unfinished += [f"{sent.run}: {told}" for told in _unfinished(facts, lost)]
-        expected = [_interrupted(said, lost) for said in self.calm[sent.text]]
+        results = {str(one.call_id): one for one in _results(turn.reply) if one.call_id in lost}
+        expected = [_interrupted(said, results) for said in self.calm[sent.text]]
         if _arranged(turn.reply) != _arranged(expected) or turn.header.outcome != "completed":
             verdict.differences.append(
                 f"{sent.run} ({sent.text}) differs, with {sorted(lost)} interrupted: {turn.reply}"
@@ -154,11 +155,12 @@ def _unfinished(facts: Sequence[Fact], lost: set[str]) -> list[str]:
     return told + [f"{call} was interrupted and ended otherwise" for call in lost - interrupted]
 
 
-def _interrupted(said: Message | Erased, lost: set[str]) -> Message | Erased:
+def _interrupted(said: Message | Erased, lost: Mapping[str, ToolResult]) -> Message | Erased:
+    """Return what was said, or how a lost call ended: one worker was lost in it, or two."""
     if isinstance(said, Message) and said.role == "tool":
         (part,) = said.tool_results
-        if part.call_id in lost:
-            return tool(ToolResult(str(part.call_id), "interrupted", "crash"))
+        if (result := lost.get(str(part.call_id))) is not None and result.status == "interrupted":
+            return tool(result)
     return said
 
 
