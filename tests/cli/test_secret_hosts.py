@@ -61,3 +61,13 @@ def test_a_person_is_asked_once_and_may_refuse(turntree: Call) -> None:
     agreed = watch("provider", "create", "two", *GATE, *key, answers={"be given": "y\n"})
     assert "allowed from now on" in agreed
     assert "be given" not in watch("provider", "create", "three", *GATE, *key)
+
+
+@pytest.mark.slow
+def test_a_worker_asks_about_its_users_own_providers_before_it_serves(turntree: Call) -> None:
+    turntree("provider", "create", "gate", *GATE)
+    turntree("provider", "configure", "gate", *KEY)
+    assert turntree("config", "get", "secret_hosts").code == 3
+    shown = watch("worker", answers={"be given": "y\n", "SIGTERM stops it": "\x03"})
+    assert "may @(gate) be given the secret TEAM_KEY at llm.example.org?" in shown
+    assert turntree("config", "get", "secret_hosts").out == "TEAM_KEY@llm.example.org\n"
