@@ -140,6 +140,8 @@ class Settings:
     """Which secrets of this user may go where, besides each vendor's own to that vendor."""
     is_user_declared: bool = field(default=False, compare=False)
     """Whether the environment or a file names the user, instead of the operating system."""
+    console_url: str | None = None
+    """The same database for a login that can only read; the embedded one has such a login."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
@@ -149,6 +151,7 @@ class Settings:
         return cls(
             home=Path(home).expanduser() if home else default_home(),
             database_url=env.get("TURNTREE_DATABASE_URL") or None,
+            console_url=env.get("TURNTREE_CONSOLE_URL") or None,
             workspace=env.get("TURNTREE_WORKSPACE") or "default",
             user=env.get("TURNTREE_USER") or _login(),
             session=env.get("TURNTREE_SESSION") or None,

@@ -19,9 +19,16 @@ from turntree.boot import Settings, open_tree
 from turntree.cli.place import write_head
 from turntree.cli.root import root
 from turntree.runtime.demo import plant_demo
-from turntree.store.server_logins import SUPERUSER, as_login
+from turntree.store.server_logins import CONSOLE, SUPERUSER, as_login
 
-FROM_OUTSIDE = ("TURNTREE_SESSION", "TURNTREE_HOME", "TURNTREE_COLOR", "NO_COLOR", "COLUMNS")
+FROM_OUTSIDE = (
+    "TURNTREE_CONSOLE_URL",
+    "TURNTREE_SESSION",
+    "TURNTREE_HOME",
+    "TURNTREE_COLOR",
+    "NO_COLOR",
+    "COLUMNS",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,12 @@ class Answer:
 
 
 Call = Callable[..., Answer]
+
+
+def choose_database(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the command line use a database, with the logins of the product."""
+    monkeypatch.setenv("TURNTREE_DATABASE_URL", as_owner(conninfo))
+    monkeypatch.setenv("TURNTREE_CONSOLE_URL", as_login(conninfo, CONSOLE))
 
 
 def forging() -> str:
@@ -79,7 +92,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 @pytest.fixture
 def turntree(bare: Call, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Call:
     """The command line in an empty workspace."""
-    monkeypatch.setenv("TURNTREE_DATABASE_URL", as_owner(conninfo))
+    choose_database(conninfo, monkeypatch)
     return bare
 
 
@@ -119,7 +132,7 @@ def demo_to_read(server: str, demo_template: str) -> str:
 @pytest.fixture
 def reader(bare: Call, demo_to_read: str, monkeypatch: pytest.MonkeyPatch) -> Call:
     """The command line before the sample data, for tests that only read: a database costs time."""
-    monkeypatch.setenv("TURNTREE_DATABASE_URL", demo_to_read)
+    choose_database(demo_to_read, monkeypatch)
     write_head(Path.cwd(), "demo/fix-login")
     return bare
 
@@ -130,6 +143,6 @@ def planted(
 ) -> Generator[Call, None, None]:
     """The command line in a workspace that holds the sample data."""
     with databases.lend(demo_template) as conninfo:
-        monkeypatch.setenv("TURNTREE_DATABASE_URL", as_owner(conninfo))
+        choose_database(conninfo, monkeypatch)
         write_head(Path.cwd(), "demo/fix-login")
         yield bare

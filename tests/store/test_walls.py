@@ -64,7 +64,7 @@ MOVING = {
     "resource_attachments", "resource_liveness", "run_payloads", "runs", "session_names",
     "session_reach", "sessions", "tags", "workers",
 }  # fmt: skip
-WITHOUT_WORKSPACE = {"shard", "workspaces"}
+WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
 
 CHANGES = {

@@ -13,6 +13,8 @@ from turntree.cli.verb import Terminal, Verbs, verb
 from turntree.domain.errors import NotFound, Refused
 
 KEY = click.Choice(list(KEYS))
+ADDRESSES = ("database_url", "console_url")
+"""What may hold a password."""
 SEVERAL = [name for name, key in KEYS.items() if key.several]
 
 
@@ -126,7 +128,7 @@ def _shown(setting: Setting) -> str:
 
 
 def _mask(key: str, text: str) -> str:
-    return hide_password(text) if key == "database_url" else text
+    return hide_password(text) if key in ADDRESSES else text
 
 
 def _told(setting: Setting) -> str:

@@ -35,6 +35,7 @@ class Key:
 
 KEYS: Final[Mapping[str, Key]] = {
     "database_url": Key("TURNTREE_DATABASE_URL", "a PostgreSQL of your own, from 15 on"),
+    "console_url": Key("TURNTREE_CONSOLE_URL", "the same for a login that can only read, for sql"),
     "home": Key("TURNTREE_HOME", "where the embedded server keeps its files"),
     "workspace": Key("TURNTREE_WORKSPACE", "whose turns are seen", "default"),
     "user": Key("TURNTREE_USER", "the name your turns and moves carry"),

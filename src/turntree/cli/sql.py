@@ -14,7 +14,9 @@ import click
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import clean, clean_block, cut, table
 from turntree.cli.verb import Terminal, verb
-from turntree.store.questions import Answer, ask, list_views
+from turntree.domain.errors import Refused
+from turntree.store.questions import READER, Answer, ask, list_views
+from turntree.store.server_logins import CONSOLE, as_login
 
 ROWS_DEFAULT: Final = 1000
 TIMEOUT_DEFAULT_S: Final = 60
@@ -32,9 +34,11 @@ EXAMPLE: Final = "SELECT model, count(*) FROM turns GROUP BY 1 ORDER BY 2 DESC"
 def sql(terminal: Terminal, statement: str | None, rows: int, timeout: float, whole: bool) -> None:
     """Ask the ledger in SQL; nothing can be changed.
 
-    STATEMENT is one that reads, - takes it from stdin. The views of the schema ledger need no
-    prefix: turns, threads, sessions, messages and others. Without one, they are listed. You see the
-    current workspace, and of its private sessions those that are open to you.
+    STATEMENT is a query, - takes it from stdin. It is asked by a login that can only read: the
+    embedded server has one, for a PostgreSQL of your own console_url names it. The views of the
+    schema ledger need no prefix: turns, threads, sessions, messages and others. Without a query,
+    they are listed. You see the current workspace, and of its private sessions those that are open
+    to you.
     """
     if statement is None:
         _list_views(terminal, with_ledger(terminal, _read_views, waits=False))
@@ -56,7 +60,23 @@ def sql(terminal: Terminal, statement: str | None, rows: int, timeout: float, wh
 
 
 async def _ask(opened: Opened, *, statement: str, rows: int, timeout_s: float) -> Answer:
-    return await ask(opened.database, statement, limit=rows, timeout_s=timeout_s)
+    console = _find_console(opened)
+    return await ask(opened.database, console, statement, limit=rows, timeout_s=timeout_s)
+
+
+def _find_console(opened: Opened) -> str:
+    """Return how the login for questions reaches the ledger."""
+    if opened.settings.database_url is None:
+        return as_login(opened.database.conninfo, CONSOLE)
+    if opened.settings.console_url is None:
+        raise Refused(
+            "questions are asked by a login that can only read, and console_url names none."
+            " Create one in your PostgreSQL, then name it:\n"
+            f"  CREATE ROLE {CONSOLE} LOGIN PASSWORD '…';\n"
+            f"  GRANT {READER} TO {CONSOLE};\n"
+            f"  turntree config set console_url postgresql://{CONSOLE}:…@HOST/DATABASE"
+        )
+    return opened.settings.console_url
 
 
 async def _read_views(opened: Opened) -> list[tuple[str, list[str]]]:

@@ -2,20 +2,16 @@
 -- closed to whoever may not read it. What is closed is absent: the policies (95_policies.sql) leave it out of every
 -- statement, so nothing has to remember to ask.
 --
--- Who looks is a setting of the connection, turntree.sight, beside the workspace. Unset, it is nobody, to whom every
+-- Who looks is a setting of the connection, turntree.sight, beside the workspace (05_console.sql). Unset, it is nobody, to whom every
 -- private session is closed. The functions here read tables that have no such policy themselves, or they would ask
 -- each other without end.
-
-CREATE OR REPLACE FUNCTION turntree.sight() RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT coalesce(current_setting('turntree.sight', true), '')
-$$;
 
 -- Whether no session here is closed to whoever looks. Every policy asks this first and once a statement, so that a
 -- workspace without private sessions pays for one look into an empty index.
 CREATE OR REPLACE FUNCTION turntree.sees_everything() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_ws constant uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
-  v_by constant text := coalesce(current_setting('turntree.sight', true), '');
+  v_ws constant uuid := turntree.here();
+  v_by constant text := turntree.sight();
 BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN true;
@@ -33,8 +29,8 @@ END $$;
 -- from every list. Asked for events and tags alone, so that a private task makes no turn dearer.
 CREATE OR REPLACE FUNCTION turntree.sees_every_program() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_ws constant uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
-  v_by constant text := coalesce(current_setting('turntree.sight', true), '');
+  v_ws constant uuid := turntree.here();
+  v_by constant text := turntree.sight();
 BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN true;

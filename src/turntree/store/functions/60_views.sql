@@ -170,7 +170,7 @@ SELECT m.id || '/' || (x.o - 1) AS id, m.id AS message_id, (x.o - 1)::int AS idx
 
 -- A thread, turn by turn: SELECT … FROM ledger.thread(head) a JOIN ledger.messages m USING (turn_id).
 CREATE OR REPLACE FUNCTION ledger.thread(head uuid) RETURNS TABLE (turn_id uuid, depth int) LANGUAGE sql STABLE ROWS 100 AS $$
-  SELECT a.turn_id, a.depth FROM turntree.ancestry(nullif(current_setting('turntree.workspace', true), '')::uuid, head) a
+  SELECT a.turn_id, a.depth FROM turntree.ancestry(turntree.here(), head) a
 $$;
 
 -- The turns that follow a turn directly. A turn does not list its children and has no index of its
@@ -183,7 +183,7 @@ CREATE OR REPLACE FUNCTION ledger.children(turn uuid) RETURNS TABLE (turn_id uui
       SELECT f.id FROM turntree.segments f
         WHERE f.workspace_id = t.workspace_id AND f.parent_id = t.segment_id AND f.fork_depth = t.depth
     ) x
-    WHERE t.workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid AND t.id = turn
+    WHERE t.workspace_id = turntree.here() AND t.id = turn
 $$;
 
 -- One message by its id.
@@ -196,17 +196,17 @@ CREATE OR REPLACE FUNCTION ledger.sessions_holding(turn uuid) RETURNS TABLE (ses
 LANGUAGE sql STABLE ROWS 10 AS $$
   WITH RECURSIVE below (segment_id, low) AS (
     SELECT t.segment_id, t.depth FROM turntree.turns t
-      WHERE t.workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid AND t.id = turn
+      WHERE t.workspace_id = turntree.here() AND t.id = turn
     UNION ALL
     SELECT s.id, s.fork_depth + 1 FROM below b, LATERAL (SELECT f.id, f.fork_depth FROM turntree.segments f
-      WHERE f.workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid
+      WHERE f.workspace_id = turntree.here()
         AND f.parent_id = b.segment_id AND f.fork_depth >= b.low OFFSET 0) s
   )
   SELECT DISTINCT n.name, r.session_id FROM below b
     CROSS JOIN LATERAL (SELECT x.session_id FROM turntree.session_reach x
-      WHERE x.workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid
+      WHERE x.workspace_id = turntree.here()
         AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
-    JOIN turntree.session_names n ON n.workspace_id = nullif(current_setting('turntree.workspace', true), '')::uuid
+    JOIN turntree.session_names n ON n.workspace_id = turntree.here()
       AND n.session_id = r.session_id AND n.reason IS NULL
 $$;
 

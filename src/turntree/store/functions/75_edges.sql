@@ -14,10 +14,6 @@ CREATE OR REPLACE FUNCTION turntree.node_stream(p_id text) RETURNS uuid LANGUAGE
   SELECT CASE WHEN p_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/|$)' THEN left(p_id, 36)::uuid END
 $$;
 
-CREATE OR REPLACE FUNCTION turntree.here() RETURNS uuid LANGUAGE sql STABLE AS $$
-  SELECT nullif(current_setting('turntree.workspace', true), '')::uuid
-$$;
-
 -- When an event was recorded, and since when what it says holds.
 CREATE OR REPLACE FUNCTION turntree.recorded_at(p_event jsonb) RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT turntree.unix_ms((p_event ->> 'at')::timestamptz)

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION turntree.search_filter(
 RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
 BEGIN
   RETURN QUERY
   -- How deep the sessions asked for ever stood, and with them everything above.
@@ -53,7 +53,7 @@ RETURNS TABLE (turn_id uuid, score float8) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
   v_query tsquery;
   v_found int;
   v_hits uuid[];
@@ -101,7 +101,7 @@ RETURNS TABLE (turn_id uuid, place int, rarity float8) LANGUAGE plpgsql SECURITY
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
   -- How many turns there are: counted where they are few, else as the planner knows it.
   v_all float8 := (SELECT count(*) FROM (SELECT FROM turntree.search_documents d WHERE d.workspace_id = v_ws
     LIMIT 2 * p_common) x);
@@ -134,7 +134,7 @@ RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
   v_hits uuid[];
 BEGIN
   IF p_facets IS NOT NULL THEN
@@ -153,7 +153,7 @@ CREATE OR REPLACE FUNCTION turntree.search_meaning(
 RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
   v_few uuid[];
   v_all constant boolean := turntree.sees_everything();
 BEGIN
@@ -187,7 +187,7 @@ CREATE OR REPLACE FUNCTION turntree.near_nodes(
 RETURNS TABLE (node_id uuid, kind text, likeness float8) LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
   v_found int;
   v_few uuid[];
   v_all constant boolean := turntree.sees_everything();
@@ -237,7 +237,7 @@ CREATE OR REPLACE FUNCTION turntree.likeness_of(p_embedder text, p_vector real[]
 RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
 BEGIN
   RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
     WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (p_turns);
@@ -270,7 +270,7 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.forget_turn(p_turn uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$
 DECLARE
-  v_ws uuid := nullif(current_setting('turntree.workspace', true), '')::uuid;
+  v_ws uuid := turntree.here();
 BEGIN
   -- Whoever fills the indexes holds this too, and looks for receipts before it writes: words that
   -- were read before an erasure are never written after it.
@@ -291,12 +291,21 @@ BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
       AND proname IN ('search_words', 'route_words', 'search_names', 'search_meaning', 'near_nodes', 'forget_turn',
+<<<<<<< HEAD
         'reader_sees', 'reader_sees_everything', 'reader_sees_segment', 'permissions_of') LOOP
+=======
+        'reader_sees', 'reader_sees_everything', 'console_workspace', 'console_viewer', 'bind_console') LOOP
+>>>>>>> a660c8a (sql: ask through a login that can only read, bound to a workspace and a viewer)
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE
       WHEN v_function::text LIKE '%forget_turn%' THEN 'turntree_eraser'
+<<<<<<< HEAD
       WHEN v_function::text LIKE '%permissions_of%' THEN 'turntree_app' ELSE 'turntree_app, turntree_reader' END);
+=======
+      WHEN v_function::text LIKE '%bind_console%' THEN 'turntree_app'
+      WHEN v_function::text LIKE '%console_%' THEN 'turntree_app, turntree_reader, turntree_importer, turntree_eraser' ELSE 'turntree_app, turntree_reader' END);
+>>>>>>> a660c8a (sql: ask through a login that can only read, bound to a workspace and a viewer)
     IF v_function::text LIKE '%search_meaning%' OR v_function::text LIKE '%near_nodes%' THEN
       -- Whoever installed the vectors chose their schema.
       EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, turntree, %s, pg_temp', v_function, v_vectors);

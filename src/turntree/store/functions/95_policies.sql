@@ -57,7 +57,14 @@ BEGIN
         ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
         ('session_plans', 'session_id'), ('answers', 'session_id'), ('objects', NULL), ('raw_blocks', NULL), ('imports', NULL),
         ('bundles', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
-        ('leases', NULL)) x (relation, streams);
+        ('leases', NULL)) x (relation, streams)
+    UNION ALL
+    -- A login that can only read is where it was bound to be, whatever it has said since.
+    SELECT 'bound', c.relname, 'turntree_reader',
+        format('(SELECT turntree.speaks_for_itself()) OR %I = (SELECT turntree.here())', a.attname)
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped
+        AND a.attname = CASE c.relname WHEN 'workspaces' THEN 'id' ELSE 'workspace_id' END
+      WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind IN ('r', 'p') AND c.relrowsecurity;
   DELETE FROM wanted w WHERE to_regclass('turntree.' || w.relation) IS NULL OR EXISTS (SELECT FROM pg_policy o
     WHERE o.polrelid = to_regclass('turntree.' || w.relation) AND o.polname = w.policy
       AND obj_description(o.oid, 'pg_policy') = md5(w.roles || w.condition));

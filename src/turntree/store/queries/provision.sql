@@ -34,6 +34,8 @@ BEGIN
   ALTER ROLE turntree_console NOSUPERUSER NOBYPASSRLS NOREPLICATION NOCREATEDB NOCREATEROLE INHERIT;
   ALTER ROLE turntree_engine NOSUPERUSER NOBYPASSRLS NOREPLICATION NOCREATEDB NOCREATEROLE;
   GRANT turntree_reader TO turntree_console;
+  -- Its name is a schema's too, which would come before public wherever a name stands alone.
+  ALTER ROLE turntree SET search_path = public;
 END $$;
 
 -- name: make_vectors

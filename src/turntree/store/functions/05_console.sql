@@ -1,0 +1,49 @@
+-- Where a connection is and who looks through it. A login that can act as the application says so by settings. One that can
+-- only read cannot be believed, because a question may change any setting while it is answered: the application binds the
+-- transaction first, and what it was bound to wins over what it says.
+
+-- The transaction that goes on, by a name that no other has while the server runs. pg_locks shows it to everybody, also from
+-- within a function that lends rights, where pg_stat_activity would hide it.
+CREATE OR REPLACE FUNCTION turntree.console_transaction() RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT pg_postmaster_start_time() || ' ' || l.virtualtransaction FROM pg_catalog.pg_locks l
+    WHERE l.pid = pg_backend_pid() AND l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' LIMIT 1
+$$;
+
+CREATE OR REPLACE FUNCTION turntree.console_workspace() RETURNS uuid LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp AS $$
+  SELECT b.workspace FROM turntree.console_bindings b
+    WHERE b.pid = pg_backend_pid() AND b.transaction = turntree.console_transaction()
+$$;
+
+CREATE OR REPLACE FUNCTION turntree.console_viewer() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp AS $$
+  SELECT b.viewer FROM turntree.console_bindings b
+    WHERE b.pid = pg_backend_pid() AND b.transaction = turntree.console_transaction()
+$$;
+
+-- Binds a transaction of the console. Rows of transactions that are over go by the way.
+CREATE OR REPLACE FUNCTION turntree.bind_console(p_pid int, p_transaction text, p_workspace uuid, p_viewer text)
+RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, turntree, pg_temp AS $$
+  DELETE FROM turntree.console_bindings b WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid = b.pid
+    AND b.transaction = pg_postmaster_start_time() || ' ' || l.virtualtransaction);
+  INSERT INTO turntree.console_bindings (pid, transaction, workspace, viewer)
+    VALUES (p_pid, p_transaction, p_workspace, p_viewer)
+    ON CONFLICT (pid) DO UPDATE SET transaction = excluded.transaction, workspace = excluded.workspace, viewer = excluded.viewer;
+$$;
+
+-- Whether a login can act as the application: then it could say anything in any case.
+CREATE OR REPLACE FUNCTION turntree.speaks_for_itself() RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT pg_has_role(session_user, 'turntree_app', 'MEMBER')
+$$;
+
+CREATE OR REPLACE FUNCTION turntree.here() RETURNS uuid LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN pg_has_role(session_user, 'turntree_app', 'MEMBER')
+    THEN nullif(current_setting('turntree.workspace', true), '')::uuid
+    ELSE coalesce(turntree.console_workspace(), nullif(current_setting('turntree.workspace', true), '')::uuid) END
+$$;
+
+CREATE OR REPLACE FUNCTION turntree.sight() RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN pg_has_role(session_user, 'turntree_app', 'MEMBER')
+    THEN coalesce(current_setting('turntree.sight', true), '')
+    ELSE coalesce(turntree.console_viewer(), current_setting('turntree.sight', true), '') END
+$$;
