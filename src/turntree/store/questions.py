@@ -85,8 +85,8 @@ async def _open_console(
         await connection.set_read_only(True)
         async with Translated():
             await _require_reader(connection)
-            asked = {"timeout": f"{timeout_s}s", "workspace": str(database.workspace)}
-            await run(connection, "ask_as_people", asked)
+            scope = {"workspace": str(database.workspace), "viewer": database.sight}
+            await run(connection, "ask_as_people", {**scope, "timeout": f"{timeout_s}s"})
             await _bind(database, connection)
         yield connection
         await connection.rollback()

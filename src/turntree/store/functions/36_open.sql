@@ -2,8 +2,8 @@
 -- closed to whoever may not read it. What is closed is absent: the policies (95_policies.sql) leave it out of every
 -- statement, so nothing has to remember to ask.
 --
--- Who looks is a setting of the connection, turntree.sight, beside the workspace (05_console.sql). Unset, it is nobody, to whom every
--- private session is closed. The functions here read tables that have no such policy themselves, or they would ask
+-- Who looks is a setting of the connection, turntree.sight, beside the workspace (05_console.sql). Unset, it is nobody, to whom
+-- every private session is closed. The functions here read tables that have no such policy themselves, or they would ask
 -- each other without end.
 
 -- Whether no session here is closed to whoever looks. Every policy asks this first and once a statement, so that a

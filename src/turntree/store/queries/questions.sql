@@ -1,9 +1,9 @@
 -- What people ask in SQL of their own.
 
 -- name: ask_as_people
--- Nothing lasts for ever, and the views are found by their own names. The workspace is said here too, because every policy
--- looks at it; to say another one afterwards shows nothing.
-SELECT set_config('turntree.workspace', %(workspace)s, false),
+-- Nothing lasts for ever, and the views are found by their own names. The workspace and who looks are said here too, because
+-- every policy looks at them; to say others afterwards shows nothing more.
+SELECT set_config('turntree.workspace', %(workspace)s, false), set_config('turntree.sight', %(viewer)s, false),
   set_config('statement_timeout', %(timeout)s, false), set_config('idle_in_transaction_session_timeout', '5min', false),
   set_config('search_path', 'ledger, turntree', false);
 
@@ -25,7 +25,7 @@ SELECT pg_backend_pid(), turntree.console_transaction();
 SELECT turntree.bind_console(%(pid)b::int, %(transaction)b::text, %(workspace)b::uuid, %(viewer)b::text);
 
 -- name: is_bound
-SELECT turntree.here() IS NOT DISTINCT FROM %(workspace)b::uuid AND turntree.sight() = %(viewer)b::text
+SELECT coalesce(turntree.console_workspace() = %(workspace)b::uuid AND turntree.console_viewer() = %(viewer)b::text, false)
   AND NOT turntree.speaks_for_itself();
 
 -- name: list_views
