@@ -255,14 +255,9 @@ async def test_functions_that_a_restore_gave_away_come_home(
     await tree.search.fill()
     restore_without_owners(conninfo, empty, place / "given-away.dump")
     strayed = (
-<<<<<<< HEAD
-        "forget_turn", "near_nodes", "permissions_of", "reader_sees", "reader_sees_everything",
-        "reader_sees_segment", "route_words", "search_meaning", "search_names", "search_words",
-=======
         "bind_console", "console_viewer", "console_workspace", "forget_turn", "near_nodes",
-        "reader_sees", "reader_sees_everything", "route_words", "search_meaning", "search_names",
-        "search_words",
->>>>>>> a660c8a (sql: ask through a login that can only read, bound to a workspace and a viewer)
+        "permissions_of", "reader_sees", "reader_sees_everything", "reader_sees_segment",
+        "route_words", "search_meaning", "search_names", "search_words",
     )  # fmt: skip
     assert (await health.examine(empty)).strayed_functions == strayed
     workspace = WorkspaceId(str(database.workspace))

@@ -291,21 +291,15 @@ BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
       AND proname IN ('search_words', 'route_words', 'search_names', 'search_meaning', 'near_nodes', 'forget_turn',
-<<<<<<< HEAD
-        'reader_sees', 'reader_sees_everything', 'reader_sees_segment', 'permissions_of') LOOP
-=======
-        'reader_sees', 'reader_sees_everything', 'console_workspace', 'console_viewer', 'bind_console') LOOP
->>>>>>> a660c8a (sql: ask through a login that can only read, bound to a workspace and a viewer)
+        'reader_sees', 'reader_sees_everything', 'reader_sees_segment', 'permissions_of',
+        'console_workspace', 'console_viewer', 'bind_console') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE
       WHEN v_function::text LIKE '%forget_turn%' THEN 'turntree_eraser'
-<<<<<<< HEAD
-      WHEN v_function::text LIKE '%permissions_of%' THEN 'turntree_app' ELSE 'turntree_app, turntree_reader' END);
-=======
-      WHEN v_function::text LIKE '%bind_console%' THEN 'turntree_app'
-      WHEN v_function::text LIKE '%console_%' THEN 'turntree_app, turntree_reader, turntree_importer, turntree_eraser' ELSE 'turntree_app, turntree_reader' END);
->>>>>>> a660c8a (sql: ask through a login that can only read, bound to a workspace and a viewer)
+      WHEN v_function::text LIKE '%permissions_of%' OR v_function::text LIKE '%bind_console%' THEN 'turntree_app'
+      WHEN v_function::text LIKE '%console_%' THEN 'turntree_app, turntree_reader, turntree_importer, turntree_eraser'
+      ELSE 'turntree_app, turntree_reader' END);
     IF v_function::text LIKE '%search_meaning%' OR v_function::text LIKE '%near_nodes%' THEN
       -- Whoever installed the vectors chose their schema.
       EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, turntree, %s, pg_temp', v_function, v_vectors);
