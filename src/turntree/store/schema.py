@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 8
-DIGEST: Final = "10ebc47613a08a7d742483930c674d53f7403b2c7ad43bfa36ed99d120c001d9"
+NUMBER: Final = 9
+DIGEST: Final = "641faadb43af480153db17dacca9eea8d031a4238516b75d0dd295ab133aaa3a"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
