@@ -243,3 +243,12 @@ def turns_in(connection: psycopg.Connection) -> int:
 def sessions_in(connection: psycopg.Connection) -> int:
     row = connection.execute("SELECT count(*)::int FROM turntree.sessions").fetchone()
     return 0 if row is None else int(row[0])
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_or_a_device_is_refused(turntree: Call, home: Path) -> None:
+    os.mkfifo(home / "pipe.jsonl")
+    for path in (home / "pipe.jsonl", Path("/dev/zero")):
+        answer = turntree("import", str(path))
+        assert answer.code != 0
+        assert "is a pipe or a device; a file or a folder can be imported" in answer.err

@@ -16,7 +16,7 @@ from turntree.cli.drain import drain_here
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.settings import imports_privately, places_here
 from turntree.cli.verb import Terminal, verb
-from turntree.domain.errors import NotFound
+from turntree.domain.errors import NotFound, Refused
 from turntree.ports.importers import Bundle, Importer
 from turntree.runtime.imports import Progress
 
@@ -127,13 +127,16 @@ def find_transcripts(importers: Mapping[str, Importer], paths: Sequence[Path] = 
     """Return what lies at the paths, or without any in the usual places of this machine.
 
     Raises:
-        NotFound: Nobody knows what lies at a path.
+        NotFound: No importer knows what lies at a path.
+        Refused: It is not a file or a folder, or unpacks to more than any transcript does.
     """
     if not paths:
         places = places_here()
         return [(one, bundle) for one in importers.values() for bundle in one.discover(places)]
     found: Found = []
     for path in paths:
+        if not (path.is_file() or path.is_dir()):
+            raise Refused(f"{path} is a pipe or a device; a file or a folder can be imported")
         here = [(one, bundle) for one in importers.values() for bundle in one.open(path)]
         if not here:
             raise NotFound(f"no importer knows what {path} is; there are {', '.join(importers)}")

@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
-from turntree.adapters.importers.reading import parse
+from turntree.adapters.importers.reading import check_unpacked, open_file, parse
+from turntree.domain.errors import Refused
 from turntree.domain.transcript import Record
 from turntree.ports.importers import Bundle
 
 ASSET_MAX_BYTES: Final = 64 * 1024 * 1024
 """A larger file beside the conversations stays where it is; its name is known."""
+
+ELEMENT_MAX_BYTES: Final = 128 * 1024 * 1024
+"""A conversation is held whole: this is as much of the memory as it may take."""
 
 Identify: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 """Says what a conversation is called, or None if this tool did not write it."""
@@ -47,6 +51,9 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield the objects of a JSON list with their places; one object alone is a list of itself.
 
     The last one may be cut off. A text that is no JSON yields anything or nothing.
+
+    Raises:
+        Refused: One of them is larger than any that people wrote.
     """
     buffer, base, scan, start, depth, floor = b"", 0, 0, -1, 0, -1
     wanted = _CHUNK_BYTES
@@ -70,9 +77,15 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
                 start = -1
             if depth <= 0:
                 return
+        if len(buffer) - (start if start >= 0 else scan) > ELEMENT_MAX_BYTES:
+            raise Refused(
+                f"a conversation has more than {ELEMENT_MAX_BYTES:,} bytes, as none has that "
+                "people wrote: take it out of the export, and import the rest"
+            )
         # What is not over is copied, and a text that is cut off is looked at again: reading more
         # the longer it gets keeps both linear.
         wanted = max(_CHUNK_BYTES, len(buffer) // 2 if scan > before else len(buffer))
+        wanted = min(wanted, ELEMENT_MAX_BYTES)
     if start >= 0:
         yield base + start, buffer[start:]
 
@@ -92,7 +105,11 @@ class ExportReader:
         self._last: _Export | None = None
 
     def open(self, path: Path) -> Iterator[Bundle]:
-        """Yield the conversations of an export; nothing if another tool wrote it."""
+        """Yield the conversations of an export; nothing if another tool wrote it.
+
+        Raises:
+            Refused: It would unpack to more than the memory holds.
+        """
         self._last = None
         try:
             export = self._export(path)
@@ -191,10 +208,13 @@ class _Export:
 
     def opened(self, member: str) -> IO[bytes]:
         if self._archive is not None:
+            told = self._archive.getinfo(member)
+            # More than it says is never unpacked.
+            check_unpacked(member, told.file_size, told.compress_size)
             return self._archive.open(member)
         if self.path.is_dir():
-            return (self.path / member).open("rb")
-        return self.path.with_name(member).open("rb") if member else self.path.open("rb")
+            return open_file(self.path / member)
+        return open_file(self.path.with_name(member) if member else self.path)
 
     def _names(self) -> list[str]:
         """Return all files of the export; beside a list, those of its folder."""

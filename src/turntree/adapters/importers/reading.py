@@ -5,9 +5,12 @@ structure nested beyond reason. Records keep their bytes; what is projected from
 here and can always be written canonically.
 """
 
+import errno
 import io
 import json
 import math
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +20,17 @@ import orjson
 import zstandard
 
 from turntree.domain.canonical import INTEGER_MAX, NESTING_MAX, Json
+from turntree.domain.errors import Refused
 from turntree.domain.ids import Instant, instant, is_instant
 from turntree.domain.transcript import Record
 
 LINE_MAX_BYTES: Final = 256 * 1024 * 1024
 """A longer line is cut into several records: each is kept, none is understood."""
+
+UNPACKED_FREE_BYTES: Final = 64 * 1024 * 1024
+"""As much as this anything may unpack to."""
+UNPACKED_RATIO_MAX: Final = 200
+"""Transcripts get ten or twenty times smaller; zeros, a thousand times."""
 
 TOO_DEEP: Final = "nested beyond reason"
 """What stands for the inside of such a value; spelling it out would exhaust the stack again."""
@@ -36,13 +45,49 @@ def read_lines(file: Path, name: str) -> Iterator[Record]:
     """Yield the lines of a file as records, also the last one if nobody ended it.
 
     A file that ends in ``.zst`` is unpacked; offsets are those of the plain text.
+
+    Raises:
+        OSError: It is no file, cannot be read, or unpacks to far more than any transcript does.
     """
-    with file.open("rb") as raw:
+    with open_file(file) as raw:
         if file.suffix == ".zst":
+            packed = os.fstat(raw.fileno()).st_size
             with zstandard.ZstdDecompressor().stream_reader(raw) as plain:
-                yield from _lines(io.BufferedReader(cast("Any", plain)), name)
+                for record in _lines(io.BufferedReader(cast("Any", plain)), name):
+                    try:
+                        check_unpacked(file.name, record.offset + len(record.data), packed)
+                    except Refused as refused:
+                        # One file that cannot be read keeps no other from being read.
+                        raise OSError(str(refused)) from refused
+                    yield record
         else:
             yield from _lines(raw, name)
+
+
+def open_file(file: Path) -> IO[bytes]:
+    """Return a file open to be read, whatever else may lie under its name.
+
+    Raises:
+        OSError: It is a pipe or a device, which would never end, or cannot be read.
+    """
+    fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a file", str(file))
+    return os.fdopen(fd, "rb")
+
+
+def check_unpacked(name: str, size: int, packed: int) -> None:
+    """Refuse what unpacks to far more than any transcript does.
+
+    Raises:
+        Refused: It does; unpacking it would fill the memory.
+    """
+    if size > UNPACKED_FREE_BYTES and size > UNPACKED_RATIO_MAX * packed:
+        raise Refused(
+            f"{name} unpacks to more than {UNPACKED_RATIO_MAX} times its {packed:,} bytes, as no "
+            "transcript does: unpack it yourself and import the file, if you trust it"
+        )
 
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[Record]:
