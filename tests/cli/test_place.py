@@ -1,5 +1,6 @@
 """Where one is: the current session, the folder that remembers it, and the settings."""
 
+import os
 from pathlib import Path
 
 import anyio
@@ -9,6 +10,7 @@ from tests.cli.conftest import Call
 from tests.cli.project import Project
 from turntree.boot import open_tree
 from turntree.cli.place import find_place, read_head, write_head
+from turntree.domain.errors import Refused
 from turntree.domain.session import Spawn
 
 
@@ -110,6 +112,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "embedder_dims": "default",
         "secret_hosts": "default",
         "import_private": "default",
+        "redact": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err
@@ -157,3 +160,41 @@ def test_a_file_that_is_no_toml_is_said_to_be_none(bare: Call, tmp_path: Path) -
 def test_a_nonsense_value_is_refused(bare: Call) -> None:
     assert bare("config", "set", "color", "pink").code == 1
     assert bare("config", "set", "colour", "never").code == 2
+
+
+@pytest.mark.timeout(30)
+def test_no_link_in_a_project_is_followed(tmp_path: Path) -> None:
+    """A cloned project may hold anything under these names."""
+    precious = tmp_path / "bashrc"
+    precious.write_text("precious\n")
+    place = tmp_path / "project/.turntree"
+    place.mkdir(parents=True)
+    for name in ("HEAD", "HEAD.new"):
+        (place / name).symlink_to(precious)
+    with pytest.raises(Refused, match="HEAD is a link, and none is followed there: remove it"):
+        read_head(place.parent)
+    write_head(place.parent, "chosen")
+    assert read_head(place.parent) == "chosen"
+    assert precious.read_text() == "precious\n"
+    for endless in ("/dev/zero", None):
+        (place / "HEAD").unlink()
+        if endless is None:
+            os.mkfifo(place / "HEAD")
+        else:
+            (place / "HEAD").symlink_to(endless)
+        with pytest.raises(Refused, match="remove it"):
+            read_head(place.parent)
+    (place / "HEAD").unlink()
+    (place / "HEAD").write_bytes(b"a" * 5000)
+    assert read_head(place.parent) == "a" * 1000
+
+
+def test_no_folder_that_is_a_link_is_followed(tmp_path: Path) -> None:
+    git = tmp_path / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / ".turntree").symlink_to(git)
+    for act in (lambda: read_head(tmp_path), lambda: write_head(tmp_path, "mine")):
+        with pytest.raises(Refused, match=r"\.turntree is a link"):
+            act()
+    assert (git / "HEAD").read_text() == "ref: refs/heads/main\n"
