@@ -341,6 +341,7 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
         ("imports", "SELECT"),
         ("turns", "SELECT"),
         ("segments", "SELECT"),
+        ("message_files", "SELECT"),
     }
     with acting(conninfo, "none") as owner:
         columns = owner.execute(
@@ -348,7 +349,12 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
             " WHERE grantee = 'turntree_eraser' AND privilege_type = 'UPDATE' ORDER BY 1, 2"
         ).fetchall()
     records = [("raw_blocks", name) for name in ("leaning", "now", "objects", "packed")]
-    assert columns == [*records, ("turn_bodies", "body")]
+    assert columns == [
+        ("imports", "heads"),
+        ("message_files", "path"),
+        *records,
+        ("turn_bodies", "body"),
+    ]
 
 
 async def test_an_eraser_can_write_nothing_but_stubs(
@@ -360,6 +366,7 @@ async def test_an_eraser_can_write_nothing_but_stubs(
             "UPDATE turntree.turn_bodies SET body = body || E'\\n{}'",
             "UPDATE turntree.turn_bodies SET body = '{}'",
             "UPDATE turntree.raw_blocks SET packed = ''",
+            "UPDATE turntree.message_files SET path = 'b.py'",
         ):
             with pytest.raises(psycopg.Error) as refused:
                 connection.execute(forged)

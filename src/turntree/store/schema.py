@@ -15,8 +15,8 @@ from typing import Final
 from turntree.domain.errors import Refused
 from turntree.store.sql import load_files
 
-NUMBER: Final = 9
-DIGEST: Final = "641faadb43af480153db17dacca9eea8d031a4238516b75d0dd295ab133aaa3a"
+NUMBER: Final = 10
+DIGEST: Final = "c81b5944d758afd7fedc899df021e55b81fbaeb0e87c7eb8d400437cd73a165f"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

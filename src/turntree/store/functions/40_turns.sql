@@ -225,6 +225,13 @@ BEGIN
     WHERE workspace_id = p_ws AND stream_id = p_run);
 END $$;
 
+-- Where the sessions of a transcript stood, without their titles.
+CREATE OR REPLACE FUNCTION turntree.untitled(p_heads jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(jsonb_object_agg(h.key, CASE WHEN jsonb_typeof(h.value) = 'object' AND h.value ->> 'title' IS NOT NULL
+    THEN h.value || '{"title": "(erased)"}' ELSE h.value END), '{}') FROM jsonb_each(p_heads) h
+$$;
+
+
 -- Takes a message out on request: its line becomes a stub that holds its digest, and an event is
 -- the receipt. Called as turntree_eraser, the only role whose update of a body is not refused.
 CREATE OR REPLACE FUNCTION turntree.erase_message(
@@ -249,6 +256,12 @@ BEGIN
     WHERE workspace_id = p_ws AND turn_id = p_turn;
   -- What search kept of the turn goes at once; the receipt below brings the rest of it back.
   PERFORM turntree.forget_turn(p_turn);
+  -- Nor do the paths that it named stay, and the titles that may be its first words.
+  UPDATE turntree.message_files SET path = '(erased)'
+    WHERE workspace_id = p_ws AND turn_id = p_turn AND message = p_sequence AND path <> '(erased)';
+  UPDATE turntree.imports i SET heads = turntree.untitled(i.heads)
+    FROM turntree.turn_sources s JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
+    WHERE s.workspace_id = p_ws AND s.turn_id = p_turn AND i.workspace_id = p_ws AND i.origin = b.origin AND i.bundle = b.bundle;
   -- What was too large for the message goes with it, unless another message still holds it.
   DELETE FROM turntree.objects o USING regexp_matches(v_line, '"object":"sha256:([0-9a-f]{64})"', 'g') AS m
     WHERE o.workspace_id = p_ws AND o.digest = decode(m[1], 'hex') AND NOT EXISTS (

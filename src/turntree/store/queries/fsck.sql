@@ -222,6 +222,7 @@ SELECT f || ' without ' || n
         AND g.tgfoid = to_regproc('turntree.'
           || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure'
             WHEN f = 'raw_blocks' AND n = 'refuse_update' THEN 'check_record_erasure'
+            WHEN f = 'message_files' AND n = 'refuse_update' THEN 'check_file_erasure'
             WHEN f = 'objects' AND n = 'refuse_delete' THEN 'check_removal' ELSE 'refuse_change' END)
         AND p.prosrc LIKE '%%RAISE EXCEPTION%%' AND g.tgqual IS NULL)
   ORDER BY 1 LIMIT %(limit)b;

@@ -124,10 +124,16 @@ SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, f.data ->> 'cont
   WHERE c.workspace_id = %(workspace)b ORDER BY c.checked_out_at, c.origin, c.session;
 
 -- name: mark_import
+-- Where a message was erased that came from the same bundle, its words do not come back as a title.
 INSERT INTO turntree.imports (workspace_id, origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix,
     blocks, heads, report, imported_at, by)
   VALUES (%(workspace)b, %(origin)b, %(bundle)b, %(stamp)b, %(projector)b, %(redactor)b, %(records)b,
-    %(raw_bytes)b, %(prefix)b, %(blocks)b::bytea[], %(heads)b, %(report)b, %(at)b::text::timestamptz, %(by)b)
+    %(raw_bytes)b, %(prefix)b, %(blocks)b::bytea[],
+    CASE WHEN EXISTS (SELECT FROM turntree.events e
+        JOIN turntree.turn_sources s ON s.workspace_id = e.workspace_id AND s.turn_id = e.stream_id
+        JOIN turntree.bundles n ON n.workspace_id = s.workspace_id AND n.number = s.bundle
+        WHERE e.workspace_id = %(workspace)b AND e.kind = 'erased' AND n.origin = %(origin)b AND n.bundle = %(bundle)b)
+      THEN turntree.untitled(%(heads)b) ELSE %(heads)b END, %(report)b, %(at)b::text::timestamptz, %(by)b)
   ON CONFLICT (workspace_id, origin, bundle, by) DO UPDATE SET stamp = excluded.stamp, projector = excluded.projector,
     redactor = excluded.redactor, records = excluded.records, raw_bytes = excluded.raw_bytes,
     prefix = excluded.prefix, blocks = excluded.blocks, heads = excluded.heads, report = excluded.report,

@@ -1,0 +1,58 @@
+"""What was erased is not told by a title or a path."""
+
+from dataclasses import replace
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from turntree.domain.canonical import Json, digest_bytes
+from turntree.domain.context import TouchedFile
+from turntree.domain.ids import TurnId
+from turntree.domain.message import assistant, user
+from turntree.domain.principal import Principal
+from turntree.domain.turn import Header, seal
+from turntree.ports.imports import Cursor, Incoming, TurnSource
+from turntree.runtime.tree import Tree
+from turntree.store.database import Database
+from turntree.store.fsck import fsck
+from turntree.store.imports import PostgresImports
+from turntree.testing.worlds import ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+
+WORD = "xylophone"
+COUNT = sql.SQL("SELECT count(*) FROM turntree.{table} t WHERE to_jsonb(t)::text LIKE %s")
+
+
+async def test_erased_words_stand_in_no_title_and_no_path(
+    tree: Tree, database: Database, conninfo: str, world: ScriptedWorld
+) -> None:
+    now = world.now()
+    files: dict[str, Json] = {"files": [TouchedFile("read", f"{WORD}.py").to_json()]}
+    header = Header(TurnId(world.new_id()), None, Principal("agent", "toy"), now, now)
+    sealed = seal(header, [replace(user(WORD), context=files)], [assistant("yes")])
+    imports = PostgresImports(database)
+    source = TurnSource("toy", "one", "1", 0, 0, 1)
+    await imports.store_turns([Incoming(sealed, None, source=source)])
+    heads = {"s": {"head": sealed.turn.id, "title": WORD}, "t": {"head": None, "title": None}}
+    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (), heads)
+    await imports.mark([cursor], now)
+    assert count_words(conninfo) == {"imports": 1, "message_files": 1}
+    assert await tree.turns.erase(sealed.turn.id, 0, reason="asked")
+    assert count_words(conninfo) == {"imports": 0, "message_files": 0}
+    # The transcript still says it, and is read again.
+    await imports.mark([cursor], now)
+    assert count_words(conninfo) == {"imports": 0, "message_files": 0}
+    assert [found for found in await fsck(database) if found.severity == "fault"] == []
+
+
+def count_words(conninfo: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    with psycopg.connect(conninfo) as connection:
+        for table in ("imports", "message_files"):
+            query = COUNT.format(table=sql.Identifier(table))
+            row = connection.execute(query, (f"%{WORD}%",)).fetchone()
+            assert row is not None
+            found[table] = row[0]
+    return found
