@@ -9,7 +9,7 @@ from psycopg import sql
 
 from tests.store.test_walls import TABLES, WITHOUT_WORKSPACE, acting
 from turntree.adapters.engines.inline import InlineEngine
-from turntree.boot import Settings, tree_on
+from turntree.boot import Settings, stats_on, tree_on
 from turntree.domain.canonical import Json
 from turntree.domain.compaction import Compaction
 from turntree.domain.context import TouchedFile
@@ -24,13 +24,17 @@ from turntree.domain.message import (
     tool,
     user,
 )
+from turntree.domain.principal import Principal
 from turntree.domain.run import Fact
 from turntree.domain.session import Spawn
+from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
-from turntree.ports.imports import Checkout
+from turntree.ports.imports import Checkout, Incoming, TurnSource
+from turntree.ports.sight import Sight
 from turntree.runtime.tree import Tree
 from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database
+from turntree.store.imports import PostgresImports
 from turntree.store.inbox import PostgresInbox
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.testing.worlds import ScriptedWorld
@@ -79,7 +83,7 @@ ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
 POLICIES = """
 SELECT p.polrelid::regclass::text FROM pg_policy p
   JOIN pg_class c ON c.oid = p.polrelid AND c.relrowsecurity AND c.relforcerowsecurity
-  WHERE NOT p.polpermissive AND EXISTS (SELECT FROM unnest(p.polroles) r
+  WHERE p.polname LIKE 'open%%' AND NOT p.polpermissive AND EXISTS (SELECT FROM unnest(p.polroles) r
     WHERE r = (SELECT oid FROM pg_roles WHERE rolname = %s))
 """
 
@@ -184,3 +188,19 @@ async def test_who_cannot_see_a_turn_erases_nothing_in_it(
             await bob.turns.marks.erase(turn, 0, reason="spite", by="human:bob", at=world.now())
     said = (await tree.turns.get(closed)).turn
     assert WORD in repr(said.messages[0])
+
+
+async def test_figures_tell_a_stranger_of_what_they_see(
+    tree: Tree, database: Database, world: ScriptedWorld
+) -> None:
+    """What is private is not counted for whoever it is closed to."""
+    now = world.now()
+    header = Header(TurnId(world.new_id()), None, Principal("human", "ana"), now, now)
+    sealed = seal(header, [user(WORD)], [assistant("yes")])
+    source = TurnSource("toy", "one", "1", 0, 0, 1)
+    await PostgresImports(database).store_turns([Incoming(sealed, None, source=source)])
+    await tree.sessions.fork(sealed.turn.id, WORD)
+    await tree.programs.create("session", WORD, {}, visibility="private")
+    for who, turns in (("ana", 1), ("bob", 0)):
+        seen = database.seen_by(Sight(f"human:{who}"))
+        assert (await stats_on(seen).count_imported()).turns == turns

@@ -3,7 +3,8 @@
 -- name: count_imported
 SELECT
   (SELECT count(*) FROM turntree.sessions WHERE workspace_id = %(workspace)b AND origin IS NOT NULL),
-  (SELECT count(DISTINCT turn_id) FROM turntree.turn_sources WHERE workspace_id = %(workspace)b),
+  (SELECT count(DISTINCT x.turn_id) FROM turntree.turn_sources x
+    JOIN turntree.turns t ON t.workspace_id = x.workspace_id AND t.id = x.turn_id WHERE x.workspace_id = %(workspace)b),
   (SELECT n.name FROM turntree.sessions s
     JOIN turntree.turns t ON t.workspace_id = s.workspace_id AND t.id = s.head_id
     JOIN turntree.session_names n ON n.workspace_id = s.workspace_id AND n.session_id = s.id AND n.reason IS NULL
