@@ -23,7 +23,10 @@ from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-WALL = "('turns', 'everything', 'turn(workspace_id, id, segment_id, depth, turntree.sight())'),"
+WALL = (
+    "('turns', 'everything',"
+    " 'NOT turntree.is_closed_turn(workspace_id, id, segment_id, depth, turntree.sight())'),"
+)
 FIND_WALL = "SELECT FROM pg_policies WHERE tablename = 'turns' AND policyname = 'open'"
 COMMAND = "from turntree.cli.main import main; main()"
 RULES = """
