@@ -15,7 +15,7 @@ from turntree.domain.compaction import Compaction
 from turntree.domain.context import TouchedFile
 from turntree.domain.errors import NotFound
 from turntree.domain.event import Event
-from turntree.domain.ids import RunId, TurnId
+from turntree.domain.ids import ProgramId, RunId, TurnId
 from turntree.domain.message import (
     PART_INLINE_MAX_BYTES,
     ToolResult,
@@ -174,8 +174,11 @@ async def test_a_stranger_finds_no_part_of_it_by_an_id_they_know(
     assert await bob.turns.list_calls([closed]) == {}
     assert await tree.meanings.store.find(closed, embedder) is not None
     assert await bob.meanings.store.find(closed, embedder) is None
-    assert await tree.programs.store.list_versions(session.id) != []
-    assert await bob.programs.store.list_versions(session.id) == []
+    program = ProgramId(session.id)
+    assert await tree.programs.store.list_versions(program) != []
+    assert await bob.programs.store.list_versions(program) == []
+    with pytest.raises(NotFound):
+        await bob.programs.store.get_version(program, 1)
     with pytest.raises(NotFound):
         await bob.verify(closed)
 
