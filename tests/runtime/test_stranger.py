@@ -14,7 +14,7 @@ from turntree.domain.context import TouchedFile
 from turntree.domain.errors import TurntreeError
 from turntree.domain.event import Event, record
 from turntree.domain.feed import BEGINNING
-from turntree.domain.ids import Digest, Label, RunId, SessionId, TurnId
+from turntree.domain.ids import Digest, Label, ProgramId, RunId, SessionId, TurnId
 from turntree.domain.message import Lifted, assistant, user
 from turntree.domain.run import Fact
 from turntree.domain.usage import ModelCall, Usage
@@ -92,11 +92,11 @@ READS: dict[str, Call] = {
     "its document": lambda s: s.tree.search.reader.read([s.known.turn]),
     "who holds it": lambda s: s.tree.search.reader.list_holders([s.known.turn]),
     "files it names": lambda s: s.tree.search.reader.list_touches(f"{WORD}.py", limit=9),
-    "what it cost": lambda s: s.tree.turns.list_calls([s.known.run, s.known.turn]),
-    "its config": lambda s: s.tree.programs.store.get_version(s.known.session, 1),
+    "what it cost": lambda s: s.tree.turns.list_calls([TurnId(s.known.run), s.known.turn]),
+    "its config": lambda s: s.tree.programs.store.get_version(ProgramId(s.known.session), 1),
     "a proof of it": lambda s: s.tree.checks.verify(s.known.turn),
-    "its versions": lambda s: s.tree.programs.store.list_versions(s.known.session),
-    "its grants": lambda s: s.tree.programs.store.list_grants(s.known.session),
+    "its versions": lambda s: s.tree.programs.store.list_versions(ProgramId(s.known.session)),
+    "its grants": lambda s: s.tree.programs.store.list_grants(ProgramId(s.known.session)),
     "its judgements": lambda s: s.tree.authority.permissions.list_facts(session=s.known.session),
     "its personas": lambda s: s.tree.authority.permissions.list_personas(s.known.turn),
     "its states": lambda s: s.tree.resources.pins.list_pins([s.known.turn]),

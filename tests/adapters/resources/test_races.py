@@ -14,6 +14,7 @@ import pytest
 from turntree.adapters.resources.directory import DirectoryKeeper
 from turntree.adapters.resources.shadow.footing import Footing, set_mode
 from turntree.domain.errors import TurntreeError
+from turntree.domain.ref import ExtRef
 
 RACES = int(os.environ.get("TURNTREE_TEST_RACES", "12"))
 """How many files are brought back to their end; ``proofs.attacks`` asks for many more."""
@@ -119,7 +120,7 @@ def test_no_swapped_folder_leads_outside(tmp_path: Path) -> None:
     assert done == RACES
 
 
-def keep(keeper: DirectoryKeeper, place: Path, words: str) -> str:
+def keep(keeper: DirectoryKeeper, place: Path, words: str) -> ExtRef:
     for number in range(FILES):
         (place / f"sub/x/f{number}").write_text(words, encoding="utf-8")
     return keeper.snapshot(str(place)).external
