@@ -41,7 +41,7 @@ from turntree.ports.imports import Checkouts, Imports
 from turntree.ports.keepers import ResourceKeeper
 from turntree.ports.prices import Prices
 from turntree.ports.sandbox import Sandbox
-from turntree.ports.sight import EVERYTHING, Sight, sight_of
+from turntree.ports.sight import EVERYTHING, NOBODY, Sight, sight_of
 from turntree.ports.stats import Stats
 from turntree.ports.workplace import Workplace
 from turntree.ports.world import Processes, World
@@ -252,6 +252,7 @@ def importing_on(database: Database, world: World, redactor: Redactor | None = N
     """Return what imports transcripts into a database, as the principal it was opened for."""
     redactor = redactor or Redactor(list_live(os.environ))
     everything = database.seen_by(EVERYTHING)
+    database = everything if database.sight == NOBODY else database
     return Importing(
         PostgresImports(database),
         PostgresCheckouts(everything),

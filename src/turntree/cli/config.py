@@ -44,14 +44,14 @@ def list_(terminal: Terminal) -> None:
 @verb()
 @click.argument("key", metavar="KEY", type=KEY)
 def get(terminal: Terminal, key: str) -> None:
-    """Print the value of a setting."""
+    """Print the value of a setting; of an address, all but the password."""
     found = _effective(find_setting(key))
     if terminal.as_json:
         terminal.document(_document(found))
     elif found.value is None:
         raise NotFound(f"{key} is not set: see `turntree config list`")
     else:
-        terminal.say(found.value)
+        terminal.say(_shown(found))
 
 
 @verb("set")

@@ -15,6 +15,7 @@ from turntree.adapters.exporters.html import to_html
 from turntree.adapters.exporters.jsonl import session_line, turn_line
 from turntree.adapters.exporters.markdown import to_markdown
 from turntree.adapters.exporters.openai import to_chat
+from turntree.cli.harmless import harmless, spelled
 from turntree.cli.legend import list_sessions
 from turntree.cli.names import REVISION
 from turntree.cli.opening import Opened, with_ledger
@@ -81,7 +82,7 @@ def _write(terminal: Terminal, file: IO[str], revision: str | None, form: str) -
         text = json.dumps(TOLD[form](thread.told()), ensure_ascii=False, indent=2) + "\n"
     else:
         text = READ[form](thread.turns, thread.objects)
-    click.echo(text, file=file, nl=False)
+    _print(file, text, is_json=form in TOLD)
     return f"{len(thread.turns)} turns written"
 
 
@@ -90,12 +91,19 @@ async def _export(opened: Opened, *, file: IO[str], revision: str | None) -> tup
     source = _read_all(opened) if revision is None else _read_thread(opened, revision)
     async with aclosing(source) as turns:
         async for placed in turns:
-            click.echo(turn_line(placed), file=file)
+            _print(file, turn_line(placed) + "\n", is_json=True)
             written.add(placed.turn.id)
     sessions = await _list_standing(opened, written, everything=revision is None)
     for session in sessions:
-        click.echo(session_line(session), file=file)
+        _print(file, session_line(session) + "\n", is_json=True)
     return len(written), len(sessions)
+
+
+def _print(file: IO[str], text: str, *, is_json: bool) -> None:
+    """Write a text as it is, or without what a terminal would obey if it is printed on one."""
+    if _is_terminal(file):
+        text = spelled(text) if is_json else harmless(text)
+    click.echo(text, file=file, nl=False)
 
 
 async def _list_standing(opened: Opened, turns: set[TurnId], *, everything: bool) -> list[Session]:
@@ -124,3 +132,7 @@ async def _read_all(opened: Opened) -> AsyncGenerator[Placed, None]:
             parent = turn.header.parent
             yield Placed(turn, at, None if parent is None else ids[parent])
         depth, after = rows[-1][0], UUID(rows[-1][1])
+
+
+def _is_terminal(file: IO[str]) -> bool:
+    return file.isatty()

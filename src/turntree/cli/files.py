@@ -3,6 +3,7 @@
 Gathering is here; how a tree looks is ``cli.tree_text``'s, and a change ``cli.change_text``'s.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from turntree.cli.change_text import (
     shown_path,
     shown_size,
 )
+from turntree.cli.harmless import harmless
 from turntree.cli.names import REVISION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.progress import Report, counting
@@ -99,8 +101,10 @@ def _print_file(terminal: Terminal, revision: str, path: str) -> None:
         text = content.decode("utf-8", "backslashreplace")
         terminal.document({"path": shown_path(inside), "size": len(content), "text": text})
     else:
-        # As it is: whoever pipes a file wants its bytes.
-        click.echo(content, nl=False)
+        # As it is, for a pipe wants its bytes; a terminal would obey some of them.
+        is_shown = sys.stdout.isatty()
+        text = harmless(content.decode("utf-8", "backslashreplace")) if is_shown else content
+        click.echo(text, nl=False)
 
 
 async def _read(opened: Opened, *, revision: str, report: Report) -> tuple[Standing, list[Held]]:

@@ -81,10 +81,10 @@ def part_document(part: ToolCall | Message | Erased) -> dict[str, Any]:
 def draw_part(part: ToolCall | Message | Erased) -> Iterator[str]:
     """Yield the lines of a part, whole."""
     if isinstance(part, ToolCall):
-        yield f"{part.use.tool}"
+        yield clean(part.use.tool or "")
         yield from _indented(clean_block(_pretty(part.use)))
         if part.result is not None:
-            yield f"{part.result.status}"
+            yield clean(str(part.result.status))
             yield from _indented(clean_block(_pretty(part.result)))
     elif isinstance(part, Erased):
         yield f"erased; its digest was {part.digest}"

@@ -4,11 +4,11 @@ Pure: it is handed values and returns lines. Whatever was said in a turn may hol
 sequences, so no text of a turn reaches a terminal but through ``clean`` or ``clean_block``.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from turntree.cli.harmless import ESCAPES
 from turntree.cli.verb import Paint, Terminal
 from turntree.domain.ids import Digest, Instant, unix_ms
 from turntree.domain.principal import Principal
@@ -18,9 +18,6 @@ from turntree.domain.usage import Usage
 DIGITS_SHOWN: Final = 8
 TAB_COLUMNS: Final = 4
 _PREFIX: Final = "sha256:"
-_ESCAPES: Final = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
-)
 _AGES: Final = (
     (365 * 86400, "y"),
     (30 * 86400, "mo"),
@@ -52,7 +49,7 @@ def _visible(text: str) -> str:
     # Cc moves the cursor; Cf hides and reorders (U+202E); Zl and Zp break lines on some terminals.
     return "".join(
         " " if sign.isspace() else sign
-        for sign in _ESCAPES.sub("", text)
+        for sign in ESCAPES.sub("", text)
         if sign.isspace() or unicodedata.category(sign) not in {"Cc", "Cf", "Cs", "Co", "Cn"}
     )
 

@@ -27,7 +27,12 @@ from turntree.store.health import examine
 
 RUNS_SHOWN_MAX = 10
 REASON_WIDTH_MAX = 120
-_PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@|(?<=password=)\S+", re.IGNORECASE)
+_PASSWORD = re.compile(
+    # Up to the last @: in a password that was not spelled as an address wants it there may be more.
+    r"(?<=://)(?P<user>[^:@/\s]*):(?:\S*(?P<end>@)|(?!\d+(?:[/?,\s]|$))\S+)"
+    r"|(?<=password)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|[^\s&]+)",
+    re.IGNORECASE,
+)
 
 
 @verb()
@@ -290,7 +295,10 @@ def _document(
 def hide_password(conninfo: str) -> str:
     """Return how a database is reached, without the password."""
     return _PASSWORD.sub(
-        lambda found: f"{found[1]}:***@" if found[1] is not None else "***", conninfo
+        lambda found: (
+            "=***" if found["user"] is None else f"{found['user']}:***{found['end'] or ''}"
+        ),
+        conninfo,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 import click
 from click.core import ParameterSource
 
+from turntree.cli.harmless import harmless, spelled
 from turntree.cli.settings import find_setting
 from turntree.domain.errors import Refused
 
@@ -104,21 +105,23 @@ class Terminal:
 
     def say(self, text: str = "") -> None:
         """Print data."""
-        click.echo(text, color=self.is_colored())
+        colored = self.is_colored()
+        click.echo(harmless(text, colored=colored), color=colored)
 
     def note(self, text: str) -> None:
         """Print a message; nothing that a program would read."""
-        click.echo(text, err=True, color=self.is_colored(err=True))
+        colored = self.is_colored(err=True)
+        click.echo(harmless(text, colored=colored), err=True, color=colored)
 
     def document(self, document: Mapping[str, Any]) -> None:
         """Print one JSON document."""
         indent = 2 if sys.stdout.isatty() else None
-        click.echo(json.dumps(document, ensure_ascii=False, indent=indent))
+        click.echo(spelled(json.dumps(document, ensure_ascii=False, indent=indent)))
 
     def documents(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """Print JSON documents, one a line."""
         for document in documents:
-            click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+            click.echo(spelled(json.dumps(document, ensure_ascii=False, separators=(",", ":"))))
 
     def tell(
         self,
@@ -149,7 +152,8 @@ class Terminal:
         environment = {"LESS": "FRX", **os.environ}
         try:
             with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as pager:
-                pager.communicate(f"{text}\n".encode(errors="replace"))
+                shown = harmless(text, colored=self.is_colored())
+                pager.communicate(f"{shown}\n".encode(errors="replace"))
         except OSError:
             self.say(text)
 

@@ -42,6 +42,7 @@ Connection = AsyncConnection[Row]
 AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
 POSTGRES_MAJOR_MIN = 15
 CONNECTIONS_MAX = 10
+NO_ADDRESS = "this is no address of a database: write postgresql://USER:PASSWORD@HOST/NAME"
 CONNECT_TIMEOUT_S = 10.0
 RECONNECT_TIMEOUT_S = 3.0
 """After so long the pool stops waiting twice as long each time; the next call begins afresh."""
@@ -328,7 +329,7 @@ def check_address(conninfo: str) -> None:
     try:
         conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
-        raise Unreachable(f"this is no address of a database: {error}") from error
+        raise Unreachable(NO_ADDRESS) from error  # Not the driver's words: they quote passwords.
 
 
 async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> WorkspaceId:
