@@ -80,6 +80,7 @@ from turntree.store.resources import (
 from turntree.store.routing import PostgresDescriber, PostgresRouting
 from turntree.store.search import PostgresSearch
 from turntree.store.search_writer import PostgresSearchWriter
+from turntree.store.server_logins import engine_login
 from turntree.store.sessions import PostgresReflog, PostgresSessions
 from turntree.store.stats import PostgresStats
 from turntree.store.threads import PostgresIndex, PostgresThreads
@@ -199,8 +200,9 @@ async def open_tree(
 def engine_on(database: Database) -> ChosenEngine:
     """Return what wakes sessions of a database up; it is loaded when it is first needed."""
     workspace = WorkspaceId(str(database.workspace))
-    url = sqlalchemy_url(database.conninfo)
-    return ChosenEngine(database.lend, url, workspace, DbosQueue(database))
+    engine = engine_login(database.conninfo)
+    queue = DbosQueue(database, engine)
+    return ChosenEngine(database.lend, sqlalchemy_url(engine), workspace, queue)
 
 
 def run_on(

@@ -1,43 +1,69 @@
-"""The queue of DBOS as PostgreSQL sees it: a function that DBOS documents for whoever speaks SQL.
+"""The way into the queue of DBOS: one function that wakes a session up, and nothing else.
 
-It is there once DBOS has built its tables. To send something this way takes none of the modules
+On the embedded server the queue belongs to a login of the engine, and the function lends its right,
+because a row in the queue is an order to every worker. Sending this way takes none of the modules
 that DBOS needs to work. Must never know what a wake-up is for.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
 
-from psycopg.types.json import Json
+from psycopg import AsyncConnection
 
-from turntree.store.database import Connection, Database, Translated, fetch, run
+from turntree.domain.errors import Refused
+from turntree.domain.ids import SessionId
+from turntree.store.database import Connection, Database, Row, Translated, as_uuid, fetch, run
+from turntree.store.sql import QUERIES
 
 
 @dataclass(frozen=True, slots=True)
 class DbosQueue:
-    """Calls of workflows, put into a queue. See ``adapters.engines.dbos``."""
+    """Wake-ups, put into the queue of a workspace. See ``adapters.engines.dbos``."""
 
     database: Database
+    engine: str | None = None
+    """How the login reaches the database to which the queue belongs; None is the ledger's own."""
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[object, None]:
-        """Begin a transaction and lend its connection, with the role of whoever logged in."""
+        """Begin a transaction and lend its connection."""
         async with self.database.lend() as driver:
-            # The application has no business in the tables of DBOS.
-            async with Translated():
-                await run(cast("Connection", driver), "give_role_back")
             yield driver
 
     async def is_built(self, driver: object) -> bool:
-        """Say whether DBOS has built the function, with the parameters that are known here."""
+        """Say whether there is a way in, and whether this login may use it."""
         async with Translated():
             ((is_there,),) = await fetch(cast("Connection", driver), "can_enqueue")
         return bool(is_there)
 
-    async def put(self, driver: object, argument: str, call: Mapping[str, object]) -> None:
-        """Put the call of a workflow with one argument into a queue, once this is committed."""
+    async def put(self, driver: object, session: SessionId, number: int, delay_s: float) -> None:
+        """Have a session woken up once this is committed."""
+        wake = {"session": as_uuid(session), "number": number, "delay_s": delay_s}
         async with Translated():
-            await run(
-                cast("Connection", driver), "enqueue_call", {**call, "argument": Json(argument)}
-            )
+            scope = {"workspace": self.database.workspace}
+            await run(cast("Connection", driver), "enqueue_call", {**scope, **wake})
+
+    async def prepare(self) -> None:
+        """Let the engine's login build the queue."""
+        await self._execute(self.database.conninfo, "let_engine_build")
+
+    async def install(self) -> None:
+        """Make the way in, as the login to which the queue belongs.
+
+        Raises:
+            Refused: The queue is that of a DBOS which is not known here.
+        """
+        await self._execute(self.engine or self.database.conninfo, "make_door", "knows_queue")
+
+    async def _execute(self, conninfo: str, statement: str, question: str | None = None) -> None:
+        async with Translated():
+            connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
+            async with connection, connection.transaction():
+                if question is not None and (await fetch(connection, question)) != [(True,)]:
+                    raise Refused(
+                        "the queue in this database is not that of the DBOS that Turntree was made"
+                        " for: pip install --upgrade 'turntree[run]'"
+                    )
+                await connection.execute(QUERIES[statement])

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 SUPERUSER: Final = "postgres"
 """Made by initdb. Creates roles and databases when a home is set up, and is not used otherwise."""
@@ -68,6 +68,16 @@ def verifier_of(password: str) -> str:
     server = hmac.digest(salted, b"Server Key", "sha256")
     told = (base64.b64encode(part).decode() for part in (salt, stored, server))
     return "SCRAM-SHA-256${}:{}${}:{}".format(_ITERATIONS, *told)
+
+
+def engine_login(conninfo: str) -> str:
+    """Return how the engine reaches a database: by its own login where there is one.
+
+    Only the embedded server has it. Another database knows the one login that it was given.
+    """
+    told = conninfo_to_dict(conninfo)
+    is_ours = Path(str(told.get("passfile") or "")).name == PASSWORDS_FILE
+    return as_login(conninfo, ENGINE) if is_ours and told.get("user") == OWNER else conninfo
 
 
 def as_login(conninfo: str, login: str) -> str:

@@ -52,6 +52,7 @@ async def test_who_only_sends_leaves_what_dbos_would_have_left(
     for session, delay_s in ((ONE, 0.0), (TWO, 1000.0)):
         await wake(engine, session, delay_s=delay_s)
     left = read_queue(conninfo)
+    await DbosQueue(database).install()
     with psycopg.connect(conninfo) as owner:
         owner.execute("DELETE FROM dbos.workflow_input")
         owner.execute("DELETE FROM dbos.workflow_status")

@@ -83,8 +83,16 @@ class Outbox(Protocol):
         """Say whether it can be used in a database."""
         ...
 
-    async def put(self, driver: object, argument: str, call: Mapping[str, object]) -> None:
-        """Put the call of a workflow with one argument into a queue, once this is committed."""
+    async def put(self, driver: object, session: SessionId, number: int, delay_s: float) -> None:
+        """Have a session woken up once this is committed."""
+        ...
+
+    async def prepare(self) -> None:
+        """Let the login of the engine build the tables of DBOS."""
+        ...
+
+    async def install(self) -> None:
+        """Make the way in, now that the tables are there."""
         ...
 
 
@@ -92,19 +100,10 @@ class Outbox(Protocol):
 class _LightTransaction:
     driver: object
     outbox: Outbox
-    queue: str
 
     async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
         """Have a session handled once this is committed."""
-        call: dict[str, object] = {
-            "workflow": WORKFLOW,
-            "queue": self.queue,
-            "id": _name(self.queue, (session, number)),
-            "version": VERSION,
-            "application": APPLICATION,
-            "delay_s": delay_s,
-        }
-        await self.outbox.put(self.driver, session, call)
+        await self.outbox.put(self.driver, session, number, delay_s)
 
 
 @dataclass(slots=True)
@@ -175,10 +174,12 @@ class DbosEngine:
     """The database of the ledger, as SQLAlchemy writes it."""
     workspace: WorkspaceId
     outbox: Outbox | None = None
-    """For a process that only sends: to load DBOS takes it longer than everything else."""
+    """How everything is sent: to load DBOS takes longer than all else, and a sender need not be able
+    to write to its tables."""
     poll_s: float = POLL_S
     _sql: "AsyncEngine | None" = None
     _client: "DBOSClient | None" = None
+    _knows_way: bool = False
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -189,11 +190,12 @@ class DbosEngine:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[_Transaction | _LightTransaction, None]:
         """Begin a transaction; it is committed at the end of the block, or undone by an error."""
-        if self.outbox is not None and self._client is None:
+        if self.outbox is not None:
+            if not await self._is_built(self.outbox):
+                await self._open()
             async with self.outbox.lend() as driver:
-                if await self.outbox.is_built(driver):
-                    yield _LightTransaction(driver, self.outbox, self.queue)
-                    return
+                yield _LightTransaction(driver, self.outbox)
+            return
         sql, client = await self._open()
         with _translated():
             async with sql.begin() as connection:
@@ -299,6 +301,12 @@ class DbosEngine:
         if client is not None:
             await asyncio.to_thread(client.destroy)
 
+    async def _is_built(self, outbox: Outbox) -> bool:
+        if not self._knows_way:
+            async with outbox.lend() as driver:
+                self._knows_way = await outbox.is_built(driver)
+        return self._knows_way
+
     async def _open(self) -> "tuple[AsyncEngine, DBOSClient]":
         async with self._opening:
             if self._sql is None or self._client is None:
@@ -310,8 +318,12 @@ class DbosEngine:
         sql: AsyncEngine = sqlalchemy.ext.asyncio.create_async_engine(
             self.url, pool_size=CONNECTIONS_MAX, max_overflow=0
         )
+        if self.outbox is not None:
+            await self.outbox.prepare()
         with _translated():
             await self._build(sql)
+        if self.outbox is not None:
+            await self.outbox.install()
         client: DBOSClient = dbos.DBOSClient(
             system_database_url=self.url,
             dbos_system_schema=SCHEMA,

@@ -35,15 +35,41 @@ SELECT run_id::text, wake FROM turntree.cancel_run(%(workspace)b, %(session)b, %
 SELECT canceled, session::text, wake FROM turntree.cancel_one(%(workspace)b, %(run)b, %(by)b, %(at)b, %(discard)b);
 
 -- name: can_enqueue
+SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'dbos'
+  AND p.proname = 'turntree_wake' AND has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE'));
+
+-- name: enqueue_call
+SELECT dbos.turntree_wake(%(workspace)b::uuid, %(session)b::uuid, %(number)b::int, %(delay_s)b::float8);
+
+-- name: let_engine_build
+-- The engine makes the schema of its queue by itself, where that was not done when the server was set up.
+DO $$ BEGIN
+  IF to_regnamespace('dbos') IS NULL AND to_regrole('turntree_engine') IS NOT NULL
+      AND (SELECT pg_has_role(d.datdba, 'USAGE') FROM pg_database d WHERE d.datname = current_database()) THEN
+    EXECUTE format('GRANT CREATE ON DATABASE %I TO turntree_engine', current_database());
+  END IF;
+END $$;
+
+-- name: knows_queue
 -- Its parameters are named: another version of DBOS may have others.
 SELECT to_regprocedure('dbos.enqueue_workflow(text, text, json[], json, text, text, text, text, bigint, bigint, text,'
   || ' integer, text, text, text, bigint, text)') IS NOT NULL;
 
--- name: enqueue_call
-SELECT dbos.enqueue_workflow(%(workflow)b::text, %(queue)b::text, ARRAY[%(argument)b::json], workflow_id => %(id)b::text,
-  app_version => %(version)b::text, application_name => %(application)b::text,
-  delay_until_epoch_ms => CASE WHEN %(delay_s)b::float8 > 0
-    THEN ((extract(epoch FROM clock_timestamp()) + %(delay_s)b::float8) * 1000)::bigint END);
+-- name: make_door
+-- The only way into the queue for those who may not write to it. Which queue, which workflow and how its argument is written is
+-- fixed here, so that nothing but the name of a session comes from outside.
+CREATE OR REPLACE FUNCTION dbos.turntree_wake(p_workspace uuid, p_session uuid, p_number int, p_delay_s float8)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_queue constant text := 'turntree:' || p_workspace;
+BEGIN
+  PERFORM dbos.enqueue_workflow('turntree.wake', v_queue, ARRAY[to_json(p_session::text)],
+    workflow_id => v_queue || ':' || p_session || ':' || p_number, app_version => 'wake-1', application_name => 'turntree',
+    delay_until_epoch_ms => CASE WHEN p_delay_s > 0 THEN ((extract(epoch FROM clock_timestamp()) + p_delay_s) * 1000)::bigint END);
+END $$;
+REVOKE ALL ON FUNCTION dbos.turntree_wake(uuid, uuid, int, float8) FROM PUBLIC;
+GRANT USAGE ON SCHEMA dbos TO turntree_app;
+GRANT EXECUTE ON FUNCTION dbos.turntree_wake(uuid, uuid, int, float8) TO turntree_app;
 
 -- name: note_failure
 UPDATE turntree.runs SET failures = failures + 1
