@@ -174,8 +174,8 @@ class DbosEngine:
     """The database of the ledger, as SQLAlchemy writes it."""
     workspace: WorkspaceId
     outbox: Outbox | None = None
-    """How everything is sent: to load DBOS takes longer than all else, and a sender need not be able
-    to write to its tables."""
+    """How everything is sent: to load DBOS takes longer than all else, and a sender need not
+    be able to write to its tables."""
     poll_s: float = POLL_S
     _sql: "AsyncEngine | None" = None
     _client: "DBOSClient | None" = None
