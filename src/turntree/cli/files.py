@@ -102,9 +102,8 @@ def _print_file(terminal: Terminal, revision: str, path: str) -> None:
         terminal.document({"path": shown_path(inside), "size": len(content), "text": text})
     else:
         # As it is, for a pipe wants its bytes; a terminal would obey some of them.
-        is_shown = sys.stdout.isatty()
-        text = harmless(content.decode("utf-8", "backslashreplace")) if is_shown else content
-        click.echo(text, nl=False)
+        shown = harmless(content.decode("utf-8", "backslashreplace"))
+        click.echo(shown if sys.stdout.isatty() else content, nl=False)
 
 
 async def _read(opened: Opened, *, revision: str, report: Report) -> tuple[Standing, list[Held]]:
