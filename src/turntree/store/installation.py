@@ -7,6 +7,7 @@ account on the machine when root runs it.
 import re
 import shutil
 import stat
+import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,13 @@ class Installation:
     def program(self, name: str) -> Path:
         """The path of ``initdb``, ``pg_ctl`` and the like."""
         return self.root / "bin" / (f"{name}.exe" if IS_WINDOWS else name)
+
+    def read_version(self) -> str:
+        """Return the version with its minor number, such as ``18.4``."""
+        told = subprocess.run(
+            [self.program("postgres"), "--version"], check=False, capture_output=True, text=True
+        ).stdout
+        return told.split()[-1] if told.split() else str(self.major)
 
     def within_reach(
         self, account: Account, home: Path, report: Callable[[str], None]
