@@ -1,4 +1,4 @@
-"""How old the embedded PostgreSQL is. Knows the releases this version was made with, and no more."""
+"""How old the embedded PostgreSQL is. Knows the releases this version was made with, no others."""
 
 from datetime import date
 from typing import Final
