@@ -370,7 +370,7 @@ class EmbeddedServer:
             outcome = account.run(command, cwd=self._root)
             return outcome.output if outcome.code else None
         # Not by pg_ctl, which has a shell read the paths.
-        words = [
+        words: list[str | Path] = [
             installation.program("postgres"),
             "-D",
             self._data,
