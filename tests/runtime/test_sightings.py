@@ -9,7 +9,8 @@ import pytest
 
 from turntree.adapters.importers.reading import parse, read_lines, text
 from turntree.adapters.resources.directory import DirectoryKeeper
-from turntree.boot import Settings, importing_on, tree_on
+from turntree.adapters.worlds.system import SystemWorld
+from turntree.boot import Settings, importing_on, settling_on, tree_on
 from turntree.domain.ids import Instant, TurnId, instant
 from turntree.domain.message import assistant, user
 from turntree.domain.sighting import Sighting, SightingKind, Stream
@@ -298,3 +299,15 @@ async def test_a_tool_that_nobody_can_read_is_complained_about(scene: Scene) -> 
     settled = await settling.settle(scene.sightings, scene.states)
     assert settled.complaints == ["no importer reads what toy writes"]
     assert len(settled.waiting) == 1
+
+
+async def test_what_hooks_record_is_imported_as_the_tree_s_user(
+    database: Database, tmp_path: Path
+) -> None:
+    world = SystemWorld()
+    tree = tree_on(database, Settings(tmp_path, user="bob"), world)
+    for private in (False, True):
+        settling = settling_on(database, tree, world, Places(tmp_path, {}), private=private)()
+        assert settling.importing.imports.by == "human:bob"
+        assert settling.importing.private is private
+        assert settling.importing.redacting
