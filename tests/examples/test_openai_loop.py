@@ -10,6 +10,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import Settings, connect, open_tree, tree_on
 from turntree.domain.message import ToolResult, ToolUse
 from turntree.domain.usage import Usage
+from turntree.ports.sight import EVERYTHING
 from turntree.store.verify import verify_thread
 from turntree.testing.scripted_model import Call, Reply, ScriptedModel
 from turntree.wire import openai_chat
@@ -97,7 +98,7 @@ async def test_the_recorded_thread_verifies(
     await run_example(monkeypatch)
     async with connect(settings, SystemWorld()) as database:
         head = (await tree_on(database, settings, SystemWorld()).resolve("weather")).turn
-        verified = await verify_thread(database, head)
+        verified = await verify_thread(database.seen_by(EVERYTHING), head)
     assert (verified.whole, verified.erased, verified.broken) == (2, 0, [])
 
 
