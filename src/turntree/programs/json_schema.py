@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
@@ -109,7 +109,7 @@ def _places() -> anyio.CapacityLimiter:
 def _is_light(schema: Mapping[str, Json]) -> bool:
     """Say whether a schema has few parts, and no slow ones."""
     named = schema.get("$defs")
-    definitions = named if isinstance(named, Mapping) else {}
+    definitions = cast("Mapping[str, Json]", named if isinstance(named, Mapping) else {})
     left: list[tuple[Json, tuple[str, ...]]] = [(schema, ())]
     for _ in range(WEIGHT_MAX):
         if not left:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError
@@ -36,13 +36,14 @@ def check(schema: Any) -> Mapping[str, Any] | bool:
     """
     if not isinstance(schema, Mapping | bool):
         raise NoSchemaError("this is no JSON Schema: that is a document, true or false")
+    document = cast("Mapping[str, Any] | bool", schema)
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(document)
     except SchemaError as error:
         raise NoSchemaError(f"this is no JSON Schema: {_told(error)}") from error
     except RecursionError as error:
         raise NoSchemaError("this is no JSON Schema: it is nested too deeply") from error
-    return schema
+    return document
 
 
 def list_faults(schema: Any, value: Any) -> list[str]:
