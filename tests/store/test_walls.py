@@ -479,7 +479,7 @@ async def test_what_the_application_cannot_change_is_a_fact_with_triggers(connin
             "SELECT tgrelid::regclass::text, array_agg(tgname::text ORDER BY tgname)"
             " FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid"
             " WHERE proname IN ('refuse_change', 'check_erasure', 'check_removal',"
-            " 'check_record_erasure') AND tgenabled IN ('O', 'A') GROUP BY 1"
+            " 'check_record_erasure', 'check_file_erasure') AND tgenabled IN ('O', 'A') GROUP BY 1"
         ).fetchall()
     refusals = ["refuse_delete", "refuse_truncate", "refuse_update"]
     assert dict(rows) == {f"turntree.{table}": refusals for table in FACTS}
