@@ -164,10 +164,11 @@ WITH drawn AS (
   SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
     FROM turntree.sessions WHERE workspace_id = %(workspace)s AND origin IS NULL
 ), known AS (
-  SELECT origin, origin_session_id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
+  SELECT origin, origin_session_id, imported_by, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
     FROM turntree.sessions WHERE workspace_id = %(workspace)s AND origin IS NOT NULL
 )
-UPDATE turntree.sessions s SET origin = k.origin, origin_session_id = k.origin_session_id FROM drawn d JOIN known k USING (n)
+UPDATE turntree.sessions s SET origin = k.origin, origin_session_id = k.origin_session_id, imported_by = k.imported_by
+  FROM drawn d JOIN known k USING (n)
   WHERE d.n <= %(count)s AND s.workspace_id = %(workspace)s AND s.id = d.id
   RETURNING s.origin || ' ' || s.origin_session_id;
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def test_a_secret_is_a_warning_and_no_fault(planted: Call) -> None:
     secret = "AKIA" + "IOSFODNN7EXAMPLE"
 
     async def act() -> None:
-        async with open_tree(Settings.from_environment(os.environ)) as tree:
+        settings = replace(Settings.from_environment(os.environ), redacts=False)
+        async with open_tree(settings) as tree:
             await tree.turns.record("demo/opus", [user(f"use {secret}")], [assistant("no")])
 
     anyio.run(act)

@@ -113,6 +113,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "secret_hosts": "default",
         "import_private": "default",
         "redact": "default",
+        "console_url": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err
