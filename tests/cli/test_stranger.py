@@ -201,6 +201,17 @@ def test_no_command_tells_a_stranger_a_word(
     assert before == [turntree(*words).out for words in KEPT]
 
 
+@pytest.mark.usefixtures("private")
+def test_the_index_does_not_count_hidden_turns(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = turntree("index", "--rebuild", "--no-semantic", "--json").document
+    assert counted["words"] == 3
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    told = turntree("index", "--rebuild", "--no-semantic", "--json").document
+    assert (told["words"], told["meanings"]) == (None, None)
+
+
 @pytest.mark.slow
 def test_no_view_and_no_table_shows_a_stranger_a_word(
     turntree: Call, private: dict[str, str], monkeypatch: pytest.MonkeyPatch

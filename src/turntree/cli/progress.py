@@ -31,9 +31,11 @@ def counting(terminal: Terminal, doing: str) -> Generator[Report]:
 
 
 @contextmanager
-def progress(terminal: Terminal, what: str) -> Generator["IndexReport", None, None]:
+def progress(
+    terminal: Terminal, what: str, *, counts: bool = True
+) -> Generator["IndexReport", None, None]:
     """Lend something that shows how far an index has come, and leaves no trace of it."""
-    report = IndexReport(terminal, what)
+    report = IndexReport(terminal, what, counts)
     yield report
     if report.is_drawn:
         click.echo("\r\x1b[K", nl=False, err=True)
@@ -45,11 +47,14 @@ class IndexReport:
 
     terminal: Terminal
     what: str
+    counts: bool = True
+    """Whether the viewer may know how many turns there are."""
     is_drawn: bool = False
 
     def __call__(self, done: Indexed) -> None:
         """Show how far it has come."""
         if self.terminal.is_live and done.is_behind:
             self.is_drawn = True
-            line = self.terminal.spell(f"{self.what}… {done.turns:,} turns")
+            turns = f" {done.turns:,} turns" if self.counts else ""
+            line = self.terminal.spell(f"{self.what}…{turns}")
             click.echo(f"\r{line}\x1b[K", nl=False, err=True)

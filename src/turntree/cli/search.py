@@ -114,7 +114,9 @@ def index(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
     words, meanings = with_ledger(terminal, partial(_index, terminal, rebuild, semantic))
     embedded = "meanings were left alone" if meanings is None else f"meanings of {meanings:,} turns"
     terminal.tell(
-        f"indexed words of {words:,} turns; {embedded}",
+        "the search indexes are up to date"
+        if words is None
+        else f"indexed words of {words:,} turns; {embedded}",
         {"words": words, "meanings": meanings},
         undo=None,
         then=("next: turntree search WORDS",),
@@ -123,15 +125,17 @@ def index(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
 
 async def _index(
     terminal: Terminal, rebuild: bool, semantic: bool | None, opened: Opened
-) -> tuple[int, int | None]:
+) -> tuple[int | None, int | None]:
     search_ = opened.tree.search
+    # The index covers hidden turns too: their number is not told to a viewer who cannot see them.
+    tells = await search_.reader.sees_everything()
     if rebuild:
         await search_.forget()
-    with progress(terminal, "indexing words") as report:
+    with progress(terminal, "indexing words", counts=tells) as report:
         words = await search_.fill(everything=True, report=report)
     wanted = search_.embedder is not None if semantic is None else semantic
     if not wanted or (semantic is None and not await search_.writer.prepare_meanings()):
-        return words.turns, None
-    with progress(terminal, "indexing meanings") as report:
+        return (words.turns if tells else None), None
+    with progress(terminal, "indexing meanings", counts=tells) as report:
         meanings = await search_.fill_meanings(everything=True, report=report)
-    return words.turns, meanings.turns
+    return (words.turns, meanings.turns) if tells else (None, None)

@@ -41,6 +41,10 @@ class SearchReader(Protocol):
         """Return who used a file, newest turn first: by its path, the end of it, or a pattern."""
         ...
 
+    async def sees_everything(self) -> bool:
+        """Say whether no turn is hidden from this viewer."""
+        ...
+
 
 class SearchWriter(Protocol):
     """Fills an index with what it lacks. Everything it writes can be made again."""

@@ -114,6 +114,11 @@ class PostgresSearch:
         rows = await self.database.fetch("list_touches", path=pattern(path), limit=limit)
         return [FileTouch(TurnId(turn), *rest) for turn, *rest in rows]
 
+    async def sees_everything(self) -> bool:
+        """Say whether no turn is hidden from this viewer."""
+        ((sees,),) = await self.database.fetch("viewer_sees_everything")
+        return bool(sees)
+
 
 def _lifted(turn: Turn) -> Iterator[Digest]:
     for said in turn.messages:

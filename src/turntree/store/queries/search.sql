@@ -45,6 +45,9 @@ SELECT f.turn_id::text, f.message, f.kind, f.path, f.line_start, f.line_end FROM
   WHERE f.workspace_id = %(workspace)b AND (f.path LIKE %(path)b::text OR f.path LIKE '%%/' || %(path)b::text)
   ORDER BY f.turn_id DESC, f.message, f.sequence LIMIT %(limit)b::int;
 
+-- name: viewer_sees_everything
+SELECT turntree.sees_everything();
+
 -- name: search_progress
 SELECT epoch, xid::text::bigint, n FROM turntree.search_progress
   WHERE workspace_id = %(workspace)b AND index_name = %(index)b::text;
