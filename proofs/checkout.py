@@ -205,6 +205,7 @@ def turntree_in(stage: Stage, conninfo: str, *words: str) -> dict[str, Any]:
     settings = {
         "TURNTREE_DATABASE_URL": conninfo,
         "TURNTREE_WORKSPACE": "checkout",
+        "TURNTREE_USER": "ana",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     done = subprocess.run(
