@@ -28,15 +28,25 @@ _ADDRESS_BYTES_MAX: Final = 256
 # have a sign that few letters stand before. A text with a mark is looked at closely.
 _LEFT: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_yz\0"
 _DROPPED: Final = bytes(sorted(set(range(256)) - set(_LEFT)))
-_SHORT: Final = tuple(
+_KEY_SHORT: Final = tuple(
     (mark.translate(None, _DROPPED), mark)
     for mark in (
-        b"AKIA", b"ASIA", b"AIza", b"GOCSPX-", b"PRIVATE KEY-----", b"AccountKey=", b"eyJ",
-        b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY", b"SecretAccessKey",
+        b"AKIA", b"ASIA", b"AIza", b"GOCSPX-", b"PRIVATE KEY-----", b"AGE-SECRET-KEY-1",
+        b"AccountKey=",
     )
 )  # fmt: skip
 """Marks as they stand among the letters that are left, and as they stand in the text."""
-_WORDS: Final = (b"tt1.", b"hooks.slack.com/services/", b"secret_access_key")
+_SHORT: Final = (
+    *_KEY_SHORT,
+    *(
+        (mark.translate(None, _DROPPED), mark)
+        for mark in (
+            b"eyJ", b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY", b"SecretAccessKey",
+        )
+    ),
+)  # fmt: skip
+_KEY_LONG: Final = (b"tt1.", b"hooks.slack.com/services/")
+_LONG: Final = (*_KEY_LONG, b"secret_access_key")
 _SIGNS: Final = (
     # Most hyphens and underscores follow another letter, and are done with.
     re.compile(
@@ -49,10 +59,7 @@ _SIGNS: Final = (
         rb"|(?<=dop_v1_)|(?<=r8_))"
     ),
 )
-_KEY_WORDS: Final = (
-    b"AKIA", b"ASIA", b"AIza", b"GOCSPX-", b"PRIVATE KEY-----", b"AGE-SECRET-KEY-1", b"AccountKey=",
-    b"tt1.", b"hooks.slack.com/services/",
-)  # fmt: skip
+_KEY_WORDS: Final = (*(mark for _, mark in _KEY_SHORT), *_KEY_LONG)
 """Without one of these, or of the signs, no text holds a key."""
 
 _KEY: Final = re.compile(
@@ -139,7 +146,7 @@ def find_keys(texts: Sequence[bytes]) -> Iterator[int]:
     where one stands, the text is looked at closely. Passwords do not count: to take one out by
     mistake does little harm, and to call a word of a ledger a secret does.
     """
-    for place in _find_marked(texts, ()):
+    for place in _find_marked(texts, (), _KEY_SHORT, _KEY_LONG):
         if _has_key_mark(texts[place]) and _KEY.search(texts[place]) is not None:
             yield place
 
@@ -168,7 +175,8 @@ def redact_all(texts: Sequence[bytes], live: Sequence[bytes] = ()) -> dict[int, 
 
     Few do, and to look at many at once takes half the time.
     """
-    found = {place: redact(texts[place], live) for place in _find_marked(texts, live)}
+    places = _find_marked(texts, live, _SHORT, _LONG, has_addresses=True)
+    found = {place: redact(texts[place], live) for place in places}
     return {place: one for place, one in found.items() if one[1]}
 
 
@@ -231,19 +239,27 @@ def _has_key_mark(text: bytes) -> bool:
     return any(word in text for word in _KEY_WORDS) or any(sign.search(text) for sign in _SIGNS)
 
 
-def _find_marked(texts: Sequence[bytes], live: Sequence[bytes]) -> list[int]:
+def _find_marked(
+    texts: Sequence[bytes],
+    live: Sequence[bytes],
+    short_marks: Sequence[tuple[bytes, bytes]],
+    long_marks: Sequence[bytes],
+    *,
+    has_addresses: bool = False,
+) -> list[int]:
     """Return the places of the texts that are worth a closer look."""
     whole = b"\0".join(texts)
     left = whole.translate(None, _DROPPED)
     if left.count(b"\0") >= len(texts):
         return list(range(len(texts)))  # Nothing tells where one of them ends.
     hits = {found.start() for sign in _SIGNS for found in sign.finditer(whole)}
-    for word in (*_WORDS, *live):
+    for word in (*long_marks, *live):
         hits.update(_find_word(whole, word))
-    hits.update(_find_addresses(whole))
+    if has_addresses:
+        hits.update(_find_addresses(whole))
     begins = [0, *accumulate(len(text) + 1 for text in texts)] if hits else []
     places = {bisect_right(begins, at) - 1 for at in hits}
-    for short, mark in _SHORT:
+    for short, mark in short_marks:
         near = {left.count(b"\0", 0, at) for at in _find_word(left, short)}
         places.update(place for place in near if mark in texts[place])
     return sorted(places)
