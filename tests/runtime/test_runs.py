@@ -191,3 +191,26 @@ async def test_one_run_is_canceled_and_no_other(shop: Workshop) -> None:
 
 async def test_nothing_to_cancel_is_said_so(shop: Workshop) -> None:
     assert await shop.runs().cancel("main") is None
+
+
+async def test_a_follower_hears_the_words_that_came_while_it_read_the_facts(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "hello")
+    facts, asked = runs.ledger.facts, list[str]()
+
+    async def read_late(stream: str, *, after: int = 0) -> Sequence[Fact]:
+        # All of it is said, recorded, sealed and forgotten while the follower waits for this.
+        asked.append(stream)
+        if asked == [posted.run, posted.run]:
+            await shop.actor().handle(shop.session)
+        return await facts(stream, after=after)
+
+    monkeypatch.setattr(
+        type(runs.ledger), "facts", lambda _, *args, **named: read_late(*args, **named)
+    )
+    heard = [one async for one in runs.follow(posted.run)]
+    words = "".join(one.text for one in heard if isinstance(one, Live) and one.kind == "text")
+    assert words
+    assert words == (await runs.wait(posted.run)).turn.reply[-1].text

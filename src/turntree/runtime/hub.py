@@ -5,6 +5,7 @@ for a follower: one that is too slow finds the beginning gone and reads the even
 """
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import anyio
@@ -88,8 +89,12 @@ class Hub:
 
     def pieces(self, run: RunId, after: Position) -> list[Live]:
         """Return the pieces after a position that are still there."""
-        ring = self._rings.get(run)
-        return [] if ring is None else [live for live in ring.pieces if live.position > after]
+        return list(self.listen(run)(after))
+
+    def listen(self, run: RunId) -> Callable[[Position], Iterator[Live]]:
+        """Return what gives the pieces after a position, also once the run is forgotten."""
+        pieces = self._ring(run).pieces
+        return lambda after: (live for live in tuple(pieces) if live.position > after)
 
     def news(self, run: RunId) -> int:
         """Return how often something happened in a run; ``wait`` takes it."""

@@ -251,13 +251,18 @@ class Runs:
 
     async def _follow_run(self, run: RunId, after: Position) -> AsyncGenerator[Live | Fact, None]:
         while True:
-            news = self.hub.news(run)
+            news, list_pieces = self.hub.news(run), self.hub.listen(run)
             for fact in await self.ledger.facts(run, after=after.seq):
+                # The last words may have come while the facts were read, and the run may have been
+                # sealed and forgotten since: they are told before the fact that ends them.
+                for live in list_pieces(after):
+                    if live.position.seq == fact.event.seq:
+                        yield live
                 after = Position(fact.event.seq + 1)
                 yield fact
                 if fact.event.kind == "run_finished":
                     return
-            for live in self.hub.pieces(run, after):
+            for live in list_pieces(after):
                 # What is recorded is told by the fact; earlier pieces of it are stale.
                 if live.position.seq == after.seq:
                     after = live.position
