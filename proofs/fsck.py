@@ -113,7 +113,7 @@ async def _plant_files(proof: Proof, server: str, how: str) -> tuple[int, int]:
 
 
 async def _check_clean(proof: Proof, server: str) -> None:
-    turns = 10_000 if proof.quick else 100_000
+    turns = 30_000 if proof.quick else 100_000
     conninfo = await ensure_database(server, "clean")
     async with _opened(conninfo, "clean", SystemWorld()) as database:
         library = Library(proof.seed, even=False)
@@ -132,7 +132,7 @@ async def _check_clean(proof: Proof, server: str) -> None:
             assert await fsck(database) == [], "an imported ledger is sound"
             return time.perf_counter() - began
 
-        bare, checked = await interleave(9 if proof.quick else 3, [read, check])
+        bare, checked = await interleave(5 if proof.quick else 3, [read, check])
         proof.note("bare read", min(bare), "s")
         proof.note("full check", min(checked), "s")
         began = time.perf_counter()
