@@ -1,0 +1,87 @@
+"""The shape of the source: docstrings, imports, exceptions and the public API."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import turntree
+from tests.architecture.source import FUNCTION, is_command, modules, name_of, texts
+
+PUBLIC_NAMES_MAX = 60
+
+# Spelt in halves, so that a search for unfinished work does not find this line.
+UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX")) + r")\b")
+
+
+def test_modules_have_docstrings() -> None:
+    assert [name_of(path) for path, tree in modules().items() if not ast.get_docstring(tree)] == []
+
+
+def test_except_names_a_specific_error() -> None:
+    assert [
+        f"{name_of(path)}:{line}"
+        for path, tree in modules().items()
+        for line in broad_catches(tree)
+    ] == []
+
+
+def test_source_has_no_unfinished_work() -> None:
+    assert [
+        f"{name_of(path)}:{number}"
+        for path, text in texts().items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if UNFINISHED.search(line)
+    ] == []
+
+
+def test_public_api_is_sorted_and_small() -> None:
+    assert turntree.__all__ == sorted(turntree.__all__)
+    assert len(turntree.__all__) <= PUBLIC_NAMES_MAX
+    assert [name for name in turntree.__all__ if not hasattr(turntree, name)] == []
+
+
+def test_imports_are_at_module_level() -> None:
+    # A command imports what it needs when it is called, so that `--help` stays fast.
+    assert [
+        f"{name_of(path)}:{line}"
+        for path, tree in modules().items()
+        if not is_command(path)
+        for line in local_imports(tree)
+    ] == []
+
+
+def broad_catches(tree: ast.Module) -> Iterator[int]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.ExceptHandler(type=None):
+                yield node.lineno
+            case ast.ExceptHandler(type=ast.expr() as caught) if is_broad(caught):
+                yield node.lineno
+            case ast.Call(func=ast.Name(id="suppress") | ast.Attribute(attr="suppress")):
+                if any(is_broad(argument) for argument in node.args):
+                    yield node.lineno
+            case _:
+                pass
+
+
+def is_broad(caught: ast.expr) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id in {"Exception", "BaseException"}
+        for node in ast.walk(caught)
+    )
+
+
+def local_imports(tree: ast.Module) -> Iterator[int]:
+    for function in ast.walk(tree):
+        if not isinstance(function, FUNCTION):
+            continue
+        for node in ast.walk(function):
+            match node:
+                case ast.Import(names=names):
+                    ours = any(name.name.split(".")[0] == "turntree" for name in names)
+                case ast.ImportFrom(module=module, level=level):
+                    ours = level > 0 or (module or "").split(".")[0] == "turntree"
+                case _:
+                    continue
+            if ours:
+                yield node.lineno
