@@ -54,6 +54,10 @@ drill *args:
 docs *args:
     {{python}} -m pytest -q *.md docs "$@"
 
+# Draw the README's picture again after its first session has changed.
+picture:
+    {{python}} -m tests.examples.picture
+
 # The figures: ratios to bare PostgreSQL in the same run.
 bench *args:
     {{python}} -m proofs.flat_cost "$@"

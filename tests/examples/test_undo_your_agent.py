@@ -1,4 +1,4 @@
-"""The tutorial about undoing an agent, typed with the real Claude Code and a scripted model."""
+"""The pages about undoing an agent, typed with the real Claude Code and a scripted model."""
 
 import os
 import subprocess
@@ -11,7 +11,15 @@ import pytest
 from proofs.agents import claude
 from proofs.agents.programs import ensure_claude
 from proofs.agents.stage import Stage
-from tests.examples.tutorial import Shell, reader, type_tutorial
+from tests.examples.tutorial import (
+    README,
+    UNDO,
+    WITH_AN_AGENT,
+    Shell,
+    read_sections,
+    reader,
+    type_session,
+)
 from turntree.adapters.hooks.spool import FOLDER, Spool
 from turntree.domain.usage import Usage
 from turntree.testing.scripted_model import Call, Reply, Rule, ScriptedModel
@@ -97,7 +105,7 @@ def wait_until_read(spool: Spool) -> None:
 
 
 def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
-    type_tutorial(shell)
+    type_session(shell, UNDO.read_text(encoding="utf-8"))
     # After a rewind and its undo, the session that was rewound follows its agent again.
     shell.type("cd ../shop")
     shell.type('claude -c -p "Make it faster" --permission-mode acceptEdits')
@@ -105,3 +113,8 @@ def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
     assert "(HEAD -> claude-code/" in newest
     assert "Make it faster" in newest
     assert len(older) == len(("round", "test", "faster"))
+
+
+def test_readme_with_an_agent_prints_what_it_shows(shell: Shell) -> None:
+    sections = read_sections(README)
+    type_session(shell, "".join(sections[heading] for heading in WITH_AN_AGENT))

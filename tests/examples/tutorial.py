@@ -1,4 +1,4 @@
-"""Typing a tutorial: its commands one after the other, and what they print beside what it shows."""
+"""Types the commands of a page one after the other and compares what they print with the page."""
 
 import os
 import re
@@ -14,7 +14,11 @@ from click.testing import CliRunner
 from turntree.cli.root import root
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs/tutorial/undo-your-agent.md"
+README = ROOT / "README.md"
+UNDO = ROOT / "docs/tutorial/undo-your-agent.md"
+WITH_AN_AGENT = ("", "Three things no other tool does")
+"""The sections of the README whose commands need an agent that has worked in the folder."""
+SECTION = re.compile(r"^## ", re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What differs from one run to the next: digests, ids, and how long ago something was.
 VARYING = (
@@ -31,10 +35,19 @@ NOT_HERE = ("pip install",)
 """Commands that belong to a reader's machine."""
 
 
-def read_session() -> list[tuple[str, list[str]]]:
-    """Return every command of the page with what it is said to print."""
-    found: list[tuple[str, list[str]]] = []
-    for block in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+Session = list[tuple[str, list[str]]]
+
+
+def read_sections(page: Path) -> dict[str, str]:
+    """Return the text of each section by its heading; the text before the first one by ""."""
+    first, *others = SECTION.split(page.read_text(encoding="utf-8"))
+    return {"": first, **{other.splitlines()[0]: other for other in others}}
+
+
+def read_session(text: str) -> Session:
+    """Return every command of a text with what it is said to print."""
+    found: Session = []
+    for block in BLOCK.findall(text):
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line[2:], []))
@@ -106,9 +119,9 @@ def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
     patch.chdir(home / "shop")
 
 
-def type_tutorial(shell: Shell) -> None:
-    """Type every command of the page and compare what it prints with what the page shows."""
-    session = read_session()
+def type_session(shell: Shell, text: str) -> None:
+    """Type every command of a text and compare what it prints with what the text shows."""
+    session = read_session(text)
     assert session
     for command, shown in session:
         if command.startswith(NOT_HERE):

@@ -1,0 +1,51 @@
+"""The README: its commands print what it shows, and its picture shows its commands."""
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.examples.picture import PICTURE
+from tests.examples.tutorial import (
+    README,
+    WITH_AN_AGENT,
+    Shell,
+    read_sections,
+    read_session,
+    reader,
+    type_session,
+)
+
+SCREENS_MAX = 3
+SCREEN_LINES = 60
+TAG = re.compile(r"<[^>]+>")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A reader's machine without an agent."""
+    reader(tmp_path, conninfo, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "88")
+    return Shell(tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"))
+
+
+def test_readme_without_an_agent_prints_what_it_shows(shell: Shell) -> None:
+    sections = read_sections(README)
+    type_session(shell, "".join(sections[it] for it in sections if it not in WITH_AN_AGENT))
+
+
+def test_readme_picture_shows_the_first_session() -> None:
+    lines = TAG.sub("", PICTURE.read_text(encoding="utf-8").replace("</text>", "\n"))
+    shown = html.unescape(lines).replace("\xa0", " ")
+    for command, printed in read_session(read_sections(README)[""]):
+        assert command in shown
+        assert [line for line in printed if line.strip() not in shown] == []
+
+
+def test_readme_fits_on_three_screens() -> None:
+    # The text of the picture is folded away.
+    text = re.sub(
+        r"<details>.*?</details>", "", README.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    assert len(text.splitlines()) <= SCREENS_MAX * SCREEN_LINES
