@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -33,6 +33,7 @@ from turntree.domain.ids import WorkspaceId
 from turntree.domain.principal import Principal
 from turntree.domain.secret_names import SecretHosts, read_hosts
 from turntree.domain.secrets import Redactor, list_live
+from turntree.domain.value import value
 from turntree.ports.embedder import Embedder
 from turntree.ports.engine import Engine
 from turntree.ports.exporters import Exporter
@@ -100,7 +101,7 @@ CODE_SANDBOX = "code"
 """The sandbox that code of programs runs in."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EmbedderSettings:
     """An endpoint that embeds texts, instead of the model on this machine."""
 
@@ -122,7 +123,7 @@ class EmbedderSettings:
         return cls(url, model, length, env.get("TURNTREE_EMBEDDER_KEY") or None)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Settings:
     """Where the ledger lives and who is working with it."""
 

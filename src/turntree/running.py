@@ -24,6 +24,7 @@ from turntree.domain.principal import Principal
 from turntree.domain.program import Program
 from turntree.domain.prompt import ToolSpec
 from turntree.domain.secret_names import SecretHosts, check_secret, is_public_only
+from turntree.domain.value import value
 from turntree.ports import programs as program_ports
 from turntree.ports.inbox import Inbox, Posted, Workers
 from turntree.ports.ledger import Ledger
@@ -60,7 +61,7 @@ LOOK_IDLE_S: Final = 0.4
 """A session that is awake for so long and that nobody has taken is looked after here."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Served:
     """What whoever serves works on: all that is there, private sessions of others included."""
 
@@ -72,7 +73,7 @@ class Served:
     sessions: Sessions
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Parts:
     """What turns are taken with."""
 
@@ -292,7 +293,7 @@ def load_toolsets(tools: Sequence[object] = ()) -> tuple[Toolset, ...]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Providers:
     """Providers, each built when it is first asked for and kept while its config stays."""
 

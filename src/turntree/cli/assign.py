@@ -1,7 +1,7 @@
 """``agent assign``: a task for an agent, which works on it until it is done or has to stop."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -15,11 +15,12 @@ from turntree.cli.talking import Talk, open_talk
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import NoProvider, Refused
 from turntree.domain.program import Program
+from turntree.domain.value import value
 from turntree.runtime.assignments import Assigned
 from turntree.runtime.model_choice import choose_model
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Given:
     """A task in somebody's hands, and why nobody begins with it, if so."""
 

@@ -1,6 +1,6 @@
 """``audit``: which rights were granted, used, denied, and never used."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -13,9 +13,10 @@ from turntree.cli.verb import Paint, Terminal, verb
 from turntree.domain.audit import Audit, Finding, Row
 from turntree.domain.ids import Instant
 from turntree.domain.moments import EXAMPLES, find_moment
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Asked:
     session: str | None
     agent: str | None

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -33,6 +32,7 @@ from turntree.domain.errors import Lost, NotFound
 from turntree.domain.ids import Digest, Instant
 from turntree.domain.resource import Resource
 from turntree.domain.search import PinnedChange
+from turntree.domain.value import value
 from turntree.ports.resources import Pinned
 from turntree.runtime.search import Blame
 
@@ -40,7 +40,7 @@ BLAME_DEFAULT: Final = 200
 _LINES: Final = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Asked:
     path: str
     full: Path
@@ -50,7 +50,7 @@ class _Asked:
     revision: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Uses:
     found: list[Blame]
     unique: dict[Digest, int]

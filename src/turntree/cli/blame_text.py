@@ -1,7 +1,6 @@
 """Who used a file and who wrote its lines, on a terminal and as documents. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from turntree.cli.change_text import shown_line, shown_path
@@ -24,6 +23,7 @@ from turntree.domain.ids import Digest, Instant, TurnId
 from turntree.domain.resource import ChangeKind
 from turntree.domain.search import FileTouch
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.runtime.line_blame import FileLine
 from turntree.runtime.search import Blame
 
@@ -38,7 +38,7 @@ CHANGED: Final[Mapping[ChangeKind, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BlamedLines:
     """Some lines of a file, and the turns that are named."""
 

@@ -18,6 +18,7 @@ from turntree.cli.talking import Talk
 from turntree.cli.verb import Terminal
 from turntree.domain.program import address_of, name_in
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.runtime.model_choice import choose_model
 
 LOG_TURNS: Final = 10
@@ -37,7 +38,7 @@ class Chatting:
     situation: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Command:
     usage: str
     help: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -16,6 +16,7 @@ from turntree.cli.verb import Terminal, verb
 from turntree.domain.canonical import digest_from_raw
 from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import Digest, TurnId
+from turntree.domain.value import value
 from turntree.ports.checks import Report
 
 REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I59", "I62", "I63"})
@@ -24,7 +25,7 @@ FILES: Final = "I68"
 """The rule that is about files beside the ledger."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Address:
     """A turn whose words may be unreadable."""
 

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +28,7 @@ from turntree.cli.worktree import Made, make_worktree
 from turntree.domain.errors import Occupied, Refused, TurntreeError
 from turntree.domain.handover import flatten, without_system
 from turntree.domain.message import ToolUse
+from turntree.domain.value import value
 from turntree.ports.exporters import Exporter, Order, Plan
 from turntree.ports.importers import Places
 from turntree.ports.imports import Checkout
@@ -88,7 +88,7 @@ def resume(terminal: Terminal, **asked: Any) -> None:
     _start(made)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Asked:
     """What somebody typed."""
 
@@ -99,7 +99,7 @@ class _Asked:
     with_files: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckedOut:
     """A session that was written, and what it was written from."""
 

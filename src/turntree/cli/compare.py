@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
@@ -30,6 +29,7 @@ from turntree.domain.message import Erased
 from turntree.domain.thread import Comparison, Placed
 from turntree.domain.turn import Turn
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 WIDTH_MAX: Final = 160
 GUTTER: Final = " | "
@@ -37,7 +37,7 @@ CONTEXT_LINES: Final = 3
 _PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Compared:
     """Two threads and what stands beside their turns."""
 

@@ -5,7 +5,6 @@ Gathering is here; how a difference looks is ``cli.change_text``'s.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final
@@ -20,6 +19,7 @@ from turntree.domain.errors import BadRevision, NotFound
 from turntree.domain.file_diff import FileDiff
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Resource
+from turntree.domain.value import value
 from turntree.ports.resources import Pinned
 from turntree.runtime.resources import in_thread
 
@@ -27,7 +27,7 @@ NOW: Final = "."
 """Stands for the files as they lie there now."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PlaceDiff:
     """How one place differs."""
 
@@ -37,7 +37,7 @@ class PlaceDiff:
     diffs: list[FileDiff]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FilesDiffer:
     """How two turns' files differ."""
 

@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +20,7 @@ from turntree.cli.hook import examine_hooks
 from turntree.cli.opening import Opened, load_settings, with_ledger
 from turntree.cli.verb import Paint, Terminal, verb
 from turntree.domain.errors import Refused, TurntreeError
+from turntree.domain.value import value
 from turntree.store.account import ServerError, find_account
 from turntree.store.database import POSTGRES_MAJOR_MIN
 from turntree.store.embedded import EmbeddedServer
@@ -37,7 +37,7 @@ DISK_EMPTY_BYTES: Final = 100 * 1024**2
 _PAINTS: Final[dict[Verdict, Paint]] = {"ok": "good", "warn": "warn", "fail": "bad"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Examined:
     """One part that was looked at."""
 

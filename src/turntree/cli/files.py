@@ -5,7 +5,6 @@ Gathering is here; how a tree looks is ``cli.tree_text``'s, and a change ``cli.c
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +33,7 @@ from turntree.domain.file_diff import DiffKind, FileDiff
 from turntree.domain.ids import TurnId
 from turntree.domain.resource import Entry
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 from turntree.ports.resources import Pinned
 from turntree.runtime.line_blame import Doubt
 from turntree.runtime.worktrees import name_some
@@ -41,7 +41,7 @@ from turntree.runtime.worktrees import name_some
 DEPTH_DEFAULT: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Held:
     """A resource as a turn left it, and what the turn changed in it."""
 

@@ -6,7 +6,7 @@ How the card looks is ``cli.tally_text``'s business. Without a person to ask, no
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from turntree.cli.tally_text import draw_tally, tally_document
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import Refused
 from turntree.domain.tally import Brought, Tally, deletion_of, take_tally
+from turntree.domain.value import value
 from turntree.ports.importers import AtHome, Importer
 from turntree.runtime.imports import Progress
 from turntree.store.embedded import EmbeddedServer
@@ -72,7 +73,7 @@ def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
     _bring_home(terminal, started, found, yes=yes)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Started:
     """A server that runs."""
 

@@ -5,7 +5,6 @@ Gathering is here; how a plan looks is ``cli.plan_text``'s.
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +20,12 @@ from turntree.domain.errors import Lost, NotFound, Refused
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.program import Visibility
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.runtime.fork_plans import Choice, ForkPlan
 from turntree.runtime.saga import PlanOutcome
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wanted:
     """What somebody typed."""
 

@@ -23,6 +23,7 @@ from turntree.cli.server import spinner
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import Incomplete, Refused
 from turntree.domain.ids import Digest
+from turntree.domain.value import value
 from turntree.ports.keepers import Sweeper, Swept
 from turntree.runtime.resources import in_thread
 from turntree.store.database import place_of
@@ -31,7 +32,7 @@ DAYS_DEFAULT: Final = 30
 DAY_S: Final = 86_400
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Collected:
     """What was removed, and what was looked at."""
 

@@ -4,7 +4,6 @@ Knows how to ask the ledger for it in few questions. Must never know how it is d
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from turntree.cli.opening import Opened
@@ -13,9 +12,10 @@ from turntree.domain.session import Session, SessionStatus
 from turntree.domain.thread import Placed
 from turntree.domain.usage import Usage
 from turntree.domain.usage import to_json as call_to_json
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Legend:
     """What is known of some turns besides themselves."""
 

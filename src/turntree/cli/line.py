@@ -4,7 +4,6 @@ Pure, as ``cli.render``. The columns are planned once for all lines, so that the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.cli.legend import Legend
@@ -25,6 +24,7 @@ from turntree.cli.verb import Paint, Terminal
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Turn
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 GAP: Final = 2
 LEFT_MIN: Final = 40
@@ -37,7 +37,7 @@ AGE_WIDTH: Final = 4
 REASON_MARGIN: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Columns:
     """How wide each column is; 0 leaves it out."""
 

@@ -6,7 +6,6 @@ Which turns, and in which order they are handed to ``domain.graph``; the drawing
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
@@ -34,6 +33,7 @@ from turntree.domain.graph import (
 from turntree.domain.ids import Instant, TurnId
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.runtime.revisions import parse_time
 
 TURNS_SHOWN: Final = 200
@@ -44,7 +44,7 @@ CURRENT_KEPT_MAX: Final = 30
 Level = Literal["short", "normal", "full"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Picture:
     """The turns that were asked for, newest first, and what stands beside them."""
 

@@ -5,7 +5,6 @@ Nothing here deletes anything, and every command says how to take it back.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from turntree.domain.ids import Digest, TurnId
 from turntree.domain.program import Visibility
 from turntree.domain.session import Session, SessionMove
 from turntree.domain.thread import Moved
+from turntree.domain.value import value
 from turntree.runtime.fork_plans import Choice
 
 
@@ -237,7 +237,7 @@ def reflog(terminal: Terminal, session: str, limit: int) -> None:
     terminal.page(table(rows))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Move:
     """A move as it is told: the turns' digests instead of their ids."""
 

@@ -6,7 +6,6 @@ somebody has seen what would be, unless there is nobody to see it.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -31,11 +30,12 @@ from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.session import Session
 from turntree.domain.thread import Moved
+from turntree.domain.value import value
 from turntree.runtime.restore_plans import RestoreItem, RestoreKind, RestorePlan
 from turntree.runtime.saga import PlanOutcome
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HowToMove:
     """What somebody chose besides where to go."""
 
@@ -74,7 +74,7 @@ def file_options(function: Function) -> Function:
     return function
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MovedWithFiles:
     """A session that moved, with its files."""
 

@@ -1,6 +1,5 @@
 """``nodes``: turns and programs alike, by the words on them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -11,9 +10,10 @@ from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import ProgramId, TurnId
 from turntree.domain.program import Program, name_in
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Node:
     """A turn or a program."""
 

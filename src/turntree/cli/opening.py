@@ -6,7 +6,7 @@ comes in first, so that ``HEAD`` is where its agent left it. Must never print da
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -20,6 +20,7 @@ from turntree.cli.unread import wait_for_hooks
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.ports.imports import Imports
 from turntree.ports.sight import sight_of
 from turntree.running import Running
@@ -30,7 +31,7 @@ T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Opened:
     """The ledger, open for one command."""
 

@@ -5,7 +5,6 @@ Pure, as ``cli.render``. It knows every kind of part, and nothing of where it is
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
 from turntree.adapters.exporters.jsonl import message_document
@@ -28,11 +27,12 @@ from turntree.domain.message import (
 )
 from turntree.domain.revision import MessagePart, ToolPart
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 
 Level = Literal["short", "normal", "full", "raw"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolCall:
     """A tool that was asked for and what it answered."""
 

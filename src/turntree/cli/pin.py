@@ -4,7 +4,6 @@ For people without hooks. Knows which folder is meant when nobody says so. Must 
 home because somebody stood in it.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from turntree.domain.errors import NotFound, Refused
 from turntree.domain.ids import Instant
 from turntree.domain.resource import Resource, Snapshot
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.ports.keepers import Taken
 from turntree.ports.resources import Pinned
 from turntree.runtime.descent import origin_of
@@ -28,7 +28,7 @@ from turntree.runtime.resources import in_thread
 PINS_LOOKED_AT_MAX = 50
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PinnedNow:
     """What pinning led to."""
 

@@ -4,7 +4,6 @@ Pure, as ``cli.render``.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from turntree.cli.change_text import (
@@ -22,13 +21,14 @@ from turntree.domain.file_diff import FileDiff
 from turntree.domain.ids import Digest
 from turntree.domain.resource import Change
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 from turntree.runtime.restore_plans import RestoreItem, RestorePlan
 
 KEPT_SHOWN_MAX: Final = 8
 CONFLICTS_SHOWN_MAX: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ShownItem:
     """What would happen to one resource, line by line."""
 
@@ -37,7 +37,7 @@ class ShownItem:
     pinned_by: Digest | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Preview:
     """A move that takes files along, before it is made."""
 

@@ -3,7 +3,6 @@
 Gathering is here; how a route looks is ``cli.route_text``'s.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -17,10 +16,11 @@ from turntree.domain.ids import Digest
 from turntree.domain.principal import Principal
 from turntree.domain.route import Route
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.runtime.router import CANDIDATES_DEFAULT, CANDIDATES_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Asked:
     text: str
     target: str

@@ -3,7 +3,6 @@
 Gathering is here; how the pieces look is ``cli.search_text``'s.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -15,10 +14,11 @@ from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Digest, Instant
 from turntree.domain.search import SearchResult
 from turntree.domain.search_query import OPERATORS
+from turntree.domain.value import value
 from turntree.runtime.search import HITS_DEFAULT, HITS_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """What a search found, and what is needed to show it."""
 

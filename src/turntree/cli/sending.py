@@ -5,7 +5,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import click
@@ -20,6 +19,7 @@ from turntree.domain.errors import NotFound
 from turntree.domain.ids import RunId
 from turntree.domain.session import Session
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 from turntree.ports.inbox import Posted
 from turntree.runtime.costs import find_cost
 from turntree.runtime.following import Heard, Told
@@ -46,7 +46,7 @@ def talk_options(function: F) -> F:
     return tools(worker(function))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outgoing:
     """A message, and what its sender asks for."""
 
@@ -104,7 +104,7 @@ def note_redacted(terminal: Terminal, posted: Posted) -> None:
         terminal.note(f"{what} taken out before the message was stored: nobody is sent it")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """How a run ended."""
 

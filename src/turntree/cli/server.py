@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from turntree.domain.errors import TurntreeError
 from turntree.domain.ids import Instant
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.ports.inbox import FailedRun, OpenRun, Pile
 from turntree.store.embedded import EmbeddedServer, ServerState
 from turntree.store.health import examine
@@ -109,7 +109,7 @@ def down(terminal: Terminal) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Counts:
     """What a workspace holds."""
 

@@ -1,7 +1,7 @@
 """``session``: names that move, and everything that can be done with a name."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 
 import click
 
@@ -18,6 +18,7 @@ from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Instant, ProgramId, SessionId, short_id
 from turntree.domain.program import Program, Visibility
 from turntree.domain.session import Session, SessionStatus
+from turntree.domain.value import value
 
 
 @click.group()
@@ -73,7 +74,7 @@ def list_(terminal: Terminal, everything: bool) -> None:
         terminal.page(table(rows))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Listed:
     sessions: tuple[Session, ...]
     visible: Mapping[SessionId, Visibility]
@@ -290,7 +291,7 @@ def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
     async def act(opened: Opened) -> None:
         chosen = names or ("HEAD",)
         used, calls = await opened.tree.threads.usage(*chosen)
-        numbers = {name: getattr(used, name) for name in used.__slots__}
+        numbers = asdict(used)
         if terminal.as_json:
             terminal.document({"calls": calls, "usage": numbers, "tokens": used.total})
         else:

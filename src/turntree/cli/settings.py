@@ -7,19 +7,19 @@ has to work when nothing else does.
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from turntree.cli.place import read_head
 from turntree.domain.errors import Refused
 from turntree.domain.secret_names import read_hosts
+from turntree.domain.value import value
 from turntree.ports.importers import Places
 
 Source = Literal["environment", "file", "default"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Key:
     """A setting that exists."""
 
@@ -61,7 +61,7 @@ KEYS: Final[Mapping[str, Key]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Setting:
     """A setting's value and where it came from."""
 

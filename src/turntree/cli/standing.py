@@ -5,7 +5,6 @@ Knows how to ask, and what to say where nothing was ever pinned. Must never know
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from turntree.cli.opening import Opened
@@ -14,10 +13,11 @@ from turntree.cli.verb import Terminal
 from turntree.domain.errors import NotFound
 from turntree.domain.resource import Resource
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports.resources import Pinned
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Standing:
     """A turn that was asked for, and the turn whose pins answer for it."""
 

@@ -3,7 +3,7 @@
 Gathering is here; how tables and plots look is ``cli.stats_text``'s.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import click
@@ -15,12 +15,13 @@ from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Instant
 from turntree.domain.moments import EXAMPLES, find_moment
 from turntree.domain.spending import CONTEXT_BANDS, Grouping, Spending
+from turntree.domain.value import value
 from turntree.ports.prices import Prices
 
 INSTALL = "pip install 'turntree[prices]'"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gathered:
     """What was spent, and who says what it cost."""
 

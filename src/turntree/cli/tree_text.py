@@ -9,6 +9,7 @@ from turntree.cli.render import cells, pad
 from turntree.cli.verb import Terminal
 from turntree.domain.file_diff import DiffKind
 from turntree.domain.resource import Entry
+from turntree.domain.value import value
 
 NAME_WIDTH_MAX: Final = 56
 ENTRIES_SHOWN_MAX: Final = 200
@@ -24,7 +25,7 @@ class _Folder:
     entries: list[tuple[str, Entry]] = field(default_factory=list[tuple[str, Entry]])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Row:
     sign: str
     name: str

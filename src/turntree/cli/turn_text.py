@@ -5,7 +5,6 @@ Pure, as ``cli.render``. It must never ask the ledger for anything.
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from turntree.cli.change_text import shown_path, shown_size
@@ -39,6 +38,7 @@ from turntree.domain.session import Session
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Turn
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 from turntree.ports.resources import Pinned
 
 MARGIN: Final = 9
@@ -49,7 +49,7 @@ DIGEST_FRONT: Final = 12
 DIGEST_BACK: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shown:
     """A turn and all that is shown with it."""
 

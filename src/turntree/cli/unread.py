@@ -6,7 +6,6 @@ bring anything in itself: that is ``cli.drain``'s.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from turntree.adapters.worlds.system import SystemWorld
 from turntree.cli.hook_entry import DRAINING, is_listening
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant, unix_ms
+from turntree.domain.value import value
 
 WAIT_MAX_S: Final = 6.0
 """So long after its end a turn is waited for; hooks bring it in much sooner."""
@@ -27,7 +27,7 @@ BIRTH_MAX_S: Final = 1.0
 POLL_S: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _End:
     """The end of a turn that is still to be read."""
 

@@ -4,7 +4,6 @@ Knows the ledger. Must never know a format.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from turntree.cli.legend import name_sessions
 from turntree.cli.opening import Opened
@@ -12,12 +11,13 @@ from turntree.domain.handover import Said, hand_over, objects_of
 from turntree.domain.ids import Digest, SessionId
 from turntree.domain.session import Origin
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.runtime.revisions import Found
 
 SESSIONS_READ_MAX = 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WholeThread:
     """A thread, what its parts refer to, the tool it came from, and the session that ends in it."""
 

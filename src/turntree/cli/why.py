@@ -3,7 +3,6 @@
 Gathering is here; how a cause is told is ``cli.why_text``'s.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -13,13 +12,14 @@ from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.part_text import find_part
 from turntree.cli.verb import Terminal, verb
 from turntree.cli.why_text import Told, draw_why, end_of, why_document
+from turntree.domain.value import value
 from turntree.runtime.causes import DEPTH_DEFAULT, LIMIT_DEFAULT
 
 DEPTH_MAX = 100
 LIMIT_MAX = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Asked:
     revision: str
     depth: int

@@ -4,7 +4,6 @@ Pure, as ``cli.render``. It must never ask the ledger for anything.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from turntree.cli.part_text import ToolCall, brief_of, list_tool_calls
@@ -23,6 +22,7 @@ from turntree.domain.message import (
 from turntree.domain.revision import MessagePart, Part
 from turntree.domain.session import Session, SessionMove
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.runtime.causes import Cause, Explained
 
 WIDTH_MAX: Final = 140
@@ -41,7 +41,7 @@ _MOVED: Final[Mapping[str, str]] = {
 """How a session came to stand at a turn other than by recording it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Line:
     """One line: a title, which is cut where there is no room, and what stands around it."""
 
@@ -50,7 +50,7 @@ class Line:
     after: Sequence[Span] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Told:
     """Why something is there, and how far was asked."""
 

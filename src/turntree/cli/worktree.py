@@ -6,7 +6,6 @@ nowhere else, unless somebody insists.
 
 import re
 import shlex
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -31,12 +30,13 @@ from turntree.cli.standing import Standing, note_standing, nothing_known, stand
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.errors import NotFound, Occupied, Refused, Unpinned
 from turntree.domain.ids import Instant
+from turntree.domain.value import value
 from turntree.runtime.fork_plans import Choice, ForkPlan
 from turntree.runtime.resources import settled
 from turntree.runtime.worktrees import Removed, Worktree, name_some
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Made:
     """A worktree that was made, and of which turn."""
 

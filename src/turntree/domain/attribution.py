@@ -10,17 +10,18 @@ compared: it is handed the paths.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from turntree.domain.ids import Instant, TurnId
 from turntree.domain.resource import Change
+from turntree.domain.value import value
 
 Side = Literal["ours", "others", "unclear"]
 """Whose a change is to somebody who goes back: of the turns left behind, of others, or of both."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Work:
     """A turn at work in a place: when, what changed meanwhile, and what it says it wrote."""
 
@@ -31,19 +32,19 @@ class Work:
     written: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ByTurn:
     """A turn changed it."""
 
     turn: TurnId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outside:
     """It was changed while no turn was at work."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mixed:
     """Several turns were at work, and nothing tells which of them changed it."""
 
@@ -108,7 +109,7 @@ def _side(by: By, ours: Collection[TurnId]) -> Side:
             return "unclear" if len(known) > 1 else _side(ByTurn(turns[0]), ours)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Settled:
     """What going back does to each path that differs."""
 

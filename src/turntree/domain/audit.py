@@ -16,6 +16,7 @@ from turntree.domain.event import Event
 from turntree.domain.ids import Digest, Instant
 from turntree.domain.permission import Decision, Pattern, Right, Rights, actions, holds
 from turntree.domain.principal import Principal
+from turntree.domain.value import value
 
 GRANTED: Final = "permission.granted"
 USED: Final = "permission.used"
@@ -28,7 +29,7 @@ READING: Final = Pattern("action:read")
 FindingKind = Literal["ungranted", "widened", "unreadable", "denied", "unused"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Grant:
     """Somebody was handed rights: by an event, or by the permissions that a turn pins."""
 
@@ -41,7 +42,7 @@ class Grant:
     """Whether the rights go beyond what the chain of delegation leaves of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Judgement:
     """A right was asked for: it was used, or it was denied."""
 
@@ -53,7 +54,7 @@ class Judgement:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unreadable:
     """A fact that should tell of permissions and does not."""
 
@@ -65,7 +66,7 @@ class Unreadable:
 Fact: TypeAlias = Grant | Judgement | Unreadable
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Row:
     """How often somebody had to do with a right in a session."""
 
@@ -77,7 +78,7 @@ class Row:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finding:
     """Something a person should look at."""
 
@@ -88,7 +89,7 @@ class Finding:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Audit:
     """The report; each list is sorted by session, principal and right."""
 
@@ -215,7 +216,7 @@ _Holder: TypeAlias = tuple[str | None, str]
 """A session and who acted in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Count:
     times: int
     last_at: Instant

@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from turntree.domain.ids import TurnId
+from turntree.domain.value import value
 
 Severity = Literal["fault", "warning"]
 """A fault breaks a rule; a warning is for a person to judge."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finding:
     """One thing that is wrong with the ledger."""
 
@@ -19,7 +20,7 @@ class Finding:
     severity: Severity = "fault"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Change:
     """Rows of a projection that are not those that follow from the facts."""
 

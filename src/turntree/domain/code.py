@@ -5,10 +5,10 @@ language that is known here. A command works in a folder. What either may use me
 This module must never know how anything is run.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from turntree.domain.errors import Refused
+from turntree.domain.value import value
 
 Language = Literal["python", "javascript", "typescript"]
 LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
@@ -16,7 +16,7 @@ SOURCE_BYTES_MAX: Final = 262_144
 INPUT_BYTES_MAX: Final = 1_048_576
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Code:
     """A program and the language it is written in."""
 
@@ -39,7 +39,7 @@ class Code:
             raise Refused(f"a program has at most {SOURCE_BYTES_MAX} bytes")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CodeLimits:
     """What a program may use. It has no disk and no network to begin with."""
 
@@ -58,7 +58,7 @@ class CodeLimits:
             raise Refused("every limit is above zero")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandLimits:
     """What a command and everything it starts may use together. It has no network to begin with."""
 
@@ -81,7 +81,7 @@ class CommandLimits:
             raise Refused("every limit is above zero")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandEnded:
     """How a command ended and what it said."""
 

@@ -6,10 +6,11 @@ came after it. A fork from before the compaction still sees everything.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, TypeVar
 
 from turntree.domain.ids import TurnId
+from turntree.domain.value import value
 
 CompactionKind = Literal["summary", "sliding_window", "selective"]
 CompactionTrigger = Literal["context_limit", "manual", "periodic"]
@@ -17,7 +18,7 @@ CompactionTrigger = Literal["context_limit", "manual", "periodic"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Compaction:
     """What was summarised, how, and what it saved."""
 

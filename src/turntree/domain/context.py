@@ -6,17 +6,17 @@ forget to record them.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from turntree.domain.canonical import Json
 from turntree.domain.message import Erased, Message
+from turntree.domain.value import value
 
 FileUse = Literal["read", "written", "referenced", "attached"]
 FILE_USES = get_args(FileUse)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TouchedFile:
     """A file that a message read, wrote, named or carried."""
 

@@ -6,13 +6,13 @@ This module must never know where rights come from or what becomes of a decision
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final, cast, get_args
 
 from turntree.domain.errors import Refused
 from turntree.domain.permission import Decision, Right, Rights
 from turntree.domain.principal import Principal, PrincipalKind
+from turntree.domain.value import value
 
 CHAIN_LINKS_MAX: Final = 32
 ROOT_KINDS: Final[tuple[PrincipalKind, ...]] = ("human", "system")
@@ -23,7 +23,7 @@ allows goes by a principal's name, so a chain that ended in one of them would ha
 KINDS: Final[tuple[PrincipalKind, ...]] = get_args(PrincipalKind)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Link:
     """Somebody, and the rights that were handed to them at this point."""
 
@@ -36,7 +36,7 @@ class Link:
         return f"{self.kind}:{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Chain:
     """Everybody from the one who answers for it to the one who acts."""
 

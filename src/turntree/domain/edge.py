@@ -6,10 +6,10 @@ of nodes, and with which attributes. It must never know where they come from.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from turntree.domain.ids import Instant, Label, RunId, SessionId, TurnId
+from turntree.domain.value import value
 
 NodeKind = Literal[
     "Agent", "Run", "Event", "Message", "Generation", "ToolCall", "ToolResult", "Summary",
@@ -25,7 +25,7 @@ EdgeKind = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EdgeType:
     """Which kinds of nodes an edge may lead between; an empty set means any."""
 
@@ -67,7 +67,7 @@ EDGES: Final[Mapping[EdgeKind, EdgeType]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Node:
     """One end of an edge."""
 
@@ -75,7 +75,7 @@ class Node:
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Edge:
     """One thing leads to another."""
 
@@ -91,7 +91,7 @@ class Edge:
     """When it ended; None if it still is so."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Derived:
     """One step of a lineage."""
 
@@ -101,7 +101,7 @@ class Derived:
     how: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Happened:
     """One event of a history."""
 
@@ -113,7 +113,7 @@ class Happened:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Correlated:
     """A tool call with what asked for it, what answered and what it spawned."""
 
@@ -128,7 +128,7 @@ class Correlated:
     spawned: SessionId | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Held:
     """Who owned, mounted or was attached to a resource."""
 
@@ -141,7 +141,7 @@ class Held:
     recorded_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PolicyChange:
     """A policy that was proposed, or was in force for some time."""
 
@@ -155,7 +155,7 @@ class PolicyChange:
     notes: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Descent:
     """How a session began: at a turn of another, or by a tool call of one."""
 
@@ -171,7 +171,7 @@ class Descent:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Recording:
     """The move by which a turn became the head of the session it was recorded in."""
 

@@ -9,13 +9,13 @@ Kinds are an open registry. A kind of ours is a plain word; anybody else's carri
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
 from turntree.domain.errors import Refused
 from turntree.domain.ids import EventId, Instant
 from turntree.domain.ref import list_refs
+from turntree.domain.value import value
 
 RECIPE = "event/1"
 
@@ -143,7 +143,7 @@ def group_of(kind: str) -> Group:
     raise Refused(f"{kind!r} is not a kind of event; a kind of your own needs a namespace")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Event:
     """One fact."""
 
@@ -159,7 +159,7 @@ class Event:
     valid_to: Instant | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Recorded:
     """An event and the bytes that prove it."""
 

@@ -6,12 +6,12 @@ never know a keeper, a terminal, or where the files lie.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from turntree.domain.ids import Digest
 from turntree.domain.line_diff import Hunk, hunks_of, is_binary, split_lines
 from turntree.domain.resource import Change, ChangeKind, Entry
+from turntree.domain.value import value
 
 LARGE_BYTES_MAX: Final = 1_000_000
 """Of a larger file only its size is told."""
@@ -20,7 +20,7 @@ Shape = Literal["text", "binary", "large", "link", "folder", "same"]
 """text: its lines are told. same: only the name or the permissions differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileDiff:
     """One path, as it was and as it is."""
 

@@ -8,14 +8,14 @@ Pure. It must never know what a state holds, nor how it is read.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from turntree.domain.ids import Instant, TurnId
 from turntree.domain.ref import ExtRef
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stay:
     """A turn at work on a place: from when to when, and the states it found and left."""
 
@@ -27,7 +27,7 @@ class Stay:
     after: ExtRef
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Writer:
     """Who may have made a change."""
 
@@ -42,7 +42,7 @@ class Writer:
         return Writer("outside" if self.turns and not named else self.kind, named)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Step:
     """A state, and which turns were at work since the one before it."""
 

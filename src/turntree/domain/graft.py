@@ -9,7 +9,7 @@ Nothing here knows a tool or a file. Whatever cannot be recognised stays as it w
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from turntree.domain.ids import SessionId
@@ -22,9 +22,10 @@ from turntree.domain.transcript import (
     Projection,
     Record,
 )
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Graft:
     """A session of another tool that we wrote, and the turn that it continues."""
 
@@ -43,7 +44,7 @@ class Graft:
     """The session of ours that stood at the turn and goes on with the tool."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gap:
     """Records of a thread that is stored, which we wrote ourselves: they make no turn."""
 

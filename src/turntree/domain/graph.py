@@ -11,11 +11,11 @@ to whoever prints the line. The web draws the same rows from the same rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from turntree.domain.ids import TurnId
+from turntree.domain.value import value
 
 NO_PARENT: Final = -1
 ELIDED_TURNS_MIN: Final = 2
@@ -32,7 +32,7 @@ class Node(NamedTuple):
     spawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Row:
     """One turn at its place in the picture."""
 
@@ -45,7 +45,7 @@ class Row:
     spawn: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Elided:
     """An unbranched run of turns, drawn as one row."""
 
@@ -70,7 +70,7 @@ class Mark(StrEnum):
     LIVE = "live"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Glyphs:
     """The signs of one way of drawing; all of them one column wide but the two joins."""
 
@@ -90,7 +90,7 @@ UNICODE: Final = Glyphs("●", "○", "◆", "×", "◉", "┊", "│", "├─�
 ASCII: Final = Glyphs("*", "o", "#", "x", "@", ":", "|", "|-'", "|~'", "~")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Line:
     """One line of the gutter; a join belongs to no row."""
 

@@ -31,6 +31,7 @@ from turntree.domain.message import (
 )
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 
 ERASED_TEXT = "[erased]"
 SUMMARY_TEXT = "What was said before this point, in short:\n\n"
@@ -41,7 +42,7 @@ Piece: TypeAlias = Text | Reasoning | Media | ToolUse | ToolResult
 """A part that stands whole and that more than one vendor understands."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Said:
     """One message as it is handed on."""
 

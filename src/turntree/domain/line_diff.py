@@ -11,8 +11,9 @@ Pure. It must never know where a text came from, nor how a difference looks.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
+
+from turntree.domain.value import value
 
 EDITS_MAX: Final = 400
 """How many edits are looked for between two pillars before the stretch counts as rewritten."""
@@ -30,7 +31,7 @@ class Same(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hunk:
     """A stretch that differs, with a few lines around it."""
 
@@ -128,10 +129,10 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     ends: list[int] = []
     at: list[int] = []
     before: list[int] = []
-    for place, (_, value) in enumerate(pairs):
-        length = bisect_left(ends, value)
+    for place, (_, number) in enumerate(pairs):
+        length = bisect_left(ends, number)
         before.append(at[length - 1] if length else -1)
-        ends[length : length + 1] = [value]
+        ends[length : length + 1] = [number]
         at[length : length + 1] = [place]
     chosen: list[tuple[int, int]] = []
     place = at[-1] if at else -1

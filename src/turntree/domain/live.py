@@ -10,6 +10,7 @@ from typing import Literal
 
 from turntree.domain.errors import Refused
 from turntree.domain.ids import RunId
+from turntree.domain.value import value
 
 LiveKind = Literal["text", "reasoning", "tool", "restart"]
 
@@ -42,7 +43,7 @@ class Position:
         return cls(seq, epoch, offset)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Live:
     """One piece of what is being said, or word that all of it was taken back."""
 
@@ -55,7 +56,7 @@ class Live:
     call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Partial:
     """What a follower has of an event that is not recorded yet."""
 

@@ -6,17 +6,17 @@ never enter it, so that two forks share it and the provider's cache with it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from turntree.domain.ids import Digest
+from turntree.domain.value import value
 
 EntryKind = Literal[
     "prompt", "persona", "rules", "tool", "toolset", "permissions", "params", "program"
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Entry:
     """One object of a manifest."""
 
@@ -25,7 +25,7 @@ class Entry:
     object: Digest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Manifest:
     """The ordered objects a context was assembled from."""
 

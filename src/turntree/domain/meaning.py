@@ -6,11 +6,12 @@ are never compared, so every answer here is about one of them.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.ids import Digest
+from turntree.domain.value import value
 
 TURN: Final = "turn"
 """The kind of a turn; the kinds of programs are theirs to name."""
@@ -19,7 +20,7 @@ _TELLING: Final = ("description", "title", "system_prompt", "content")
 _NO_WORDS: Final = re.compile(r"@\([^()]*\)|\$\{\w+\}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Described:
     """Something with an address, and the words that say what it is about."""
 
@@ -32,7 +33,7 @@ class Described:
     """What proves it, if it is a turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Near:
     """What an index found near a vector."""
 
@@ -42,7 +43,7 @@ class Near:
     """The cosine of the angle between the two, up to 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Alike:
     """Something that means what was asked for, and how much so."""
 
@@ -50,7 +51,7 @@ class Alike:
     likeness: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Embedded:
     """What embedding one thing led to."""
 
@@ -61,7 +62,7 @@ class Embedded:
     """False if its vector was there, of the very same text."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MeaningStats:
     """How many vectors an embedder has left."""
 

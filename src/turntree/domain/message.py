@@ -10,12 +10,13 @@ the same document.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeGuard, cast
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
 from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, Instant
+from turntree.domain.value import value
 
 Role = Literal["system", "user", "assistant", "tool"]
 Source = Literal["human", "agent", "trigger", "webhook", "cron", "event"]
@@ -32,14 +33,14 @@ _AROUND_MAX_BYTES = 96
 """What a document of words needs besides the words."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Text:
     """Words."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reasoning:
     """What the model thought; ``signature`` lets its provider recognise it later."""
 
@@ -47,7 +48,7 @@ class Reasoning:
     signature: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Media:
     """An image, a sound or a file: by address, or by the digest of an object."""
 
@@ -58,7 +59,7 @@ class Media:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolUse:
     """The model asks for a tool."""
 
@@ -67,7 +68,7 @@ class ToolUse:
     args: Json
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolResult:
     """What the tool answered, or why it did not."""
 
@@ -76,7 +77,7 @@ class ToolResult:
     output: Json
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lifted:
     """A part too large to stand in the message: its canonical document is an object.
 
@@ -91,7 +92,7 @@ class Lifted:
     status: ToolStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Opaque:
     """Something only its provider understands, kept as it came."""
 
@@ -101,7 +102,7 @@ class Opaque:
 Part = Text | Reasoning | Media | ToolUse | ToolResult | Lifted | Opaque
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Message:
     """One thing said: a role and its parts, in order."""
 
@@ -131,7 +132,7 @@ class Message:
         return tuple(part for part in self.parts if answers_call(part))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Erased:
     """A message that was taken out on request; its digest keeps the chain whole."""
 

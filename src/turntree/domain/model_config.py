@@ -7,11 +7,11 @@ values.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
+from turntree.domain.value import value
 
 Level = Literal["turn", "session", "persona", "agent", "model", "provider"]
 LEVELS: Final[tuple[Level, ...]] = ("turn", "session", "persona", "agent", "model", "provider")
@@ -38,7 +38,7 @@ _FAMILIES: Final = (
 """How a model's name begins, and whose it then is."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Layer:
     """What one level says. A value that is null is not said."""
 
@@ -48,7 +48,7 @@ class Layer:
     """Which program or turn says it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Chosen:
     """A value, and where it came from."""
 
@@ -79,9 +79,9 @@ def resolve(
         raise Refused(f"each level speaks once, not {', '.join(levels)}")
     chosen: dict[str, Chosen] = {}
     for layer in sorted(layers, key=lambda layer: LEVELS.index(layer.level)):
-        for name, value in layer.values.items():
-            if value is not None and name not in chosen:
-                chosen[name] = Chosen(value, layer.level, layer.address)
+        for name, setting in layer.values.items():
+            if setting is not None and name not in chosen:
+                chosen[name] = Chosen(setting, layer.level, layer.address)
     if situation is None:
         return dict(sorted(chosen.items()))
     known = situations or {}

@@ -11,10 +11,10 @@ that gives more than either. This module must never know who holds the rights.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NewType, TypeAlias, cast, get_args
 
 from turntree.domain.errors import Refused
+from turntree.domain.value import value
 
 Right = NewType("Right", str)
 """One thing that may be done: ``tool:fs.read``."""
@@ -66,7 +66,7 @@ def holds(whole: Pattern, part: Pattern | Right) -> bool:
     return part.startswith(whole[:-1])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Decision:
     """Whether a right is there, and why."""
 
@@ -77,7 +77,7 @@ class Decision:
     """The pattern that decided it, if one did."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rights:
     """What may be done: whatever one of ``allow`` holds and none of ``deny``."""
 

@@ -8,7 +8,7 @@ keeps the versions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
@@ -16,6 +16,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest
 from turntree.domain.permission import Pattern, Rights, actions, pattern
 from turntree.domain.turn import AGENT_ROLES, AgentRole
+from turntree.domain.value import value
 
 RECIPE: Final = "persona/1"
 SPAWN: Final = "spawn"
@@ -28,7 +29,7 @@ Injection = Literal["workers", "task", "constraints"]
 Document: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Identity:
     """Who an agent is to those it talks to."""
 
@@ -38,7 +39,7 @@ class Identity:
     emoji: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Toolset:
     """A named list of tools; a list that changes gets another version."""
 
@@ -70,7 +71,7 @@ def toolset(name: str, names: Iterable[str], version: int = 1) -> Toolset:
     return Toolset(name, version, Rights(tuple(pattern("tool", each) for each in names)).allow)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RoleRules:
     """What a role decides."""
 
@@ -103,7 +104,7 @@ TOOLSETS: Final[Mapping[str, Toolset]] = {
 """The toolsets that every persona has, unless it says otherwise under the same name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelDefaults:
     """The model that is asked when a turn, a session and an agent say nothing of it."""
 
@@ -123,7 +124,7 @@ class ModelDefaults:
         return {name: value for name, value in named.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Persona:
     """One version of an agent's identity and permissions."""
 

@@ -7,11 +7,11 @@ and a confirmation; handing it to somebody who may not know what it holds is ref
 must never know how a thread is read.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from turntree.domain.permission import Rights
 from turntree.domain.persona import Persona
+from turntree.domain.value import value
 
 Change = Literal["same", "restriction", "escalation"]
 """Whether the new persona may do what the old one might, less, or something it might not."""
@@ -19,7 +19,7 @@ Change = Literal["same", "restriction", "escalation"]
 Verdict = Literal["allow", "confirm", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForkAsked:
     """A fork under another persona, and what stands for and against it."""
 
@@ -36,7 +36,7 @@ class ForkAsked:
     confirmed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForkDecision:
     """Whether the fork may happen, under which rights, and why."""
 

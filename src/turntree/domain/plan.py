@@ -10,7 +10,7 @@ else is carrying out the same plan.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
 from turntree.domain.canonical import Json
@@ -34,12 +34,13 @@ from turntree.domain.plan_steps import (
 from turntree.domain.ref import ExtRef
 from turntree.domain.ref import to_json as ref_to_json
 from turntree.domain.resource import AttachMode, Resource
+from turntree.domain.value import value
 
 PlanEnd = Literal["done", "undone"]
 Answer = Literal["ok", "unsupported", "error"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Observation:
     """What a step led to."""
 
@@ -51,7 +52,7 @@ class Observation:
     """Whether it is certain that nothing was changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PlanState:
     """A plan and what its events say so far."""
 
@@ -77,7 +78,7 @@ class PlanState:
         return self.begun - self.observed.keys()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Do:
     """Carry a step out."""
 
@@ -85,7 +86,7 @@ class Do:
     step: Step
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Undo:
     """Take a step back."""
 
@@ -93,12 +94,12 @@ class Undo:
     step: MakeFork | Restore
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finish:
     """Record that nothing is left to be taken back."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ended:
     """Nothing is left to do."""
 
@@ -213,7 +214,7 @@ def plan_finished(state: PlanState, end: PlanEnd, at: Instant) -> Event:
     return _event(state, "plan_finished", at, {"outcome": end, "error": error})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Note:
     """A fact that is told at the end of a resource's stream, together with a step."""
 
@@ -222,7 +223,7 @@ class Note:
     data: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Created:
     """A place that a plan made, and the state it was made in."""
 
@@ -231,7 +232,7 @@ class Created:
     snapshot: SnapshotId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Commitment:
     """What becomes true at once when a plan succeeds."""
 

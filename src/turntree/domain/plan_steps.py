@@ -5,7 +5,6 @@ in which order they are carried out, nor what became of any.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from turntree.domain.canonical import Json
@@ -25,12 +24,13 @@ from turntree.domain.ref import from_json as ref_from_json
 from turntree.domain.ref import to_json as ref_to_json
 from turntree.domain.resource import AttachMode
 from turntree.domain.session import MoveKind
+from turntree.domain.value import value
 
 PlanKind = Literal["fork", "restore"]
 ShareMode = Literal["keep", "snapshot", "discard"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Site:
     """Where a step acts, and by whose hands."""
 
@@ -40,7 +40,7 @@ class Site:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TakeSnapshot:
     """Keep the present state. Nothing has to be taken back: a state that is kept harms nobody."""
 
@@ -49,7 +49,7 @@ class TakeSnapshot:
     """The id under which the present was kept when the plan was made; it must still be that."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MakeFork:
     """Make a new place in a state; taken back by discarding it."""
 
@@ -64,7 +64,7 @@ class MakeFork:
     """The step that keeps the state, when it is the present one."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Restore:
     """Bring a state back into its place; taken back by bringing back what an earlier step kept."""
 
@@ -79,7 +79,7 @@ class Restore:
     """Whether the resource can be brought back at all; if not, that is recorded and it stays."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Share:
     """What becomes of one resource in a fork."""
 
@@ -93,7 +93,7 @@ class Share:
     """keep: how the new branch works on it from now on, if it is the one that keeps it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginSession:
     """The new world of a fork: a session with places of its own; without a session, the places."""
 
@@ -110,7 +110,7 @@ class BeginSession:
     """Who sees it, if it is not to be seen by those who see the source."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MoveSession:
     """The new world of a restore: a session that stands elsewhere."""
 
@@ -124,7 +124,7 @@ Commit: TypeAlias = BeginSession | MoveSession
 Step: TypeAlias = TakeSnapshot | MakeFork | Restore | Commit
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Plan:
     """What is to be done, in order; the last step is the one that cannot be taken back."""
 

@@ -1,13 +1,14 @@
 """Who acts, and on whose behalf."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from turntree.domain.value import value
 
 PrincipalKind = Literal["human", "agent", "session", "system"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Principal:
     """Somebody or something that acts; the chain behind it ends in a human or the system."""
 

@@ -7,7 +7,7 @@ alike. It must never know what a single kind does, and never sees the value of a
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
@@ -17,6 +17,7 @@ from turntree.domain.ids import Digest, Instant, ProgramId, find_long_id
 from turntree.domain.manifest import Entry
 from turntree.domain.secret_names import NAMED
 from turntree.domain.secrets import find_keys
+from turntree.domain.value import value
 
 Visibility = Literal["public", "private"]
 """Seen by everybody in the workspace, or by those who were let in."""
@@ -31,7 +32,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,199}")
 _REFERENCE: Final = re.compile(r"@\(([^()]+)\)")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lifecycle:
     """The lawful states of a kind of program, and which may follow which."""
 
@@ -67,7 +68,7 @@ class Lifecycle:
             raise Refused(f"from {state} it does not go to {target}, {ways}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reference:
     """A member of a config that names another program."""
 
@@ -76,7 +77,7 @@ class Reference:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProgramVersion:
     """A config as it was at one time; it never changes."""
 
@@ -87,7 +88,7 @@ class ProgramVersion:
     """The principal who wrote it, not always the owner; empty before it is stored."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Program:
     """A program as it stands, with its newest config."""
 
@@ -121,7 +122,7 @@ class Program:
         return self.owner.startswith("system:")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pin:
     """The version of a program that a turn used."""
 
@@ -242,7 +243,7 @@ def may(program: Program, by: str, right: Right, granted: Iterable[Right] = ()) 
     return any(RIGHTS.index(one) >= RIGHTS.index(right) for one in granted)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProgramState:
     """What a program's events amount to."""
 

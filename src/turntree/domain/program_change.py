@@ -5,7 +5,6 @@ the same. Several changes become true together. This module never carries one ou
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from turntree.domain.canonical import Json
@@ -13,9 +12,10 @@ from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, Label, ProgramId, SessionId
 from turntree.domain.program import Program, Right, Visibility, a_kind, version_of
 from turntree.domain.program_kind import Kind
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NextVersion:
     """A config that becomes the newest one, and which programs its members name."""
 
@@ -25,7 +25,7 @@ class NextVersion:
     refs: tuple[tuple[str, ProgramId], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginSession:
     """An empty session begins, for a program that will need one."""
 
@@ -33,7 +33,7 @@ class BeginSession:
     label: Label
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begin:
     """A program begins."""
 
@@ -49,7 +49,7 @@ class Begin:
     data: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tell:
     """A fact of a program, with what becomes true by it."""
 
@@ -64,7 +64,7 @@ class Tell:
     visibility: Visibility | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Grant:
     """A right is granted, or taken back."""
 

@@ -4,18 +4,19 @@ The registry, the command line and the checks read it and need to know nothing e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Literal
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.program import Lifecycle, Program, a_kind, address_of, name_in
+from turntree.domain.value import value
 
 OptionType = Literal["text", "integer", "number", "flag", "address", "json"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Option:
     """A member of a config that people set by an option of its own."""
 
@@ -29,7 +30,7 @@ class Option:
     """Whether it may be given again and again; the member is then a list."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fill:
     """A member that, left out, names a program whose config fits one of our own members.
 
@@ -46,7 +47,7 @@ class Fill:
     """The member of our config that it has to equal: ``family``."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Kind:
     """A kind of program."""
 

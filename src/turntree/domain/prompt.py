@@ -9,7 +9,7 @@ one session (paths, ids, times) never enter it but through the words of a query.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
@@ -20,6 +20,7 @@ from turntree.domain.message import Erased, Message, line_of, to_json
 from turntree.domain.persona import Persona
 from turntree.domain.shown import LEFT_OUT_TEXT, show_exchange, show_turn, told
 from turntree.domain.tokens import estimate_messages, estimate_text, estimate_tool
+from turntree.domain.value import value
 from turntree.domain.view import View, count_left_out, cut
 
 RECIPE: Final = "prompt/1"
@@ -30,7 +31,7 @@ OWN_SHARE: Final = 4
 """A quarter of the budget is kept free for the turn itself, so that its query moves no cut."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolSpec:
     """What a model is told of a tool, and how the tool is treated."""
 
@@ -74,7 +75,7 @@ class ToolSpec:
                 raise Refused(f"{dict(document)!r} is no tool: name, description and parameters")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Parts:
     """What stands before a thread."""
 
@@ -88,7 +89,7 @@ class Parts:
         return told + sum(map(estimate_text, self.system))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Prompt:
     """Instructions, tools and what was said, in that order."""
 

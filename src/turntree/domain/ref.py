@@ -5,19 +5,19 @@ that lives elsewhere. This module knows their shapes. It must never know whether
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, EventId
+from turntree.domain.value import value
 
 _SHAPES: Final = "{event_id}, {uri}, {path} or {kind, id}"
 _LISTS: Final = ("affects", "input_refs")
 _EVENTS: Final = ("at_event", "original", "replacement", "source_event")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EventRef:
     """An event. Without its place it is looked for in the stream of whoever refers to it."""
 
@@ -26,21 +26,21 @@ class EventRef:
     seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UriRef:
     """Something with an address: ``resource://approval-policy/policy.py``."""
 
     uri: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PathRef:
     """A file in a volume or a repository."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExtRef:
     """Something that another system keeps under an id of its own."""
 
@@ -118,13 +118,13 @@ def list_refs(data: Mapping[str, Json]) -> list[tuple[str, Ref | str]]:
         Refused: A member that should refer to something does not.
     """
     found: list[tuple[str, Ref | str]] = []
-    for name, value in data.items():
+    for name, member in data.items():
         if name in _LISTS:
-            if not isinstance(value, list):
-                raise Refused(f"{name} is a list of references, not {value!r}")
-            found += [(name, _read(one)) for one in value]
-        elif (name.endswith("_ref") or name in _EVENTS) and value is not None:
-            found.append((name, _read(value)))
+            if not isinstance(member, list):
+                raise Refused(f"{name} is a list of references, not {member!r}")
+            found += [(name, _read(one)) for one in member]
+        elif (name.endswith("_ref") or name in _EVENTS) and member is not None:
+            found.append((name, _read(member)))
     return found
 
 

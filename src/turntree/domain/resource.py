@@ -9,13 +9,14 @@ beyond the text that names the place.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, get_args
 
 from turntree.domain.canonical import Json
 from turntree.domain.ids import Digest, Instant, ResourceId, SessionId, SnapshotId, TurnId
 from turntree.domain.ref import ExtRef
 from turntree.domain.ref import to_json as ref_to_json
+from turntree.domain.value import value
 
 Capability = Literal["snapshot", "restore", "fork", "share", "migrate", "checkpoint"]
 CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
@@ -23,7 +24,7 @@ Liveness = Literal["unknown", "alive", "dead"]
 AttachMode = Literal["ro", "rw"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Scope:
     """Whose resource it is."""
 
@@ -32,7 +33,7 @@ class Scope:
     session_id: SessionId | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resource:
     """A place that turns work on."""
 
@@ -54,7 +55,7 @@ class Resource:
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Snapshot:
     """A state of a resource; its bytes are kept by whoever took it."""
 
@@ -77,7 +78,7 @@ class Snapshot:
         return Digest(self.external.id)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Handle:
     """A live grip on a resource: a process, a connection. Never restorable."""
 
@@ -88,7 +89,7 @@ class Handle:
     capabilities: frozenset[Capability] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lease:
     """Who may change a resource until when. Advice, never truth: it runs out by itself."""
 
@@ -97,7 +98,7 @@ class Lease:
     expires_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pin:
     """In which state a turn found a resource, and in which it left it."""
 
@@ -115,7 +116,7 @@ EntryKind = Literal["file", "symlink", "directory"]
 ChangeKind = Literal["added", "changed", "removed", "mode"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Entry:
     """One path inside a snapshot that is made of files."""
 
@@ -129,7 +130,7 @@ class Entry:
     """Of a file's bytes or a link's target; a directory has none here."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Change:
     """How one path differs between two states."""
 

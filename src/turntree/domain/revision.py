@@ -18,12 +18,12 @@ A label is refused if a revision could be meant by it, so no text has two readin
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from turntree.domain.errors import BadRevision
 from turntree.domain.ids import Label, find_long_id
+from turntree.domain.value import value
 
 LABEL_CHARS_MAX: Final = 200
 REVISION_CHARS_MAX: Final = 1000
@@ -64,7 +64,7 @@ _WORDS_OPEN: Final = ":/"
 _SHOWN_MAX: Final = 72
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Head:
     """The head of the session that this shell is in."""
 
@@ -72,7 +72,7 @@ class Head:
         return "HEAD"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Name:
     """A label, or the first signs of a turn's id or digest. A label wins."""
 
@@ -82,7 +82,7 @@ class Name:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TurnRef:
     """Surely a turn: ``sha256:`` and first digits, or the id that followed ``turn:``.
 
@@ -98,7 +98,7 @@ class TurnRef:
         return self.text if self.text.startswith("sha256:") else f"turn:{self.text}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Words:
     """The newest turn in which these words occur."""
 
@@ -108,7 +108,7 @@ class Words:
         return f"{_WORDS_OPEN}{self.text}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProgramRef:
     """A program, and with it the head of its session."""
 
@@ -118,7 +118,7 @@ class ProgramRef:
         return f"{_PROGRAM_OPEN}{self.id})"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ancestor:
     """So many turns towards the root."""
 
@@ -128,7 +128,7 @@ class Ancestor:
         return f"~{self.n}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AtMove:
     """Where the session stood so many moves ago."""
 
@@ -138,7 +138,7 @@ class AtMove:
         return f"{_AT_OPEN}{self.n}}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AtTime:
     """Where the session stood then; the words of the date are read by somebody with a clock."""
 
@@ -148,7 +148,7 @@ class AtTime:
         return f"{_AT_OPEN}{self.text}}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolPart:
     """One tool call of the turn, by the number it is shown with."""
 
@@ -158,7 +158,7 @@ class ToolPart:
         return f":tool/{self.n}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MessagePart:
     """One message of the turn, by its sequence."""
 
@@ -173,7 +173,7 @@ Step: TypeAlias = Ancestor | AtMove | AtTime
 Part: TypeAlias = ToolPart | MessagePart
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Revision:
     """Start at the base, take the steps in order, and look at the part, if any.
 
@@ -197,7 +197,7 @@ class RangeKind(StrEnum):
     """The ancestry of both without what they share."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Range:
     """Turns between two revisions; without a left one, from the root."""
 

@@ -1,12 +1,13 @@
 """What a target resolved to: one head, how it was found, and what else was considered. Values."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from turntree.domain.ids import Digest, Label, SessionId, TurnId
 from turntree.domain.target import Overrides, Target
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Candidate:
     """A thread that was considered, and why."""
 
@@ -26,7 +27,7 @@ class Candidate:
     matched: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Route:
     """Where a message goes."""
 

@@ -8,11 +8,12 @@ whatever else was talked about.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from turntree.domain.ids import TurnId
 from turntree.domain.search_query import TERMS_MAX, Term
+from turntree.domain.value import value
 from turntree.domain.words import words_of
 
 WORDS_WEIGHT: Final = 0.31
@@ -23,7 +24,7 @@ RARITY_POWER: Final = 2
 """A name that stands in one thread tells more than any number of words that stand in many."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Evidence:
     """What speaks for a turn."""
 
@@ -33,7 +34,7 @@ class Evidence:
     likeness: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Scored:
     """A thread and what speaks for it."""
 

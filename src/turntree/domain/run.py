@@ -16,7 +16,7 @@ had said by then stands in it, and is the last of the reply.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from turntree.domain import usage
@@ -27,13 +27,14 @@ from turntree.domain.ids import RunId
 from turntree.domain.message import Lifted, Message, ToolUse, line_of
 from turntree.domain.turn import Outcome, interrupt_calls
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 InterruptionReason = Literal[
     "crash", "shutdown", "context_reset", "approval_denied", "timeout", "canceled", "system_restart"
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fact:
     """An event of a run, with what was said if something was.
 
@@ -63,7 +64,7 @@ class Fact:
         return cls(replace(event, data=data), message)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AskModel:
     """Send the thread, the query and the reply so far to the model."""
 
@@ -71,35 +72,35 @@ class AskModel:
     """The request stands in the journal and was never answered: it is this very request."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallTools:
     """Carry these calls out; each is recorded as an intent before it is begun."""
 
     uses: tuple[ToolUse | Lifted, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SettleCalls:
     """These calls were begun and have no result: whoever carried them out is gone."""
 
     call_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fail:
     """The run cannot go on; record why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wait:
     """Nothing to do until somebody unparks the run."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Seal:
     """Nothing is left to do: seal the turn with this reply and outcome."""
 
@@ -107,7 +108,7 @@ class Seal:
     reply: tuple[Message, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Done:
     """The turn is sealed."""
 
@@ -115,7 +116,7 @@ class Done:
 Step = AskModel | CallTools | SettleCalls | Fail | Wait | Seal | Done
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Run:
     """What the facts so far amount to."""
 

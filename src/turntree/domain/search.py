@@ -1,7 +1,7 @@
 """What a search returns, and what fills an index. Values only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from turntree.domain.context import FileUse
 from turntree.domain.feed import Position
@@ -11,11 +11,12 @@ from turntree.domain.search_document import Where
 from turntree.domain.search_query import Query
 from turntree.domain.search_rank import Snippet
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 
 Vector = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Holder:
     """A session whose thread ever held a turn."""
 
@@ -25,7 +26,7 @@ class Holder:
     """Whether it stands at that turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hit:
     """A turn that was found, and why."""
 
@@ -39,7 +40,7 @@ class Hit:
     """Where it can be continued as it stands; sessions that stand at it come first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SearchResult:
     """What a search found, best first."""
 
@@ -51,7 +52,7 @@ class SearchResult:
     """Whether some turns were not in the index yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Readable:
     """A turn with the beginnings of what is too large to stand in it."""
 
@@ -59,7 +60,7 @@ class Readable:
     lifted: Mapping[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Batch:
     """Turns that an index lacks, and how far it has come once it has them."""
 
@@ -71,7 +72,7 @@ class Batch:
     is_last: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Indexed:
     """How far filling an index has come."""
 
@@ -79,7 +80,7 @@ class Indexed:
     is_behind: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PinnedChange:
     """A change of a file between two states that were kept, and a turn that was at work then."""
 
@@ -90,7 +91,7 @@ class PinnedChange:
     """Whether it can have been no other."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileTouch:
     """One use of a file by a message of a turn."""
 

@@ -9,7 +9,6 @@ Pure: the same turn gives the same document everywhere. Must never know a databa
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from turntree.domain.canonical import Json
@@ -17,6 +16,7 @@ from turntree.domain.context import files_of
 from turntree.domain.ids import Digest
 from turntree.domain.message import Erased, Lifted, Message, Text, ToolResult, ToolUse
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 from turntree.domain.words import lexemes_of
 
 Where = Literal["asked", "answered", "tool", "file", "output"]
@@ -40,7 +40,7 @@ _ESCAPE: Final = re.compile(r"\\(?:u[0-9a-f]{4}|.)", re.IGNORECASE)
 _ENVELOPE: Final = re.compile(r'"(?:args|call_id|kind|output|status|text|tool)":')
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Passage:
     """A text of a turn that is searched, and the message it stands in."""
 
@@ -49,7 +49,7 @@ class Passage:
     message: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SearchDocument:
     """What an index keeps of a turn."""
 

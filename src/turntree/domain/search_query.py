@@ -12,12 +12,13 @@ how a query is written, and nothing of who answers it; the present is an argumen
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from turntree.domain.errors import BadQuery
 from turntree.domain.ids import Instant
 from turntree.domain.moments import EXAMPLES, find_moment
+from turntree.domain.value import value
 from turntree.domain.words import Word, words_of
 
 OPERATORS: Final[Mapping[str, str]] = {
@@ -45,7 +46,7 @@ _ITEM: Final = re.compile(
 _TRUTHS: Final = {"": True, "yes": True, "true": True, "no": False, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Term:
     """One word: the lexeme of all of it, or those of all its pieces."""
 
@@ -56,7 +57,7 @@ class Term:
     """Whether it may be the beginning of a word."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Query:
     """What is looked for."""
 

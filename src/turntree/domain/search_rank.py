@@ -12,6 +12,7 @@ from typing import Final
 from turntree.domain.ids import TurnId
 from turntree.domain.search_document import Passage, Where
 from turntree.domain.search_query import Query, Term
+from turntree.domain.value import value
 from turntree.domain.words import Word, find_words, words_of
 
 RANK_OFFSET: Final = 60
@@ -28,7 +29,7 @@ HITS_COMPARED_MAX: Final = 40
 _LEAD_CHARS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Snippet:
     """A piece of what was said, and which of its signs are the matched words."""
 
@@ -38,7 +39,7 @@ class Snippet:
     marks: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Judgement:
     """What a query finds in a turn."""
 

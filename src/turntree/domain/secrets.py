@@ -8,12 +8,13 @@ them itself. Whoever finds one still has to look: nothing here proves that a key
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
 from typing import Final
 
 import orjson
+
+from turntree.domain.value import value
 
 RULES_VERSION: Final = 2
 """Of the formats below: equal versions take out equal words, so that digests are equal too."""
@@ -164,9 +165,9 @@ def redact(data: bytes, live: Sequence[bytes] = ()) -> tuple[bytes, int]:
         if any(mark in data for mark in marks):
             data, more = pattern.subn(_hide, data)
             times += more
-    for value in live:
-        if more := data.count(value):
-            data, times = data.replace(value, HIDDEN), times + more
+    for secret in live:
+        if more := data.count(secret):
+            data, times = data.replace(secret, HIDDEN), times + more
     return data, times
 
 
@@ -193,16 +194,16 @@ def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     }
     values |= {found[1] for value in environment.values() for found in _CARRIED.finditer(value)}
     live: set[bytes] = set()
-    for value in values:
+    for secret in values:
         # A word alone, or a number, would be found in places that say something else.
-        if len(value) >= LIVE_CHARS_MIN and not _TELLS_LITTLE.fullmatch(value):
+        if len(secret) >= LIVE_CHARS_MIN and not _TELLS_LITTLE.fullmatch(secret):
             # As JSON spells it: in every other way it would tear strings apart.
-            raw = value.encode("utf-8", "replace")
+            raw = secret.encode("utf-8", "replace")
             live.add(orjson.dumps(raw.decode())[1:-1])
     return tuple(sorted(live, key=lambda value: (-len(value), value)))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Redactor:
     """Takes secrets out of what is about to be stored."""
 

@@ -1,11 +1,11 @@
 """Sessions: labels that point at moving heads, and the log of every move."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from turntree.domain.canonical import Json
 from turntree.domain.event import Event, Recorded, record
 from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
+from turntree.domain.value import value
 
 MoveKind = Literal["create", "advance", "fork", "rewind", "replay", "undo", "import", "checkout"]
 """How a head may move.
@@ -25,7 +25,7 @@ AliasReason = Literal["identity_promotion", "identity_merge", "manual"]
 SpawnMode = Literal["fresh", "fork"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Origin:
     """Which tool a history came from, and what it is called there."""
 
@@ -33,7 +33,7 @@ class Origin:
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Spawn:
     """The tool call that began a subagent's session."""
 
@@ -44,7 +44,7 @@ class Spawn:
     task: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Session:
     """A pointer; it holds no turns."""
 
@@ -70,7 +70,7 @@ class Session:
         return self.head_sealed_at or self.updated_at
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionMove:
     """One entry of a session's reflog."""
 

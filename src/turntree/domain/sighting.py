@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from turntree.domain.ids import Instant, TurnId, unix_ms
 from turntree.domain.turn import Header
+from turntree.domain.value import value
 
 SightingKind = Literal["session", "begin", "end", "cut", "close"]
 SIGHTING_KINDS: Final[tuple[SightingKind, ...]] = get_args(SightingKind)
@@ -30,7 +31,7 @@ class Stream(NamedTuple):
     """What the tool calls the subagent; None for the session's own turns."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sighting:
     """One moment that a hook told of."""
 
@@ -45,7 +46,7 @@ class Sighting:
     """Where the tool writes the session down, if its hooks say."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Span:
     """From where a turn was seen to begin to where it was seen to end."""
 
@@ -62,7 +63,7 @@ class Span:
         return (*(() if self.begin is None else (self.begin,)), *self.between, self.end)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Folded:
     """What a heap of sightings tells of."""
 

@@ -5,12 +5,13 @@ sum never passes off an unknown as nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Final, Literal
 
 from turntree.domain.ids import Instant, instant, unix_ms
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 Grouping = Literal["model", "agent", "session"]
 Step = Literal["day", "week", "month"]
@@ -28,7 +29,7 @@ WEEKS_A_STEP_MAX: Final = 26
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Spending:
     """Distinct calls of one day, alike in everything that a price depends on."""
 
@@ -50,7 +51,7 @@ class Spending:
         return Instant(f"{self.day}T00:00:00.000Z")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sum:
     """Several spendings added up."""
 

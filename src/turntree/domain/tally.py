@@ -5,16 +5,16 @@ be computed is None.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from turntree.domain.ids import Instant, instant, is_instant, unix_ms
+from turntree.domain.value import value
 
 SOON_DAYS: Final = 7
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Held:
     """What the ledger holds of what was imported."""
 
@@ -26,7 +26,7 @@ class Held:
     """The session whose head was sealed last."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sizes:
     """Bytes on the server's disk, every index included."""
 
@@ -43,7 +43,7 @@ class Sizes:
         return self.raw + self.search + self.rest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Brought:
     """What was noted down of one transcript."""
 
@@ -53,7 +53,7 @@ class Brought:
     """When its tool may delete it; None if it says nothing of that, or has done so."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tally:
     """The figures of everything that came home."""
 

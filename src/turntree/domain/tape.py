@@ -5,7 +5,6 @@ together again, so that a run can be looked at, or played once more, without any
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.domain.canonical import Json, digest_bytes
@@ -17,11 +16,12 @@ from turntree.domain.run import Fact
 from turntree.domain.turn import Turn
 from turntree.domain.usage import ModelCall
 from turntree.domain.usage import from_json as call_from_json
+from turntree.domain.value import value
 
 _REPLIES: Final = ("model_response", "tool_result")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TapedCall:
     """One request to a model, and what came of it."""
 

@@ -8,7 +8,7 @@ becomes the person's by a new name, and the old one leads there still.
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, assert_never
 
 from turntree.domain.canonical import Json
@@ -21,6 +21,7 @@ from turntree.domain.revision import (
     check_label,
     parse_revision,
 )
+from turntree.domain.value import value
 
 MAIN: Final = "main"
 CHANNEL: Final = "channel"
@@ -31,35 +32,35 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]")
 _DIGEST_CHARS: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToTurn:
     """Continue from this very turn, whatever came after it."""
 
     turn: TurnId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToSession:
     """Continue wherever this session stands; the label may be an alias."""
 
     label: Label
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToPersona:
     """Continue the main session of a persona: ``atlas`` has ``atlas:main``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToSender:
     """Continue the session of whoever wrote, begun if there is none: direct, by alias, new."""
 
     key: Label
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToContent:
     """Continue the thread that fits best what the message says."""
 
@@ -67,7 +68,7 @@ class ToContent:
 Target = ToTurn | ToSession | ToPersona | ToSender | ToContent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Overrides:
     """Settings of a single message. They are merged over the thread's, for its turn alone."""
 
@@ -83,7 +84,7 @@ class Overrides:
 TriggerMode = Literal["persona", "session", "thread"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TriggerRouting:
     """Where the messages of a trigger go: by default to a persona, which decides what to do."""
 

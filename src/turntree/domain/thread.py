@@ -1,12 +1,11 @@
 """Threads: turns read with their ancestry. A thread is a view; nothing stores one."""
 
-from dataclasses import dataclass
-
 from turntree.domain.ids import SessionId, TurnId
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Placed:
     """A turn and where it stands in the tree."""
 
@@ -16,7 +15,7 @@ class Placed:
     parent: TurnId | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stored:
     """What storing a turn led to."""
 
@@ -28,7 +27,7 @@ class Stored:
     """Whether the ledger knew the turn, or the key, already."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Moved:
     """What moving or beginning a session led to."""
 
@@ -39,7 +38,7 @@ class Moved:
     repeated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Comparison:
     """Two threads and where they part."""
 

@@ -19,7 +19,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, cast
 
 import orjson
@@ -37,6 +37,7 @@ from turntree.domain.event import Event
 from turntree.domain.ids import Instant, derived_id, is_instant
 from turntree.domain.permission import Rights
 from turntree.domain.principal import Principal
+from turntree.domain.value import value
 
 RECIPE: Final = "tt1"
 KEY_BYTES_MIN: Final = 32
@@ -53,7 +54,7 @@ _FIRST_MEMBERS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Limits:
     """Where and until when a token counts. Of several, every one holds."""
 
@@ -67,7 +68,7 @@ class Limits:
         return {name: value for name, value in named.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Opened:
     """What a token that proved itself says."""
 
@@ -78,7 +79,7 @@ class Opened:
     expires_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Noted:
     """What a ledger knows of a token: never the token itself."""
 
@@ -122,7 +123,7 @@ def fold_tokens(facts: Iterable[Event]) -> list[Noted]:
     return list(known.values())
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Read:
     """What the blocks so far add up to."""
 

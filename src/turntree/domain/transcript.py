@@ -11,7 +11,7 @@ Nothing here knows a file, a tool or a database.
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NewType
 
 from turntree.domain.canonical import Json, digest_bytes
@@ -31,6 +31,7 @@ from turntree.domain.turn import (
     seal_derived,
 )
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 Key = NewType("Key", str)
 """What the source calls a turn; it means something within one projection only."""
@@ -38,7 +39,7 @@ Key = NewType("Key", str)
 LOST = "the transcript holds no result of this call"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Record:
     """One record of a source, as it stood there."""
 
@@ -49,7 +50,7 @@ class Record:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DraftCompaction:
     """What a compaction covered, by the keys of its source."""
 
@@ -64,7 +65,7 @@ class DraftCompaction:
     duration_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DraftTurn:
     """A turn as a transcript tells of it."""
 
@@ -87,7 +88,7 @@ class DraftTurn:
     """The places of the records it was made from, in the order they were read."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DraftSpawn:
     """The call that began a subagent's session, in the words of the source."""
 
@@ -98,7 +99,7 @@ class DraftSpawn:
     task: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DraftSession:
     """A session of the source and where it stands."""
 
@@ -113,7 +114,7 @@ class DraftSession:
     """What else is known: the folder it worked in, the branch, the version of the tool."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Planted:
     """A turn that is known already, under a key of the source."""
 
@@ -122,7 +123,7 @@ class Planted:
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Projection:
     """What a bundle of records tells of."""
 
@@ -144,7 +145,7 @@ class Projection:
     """Turns that are none of its own, which its own may follow."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SealedDraft:
     """A draft that has become a turn."""
 
@@ -192,7 +193,7 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
         yield SealedDraft(draft, sealed, parent_id, tuple(objects), repaired)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Known:
     id: TurnId
     digest: Digest

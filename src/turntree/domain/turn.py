@@ -17,7 +17,7 @@ would be called ``turn/2`` and live beside the first.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any, Final, Literal, get_args
 
@@ -30,6 +30,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest, Instant, TurnId, derived_id, is_instant, unix_ms
 from turntree.domain.message import Erased, Message, ToolResult, answers_call, calls_tool
 from turntree.domain.principal import Principal
+from turntree.domain.value import value
 
 RECIPE = "turn/1"
 _BREAK = "\n"
@@ -43,7 +44,7 @@ KINDS, OUTCOMES, AGENT_ROLES = get_args(TurnKind), get_args(Outcome), get_args(A
 _STUB: Final = re.compile(rb'\{"erased":"(sha256:[0-9a-f]{64})"\}')
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Header:
     """Who took the turn, when, after what, and how it ended."""
 
@@ -66,7 +67,7 @@ class Header:
 _BESIDE_ITS_ID: Final = attrgetter(*[field.name for field in fields(Header)][1:])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Turn:
     """What a run left: it exists only finished, and never changes."""
 
@@ -100,7 +101,7 @@ class Turn:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sealed:
     """A turn and the bytes that prove it."""
 
@@ -219,13 +220,13 @@ def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Mes
 
 def _check_form(header: Header) -> None:
     """Times and digests have one spelling: two would be two digests for one turn."""
-    for value, words in (
+    for word, words in (
         (header.kind, KINDS),
         (header.outcome, OUTCOMES),
         (header.agent_role, AGENT_ROLES),
     ):
-        if value not in words:
-            raise Refused(f"{value!r} is none of {', '.join(words)}")
+        if word not in words:
+            raise Refused(f"{word!r} is none of {', '.join(words)}")
     for moment in (header.started_at, header.sealed_at):
         if not is_instant(moment):
             raise Refused(f"{moment!r} is not a moment; write it like 2026-11-15T09:30:00.000Z")

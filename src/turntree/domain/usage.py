@@ -6,11 +6,12 @@ written to it. The five never overlap, except that reasoning is part of output.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from turntree.domain.value import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Usage:
     """Tokens of one model call, or of several added up."""
 
@@ -40,7 +41,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelCall:
     """One request to a model and what it used."""
 

@@ -11,16 +11,16 @@ end of the thread has to be read to find it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from turntree.domain.compaction import visible
 from turntree.domain.message import Message
 from turntree.domain.thread import Placed
 from turntree.domain.tokens import MESSAGE_TOKENS, estimate_messages
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class View:
     """The end of a thread as a context reads it, root first, with what each turn costs.
 

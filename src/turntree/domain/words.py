@@ -10,9 +10,10 @@ Knows letters. Must never know turns, queries or an index.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from turntree.domain.value import value
 
 WORD_CHARS_MAX: Final = 40
 NOISE_CHARS_MIN: Final = 20
@@ -42,7 +43,7 @@ COMMON: Final = frozenset((
 """Words that say nothing about what a text is about."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Word:
     """A run of signs in a text: where it stands and the lexemes it gives."""
 

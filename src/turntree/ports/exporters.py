@@ -6,16 +6,16 @@ a tool has written itself, and knows nothing of a ledger.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from turntree.domain.handover import Said
 from turntree.domain.ids import Instant
+from turntree.domain.value import value
 from turntree.ports.importers import Places
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Order:
     """What a session of another tool is to be."""
 
@@ -27,7 +27,7 @@ class Order:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NewFile:
     """A file that must not exist yet."""
 
@@ -35,7 +35,7 @@ class NewFile:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Plan:
     """What makes a session of another tool: files first, then perhaps a command, then it runs."""
 

@@ -6,14 +6,14 @@ never talks to a network and never decides what is stored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from turntree.domain.transcript import Projection, Record
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Places:
     """Where tools leave things on a machine."""
 
@@ -21,7 +21,7 @@ class Places:
     environ: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Bundle:
     """What is read and projected together: a session of the source, with what hangs on it."""
 

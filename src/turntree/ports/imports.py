@@ -10,6 +10,7 @@ from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
 from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 IMPORTER: Final = "system:import"
 """Imports where no principal does: what it begins belongs to no one yet."""
@@ -26,7 +27,7 @@ class TurnSource(NamedTuple):
     projector: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Incoming:
     """A turn on its way in: sealed, after a parent that came before it or is known."""
 
@@ -102,7 +103,7 @@ class Imported:
     body_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cursor:
     """How far a bundle has been read."""
 
@@ -217,7 +218,7 @@ class Imports(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Checkout:
     """A thread that becomes a session of another tool."""
 

@@ -5,16 +5,17 @@ it is awake already: at most one wake-up a session exists at any time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from turntree.domain.canonical import Json
 from turntree.domain.ids import Digest, Instant, RunId, SessionId, TurnId
 from turntree.domain.message import Message
 from turntree.domain.run import Fact
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Posted:
     """A message that was taken in."""
 
@@ -28,7 +29,7 @@ class Posted:
     """How many secret keys were taken out of it before it was stored."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Waiting:
     """A message that nobody has begun to answer."""
 
@@ -41,7 +42,7 @@ class Waiting:
     """What the sender asked for: ``model``, ``situation``, ``params``, ``fold``, ``agent``."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pile:
     """What waits in one session."""
 
@@ -52,7 +53,7 @@ class Pile:
     """When the oldest of it was sent."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begin:
     """Nobody works for the session, and messages wait: the first, and those that fold into it."""
 
@@ -61,7 +62,7 @@ class Begin:
     head_digest: Digest | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Continue:
     """A run is open and now ours."""
 
@@ -70,7 +71,7 @@ class Continue:
     is_canceled: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sleep:
     """Nothing is left to do: the session fell asleep in the same transaction."""
 
@@ -182,7 +183,7 @@ class Inbox(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenRun:
     """A run that has not left its turn yet."""
 
@@ -200,7 +201,7 @@ class OpenRun:
     failures: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FailedRun:
     """A run that ended without an answer; its turn has the same address."""
 

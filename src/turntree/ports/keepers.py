@@ -8,15 +8,15 @@ its process died can be asked for again.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from turntree.domain.ids import Digest
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Capability, Change, Entry, Liveness
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Taken:
     """A state that was kept."""
 
@@ -29,7 +29,7 @@ class Taken:
     consistency: Literal["exact", "crash", "mixed"] = "exact"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cost:
     """What keeping or bringing back a state would take, as far as one can tell beforehand."""
 
@@ -163,7 +163,7 @@ class Maker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Loss:
     """Something that a state is made of and that cannot be read."""
 
@@ -222,7 +222,7 @@ class Mender(Prover, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Swept:
     """What sweeping removed and left."""
 

@@ -1,15 +1,15 @@
 """Vectors of anything that has an address, and who knows the texts they are made of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from turntree.domain.ids import Digest
 from turntree.domain.meaning import Described, MeaningStats, Near
 from turntree.domain.search import Vector
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Meaning:
     """A vector, and what it is of."""
 

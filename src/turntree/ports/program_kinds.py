@@ -4,13 +4,13 @@ A kind is a class without arguments, installed under the entry points ``turntree
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from turntree.domain.canonical import Json
 from turntree.domain.principal import Principal
 from turntree.domain.program import Program
 from turntree.domain.program_kind import Kind
+from turntree.domain.value import value
 from turntree.ports.workplace import Workplace
 
 
@@ -74,7 +74,7 @@ class Surroundings(Workplace, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """One invocation of a program."""
 

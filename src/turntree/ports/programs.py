@@ -1,15 +1,15 @@
 """The registry: programs with their versions, references and grants."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from turntree.domain.ids import Digest, Instant, ProgramId
 from turntree.domain.program import Program, ProgramVersion, Right
 from turntree.domain.program_change import Change
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wanted:
     """Which programs a list is asked for; None leaves a question open."""
 
@@ -19,7 +19,7 @@ class Wanted:
     """All of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Use:
     """The newest config of one program names another."""
 
@@ -28,7 +28,7 @@ class Use:
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VersionRow:
     """One version, without its config."""
 

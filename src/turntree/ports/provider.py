@@ -1,7 +1,7 @@
 """A provider: it has a model answer a prompt, word by word or at once."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from turntree.domain.canonical import Json
@@ -9,9 +9,10 @@ from turntree.domain.ids import Digest
 from turntree.domain.message import Message
 from turntree.domain.prompt import Prompt
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Delta:
     """Some words of an answer that is on its way."""
 
@@ -22,7 +23,7 @@ class Delta:
     call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answer:
     """A whole answer, as the provider gave it."""
 
@@ -40,7 +41,7 @@ Objects = Callable[[Digest], Awaitable[bytes]]
 """Gives the bytes of an object: parts that were lifted, images, files."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Setup:
     """What a provider is built from: the config of its program, and who fetches the rest."""
 

@@ -1,7 +1,6 @@
 """Resources in the ledger: which there are, who holds them, what was kept of them, what pins it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from turntree.domain.event import Recorded
@@ -18,9 +17,10 @@ from turntree.domain.resource import (
     Snapshot,
 )
 from turntree.domain.thread import Moved
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pinned:
     """A pin with the states it names."""
 
@@ -30,7 +30,7 @@ class Pinned:
     before: Snapshot | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Left:
     """How a resource was left that is gone."""
 

@@ -1,15 +1,15 @@
 """What a router asks a store: what speaks for which turn, and who may read what."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from turntree.domain.ids import Label, SessionId, TurnId
 from turntree.domain.search import Vector
 from turntree.domain.search_query import Term
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Holding:
     """A session whose thread ever held a turn."""
 

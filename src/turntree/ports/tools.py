@@ -1,15 +1,15 @@
 """Tools: what a model may have done."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from turntree.domain.ids import RunId, SessionId
 from turntree.domain.message import ToolResult, ToolUse
 from turntree.domain.prompt import ToolSpec
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Occasion:
     """In which run a tool is called."""
 

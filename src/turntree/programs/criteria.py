@@ -4,7 +4,6 @@ A criterion that cannot be checked is not met: nothing is taken for done because
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import orjson
@@ -12,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, m
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Denied, Refused
+from turntree.domain.value import value
 from turntree.ports.program_kinds import Surroundings
 from turntree.programs.json_schema import find_faults
 from turntree.programs.typed_config import Address
@@ -81,7 +81,7 @@ Asked: TypeAlias = FileExists | WordCount | Command | JsonSchema
 Criterion = Annotated[Asked, Field(discriminator="kind"), BeforeValidator(_spell)]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Verdict:
     """Whether a criterion is met, and what was seen."""
 

@@ -6,7 +6,6 @@ is recorded. It must never know a vendor.
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -18,6 +17,7 @@ from turntree.domain.live import Position
 from turntree.domain.prompt import Prompt
 from turntree.domain.retry import find_pause
 from turntree.domain.run import Run
+from turntree.domain.value import value
 from turntree.ports.provider import Answer, Provider
 from turntree.runtime.hub import Hub
 
@@ -54,7 +54,7 @@ class Assembled(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Question:
     """What a prompt is assembled from: a run as far as it got."""
 
@@ -71,7 +71,7 @@ class Question:
 Assemble = Callable[[Question], Awaitable[Assembled]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """An answer, and what it took to get it."""
 
@@ -81,7 +81,7 @@ class Answered:
     """From the beginning of the attempt that succeeded to its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Asking:
     """Asks providers, patiently."""
 

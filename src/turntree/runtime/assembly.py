@@ -8,7 +8,7 @@ whichever worker: a config that changes while a turn is taken changes the next t
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
 from turntree.domain.canonical import Json
@@ -19,6 +19,7 @@ from turntree.domain.prompt import Parts, Prompt, assemble, parts_of, thread_roo
 from turntree.domain.run import Fact, Run
 from turntree.domain.tokens import FACTOR_MIN, learn_factor
 from turntree.domain.usage import from_json as call_from_json
+from turntree.domain.value import value
 from turntree.domain.view import View
 from turntree.ports.ledger import Ledger
 from turntree.ports.provider import Provider
@@ -63,7 +64,7 @@ class Question(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assembled:
     """What is sent to a model, and what the journal says of it."""
 
@@ -77,7 +78,7 @@ class Assembled:
     """The data of the ``model_request``."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Frame:
     """What all requests of a run share."""
 
@@ -89,7 +90,7 @@ class Frame:
     factor: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assembly:
     """Assembles what models are given. Frames are kept while their runs last."""
 

@@ -23,6 +23,7 @@ from turntree.domain.ids import RunId
 from turntree.domain.principal import Principal, PrincipalKind
 from turntree.domain.program import Program, a_kind
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports.inbox import Posted
 from turntree.ports.locks import Holding
 from turntree.runtime.following import CallBegun, CallEnded, Following, Heard, Said, Told
@@ -53,7 +54,7 @@ class Post(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assigned:
     """How far a task has come."""
 
@@ -62,7 +63,7 @@ class Assigned:
     verdicts: tuple[Mapping[str, Json], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Harness:
     """How an agent is held."""
 
@@ -82,7 +83,7 @@ class Harness:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assignments:
     """``tree.assignments``: tasks that agents work on."""
 

@@ -15,6 +15,7 @@ from turntree.domain.ids import Digest, Instant, RunId, SessionId, TurnId
 from turntree.domain.message import Message, lift_parts
 from turntree.domain.principal import Principal
 from turntree.domain.run import Fact, Run
+from turntree.domain.value import value
 from turntree.ports.inbox import Inbox
 from turntree.ports.ledger import Ledger
 
@@ -23,7 +24,7 @@ Moment = Callable[[RunId, int], Instant]
 themselves."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Draft:
     """A fact before it has a place."""
 

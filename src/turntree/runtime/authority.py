@@ -4,8 +4,6 @@ Deciding is the domain's. This module records what was decided, in the stream of
 the run it was decided in, before whoever asked may go on. It must never widen anything.
 """
 
-from dataclasses import dataclass
-
 from turntree.domain import audit
 from turntree.domain.audit import Audit
 from turntree.domain.canonical import Json
@@ -14,13 +12,14 @@ from turntree.domain.event import Event, record
 from turntree.domain.ids import Digest, Instant, SessionId
 from turntree.domain.permission import Decision, Right, right
 from turntree.domain.run import Fact, Run
+from turntree.domain.value import value
 from turntree.ports.ledger import Ledger
 from turntree.ports.permissions import Permissions
 from turntree.ports.world import World
 from turntree.runtime.execution import ExecutionContext, current
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Authority:
     """``tree.authority``: who may do what, and who did."""
 

@@ -33,13 +33,14 @@ from turntree.domain.transcript import (
     SealedDraft,
     seal_drafts,
 )
+from turntree.domain.value import value
 from turntree.ports.importers import Bundle, Importer
 from turntree.ports.imports import Block, Incoming, Packing, Prepared, TurnSource
 
 REDACTED_AT_ONCE_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadTask:
     """What to read, and how far it was read before."""
 

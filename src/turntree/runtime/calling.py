@@ -6,13 +6,14 @@ a crash, is the tool's own word. It must never know the journal.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 
 from turntree.domain.message import ToolResult, ToolUse
 from turntree.domain.prompt import ToolSpec
 from turntree.domain.secrets import BY_FORMAT, Redactor
+from turntree.domain.value import value
 from turntree.ports.tools import Occasion, Toolset
 from turntree.runtime.ending import first_of
 from turntree.runtime.redaction import result_without_secrets
@@ -22,7 +23,7 @@ ENDING_S = 1.0
 """So long may a call take to end that was told to."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Calling:
     """The tools that a worker has."""
 

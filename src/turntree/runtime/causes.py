@@ -11,6 +11,7 @@ from turntree.domain.edge import Descent, Edge, EdgeKind, Node, Recording
 from turntree.domain.errors import NotFound
 from turntree.domain.ids import Instant, Label, TurnId
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports.edges import Edges
 from turntree.ports.sessions import Sessions
 from turntree.ports.threads import Threads
@@ -28,7 +29,7 @@ _OTHERS: Final[Mapping[str, How]] = {
 """What a turn may come from besides the turn it follows."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cause:
     """One step back, and what lies behind it."""
 
@@ -51,7 +52,7 @@ class Cause:
     causes: "tuple[Cause, ...]" = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Explained:
     """A turn and the tree of its causes."""
 
@@ -62,7 +63,7 @@ class Explained:
     """Where the walk was stopped before its end; None if there is nothing more to tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Causes:
     """``tree.causes``: from a turn back to what led to it."""
 

@@ -6,13 +6,13 @@ tell whether a file's bytes are still there.
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.errors import NotFound, Unsupported
 from turntree.domain.ids import Digest, TurnId
 from turntree.domain.resource import Resource
+from turntree.domain.value import value
 from turntree.ports import checks as ports
 from turntree.ports.checks import Report
 from turntree.ports.keepers import Loss, Mender, Prover, ResourceKeeper
@@ -24,7 +24,7 @@ FINDINGS_MAX = 10_000
 """Where to stop looking: a store with this many faults needs its backup, not a longer list."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Checks:
     """Reads everything again. No fact is ever changed, and a projection only if asked for."""
 

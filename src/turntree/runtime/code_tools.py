@@ -6,7 +6,6 @@ is run where every program is: in a sandbox, or not at all. It must never know t
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.domain.canonical import Json
@@ -15,6 +14,7 @@ from turntree.domain.ids import Digest
 from turntree.domain.message import ToolResult, ToolUse
 from turntree.domain.program import Program
 from turntree.domain.prompt import ToolSpec
+from turntree.domain.value import value
 from turntree.ports.tools import Occasion
 from turntree.runtime.programs import Programs
 
@@ -25,7 +25,7 @@ START_S: Final = 10.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CodeTools:
     """The programs that one run may have run. See ``ports.tools``."""
 

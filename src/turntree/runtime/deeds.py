@@ -4,7 +4,6 @@ Knows pins and keepers. Must never know what is done with the answer.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from turntree.domain.attribution import (
 from turntree.domain.ids import Instant, TurnId
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Resource
+from turntree.domain.value import value
 from turntree.ports.keepers import FileKeeper
 from turntree.ports.resources import Pinned, Pins
 from turntree.runtime.resources import in_thread
@@ -41,7 +41,7 @@ class _Gap(NamedTuple):
         return not is_over and (self.until is None or work.began_at <= self.until)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deeds:
     """Looks into the states that turns of a thread left."""
 

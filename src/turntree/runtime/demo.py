@@ -6,7 +6,7 @@ Moments are counted in minutes before now, and ids follow from them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from turntree.domain.canonical import Json
@@ -20,6 +20,7 @@ from turntree.domain.revision import check_label
 from turntree.domain.session import Origin, Session, Spawn
 from turntree.domain.turn import Outcome
 from turntree.domain.usage import ModelCall, Usage
+from turntree.domain.value import value
 from turntree.runtime.recorder import Details
 from turntree.runtime.tree import Tree
 
@@ -37,7 +38,7 @@ OPUS: Final = ("opus-4.1", "anthropic")
 GPT: Final = ("gpt-5.2", "openai")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A tool that is used in a scene, and what it answers."""
 
@@ -47,7 +48,7 @@ class Call:
     status: ToolStatus = "ok"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Scene:
     """One turn of the story."""
 
@@ -67,7 +68,7 @@ class Scene:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Act:
     """A session of the story: where it begins and what happens in it."""
 
@@ -256,7 +257,7 @@ async def plant_demo(tree: Tree) -> list[str]:
     return labels
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Stage:
     """Plays the acts of the story into a tree."""
 

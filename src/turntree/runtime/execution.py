@@ -12,7 +12,7 @@ its representation nor in a token nor in an error.
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from turntree.domain import permission, token
@@ -23,6 +23,7 @@ from turntree.domain.ids import Instant
 from turntree.domain.permission import EVERYTHING, Decision, Right, Rights
 from turntree.domain.persona import Persona
 from turntree.domain.principal import Principal
+from turntree.domain.value import value
 from turntree.ports.world import World
 
 _CURRENT: Final[ContextVar["ExecutionContext | None"]] = ContextVar("turntree", default=None)
@@ -45,7 +46,7 @@ def find_current() -> "ExecutionContext | None":
     return _CURRENT.get()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExecutionContext:
     """A chain of delegation with what its end may use."""
 

@@ -5,11 +5,11 @@ present in order to look into it is all that it writes.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from turntree.domain.file_diff import FileDiff, diff_file, has_to_be_read, pair_renames
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Entry, Resource
+from turntree.domain.value import value
 from turntree.ports.keepers import FileKeeper
 from turntree.runtime.resources import Resources, in_thread
 
@@ -17,7 +17,7 @@ Report = Callable[[int, int], None]
 """Told how much is done, of how much."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Files:
     """``tree.files``: what lies in the states that turns have pinned."""
 

@@ -18,12 +18,13 @@ from turntree.domain.message import Lifted, Message, ToolResult, ToolUse, line_o
 from turntree.domain.run import Fact
 from turntree.domain.thread import Placed
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 from turntree.runtime.runs import Runs
 
 WordKind = Literal["text", "reasoning", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begun:
     """A run began with what was sent."""
 
@@ -31,7 +32,7 @@ class Begun:
     query: tuple[Message, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Words:
     """Some words of an answer that is on its way to a place in the journal."""
 
@@ -41,14 +42,14 @@ class Words:
     tool: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dropped:
     """Somebody begins the answer for a place again: the words so far are void."""
 
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Said:
     """A model has answered."""
 
@@ -57,14 +58,14 @@ class Said:
     call: ModelCall | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallBegun:
     """A tool is at work."""
 
     use: ToolUse | Lifted
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallEnded:
     """A tool has answered, or never will."""
 
@@ -74,7 +75,7 @@ class CallEnded:
     """None if nobody recorded that it had begun."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Told:
     """Something else that people want to know: it waits, was interrupted or failed."""
 
@@ -82,7 +83,7 @@ class Told:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ended:
     """The turn is sealed."""
 
@@ -93,7 +94,7 @@ class Ended:
 Heard = Begun | Words | Dropped | Said | CallBegun | CallEnded | Told | Ended
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Following:
     """Tells runs to those who watch."""
 

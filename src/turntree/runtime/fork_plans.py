@@ -6,7 +6,7 @@ cannot is kept by exactly one branch, or done without.
 
 import os.path
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from turntree.domain.errors import Conflict, NotFound, Occupied, Refused, Unsupported
@@ -26,6 +26,7 @@ from turntree.domain.resource import AttachMode, Resource, Snapshot
 from turntree.domain.revision import check_label
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports.keepers import Cost, FileKeeper, ResourceKeeper
 from turntree.ports.resources import Pinned
 from turntree.runtime.resources import Resources, find_files, in_thread, settled
@@ -42,7 +43,7 @@ discard   the new branch does without; nothing is said of who keeps it
 PLACES_MAX = 100
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForkItem:
     """What becomes of one resource."""
 
@@ -60,7 +61,7 @@ class ForkItem:
     cost: Cost | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForkPlan:
     """A fork as it would be carried out."""
 
@@ -74,7 +75,7 @@ class ForkPlan:
     items: tuple[ForkItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForkProposer:
     """Finds out what a fork would do."""
 
@@ -207,7 +208,7 @@ class ForkProposer:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Draft:
     """A proposal on the way."""
 

@@ -5,7 +5,6 @@ back is only what a plan itself did: bytes that it neither found nor brought sta
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import partial
 
 from turntree.domain.attribution import of_paths, untouched_since
@@ -15,6 +14,7 @@ from turntree.domain.plan import Observation
 from turntree.domain.plan_steps import MakeFork, Restore, Site, TakeSnapshot
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Snapshot
+from turntree.domain.value import value
 from turntree.ports import resources as ports
 from turntree.ports.keepers import FileKeeper, ResourceKeeper, Selective
 from turntree.ports.ledger import Ledger
@@ -26,7 +26,7 @@ _SEPARATOR = b"\0"
 """The one byte that no path holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hands:
     """Acts on the places of this machine."""
 

@@ -30,6 +30,7 @@ from turntree.domain.ids import Instant, Label, SessionId, TurnId
 from turntree.domain.secrets import RULES_VERSION
 from turntree.domain.session import MoveKind, Origin, Session, Spawn
 from turntree.domain.transcript import DraftSession, DraftSpawn, Key
+from turntree.domain.value import value
 from turntree.ports import sessions as session_ports
 from turntree.ports.importers import Bundle, Importer
 from turntree.ports.imports import IMPORTER, Checkouts, Cursor, Imports
@@ -81,7 +82,7 @@ class Progress:
     """Bundles that could not be read, or not be projected and stored whole, and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Taken:
     """A bundle that has been read."""
 

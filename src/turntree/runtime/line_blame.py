@@ -7,7 +7,7 @@ is closed to the user.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -21,6 +21,7 @@ from turntree.domain.line_diff import is_binary, split_lines
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import ChangeKind, Resource
 from turntree.domain.search import PinnedChange
+from turntree.domain.value import value
 from turntree.ports.keepers import FileKeeper
 from turntree.ports.resources import Pinned
 from turntree.ports.world import World
@@ -35,7 +36,7 @@ LIKE_FILES_READ_MAX: Final = 40
 """How many files that vanished are compared with one that appeared."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileLine:
     """One line of a file, and who wrote it."""
 
@@ -47,7 +48,7 @@ class FileLine:
     """What the file was called then."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Doubt:
     """A path that changed while a turn was at work, and that another may have changed."""
 
@@ -58,7 +59,7 @@ class Doubt:
     """Whether it is certain that this turn did not."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileBlame:
     """A file, line by line."""
 
@@ -74,7 +75,7 @@ class FileBlame:
         return list(dict.fromkeys(turn for line in self.lines for turn in line.writer.turns))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LineBlame:
     """``tree.blame``: who wrote which line."""
 
@@ -231,7 +232,7 @@ class LineBlame:
         return {place: writer.told_to(sees) for place, writer in writers.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Version:
     """A file in a state: what it was called there, and what it held; None if it was not there."""
 

@@ -5,7 +5,6 @@ name nor a score tells of them. Knows indexes and who may read what; must never 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.domain.ids import TurnId
@@ -14,6 +13,7 @@ from turntree.domain.route_rank import Evidence, Scored, rank, terms_of
 from turntree.domain.search import Vector
 from turntree.domain.search_query import Query, Term
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 from turntree.ports.routing import Holding, RouteReader
 from turntree.runtime.search import Search
 
@@ -25,7 +25,7 @@ TURNS_FIRST_MAX: Final = 2_000
 """How many turns are put into the index of words before it is asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Matched:
     """The threads that fit, best first, and what they were compared by."""
 
@@ -36,7 +36,7 @@ class Matched:
     by_meaning: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Matcher:
     """Finds the threads that fit a text."""
 

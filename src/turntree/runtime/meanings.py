@@ -5,7 +5,6 @@ vector that is there, of the same text, is not made again.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.domain.errors import BadQuery, BadRevision, NotFound, Refused
@@ -22,6 +21,7 @@ from turntree.domain.meaning import (
 )
 from turntree.domain.search import Indexed, Readable, Vector
 from turntree.domain.search_document import meaning_of
+from turntree.domain.value import value
 from turntree.ports import meanings as ports
 from turntree.ports.embedder import Embedder
 from turntree.ports.meanings import Describer, Meaning
@@ -35,7 +35,7 @@ HIDDEN_BESIDES: Final = 20
 PAGE: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Meanings:
     """``tree.meanings``: what is like what."""
 

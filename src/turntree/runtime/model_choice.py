@@ -4,12 +4,12 @@ The order is ``domain.model_config``'s; here it is found out what each level say
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import NoProvider, Refused
 from turntree.domain.model_config import Chosen, Layer, resolve
 from turntree.domain.program import Program, a_kind, name_in
+from turntree.domain.value import value
 from turntree.runtime.registry import Registry
 
 DEFAULT_TAG = "default"
@@ -18,7 +18,7 @@ _OURS = frozenset({"name", "provider", "description", "situations", "family", "c
 """Members of a model's config that are no parameters."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Choice:
     """Who answers, and every value with where it came from."""
 

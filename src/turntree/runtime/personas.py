@@ -4,8 +4,6 @@ The rules are those of ``domain.persona`` and ``domain.persona_fork``. This modu
 need and writes down what they decided. It must never know where personas are registered.
 """
 
-from dataclasses import dataclass
-
 from turntree.domain.canonical import Json, canonical
 from turntree.domain.errors import Denied, Refused
 from turntree.domain.ids import TurnId
@@ -14,6 +12,7 @@ from turntree.domain.permission import NOTHING, right
 from turntree.domain.persona import Persona, read_scopes
 from turntree.domain.persona_fork import ForkAsked, ForkDecision, decide_fork
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.ports.ledger import Ledger
 from turntree.ports.locks import Together
 from turntree.ports.permissions import Permissions
@@ -26,7 +25,7 @@ from turntree.runtime.sessions import Sessions
 CHANGED = "persona_changed"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Personas:
     """``tree.personas``: under whom a thread goes on."""
 

@@ -6,7 +6,7 @@ way share it. It must never know a prompt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, cast
 
 import orjson
@@ -19,6 +19,7 @@ from turntree.domain.permission import right
 from turntree.domain.persona import Persona
 from turntree.domain.program import Program, a_kind, name_in
 from turntree.domain.prompt import ToolSpec, parts_of
+from turntree.domain.value import value
 from turntree.ports.ledger import Ledger
 from turntree.ports.permissions import Permissions
 from turntree.ports.programs import Programs as Store
@@ -35,7 +36,7 @@ _LEADING: Final = ("owner", "default_model", "provider")
 """The members of configs that lead from a session to whoever answers there."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pinned:
     """Who is asked, with what, and what stands before the thread."""
 
@@ -52,7 +53,7 @@ class Pinned:
     """What the first request of a run says of all this: where each value is from, and versions."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _AtHand:
     """A store of programs of which some were read already."""
 
@@ -70,7 +71,7 @@ class _AtHand:
         return getattr(self.store, name)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pinning:
     """Chooses and pins. Objects are kept in memory by their digests: they never change."""
 

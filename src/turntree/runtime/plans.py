@@ -5,12 +5,13 @@ or leaves the old one, whatever happens on the way.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from turntree.domain.errors import Conflict
 from turntree.domain.ids import PlanId
 from turntree.domain.plan import PlanState, fold
 from turntree.domain.program import Visibility
+from turntree.domain.value import value
 from turntree.ports import resources as ports
 from turntree.runtime.fork_plans import Choice, ForkPlan, ForkProposer
 from turntree.runtime.restore_plans import (
@@ -23,7 +24,7 @@ from turntree.runtime.restore_plans import (
 from turntree.runtime.saga import PlanOutcome, Saga
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Plans:
     """``tree.plans``: forks and moves that take files with them."""
 

@@ -5,7 +5,7 @@ true with what follows from it: an agent is free once its task has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from turntree.domain.canonical import Json
@@ -21,6 +21,7 @@ from turntree.domain.program import (
     a_kind,
 )
 from turntree.domain.program_change import Begin, Change, Tell, tell
+from turntree.domain.value import value
 from turntree.ports.program_kinds import Call
 from turntree.ports.workplace import Workplace
 from turntree.runtime.registry import Registry
@@ -57,7 +58,7 @@ class Voices(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Programs(Registry):
     """Everything that has an address."""
 
@@ -352,7 +353,7 @@ class Programs(Registry):
         raise Refused(f"{label} was begun {LABELS_TRIED_MAX} times: that is enough")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Around:
     """What an invocation may reach. See ``ports.program_kinds``."""
 

@@ -5,7 +5,6 @@ must never know a single kind by name, but for sessions, whose config lies under
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.domain.canonical import Json
@@ -37,6 +36,7 @@ from turntree.domain.program_change import (
 )
 from turntree.domain.program_kind import Fill, Kind, put_member
 from turntree.domain.revision import check_label
+from turntree.domain.value import value
 from turntree.ports.program_kinds import ProgramKind
 from turntree.ports.programs import Programs as Store
 from turntree.ports.programs import Use, VersionRow, Wanted
@@ -48,7 +48,7 @@ STATE_WORDS: Final = {"in_progress": "active"}
 """Other words for states, as people may know them from elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Registry:
     """Programs and their kinds."""
 
@@ -70,8 +70,8 @@ class Registry:
         """
         program = await self._get_or_begin(name)
         config: dict[str, Json] = dict(program.config)
-        for way, value in members.items():
-            config = put_member(config, way, value)
+        for way, member in members.items():
+            config = put_member(config, way, member)
         config, version = await self.check(self.kind(program.kind), config, program)
         if version.digest == program.version.digest:
             return program

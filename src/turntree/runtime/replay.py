@@ -29,6 +29,7 @@ from turntree.domain.secrets import Redactor
 from turntree.domain.tape import TapedCall, list_taped_calls, with_words
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Sealed, Turn
+from turntree.domain.value import value
 from turntree.ports.inbox import Inbox
 from turntree.ports.ledger import Ledger
 from turntree.ports.provider import Answer, Delta
@@ -47,7 +48,7 @@ NEVER_S: Final = 3600.0
 _FIRST: Final = ("run_started", "history_append")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Replayed:
     """A turn, and what came out when it was played again."""
 
@@ -62,7 +63,7 @@ class Replayed:
         return self.original.digest == self.turn.digest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Replays:
     """Plays turns again from their journals."""
 
@@ -234,7 +235,7 @@ class _Tape:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _TapedModel:
     """Says what was said. See ``ports.provider``."""
 

@@ -5,7 +5,6 @@ answers hang side by side in the tree. It is as private as the turn.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from turntree.domain.errors import Conflict, Refused
@@ -14,6 +13,7 @@ from turntree.domain.run import Fact
 from turntree.domain.session import Session
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 from turntree.ports.inbox import Posted
 from turntree.ports.ledger import Ledger
 from turntree.runtime.registry import Registry
@@ -26,7 +26,7 @@ _KEPT: Final = ("model", "situation", "params", "agent", "max_steps")
 """What a sender asked for and asks for again; folding is nobody's wish any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begun:
     """A turn that is taken again."""
 

@@ -5,7 +5,7 @@ that nobody noted costs room and harms nobody.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TypeAlias, cast
 
@@ -23,6 +23,7 @@ from turntree.domain.resource import (
     Snapshot,
 )
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports import resources as ports
 from turntree.ports.keepers import FileKeeper, ResourceKeeper, Taken
 from turntree.ports.resources import Pinned
@@ -38,7 +39,7 @@ FindKeeper: TypeAlias = Callable[[str], ResourceKeeper]
 """Returns the keeper of a kind of resource, or raises ``Unsupported``."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PinnedStates:
     """The states of one kind that turns pin, by where their bytes have to be."""
 
@@ -47,7 +48,7 @@ class PinnedStates:
     """On another machine, or on this one under another name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resources:
     """``tree.resources``: what turns work on."""
 

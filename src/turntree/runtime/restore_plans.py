@@ -6,7 +6,6 @@ has to decide.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from turntree.domain.attribution import Settled, Side, of_paths, settle
@@ -26,6 +25,7 @@ from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Resource, Snapshot
 from turntree.domain.session import Session, SessionMove, undo_target
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports import resources as ports
 from turntree.ports.keepers import FileKeeper
 from turntree.ports.resources import Pinned
@@ -39,7 +39,7 @@ MOVES_PAGE = 1000
 CONFLICTS_SHOWN_MAX = 10
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestoreItem:
     """What would happen to one resource."""
 
@@ -69,7 +69,7 @@ class RestoreItem:
         return self.supported and (self.whole or bool(self.changes))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestorePlan:
     """Going back as it would be carried out."""
 
@@ -90,7 +90,7 @@ class RestorePlan:
         return tuple((item.resource, one) for item in self.items for one in item.conflicts)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestoreProposer:
     """Finds out what going back would do."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import assert_never
 
 from turntree.domain.errors import Ambiguous, BadRevision, NotFound
@@ -26,6 +25,7 @@ from turntree.domain.revision import (
 )
 from turntree.domain.session import Session, SessionMove
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports.sessions import Reflog, Sessions
 from turntree.ports.threads import Index, Threads
 from turntree.ports.world import World
@@ -37,7 +37,7 @@ _CROCKFORD = re.compile(r"[0-9a-hjkmnp-tv-z]{4,26}")
 _UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Found:
     """What a revision names: a turn, the session it was reached by, and a part of it."""
 
@@ -46,7 +46,7 @@ class Found:
     part: Part | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Revisions:
     """Resolves revisions against the ledger."""
 

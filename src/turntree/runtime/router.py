@@ -5,7 +5,7 @@ sender counts as absent, whichever way it was addressed. Resolving changes nothi
 the session that a route still lacks.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, assert_never
 
 from turntree.domain.errors import BadQuery, NotFound
@@ -27,6 +27,7 @@ from turntree.domain.target import (
     main_session,
     parse_target,
 )
+from turntree.domain.value import value
 from turntree.ports.programs import Programs
 from turntree.runtime.matching import Matched, Matcher
 from turntree.runtime.sessions import Sessions
@@ -38,7 +39,7 @@ PERSONAS: Final = ("agent", "human")
 """The kinds of program that have a main session."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Router:
     """``tree.router``: everything that can be addressed resolves to one route."""
 

@@ -6,7 +6,6 @@ stands between two facts: the intent before it, the result after it.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 import orjson
@@ -46,6 +45,7 @@ from turntree.domain.run import (
 from turntree.domain.turn import Header, Outcome, seal
 from turntree.domain.usage import ModelCall
 from turntree.domain.usage import to_json as call_to_json
+from turntree.domain.value import value
 from turntree.ports.ledger import Ledger
 from turntree.ports.tools import Occasion, Toolset
 from turntree.runtime.asking import Answered, Asking, Assemble, Assembled, Question
@@ -83,7 +83,7 @@ async def no_own_tools(
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Runner:
     """Drives runs, one step after the other."""
 

@@ -4,7 +4,7 @@ Nothing here works on a run; that is a worker's business, in this process or ano
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypedDict, Unpack
 
 import anyio
@@ -23,6 +23,7 @@ from turntree.domain.principal import Principal
 from turntree.domain.run import Done, Fact, Run, Wait
 from turntree.domain.secrets import BY_FORMAT, Redactor
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports.inbox import FailedRun, Inbox, OpenRun, Posted, Waiting, Workers
 from turntree.ports.ledger import Ledger
 from turntree.ports.threads import Threads
@@ -60,7 +61,7 @@ def _nobody(run: RunId) -> bool:  # noqa: ARG001
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Runs:
     """``tree.runs``: what is being answered."""
 
@@ -296,8 +297,8 @@ class Runs:
 def _options(asked: Mapping[str, object]) -> dict[str, Json]:
     """Return what was asked for as it is written down; what was not asked for is absent."""
     found: dict[str, Json] = {}
-    for name, value in asked.items():
+    for name, option in asked.items():
         if name not in Asked.__annotations__:
             raise TypeError(f"post() knows no {name}")
-        found[name] = dict(value) if isinstance(value, Mapping) else value  # type: ignore[assignment]
+        found[name] = dict(option) if isinstance(option, Mapping) else option  # type: ignore[assignment]
     return found

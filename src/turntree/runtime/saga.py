@@ -43,6 +43,7 @@ from turntree.domain.ref import ExtRef
 from turntree.domain.ref import to_json as ref_to_json
 from turntree.domain.resource import Resource
 from turntree.domain.thread import Moved
+from turntree.domain.value import value
 from turntree.ports import resources as ports
 from turntree.ports.world import Processes, World
 from turntree.runtime.hands import Hands, failed
@@ -52,7 +53,7 @@ LEASE_MS = 600_000
 STOPPED = "whoever carried it out stopped on the way"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PlanOutcome:
     """How a plan ended."""
 
@@ -72,7 +73,7 @@ class _Overtaken(Exception):
     """Somebody else carries the plan out."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Saga:
     """Carries plans out on this machine."""
 

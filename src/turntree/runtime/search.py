@@ -7,7 +7,6 @@ comparable with the other's.
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -27,6 +26,7 @@ from turntree.domain.search_document import document_of, meaning_of, passages_of
 from turntree.domain.search_query import Query, parse_query
 from turntree.domain.search_rank import Judgement, judge, merge, near_enough
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.ports.embedder import Embedder
 from turntree.ports.locks import Holding
 from turntree.ports.search import WORDS, SearchReader, SearchWriter
@@ -43,7 +43,7 @@ TURNS_AT_SEARCH_MAX: Final = 2_000
 """How many turns a search puts into the index of words before it answers with what there is."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Blame:
     """A turn that used a file, and how."""
 
@@ -55,7 +55,7 @@ class Blame:
     """What the states show that it found and left."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Search:
     """``tree.search``: turns by what people remember of them."""
 

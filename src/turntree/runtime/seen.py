@@ -5,7 +5,6 @@ request proves that they still give the very same prompt, or tells that somethin
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import NotFound, Refused
@@ -14,6 +13,7 @@ from turntree.domain.message import Erased
 from turntree.domain.prompt import Prompt, assemble
 from turntree.domain.tape import TapedCall, list_taped_calls
 from turntree.domain.thread import Placed
+from turntree.domain.value import value
 from turntree.domain.view import View
 from turntree.ports.ledger import Ledger
 from turntree.ports.threads import Threads
@@ -21,7 +21,7 @@ from turntree.runtime.assembly import Frame, restore_frame
 from turntree.runtime.pinning import Pinning
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SeenCall:
     """One call of a model, and what it was given."""
 
@@ -34,7 +34,7 @@ class SeenCall:
         return None if self.taped.input is None else self.taped.input == self.prompt.digest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Seen:
     """What the models of a turn were given, call by call."""
 
@@ -46,7 +46,7 @@ class Seen:
     """Whether something that was shown has been erased since."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Contexts:
     """Looks at what models were given."""
 

@@ -1,7 +1,6 @@
 """What can be done with sessions. Each verb decides the move; the ledger checks and logs it."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import TypedDict
 
 from turntree.domain.errors import Conflict, Refused
@@ -19,6 +18,7 @@ from turntree.domain.session import (
     Spawn,
 )
 from turntree.domain.thread import Moved
+from turntree.domain.value import value
 from turntree.ports import sessions as ports
 from turntree.ports.world import World
 from turntree.runtime.revisions import Revisions
@@ -35,7 +35,7 @@ class Signature(TypedDict):
     at: Instant
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sessions:
     """``tree.sessions``: names that move."""
 

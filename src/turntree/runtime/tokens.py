@@ -5,7 +5,6 @@ one is opened. It must never write a token down: whoever read it could act with 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.domain import token
@@ -14,6 +13,7 @@ from turntree.domain.errors import Denied, Refused
 from turntree.domain.ids import Instant
 from turntree.domain.principal import Principal
 from turntree.domain.token import Noted
+from turntree.domain.value import value
 from turntree.ports.permissions import Permissions
 from turntree.ports.world import World
 from turntree.runtime.execution import ExecutionContext
@@ -21,7 +21,7 @@ from turntree.runtime.execution import ExecutionContext
 REASON_CHARS_MAX: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tokens:
     """``tree.tokens``: rights that travel, and how they are taken back."""
 

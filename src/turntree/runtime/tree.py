@@ -1,13 +1,14 @@
 """The door: one façade with a facet per noun. It holds no logic of its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from turntree.domain.checks import Verified
 from turntree.domain.ids import TurnId
 from turntree.domain.principal import Principal
 from turntree.domain.secrets import BY_FORMAT, Redactor
+from turntree.domain.value import value
 from turntree.ports import checks as check_ports
 from turntree.ports import meanings as meaning_ports
 from turntree.ports import programs as program_ports
@@ -59,7 +60,7 @@ from turntree.runtime.turns import ThreadReader, Turns
 from turntree.runtime.worktrees import Worktrees
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tree:
     """A workspace's turns and the sessions that point into them."""
 
@@ -109,7 +110,7 @@ class Tree:
         return await self.turns.recorder(session)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Neighbours:
     """What a tree stands on."""
 

@@ -1,7 +1,6 @@
 """What can be done with turns: record, read, relate, mark, prove."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Unpack
 
 from turntree.domain.errors import Refused
@@ -11,6 +10,7 @@ from turntree.domain.principal import Principal
 from turntree.domain.secrets import BY_FORMAT, Redactor
 from turntree.domain.thread import Comparison, Placed
 from turntree.domain.usage import ModelCall, Usage
+from turntree.domain.value import value
 from turntree.ports.ledger import Ledger, Marks
 from turntree.ports.threads import Index, Threads
 from turntree.ports.world import World
@@ -21,7 +21,7 @@ from turntree.runtime.sessions import Sessions
 UNIQUE_CHARS_MIN = 4
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Turns:
     """``tree.turns``: what never changes."""
 
@@ -114,7 +114,7 @@ def _shared(left: Digest, right: Digest) -> int:
     return next((place for place, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), len(a))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ThreadReader:
     """``tree.threads``: turns read with their ancestry."""
 

@@ -6,7 +6,6 @@ own stream. What is said in a session goes the way of every message, and leaves 
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Final
 
 from turntree.domain.canonical import Json, digest_bytes
@@ -16,6 +15,7 @@ from turntree.domain.model_config import Chosen
 from turntree.domain.program import Program
 from turntree.domain.prompt import Prompt
 from turntree.domain.usage import ModelCall, to_json
+from turntree.domain.value import value
 from turntree.ports.provider import Answer, Delta, Provider
 from turntree.runtime.following import Following, Told, Words
 from turntree.runtime.model_choice import Choice, choose_model, without_provider
@@ -26,7 +26,7 @@ BuildProvider = Callable[[Program], Provider]
 _NO_SETTING: Final = ("model", "model_id")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Voices:
     """Has questions answered. See ``runtime.programs``."""
 

@@ -6,7 +6,6 @@ Knows resources that were forked from others. Must never lose what is kept nowhe
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
@@ -15,6 +14,7 @@ from turntree.domain.ids import Digest, TurnId
 from turntree.domain.ref import ExtRef
 from turntree.domain.resource import Change, Liveness, Resource, Snapshot
 from turntree.domain.session import Session
+from turntree.domain.value import value
 from turntree.ports.keepers import Maker, Prover, Selective
 from turntree.runtime.descent import origin_of
 from turntree.runtime.files import Files
@@ -24,7 +24,7 @@ PAGE = 1000
 LEFT_OUT_SHOWN_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Worktree:
     """A folder that was made in the state of a turn."""
 
@@ -39,7 +39,7 @@ class Worktree:
     """Whether it was made as the turn found it, not as it left it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Removed:
     """A worktree that is gone, and the state it was left in."""
 
@@ -52,7 +52,7 @@ class Removed:
     """What no state holds, and is gone for good."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Worktrees:
     """``tree.worktrees``: places made from states."""
 

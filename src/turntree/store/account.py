@@ -12,11 +12,11 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from turntree.domain.errors import TurntreeError
+from turntree.domain.value import value
 
 IS_WINDOWS: Final = os.name == "nt"
 LENT_ID: Final = 65534
@@ -33,7 +33,7 @@ class ServerError(TurntreeError):
     """The embedded PostgreSQL server cannot be used; the message says what to do next."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Outcome:
     """How a program ended, and everything it printed."""
 
@@ -41,7 +41,7 @@ class Outcome:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Account:
     """Who the server is. ``is_lent`` means that root acts and gives away what it makes."""
 

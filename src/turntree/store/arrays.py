@@ -6,11 +6,12 @@ one-dimensional arrays. Must never know which statement they are for.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from struct import Struct
 
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
+
+from turntree.domain.value import value
 
 _BYTEA, _INT4, _TEXT = 17, 23, 25
 _EMPTY = Struct("!iii")
@@ -19,7 +20,7 @@ _INT = Struct("!i")
 _NULL = _INT.pack(-1)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Array:
     """Elements in the server's binary form; None is null."""
 

@@ -1,18 +1,18 @@
 """Sessions written for other tools, on PostgreSQL. See ``ports.imports``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from turntree.domain.canonical import canonical, digest_from_raw, digest_raw
 from turntree.domain.graft import Gap, Graft
 from turntree.domain.ids import Digest, Instant, TurnId
 from turntree.domain.transcript import Planted
+from turntree.domain.value import value
 from turntree.ports.imports import Checkout
 from turntree.store.database import Database
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresCheckouts:
     """What was checked out, and how it is known again."""
 

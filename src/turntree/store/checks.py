@@ -1,18 +1,18 @@
 """The checks of a workspace, behind one port."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import anyio.to_thread
 
 from turntree.domain.checks import Change, Finding, Verified
 from turntree.domain.ids import TurnId
+from turntree.domain.value import value
 from turntree.ports.checks import Report
 from turntree.store import fsck, repair, verify
 from turntree.store.database import Database
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresChecks:
     """Proofs and invariants, on PostgreSQL. See ``ports.checks``."""
 

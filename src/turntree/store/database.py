@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 from urllib.parse import quote
 from uuid import UUID
@@ -32,6 +32,7 @@ from turntree.domain.errors import (
     Unreachable,
 )
 from turntree.domain.ids import WorkspaceId
+from turntree.domain.value import value
 from turntree.ports.sight import EVERYTHING, NOBODY, Sight
 from turntree.store.arrays import register_arrays
 from turntree.store.migrate import begin_epoch_if_moved, migrate
@@ -69,7 +70,7 @@ _KEPT: ContextVar["tuple[AsyncConnectionPool[Connection], Connection] | None"] =
 """The connection that a task keeps while it does several things in one transaction."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Database:
     """A pool of connections that act inside one workspace, for somebody who looks."""
 
@@ -214,7 +215,7 @@ class Database:
             await run(connection, "give_role_back")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sights:
     """Who looks through which connection; through a new one, nobody does."""
 

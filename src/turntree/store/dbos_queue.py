@@ -7,18 +7,18 @@ that DBOS needs to work. Must never know what a wake-up is for.
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import cast
 
 from psycopg import AsyncConnection
 
 from turntree.domain.errors import Refused
 from turntree.domain.ids import SessionId
+from turntree.domain.value import value
 from turntree.store.database import Connection, Database, Row, Translated, as_uuid, fetch, run
 from turntree.store.sql import QUERIES
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DbosQueue:
     """Wake-ups, put into the queue of a workspace. See ``adapters.engines.dbos``."""
 

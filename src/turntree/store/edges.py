@@ -1,6 +1,5 @@
 """The ledger as a graph, on PostgreSQL: rows of the schema ``ledger`` become edges."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from turntree.domain.edge import (
@@ -15,10 +14,11 @@ from turntree.domain.edge import (
     Recording,
 )
 from turntree.domain.ids import Instant, RunId, SessionId, TurnId, instant, unix_ms
+from turntree.domain.value import value
 from turntree.store.database import Database, Row
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresEdges:
     """What leads to what. See ``ports.edges``."""
 

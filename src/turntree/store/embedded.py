@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -31,6 +31,7 @@ import platformdirs
 import psycopg
 from filelock import FileLock, Timeout
 
+from turntree.domain.value import value
 from turntree.store.account import (
     IS_WINDOWS,
     LENT_ID,
@@ -68,7 +69,7 @@ POLL_S: Final = 0.05
 LOG_LINES_MAX: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServerState:
     """How the server was found. ``stale`` means that it ended without saying so."""
 
@@ -84,7 +85,7 @@ def _say_nothing(_: str) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EmbeddedServer:
     """The one PostgreSQL server of a home directory, shared by every process that names it."""
 

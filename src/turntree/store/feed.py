@@ -1,16 +1,15 @@
 """The feed: every event of a workspace in one order that readers can rely on."""
 
-from dataclasses import dataclass
-
 import orjson
 
 from turntree.domain import event as events
 from turntree.domain.event import Event
 from turntree.domain.feed import BEGINNING, Position
+from turntree.domain.value import value
 from turntree.store.database import Database
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresFeed:
     """The journal read by position. See ``ports.feed``."""
 

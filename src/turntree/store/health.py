@@ -3,12 +3,12 @@
 Not whether its facts are true: that is ``store.fsck``'s.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import psycopg
 from psycopg import AsyncConnection
 
+from turntree.domain.value import value
 from turntree.store.database import (
     CONNECT_TIMEOUT_S,
     Row,
@@ -28,7 +28,7 @@ ROLES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Health:
     """What was found."""
 

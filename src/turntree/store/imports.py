@@ -1,7 +1,6 @@
 """Imported transcripts on PostgreSQL. See ``ports.imports``."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from psycopg.types.json import Jsonb
@@ -9,6 +8,7 @@ from psycopg.types.json import Jsonb
 from turntree.domain.canonical import digest_from_raw, digest_raw
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
+from turntree.domain.value import value
 from turntree.ports.imports import (
     IMPORTER,
     Block,
@@ -27,7 +27,7 @@ from turntree.store.packing import StorePacking
 from turntree.store.records import keep_blocks, read_block
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresImports:
     """Raw records, their turns and how far each bundle was read."""
 

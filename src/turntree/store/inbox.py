@@ -7,7 +7,6 @@ our own. Must never know what a run does.
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -22,13 +21,14 @@ from turntree.domain.errors import Denied, NotFound
 from turntree.domain.ids import Instant, RunId, SessionId
 from turntree.domain.message import Message
 from turntree.domain.run import Fact
+from turntree.domain.value import value
 from turntree.ports.engine import Engine, Transaction
 from turntree.ports.inbox import Begin, Continue, Pile, Posted, Sleep, Waiting, Work
 from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, fetch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresInbox:
     """Messages on their way in, on PostgreSQL. See ``ports.inbox``."""
 

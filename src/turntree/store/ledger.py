@@ -1,7 +1,6 @@
 """Writing facts: turns, events, objects and tags."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from turntree.domain.run import Fact
 from turntree.domain.thread import Stored
 from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 from turntree.ports.ledger import Build, NodeId
 from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, as_uuid, fetch
@@ -33,7 +33,7 @@ EVENTS_PAGE_MAX = 10_000
 TOKENS_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresLedger:
     """The permanent record, on PostgreSQL. See ``ports.ledger``."""
 
@@ -153,7 +153,7 @@ class PostgresLedger:
         return row is not None and bool(row[0])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresMarks:
     """What may be put on a turn or a program, or taken out of a turn. See ``ports.ledger``."""
 

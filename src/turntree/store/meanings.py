@@ -4,7 +4,6 @@ Where the database holds no vectors, nothing lies near anything and nothing can 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from turntree.domain.errors import Refused
 from turntree.domain.ids import Digest
 from turntree.domain.meaning import TURN, MeaningStats, Near
 from turntree.domain.search import Vector
+from turntree.domain.value import value
 from turntree.ports.meanings import Meaning
 from turntree.store.database import Database, as_uuid, as_uuids
 
@@ -25,7 +25,7 @@ PROPOSED_MAX: Final = 1_000
 """As many as the index can be asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresMeanings:
     """Keeps vectors. See ``ports.meanings.Meanings``."""
 

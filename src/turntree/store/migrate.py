@@ -7,18 +7,18 @@ again where a restore gave them to another owner. Everything runs in one transac
 lock, so several processes may start at once.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from psycopg import AsyncConnection
 
+from turntree.domain.value import value
 from turntree.store.schema import Schema, find_schema, require_no_newer, this_schema
 from turntree.store.sql import QUERIES, load_files
 
 LOCK = 7_388_102_645  # Any number, as long as every process takes the same one.
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Migration:
     """One file that changes the schema."""
 

@@ -23,6 +23,7 @@ from turntree.domain.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.domain.errors import Refused
 from turntree.domain.manifest import Manifest
 from turntree.domain.permission import Right, Rights
+from turntree.domain.value import value
 from turntree.store.sql import QUERIES
 from turntree.store.stored_event import EventsRead
 from turntree.store.stored_turn import UNREADABLE, Complaint, Derived, TurnsRead, examine
@@ -41,7 +42,7 @@ WRONG: Final[Mapping[str, tuple[str, str]]] = {
 """What it means that the rows of a table are not those that follow."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Difference:
     """Rows of one turn that are not those that follow from the bytes."""
 

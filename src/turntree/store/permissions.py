@@ -1,7 +1,6 @@
 """Permissions as facts, on PostgreSQL. See ``ports.permissions``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,10 +13,11 @@ from turntree.domain.canonical import Json, canonical
 from turntree.domain.ids import Instant, SessionId, TurnId, instant
 from turntree.domain.principal import Principal
 from turntree.domain.token import Noted
+from turntree.domain.value import value
 from turntree.store.database import Database, as_uuid
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresPermissions:
     """What sessions and turns tell of permissions."""
 

@@ -1,7 +1,7 @@
 """Plans on PostgreSQL: a stream of events each, and the transaction that makes a new world true."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 import orjson
@@ -17,6 +17,7 @@ from turntree.domain.plan_steps import BeginSession, MoveSession
 from turntree.domain.resource import Resource, describe, is_made_anew
 from turntree.domain.session import begun
 from turntree.domain.thread import Moved
+from turntree.domain.value import value
 from turntree.store.database import Connection, Database, as_uuid, fetch, run
 from turntree.store.resources import (
     as_data,
@@ -26,7 +27,7 @@ from turntree.store.resources import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresPlans:
     """Plans that are being carried out, on PostgreSQL. See ``ports.resources``."""
 

@@ -14,12 +14,12 @@ import shutil
 import socket
 import stat
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from psycopg.conninfo import make_conninfo
 
+from turntree.domain.value import value
 from turntree.store.account import FILE_BYTES_MAX, IS_WINDOWS, Account, ServerError, read_plain
 
 PID_FILE: Final = "postmaster.pid"
@@ -29,7 +29,7 @@ ANSWER_TIMEOUT_S: Final = 2.0
 _LINES_UNTIL_STATUS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Postmaster:
     """What a complete ``postmaster.pid`` says."""
 

@@ -1,7 +1,6 @@
 """The registry on PostgreSQL: one transaction for all that becomes true together."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -21,13 +20,14 @@ from turntree.domain.program_change import (
     Tell,
 )
 from turntree.domain.session import begun
+from turntree.domain.value import value
 from turntree.ports.programs import Use, VersionRow, Wanted
 from turntree.store.arrays import text_array
 from turntree.store.database import Database, Row, as_uuid, as_uuids, run
 from turntree.store.sessions import as_instant
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresPrograms:
     """Everything that has an address, on PostgreSQL. See ``ports.programs``."""
 

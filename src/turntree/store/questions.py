@@ -9,7 +9,6 @@ asked.
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
@@ -17,6 +16,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from turntree.domain.errors import Denied, Refused
+from turntree.domain.value import value
 from turntree.store.database import (
     CONNECT_TIMEOUT_S,
     Connection,
@@ -34,7 +34,7 @@ PATIENCE_S = 5.0
 """So long after the server should have given up, we do."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answer:
     """What a statement gave."""
 

@@ -18,6 +18,7 @@ import psycopg
 from psycopg import ClientCursor, Connection, IsolationLevel
 
 from turntree.domain.errors import TurntreeError
+from turntree.domain.value import value
 from turntree.ports.sight import EVERYTHING
 from turntree.store.database import require_direct, take_role_params, translated
 from turntree.store.examiner import Examiner
@@ -35,7 +36,7 @@ SECOND_PROCESS_FROM_TURNS = 3000
 """Fewer are looked at before a second process has started."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Moment:
     """A moment of a workspace that several connections can see."""
 

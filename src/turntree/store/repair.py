@@ -11,7 +11,6 @@ Runs as the owner of the tables, in one transaction in which the triggers of fou
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
@@ -20,6 +19,7 @@ from psycopg import Connection
 from turntree.domain.canonical import canonical
 from turntree.domain.checks import Change
 from turntree.domain.program import ProgramState
+from turntree.domain.value import value
 from turntree.store.database import translated
 from turntree.store.passage import Difference, Reader, Row
 from turntree.store.ranges import FIRST, LAST
@@ -60,7 +60,7 @@ def _owning(conninfo: str) -> Generator["Connection[Row]", None, None]:
         raise translated(error) from error
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Repair:
     connection: "Connection[Row]"
     workspace: UUID

@@ -4,7 +4,6 @@ Each write leaves its event in the same transaction; what the event says comes f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +34,7 @@ from turntree.domain.resource import (
     describe_pin,
     describe_state,
 )
+from turntree.domain.value import value
 from turntree.ports.resources import Left, Pinned
 from turntree.ports.sight import EVERYTHING
 from turntree.store.arrays import text_array
@@ -47,7 +47,7 @@ _PIN_COLUMNS = 4
 _SNAPSHOT_COLUMNS = 9
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresResources:
     """Facts about resources, on PostgreSQL. See ``ports.resources``."""
 
@@ -111,7 +111,7 @@ class PostgresResources:
         return dict(rows)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresAttachments:
     """Which session works on what, on PostgreSQL. See ``ports.resources``."""
 
@@ -219,7 +219,7 @@ class PostgresAttachments:
         return EventRef(EventId(digest_from_raw(bytes(row[1]))), session, row[0])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresPins:
     """In which states turns found and left resources. See ``ports.resources``."""
 
@@ -282,7 +282,7 @@ class PostgresPins:
         return frozenset(TurnId(turn) for (turn,) in rows)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresAdvice:
     """What may be out of date the moment it is read. See ``ports.resources``."""
 

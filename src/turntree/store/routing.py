@@ -1,7 +1,6 @@
 """What a router asks, on PostgreSQL; and programs, described for whoever may see them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -10,6 +9,7 @@ from turntree.domain.ids import Label, SessionId, TurnId, find_long_id
 from turntree.domain.meaning import Described, program_text
 from turntree.domain.search import Vector
 from turntree.domain.search_query import Term
+from turntree.domain.value import value
 from turntree.ports.routing import Holding
 from turntree.store.database import Database, Row, as_uuid, as_uuids
 from turntree.store.search import term_query
@@ -19,7 +19,7 @@ COMMON: Final = 3_000
 HOLDERS_MAX: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresRouting:
     """Proposes turns. See ``ports.routing.RouteReader``."""
 
@@ -78,7 +78,7 @@ class PostgresRouting:
         return {SessionId(id) for (id,) in rows}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresDescriber:
     """Programs as one principal sees them. See ``ports.meanings.Describer``."""
 

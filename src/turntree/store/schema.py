@@ -8,11 +8,11 @@ policies are in force, so that no older release puts its own in their place.
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
 from turntree.domain.errors import Refused
+from turntree.domain.value import value
 from turntree.store.sql import load_files
 
 NUMBER: Final = 10
@@ -23,7 +23,7 @@ _MARK: Final = "functions"
 """How the line in the database begins that says whose functions are in force."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Schema:
     """The SQL of a release: its number and its digest."""
 

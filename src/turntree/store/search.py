@@ -5,7 +5,6 @@ files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from turntree.domain.search_document import LIFTED_BYTES_READ, facet
 from turntree.domain.search_query import Query, Term
 from turntree.domain.thread import Placed
 from turntree.domain.turn import Turn
+from turntree.domain.value import value
 from turntree.domain.words import lexemes_of
 from turntree.store.database import Database, as_uuids
 
@@ -33,7 +33,7 @@ STEM_CHARS_MIN: Final = 4
 ENDING_CHARS_MAX: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresSearch:
     """Proposes turns. See ``ports.search.SearchReader``."""
 

@@ -7,7 +7,6 @@ insert that the policies check.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from turntree.domain.feed import Position
 from turntree.domain.ids import TurnId
 from turntree.domain.search import Batch, Vector
 from turntree.domain.search_document import RECIPE, SearchDocument
+from turntree.domain.value import value
 from turntree.ports.search import WORDS
 from turntree.store.database import Connection, Database, Row, fetch, run, translated
 from turntree.store.search import PostgresSearch
@@ -26,7 +26,7 @@ from turntree.store.sql import QUERIES
 EVENTS_READ_MAX: Final = 5_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresSearchWriter:
     """Fills indexes. See ``ports.search.SearchWriter``."""
 

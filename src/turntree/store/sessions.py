@@ -1,6 +1,5 @@
 """Sessions: beginning, moving, naming and finding them."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -20,13 +19,14 @@ from turntree.domain.session import (
     begun,
 )
 from turntree.domain.thread import Moved
+from turntree.domain.value import value
 from turntree.ports.sight import EVERYTHING
 from turntree.store.database import Database, Row, as_uuid
 
 VERSION_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresSessions:
     """Pointers into the tree, on PostgreSQL. See ``ports.sessions``."""
 
@@ -172,7 +172,7 @@ class PostgresSessions:
         return [_session(row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresReflog:
     """Where sessions stood and when. See ``ports.sessions``."""
 

@@ -1,18 +1,18 @@
 """Figures of a workspace, on PostgreSQL. See ``ports.stats``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from turntree.domain.ids import Instant
 from turntree.domain.spending import Spending
 from turntree.domain.tally import Held, Sizes
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 from turntree.store.arrays import int_array
 from turntree.store.database import Database, Row
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresStats:
     """Counts what is there."""
 

@@ -1,7 +1,6 @@
 """Reading the tree: threads by pages, relations between turns, usage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from turntree.domain import turn as turns
@@ -10,6 +9,7 @@ from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, SessionId, TurnId
 from turntree.domain.thread import Placed
 from turntree.domain.usage import ModelCall, Usage
+from turntree.domain.value import value
 from turntree.store.database import Database, Row, as_uuids
 
 DEPTH_MAX = 2**31 - 1
@@ -18,7 +18,7 @@ ID_MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 ID_MIN = "00000000-0000-0000-0000-000000000000"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresThreads:
     """Threads and the shape of the tree, on PostgreSQL. See ``ports.threads``."""
 
@@ -76,7 +76,7 @@ class PostgresThreads:
         return [SessionId(id) for (id,) in rows]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresIndex:
     """Finding turns by address, words and time, and adding up usage. See ``ports.threads``."""
 

@@ -14,6 +14,7 @@ import anyio
 
 from turntree.domain.errors import Conflict, Unreachable
 from turntree.domain.ids import RunId, SessionId
+from turntree.domain.value import value
 from turntree.ports.engine import Engine
 from turntree.ports.inbox import FailedRun, OpenRun
 from turntree.store.arrays import text_array
@@ -29,7 +30,7 @@ class _Lease:
     stack: AsyncExitStack
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PostgresWorkers:
     """Who serves, on PostgreSQL. See ``ports.inbox``."""
 

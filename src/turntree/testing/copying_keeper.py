@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import orjson
@@ -26,6 +26,7 @@ from turntree.domain.resource import (
     Entry,
     Liveness,
 )
+from turntree.domain.value import value
 from turntree.ports.keepers import Cost, Taken
 
 _MODE = 0o777
@@ -33,7 +34,7 @@ _MADE = "made"
 EXTERNAL = "copies"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CopyingKeeper:
     """Looks after folders and files by copying them. See ``ports.keepers``."""
 

@@ -6,9 +6,9 @@ never know which vendor speaks how: that is what a dialect is for.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from turntree.domain.value import value
 from turntree.testing.script import Asked, Call, Failure, Reply
 
 Document: TypeAlias = dict[str, Any]
@@ -16,7 +16,7 @@ Event: TypeAlias = tuple[str | None, Document | str]
 """The name of a server-sent event, if it has one, and its data."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sent:
     """A reply on its way: what the script said, with everything it left to the server."""
 
@@ -38,7 +38,7 @@ class Sent:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dialect:
     """How one vendor's requests are read and its answers written."""
 

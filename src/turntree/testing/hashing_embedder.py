@@ -7,10 +7,11 @@ near. It understands nothing; a few synonyms can be told to it.
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from turntree.domain.search import Vector
+from turntree.domain.value import value
 from turntree.domain.words import lexemes_of
 from turntree.ports.embedder import TextKind
 
@@ -18,7 +19,7 @@ DIMS_DEFAULT: Final = 384
 _SIGNS_A_DIGEST: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HashingEmbedder:
     """Directions drawn from the digests of words. See ``ports.embedder``."""
 

@@ -10,13 +10,13 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from turntree.domain.canonical import Json
 from turntree.domain.code import Code, CodeLimits
 from turntree.domain.errors import CodeFailed
+from turntree.domain.value import value
 from turntree.ports.sandbox import Sandbox
 
 LIMITS: Final = CodeLimits(wall_s=4.0, cpu_s=2, memory_bytes=134_217_728, output_bytes=100_000)
@@ -25,7 +25,7 @@ ABSTRACT: Final = "\0turntree-attempt"
 ENVIRONMENT_NAME: Final = "TURNTREE_ATTEMPT_SECRET"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Host:
     """What an attempt could get hold of."""
 

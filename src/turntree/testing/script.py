@@ -6,11 +6,12 @@ format or a socket: the dialects read and write those, and the server carries th
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, cast
 
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 MODEL = "scripted-1"
 """The model that answers when a request names none."""
@@ -22,7 +23,7 @@ USAGE = Usage(input=10, output=5)
 _NOTE = re.compile(r"\s*<([\w-]+)(?: [^>]*)?>.*</\1(?: [^>]*)?>\s*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Found:
     """Stands in the arguments of a call for what a tool has returned since the prompt."""
 
@@ -30,7 +31,7 @@ class Found:
     """Its first group is taken from the latest result that it is found in."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A tool that a reply asks for."""
 
@@ -46,7 +47,7 @@ class Call:
     """Where the tool stands, in the one format that keeps tools in namespaces: Responses."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failure:
     """What the server says instead of a reply, in the error format of whoever asked."""
 
@@ -57,7 +58,7 @@ class Failure:
     """The vendor's word for it, where its format has a place for one."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Break:
     """A stream that ends too early."""
 
@@ -69,7 +70,7 @@ class Break:
     """The connection breaks instead of ending."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     """What the model says once: thoughts, then words, then calls, and what that used."""
 
@@ -87,7 +88,7 @@ class Reply:
 Answer: TypeAlias = Reply | Failure
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rule:
     """Answers for one kind of prompt: the first for the prompt itself, the next after its tools.
 
@@ -122,7 +123,7 @@ class Rule:
         return None if isinstance(last, Reply) and last.calls else last
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Said:
     """One piece of what a request holds."""
 
@@ -137,7 +138,7 @@ def said_by_user(texts: Iterable[str]) -> Said:
     return Said("user", "\n".join(text for text in texts if not _NOTE.fullmatch(text)).strip())
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Asked:
     """What a request asks for, in no vendor's words."""
 

@@ -24,12 +24,13 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
+from turntree.domain.value import value
 from turntree.testing import (
     scripted_anthropic,
     scripted_chat,
@@ -58,7 +59,7 @@ TOKENS_COUNTED = 100
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "x-api-key", "x-goog-api-key"})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Exchange:
     """One request as it arrived, and what it was answered."""
 
@@ -244,8 +245,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
+        for name, content in (headers or {}).items():
+            self.send_header(name, content)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

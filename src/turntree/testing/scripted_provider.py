@@ -21,6 +21,7 @@ from turntree.domain.message import Erased, Message, ToolResult, ToolUse, assist
 from turntree.domain.prompt import Prompt, ToolSpec
 from turntree.domain.run import Run
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 from turntree.ports.provider import Answer, Delta
 from turntree.ports.threads import Threads
 from turntree.ports.tools import Occasion
@@ -160,7 +161,7 @@ class Question(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PlainRequest:
     """What is sent to the scripted model. See ``runtime.asking.Assembled``."""
 
@@ -171,7 +172,7 @@ class PlainRequest:
     settings: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PlainAssembly:
     """Sends the whole thread, the query and the reply so far, as they are."""
 

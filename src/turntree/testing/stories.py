@@ -36,6 +36,7 @@ from turntree.domain.session import Session
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
 from turntree.domain.usage import to_json as call_to_json
+from turntree.domain.value import value
 from turntree.ports.ledger import Ledger
 from turntree.ports.sessions import Reflog, Sessions
 from turntree.ports.threads import Threads
@@ -47,7 +48,7 @@ _SCENE_MS: Final = 1_000_000
 _FACT_MS: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Say:
     """Somebody says something to a session, which begins if there is none."""
 
@@ -55,7 +56,7 @@ class Say:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fork:
     """A session begins where another stands; nothing happens if there is nothing to fork."""
 
@@ -63,14 +64,14 @@ class Fork:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rewind:
     """A session goes back a turn, if it has two."""
 
     session: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Undo:
     """A session takes its last move back, if there is one."""
 
@@ -93,7 +94,7 @@ STORY: Final[tuple[Scene, ...]] = (
 nothing and moves no session, and one that was cut short after a tool had run."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Neighbours:
     """The parts of an adapter that a story, or the contract, is played on."""
 
@@ -138,7 +139,7 @@ async def picture(neighbours: Neighbours, story: Sequence[Scene]) -> dict[str, A
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Player:
     """A process that plays scenes until it dies."""
 

@@ -5,7 +5,6 @@ of one story must end with the same digests, whatever crashed in between.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from turntree.domain.event import Recorded
@@ -23,6 +22,7 @@ from turntree.domain.run import Fact
 from turntree.domain.thread import Stored
 from turntree.domain.turn import Sealed
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 from turntree.ports.ledger import Build, Ledger
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Dying:
         return result
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DyingLedger:
     """Any ledger, with a process that dies around its writes. See ``ports.ledger``."""
 

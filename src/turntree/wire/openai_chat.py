@@ -12,7 +12,7 @@ member is an absent one, and the arguments of a call are written anew, equal as 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from turntree.domain.canonical import Json, canonical
@@ -30,6 +30,7 @@ from turntree.domain.message import (
     ToolUse,
 )
 from turntree.domain.usage import ModelCall, Usage
+from turntree.domain.value import value
 from turntree.wire.openai_chat_request import META, PART, objects_of, to_chat
 
 __all__ = [
@@ -62,7 +63,7 @@ class Dumps(Protocol):
 Document: TypeAlias = Mapping[str, Any] | Dumps
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Exchange:
     """What one turn records: what was sent in, what came back, what it used."""
 

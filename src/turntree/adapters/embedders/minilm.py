@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from turntree.domain.errors import Refused
 from turntree.domain.search import Vector
+from turntree.domain.value import value
 from turntree.ports.embedder import TextKind
 
 ID: Final = "minilm-l6-v2"
@@ -110,7 +111,7 @@ def _load(folder: Path) -> "_Network":
     return _Network(numpy, tokenizer, threads, weights)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Network:
     """Six layers of BERT, and the mean of what they say of each token."""
 

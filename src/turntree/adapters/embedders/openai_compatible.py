@@ -9,7 +9,7 @@ else; redirects are not followed, so it cannot be led astray.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from turntree.domain.errors import Refused, Unreachable
 from turntree.domain.search import Vector
+from turntree.domain.value import value
 from turntree.ports.embedder import TextKind
 
 TEXTS_A_REQUEST: Final = 64
@@ -30,7 +31,7 @@ _TOO_MANY: Final = 429
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenAiCompatible:
     """An embedder behind HTTP. See ``ports.embedder``."""
 

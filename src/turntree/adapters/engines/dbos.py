@@ -23,6 +23,7 @@ from turntree.adapters.engines.dbos_guard import require_portable_json
 from turntree.adapters.engines.retrying import handle_until_done
 from turntree.domain.errors import Refused, Unreachable
 from turntree.domain.ids import Instant, SessionId, WorkspaceId
+from turntree.domain.value import value
 from turntree.ports.engine import Handle, Wake
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _LIVE: Final = ["ENQUEUED", "DELAYED", "PENDING"]
 _OVER: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Transaction:
     driver: object
     connection: "AsyncConnection"
@@ -96,7 +97,7 @@ class Outbox(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _LightTransaction:
     driver: object
     outbox: Outbox

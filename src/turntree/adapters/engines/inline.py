@@ -14,13 +14,14 @@ import anyio
 
 from turntree.adapters.engines.retrying import handle_until_done
 from turntree.domain.ids import Instant, SessionId, unix_ms
+from turntree.domain.value import value
 from turntree.ports.engine import Handle, Wake
 
 Lend = Callable[[], AbstractAsyncContextManager[object]]
 """Begins a transaction of the store's and lends the driver's connection."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Transaction:
     driver: object
     owed: list[tuple[Wake, float]] = field(default_factory=list[tuple[Wake, float]])

@@ -10,17 +10,17 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, cast
 
 from turntree.domain.errors import Refused
+from turntree.domain.value import value
 
 _WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HEAD: Final = "# Hooks of Turntree that were trusted by `turntree hook install codex --trust`."
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Trusted:
     """One hook, as Codex names it."""
 

@@ -8,7 +8,7 @@ has changed it since, our hooks are taken out and everything else stays.
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -25,13 +25,14 @@ from turntree.adapters.hooks.launcher import command, launcher_path, write_launc
 from turntree.adapters.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
 from turntree.adapters.hooks.tools import CODEX, Scope, Tool, codex_folder
 from turntree.domain.errors import Refused
+from turntree.domain.value import value
 from turntree.ports.importers import Places
 
 FOLDER: Final = "hooks"
 _MODULE: Final = "plugins/opencode/turntree.js"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Change:
     """What an installation or its undoing did to a file."""
 
@@ -41,7 +42,7 @@ class Change:
     """Where the old bytes are; None if there was no file."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Record:
     """What is remembered of a file that we have changed."""
 
@@ -53,7 +54,7 @@ class _Record:
     """Folders that were made for it, deepest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class State:
     """How a tool's hooks stand in one scope."""
 
@@ -73,7 +74,7 @@ class State:
         return self.installed and self.lacks is None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Installer:
     """Installs hooks for one home, on one machine."""
 

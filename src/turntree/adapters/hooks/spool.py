@@ -19,13 +19,13 @@ import os
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 from turntree.domain.ids import Instant, instant
 from turntree.domain.ref import ExtRef
 from turntree.domain.sighting import SIGHTING_KINDS, Sighting, Stream
+from turntree.domain.value import value
 from turntree.ports.keepers import Taken
 
 FOLDER: Final = "spool"
@@ -39,7 +39,7 @@ PENDING_MAX_S: Final = 600
 _CONSISTENCIES: Final = ("exact", "crash", "mixed")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Spooled:
     """A sighting, and the state that was kept with it."""
 
@@ -51,7 +51,7 @@ class Spooled:
     """Whether somebody is still keeping the state."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Spool:
     """The spool of one home."""
 

@@ -5,18 +5,18 @@ event means here is a kind of sighting. Found by running the programs: see docs/
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from turntree.domain.sighting import SightingKind
+from turntree.domain.value import value
 from turntree.ports.importers import Places
 
 Scope = Literal["user", "project"]
 Format = Literal["json", "module"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tool:
     """One tool, and how it is told."""
 

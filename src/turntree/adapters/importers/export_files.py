@@ -9,13 +9,13 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
 from turntree.adapters.importers.reading import check_unpacked, open_file, parse
 from turntree.domain.errors import Refused
 from turntree.domain.transcript import Record
+from turntree.domain.value import value
 from turntree.ports.importers import Bundle
 
 ASSET_MAX_BYTES: Final = 64 * 1024 * 1024
@@ -35,7 +35,7 @@ _UNREADABLE: Final = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOF
 """A file that is no zip, is cut off, or wants a password."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Piece:
     """One conversation in its file."""
 

@@ -15,13 +15,14 @@ from turntree.domain.message import Message, Part, ToolResult, ToolStatus, ToolU
 from turntree.domain.transcript import DraftTurn, Key
 from turntree.domain.turn import Outcome
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 NEVER: Final = Instant("1970-01-01T00:00:00.000Z")
 UNKNOWN_TOOL: Final = "unknown"
 """The tool of a call that only its result tells of."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Result:
     """What a tool answered, where the source does not say to which call."""
 
@@ -33,7 +34,7 @@ class Result:
     meta: Mapping[str, Json] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Node:
     """One entry of a tree; without messages and result it says nothing and only leads on."""
 

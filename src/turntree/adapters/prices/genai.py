@@ -6,7 +6,6 @@ not have has no price.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from importlib import import_module
@@ -15,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from turntree.domain.spending import Spending
+from turntree.domain.value import value
 
 PACKAGE: Final = "genai-prices"
 _PROVIDERS: Final = {"bedrock": "aws", "vertex": "google"}
@@ -30,7 +30,7 @@ def find_genai_prices() -> "GenaiPrices | None":
     return GenaiPrices(f"{PACKAGE} {version(PACKAGE)}", module.calc_price, module.Usage)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GenaiPrices:
     """Prices by model, provider and day. See ``ports.prices``."""
 

@@ -51,6 +51,7 @@ from turntree.domain.message import (
     ToolUse,
 )
 from turntree.domain.prompt import Prompt
+from turntree.domain.value import value
 
 NOTHING: Final = "(nothing)"
 """What stands for a message without words: vendors refuse empty ones."""
@@ -60,7 +61,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Asked:
     """What the library is given."""
 

@@ -5,7 +5,6 @@ asks that vendor: they take seconds, and a prompt on a terminal does not wait fo
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, Final, NoReturn, cast
@@ -16,6 +15,7 @@ from turntree.adapters.providers.later import LaterProvider
 from turntree.domain.canonical import Json
 from turntree.domain.errors import NoProvider, NotFound, Refused
 from turntree.domain.ids import Digest
+from turntree.domain.value import value
 from turntree.ports.provider import BuildsProvider, Credentials, Objects, Provider, Setup
 
 GROUP: Final = "turntree.providers"
@@ -24,7 +24,7 @@ _HERE: Final = "turntree.adapters.providers"
 _SCRIPTED: Final = f"{_HERE}.scripted:build_scripted"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Vendor:
     builds: str
     name: str

@@ -5,13 +5,14 @@ error. A key that is written down in a config is refused, for configs are kept f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from turntree.domain.canonical import Json
 from turntree.domain.errors import Denied, NotFound, Refused
 from turntree.domain.secret_names import NAMED, carries_secret, is_only_named
+from turntree.domain.value import value
 from turntree.ports.provider import Credentials, Setup
 
 Cache = Literal["5m", "1h"] | None
@@ -27,7 +28,7 @@ _SECRET_CHARS_MIN: Final = 4
 """Shorter ones are not hidden: replacing them would only garble a message."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Connection:
     """How to reach a service."""
 

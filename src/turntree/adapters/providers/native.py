@@ -5,11 +5,11 @@ the same words, calls and results.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.domain.canonical import Json
 from turntree.domain.message import Message
+from turntree.domain.value import value
 
 NATIVE: Final = "native"
 """The member of ``Message.meta``."""
@@ -17,7 +17,7 @@ NATIVE_KIND: Final = "native.part"
 """The kind of an opaque part that goes back to its author."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Author:
     """Whoever wrote an answer, and can be given back what only they understand."""
 

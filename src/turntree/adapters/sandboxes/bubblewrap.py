@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from subprocess import PIPE
 from typing import Final
@@ -34,6 +34,7 @@ from turntree.adapters.sandboxes.seccomp import find_denials, find_filter
 from turntree.domain.canonical import Json
 from turntree.domain.code import INPUT_BYTES_MAX, Code, CodeLimits, CommandEnded, CommandLimits
 from turntree.domain.errors import CodeFailed, NoSandbox, Refused
+from turntree.domain.value import value
 
 STDERR_BYTES_MAX: Final = 65_536
 SAID_CHARS_MAX: Final = 500
@@ -58,7 +59,7 @@ console.log(JSON.stringify({ source: stripTypeScriptTypes(source) }));
 """
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Interpreter:
     """What a program is run by, and where it is seen from inside."""
 
@@ -69,7 +70,7 @@ class Interpreter:
     space_bytes: int = _SPACE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Bubblewrap:
     """Runs programs and commands inside bubblewrap. See ``ports.sandbox``."""
 

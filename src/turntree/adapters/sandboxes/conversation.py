@@ -10,11 +10,13 @@ from typing import Any
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from turntree.domain.value import value
+
 Watch = Callable[[Process], Coroutine[Any, Any, None]]
 """Looks after a process until it has ended, and may end it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Patience:
     """How long and how much is listened to."""
 

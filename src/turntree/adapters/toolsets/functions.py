@@ -20,13 +20,14 @@ from turntree.domain.canonical import Json
 from turntree.domain.errors import Refused
 from turntree.domain.message import ToolResult, ToolUse
 from turntree.domain.prompt import TOOL_TIMEOUT_MAX_S, TOOL_TIMEOUT_S, ToolSpec
+from turntree.domain.value import value
 from turntree.ports.tools import Occasion
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK: Final = "__turntree_tool__"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mark:
     """What a function says of itself as a tool."""
 
@@ -85,7 +86,7 @@ function_tool = tool
 """The same for those who import it from the package, where a ``tool`` is a message."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Function:
     call: Callable[..., Any]
     spec: ToolSpec

@@ -1,7 +1,6 @@
 """A folder of this machine, with a sandbox beside it. Whatever is run is run in there, or not."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -10,12 +9,13 @@ import anyio
 from turntree.domain.canonical import Json
 from turntree.domain.code import LANGUAGES, Code, CodeLimits, CommandEnded, CommandLimits, Language
 from turntree.domain.errors import NoSandbox, Refused
+from turntree.domain.value import value
 from turntree.ports.sandbox import Sandbox
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Folder:
     """A folder, and a terminal in which whoever works there reads."""
 

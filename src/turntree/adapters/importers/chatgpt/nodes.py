@@ -5,7 +5,7 @@ Knows the content types, who may speak and what stands beside the words. Must ne
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -25,6 +25,7 @@ from turntree.domain.message import (
     ToolStatus,
     ToolUse,
 )
+from turntree.domain.value import value
 
 ASSET: Final = re.compile(r"file[-_][A-Za-z0-9]{8,}")
 _ASSET_BYTES: Final = re.compile(ASSET.pattern.encode())
@@ -50,7 +51,7 @@ _CARRIED: Final = ("citations", "content_references", "search_result_groups", "a
 _UNFINISHED: Final = frozenset({"in_progress", "finished_partial_completion"})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assets:
     """The export's files that a conversation names, by their ids."""
 

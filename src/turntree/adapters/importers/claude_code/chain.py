@@ -13,6 +13,7 @@ from typing import Final, Literal
 from turntree.adapters.importers.claude_code.records import Line, calls_in, is_error
 from turntree.adapters.importers.reading import text
 from turntree.domain.transcript import Key
+from turntree.domain.value import value
 
 MAIN: Final = ""
 """The session that is no subagent's."""
@@ -57,7 +58,7 @@ class Node:
     """What begins a turn if the model answers it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Chain:
     """All turns of a bundle and the way to them."""
 

@@ -6,7 +6,6 @@ a fork copies the prefix under new names, and must stay one ancestry with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from turntree.adapters.importers.claude_code.chain import Stem
@@ -34,12 +33,13 @@ from turntree.domain.message import Part, Source, Text, ToolUse
 from turntree.domain.transcript import DraftCompaction, DraftTurn, Key
 from turntree.domain.turn import AgentRole, Outcome
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 DELEGATING: Final = frozenset({"Agent", "Task"})
 _USUAL_ENDS: Final = frozenset({"end_turn", "tool_use", "pause_turn"})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Drafted:
     """A draft, the calls it made, those that may have begun subagents, and what fits nowhere."""
 

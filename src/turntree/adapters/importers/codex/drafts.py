@@ -13,6 +13,7 @@ from turntree.domain.ids import Instant, instant
 from turntree.domain.message import Message, ToolResult, ToolUse
 from turntree.domain.transcript import DraftTurn, Key
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 _UUID_LENGTH = 36
 
@@ -133,7 +134,7 @@ class OpenTurn:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begun:
     """The call that began a subagent."""
 

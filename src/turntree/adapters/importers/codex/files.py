@@ -9,7 +9,7 @@ names of the files and their first lines, and nothing of what is said in them.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import zstandard
 
 from turntree.adapters.importers.reading import mapping, number, parse, read_lines, text
 from turntree.domain.transcript import Record
+from turntree.domain.value import value
 from turntree.ports.importers import Bundle, stamp_of
 
 ORIGIN: Final = "codex"
@@ -27,7 +28,7 @@ _NAME: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rollout:
     """What a rollout's name and first line say."""
 

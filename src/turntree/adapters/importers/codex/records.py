@@ -6,7 +6,7 @@ Everything here is a function of one payload. Which turn it belongs to is decide
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import orjson
@@ -16,6 +16,7 @@ from turntree.domain.canonical import Json
 from turntree.domain.context import FileUse, TouchedFile
 from turntree.domain.message import Media, Opaque, Part, Reasoning, Text, ToolStatus, ToolUse
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 _HARNESS_STARTS: Final = (
     "# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<skill>",
@@ -32,7 +33,7 @@ _EXITED: Final = re.compile(r"^Process exited with code (-?\d{1,9})$", re.MULTIL
 _DECLINED: Final = "declined"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Said:
     """What one message item holds: words, and texts that the harness put beside them."""
 
@@ -105,7 +106,7 @@ def _texts(pieces: object) -> list[str]:
     return [words for piece in entries(pieces) if (words := text(mapping(piece).get("text")))]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A tool that the model asked for; ``answer`` if the provider itself ran it."""
 
@@ -162,7 +163,7 @@ def _arguments(value: object) -> Json:
             return value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Report:
     """What Codex itself says of a call: how it went, how long it took, which files it touched."""
 

@@ -7,15 +7,16 @@ chat panel. Must never know what a bubble says.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from turntree.adapters.importers.cursor.storage import ENTRY, TAB, WORKSPACE_FILE
 from turntree.adapters.importers.reading import entries, mapping, parse, text, word
 from turntree.domain.transcript import Record
+from turntree.domain.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Row:
     """A record's place among those of its bundle, and its value; None is a deleted one."""
 
@@ -23,7 +24,7 @@ class Row:
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Composer:
     """What the rows say of one conversation."""
 
@@ -39,7 +40,7 @@ class Composer:
         return next((doc[name] for _, doc in self.documents if doc.get(name) is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Bubble:
     """A bubble in its place."""
 
@@ -51,7 +52,7 @@ class Bubble:
     checkpoint: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gathered:
     """The rows of a bundle, sorted out."""
 

@@ -5,7 +5,6 @@ Knows what a composer's documents say of the conversation as a whole. Must never
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -16,6 +15,7 @@ from turntree.adapters.importers.cursor.records import Composer
 from turntree.adapters.importers.reading import entries, mapping, text, tidy, word
 from turntree.domain.canonical import Json
 from turntree.domain.transcript import DraftSession, DraftSpawn, Key
+from turntree.domain.value import value
 
 _ID_SHOWN: Final = 8
 _SPAWNING: Final = frozenset({"task", "task_v2", "subagent", "spawn_subagent", "create_subagent"})
@@ -33,7 +33,7 @@ _DETAILS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A call of a tool, and the turn that made it."""
 
@@ -42,7 +42,7 @@ class Call:
     tool: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Above:
     """Whose subagent a composer is, and which of them."""
 

@@ -7,7 +7,6 @@ rows leave here as records, a key, a line break and the value as it stands.
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +23,7 @@ from turntree.adapters.importers.foreign_tables import (
 )
 from turntree.adapters.importers.reading import entries, mapping, parse, tidy, word
 from turntree.domain.transcript import Record
+from turntree.domain.value import value
 from turntree.ports.importers import Bundle, stamp_of
 
 ORIGIN: Final = "cursor"
@@ -36,7 +36,7 @@ _FAMILIES: Final = ("bubbleId", "checkpointId", "messageRequestContext", "codeBl
 """Rows of a conversation under keys that begin with the composer's id."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Workspace:
     """A folder of the editor's ``workspaceStorage``."""
 
@@ -93,16 +93,16 @@ def find_workspace(folder: Path) -> Workspace | None:
     with reading(folder / DATABASE) as connection:
         if "ItemTable" not in _tables(connection):
             return None
-        for _, key, value in _ask(connection, "items"):
-            document = parse(value_of(value) or b"") or {}
+        for _, key, content in _ask(connection, "items"):
+            document = parse(value_of(content) or b"") or {}
             for id, entry in _conversations(document):
                 named.add(id)
                 if _holds_words(entry):
                     inline[id] = _entry_record(_text(key), id, entry)
             named |= _strings(document.get("selectedComposerIds"))
             named |= _strings(document.get("lastFocusedComposerIds"))
-        for _, value in _ask(connection, "panes"):
-            views = parse(value_of(value) or b"") or {}
+        for _, content in _ask(connection, "panes"):
+            views = parse(value_of(content) or b"") or {}
             prefix = "workbench.panel.aichat.view."
             named |= {name.removeprefix(prefix) for name in views if name.startswith(prefix)}
     return Workspace(folder, frozenset(named), inline)
@@ -143,8 +143,8 @@ def _disk_rows(
 
 
 def _records(name: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
-    for row, key, value in rows:
-        data = value_of(value)
+    for row, key, content in rows:
+        data = value_of(content)
         yield Record(name, row, bytes(key) if data is None else bytes(key) + b"\n" + data)
 
 
@@ -165,8 +165,8 @@ def _header_rows(
 
 def _entries(connection: sqlite3.Connection, name: str, wanted: str) -> Iterator[Record]:
     """Yield a conversation's own entry of the rows that hold those of a whole workspace."""
-    for row, key, value in _ask(connection, "items"):
-        for id, entry in _conversations(parse(value_of(value) or b"") or {}):
+    for row, key, content in _ask(connection, "items"):
+        for id, entry in _conversations(parse(value_of(content) or b"") or {}):
             if id == wanted:
                 yield Record(name, row, _entry_record(_text(key), id, entry))
                 break
@@ -209,8 +209,8 @@ def _state(file: Path) -> str:
 def _children(connection: sqlite3.Connection) -> Mapping[str, list[str]]:
     """Return the subagents of each composer, by what either of the two says."""
     children: dict[str, list[str]] = {}
-    for id, value in _ask(connection, "composers_with_subagents"):
-        document = parse(value_of(value) or b"") or {}
+    for id, content in _ask(connection, "composers_with_subagents"):
+        document = parse(value_of(content) or b"") or {}
         for child in entries(document.get("subagentComposerIds")):
             if word(child):
                 children.setdefault(_text(id), []).append(child)
@@ -270,8 +270,8 @@ def _strings(value: object) -> set[str]:
     return {entry for entry in entries(value) if isinstance(entry, str)}
 
 
-def _text(value: object) -> str:
-    return (value_of(value) or b"").decode("utf-8", "replace")
+def _text(content: object) -> str:
+    return (value_of(content) or b"").decode("utf-8", "replace")
 
 
 def _name(file: Path) -> str:

@@ -1,7 +1,6 @@
 """What single messages of Gemini CLI hold: words, thoughts, calls, results, tokens."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from turntree.adapters.importers.reading import entries, mapping, moment, number, text, tidy, word
@@ -20,6 +19,7 @@ from turntree.domain.message import (
     ToolUse,
 )
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 _HARNESS_STARTS: Final = ("<session_context>", "<hook_context>")
 _WRITERS: Final = ("write_file", "replace", "edit")
@@ -30,7 +30,7 @@ _STATUSES: Final[Mapping[str, ToolStatus]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Said:
     """What a message of type user holds; a tool's answers come in one too."""
 
@@ -110,7 +110,7 @@ def _media_kind(media_type: str) -> Literal["image", "audio", "file"]:
             return "file"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A call as its message tells of it."""
 

@@ -23,6 +23,7 @@ from turntree.domain.message import Message, Source, Text, ToolUse
 from turntree.domain.transcript import DraftCompaction, DraftTurn, Key
 from turntree.domain.turn import Outcome
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 _BEGINNING: Final = instant(0)
 _COMPACTED: Final = "<state_snapshot>"
@@ -149,7 +150,7 @@ class Conversation:
         return node
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begun:
     """The call that began a subagent."""
 

@@ -1,7 +1,6 @@
 """What single parts of opencode's messages mean."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from turntree.adapters.importers.reading import entries, mapping, moment, number, text, tidy, word
@@ -19,6 +18,7 @@ from turntree.domain.message import (
     ToolUse,
 )
 from turntree.domain.usage import Usage
+from turntree.domain.value import value
 
 _WRITERS: Final = ("write", "edit", "multiedit", "patch", "apply_patch")
 _READERS: Final = ("read",)
@@ -93,7 +93,7 @@ def files_written(part: Mapping[str, Any]) -> Iterator[TouchedFile]:
                 yield TouchedFile("written", found)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """A call and its result, which stand in one part."""
 

@@ -6,7 +6,6 @@ columns and names of files, and nothing of what is said in them.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import orjson
 from turntree.adapters.importers.foreign_tables import is_database, load_statements, reading
 from turntree.adapters.importers.reading import LINE_MAX_BYTES, mapping, parse, text
 from turntree.domain.transcript import Record
+from turntree.domain.value import value
 from turntree.ports.importers import Bundle, stamp_of
 
 ORIGIN: Final = "opencode"
@@ -24,7 +24,7 @@ _STATEMENTS: Final = load_statements("opencode")
 _JSON_COLUMNS: Final = ("data", "revert", "model", "permission", "metadata", "summary_diffs")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Document:
     """A session, a message or a part, from wherever it was kept."""
 

@@ -26,6 +26,7 @@ from turntree.domain.message import Message, Part, Source, Text
 from turntree.domain.transcript import DraftCompaction, DraftTurn, Key
 from turntree.domain.turn import Outcome
 from turntree.domain.usage import ModelCall
+from turntree.domain.value import value
 
 _BEGINNING: Final = instant(0)
 _ABORTED: Final = "MessageAbortedError"
@@ -71,7 +72,7 @@ def created_at(message: Document) -> Instant | None:
     return moment(told.get("created")) or moment(message.told.get("time_created"))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begun:
     """The call that began a subagent."""
 
