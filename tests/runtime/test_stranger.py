@@ -11,11 +11,11 @@ from turntree.adapters.engines.inline import InlineEngine
 from turntree.boot import Settings, tree_on
 from turntree.domain.canonical import Json
 from turntree.domain.context import TouchedFile
-from turntree.domain.errors import TurntreeError
+from turntree.domain.errors import NotFound, TurntreeError
 from turntree.domain.event import Event, record
 from turntree.domain.feed import BEGINNING
 from turntree.domain.ids import Digest, Label, ProgramId, RunId, SessionId, TurnId
-from turntree.domain.message import Lifted, assistant, user
+from turntree.domain.message import Erased, Lifted, Message, Text, assistant, lift_parts, user
 from turntree.domain.run import Fact
 from turntree.domain.usage import ModelCall, Usage
 from turntree.runtime.tree import Tree
@@ -40,6 +40,12 @@ class Private:
     waiting: RunId
     large: Digest
     """A part of a message that is kept as an object."""
+    running: Digest
+    """The same, of a run that goes on."""
+    waits: Digest
+    """The same, of a message that waits."""
+    config: Digest
+    """The config of a private program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class Stranger:
     tree: Tree
     known: Private
     world: ScriptedWorld
+    database: Database
+    place: Path
 
 
 Call = Callable[[Stranger], Awaitable[object]]
@@ -99,8 +107,13 @@ READS: dict[str, Call] = {
     "its grants": lambda s: s.tree.programs.store.list_grants(ProgramId(s.known.session)),
     "its judgements": lambda s: s.tree.authority.permissions.list_facts(session=s.known.session),
     "its personas": lambda s: s.tree.authority.permissions.list_personas(s.known.turn),
+    "a part of it": lambda s: s.tree.ledger.get_object(s.known.large),
+    "a part of its run": lambda s: s.tree.ledger.get_object(s.known.running),
+    "a part of a message that waits": lambda s: s.tree.ledger.get_object(s.known.waits),
+    "its config, by digest": lambda s: s.tree.ledger.get_object(s.known.config),
     "its states": lambda s: s.tree.resources.pins.list_pins([s.known.turn]),
 }
+OBJECTS = [name for name in READS if name.startswith("a part of") or name.endswith("by digest")]
 WRITES: dict[str, Call] = {
     "a move": lambda s: s.tree.sessions.ledger.move(
         s.known.session, "rewind", None, by=BOB, at=s.world.now()
@@ -155,14 +168,35 @@ async def stranger(tree: Tree, database: Database, world: ScriptedWorld, place: 
     await tree.programs.create("session", WORD, {}, visibility="private")
     session = await tree.sessions.get(WORD)
     run = RunId(world.new_id())
-    begun = Fact.of(Event(run, 0, "run_started", world.now(), {}), user(WORD))
+    running = await lifted(tree, Message("user", (Text(WORD), Text(f"{WORD} runs " * 4000))))
+    begun = Fact.of(Event(run, 0, "run_started", world.now(), {}), running)
     await tree.ledger.start(run, session.id, begun)
     waiting = await tree.runs.post(WORD, f"the {WORD} waits")
+    waits = await lifted(tree, user(f"{WORD} waits " * 4000))
+    await tree.runs.post(WORD, waits)
+    task = await tree.programs.create("task", "secret", {"title": WORD}, visibility="private")
     await tree.search.fill()
-    (part,) = made.turn.messages[1].parts
-    assert isinstance(part, Lifted)
-    known = Private(session.id, made.turn.id, run, waiting.run, part.object)
-    return Stranger(seen(database, world, place, "bob"), known, world)
+    large, of_run, of_waiting = map(object_in, (made.turn.messages[1], running, waits))
+    known = Private(
+        session.id, made.turn.id, run, waiting.run, large, of_run, of_waiting, task.version.digest
+    )
+    return Stranger(seen(database, world, place, "bob"), known, world, database, place)
+
+
+async def lifted(tree: Tree, message: Message) -> Message:
+    """Return a message whose large parts are stored as objects."""
+    objects: list[bytes] = []
+    stands = lift_parts(message, objects)
+    for data in objects:
+        await tree.ledger.put_object(data)
+    return stands
+
+
+def object_in(message: Message | Erased) -> Digest:
+    """Return the digest that a message's only large part refers to."""
+    assert isinstance(message, Message)
+    (part,) = [part for part in message.parts if isinstance(part, Lifted)]
+    return part.object
 
 
 def seen(database: Database, world: ScriptedWorld, place: Path, who: str) -> Tree:
@@ -185,6 +219,8 @@ async def test_no_call_tells_a_stranger_a_word(tree: Tree, stranger: Stranger) -
     hers = replace(stranger, tree=tree)
     assert WORD in repr(await READS["facts of the run"](hers))
     assert WORD in repr(await READS["files it names"](hers))
+    for name in OBJECTS:
+        assert WORD in repr(await READS[name](hers)), name
 
 
 async def test_no_call_changes_anything_for_a_stranger(tree: Tree, stranger: Stranger) -> None:
@@ -212,3 +248,53 @@ async def test_no_call_changes_anything_for_a_stranger(tree: Tree, stranger: Str
         done.append(name)
     assert done == []
     assert [one for one in await picture() if one not in before] == []
+
+
+async def start_run(stranger: Stranger, said: Message) -> None:
+    session = await stranger.tree.sessions.get("bobs")
+    started = Event(NEW, 0, "run_started", stranger.world.now(), {})
+    await stranger.tree.ledger.start(RunId(NEW), session.id, Fact.of(started, said))
+
+
+FORGERIES: dict[str, Callable[[Stranger, Message], Awaitable[object]]] = {
+    "a turn": lambda s, said: s.tree.turns.record("bobs", [said], [assistant("yes")]),
+    "a message": lambda s, said: s.tree.runs.post("bobs", said),
+    "a run": start_run,
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+async def test_message_that_names_a_private_object_is_refused(
+    stranger: Stranger, name: str
+) -> None:
+    await stranger.tree.turns.record("bobs", [user("mine")], [assistant("yes")])
+    forged = Message("user", (Lifted("text", stranger.known.large, 9),))
+    with pytest.raises(NotFound, match="there is no object"):
+        await FORGERIES[name](stranger, forged)
+    with pytest.raises(NotFound):
+        await stranger.tree.ledger.get_object(stranger.known.large)
+
+
+async def test_same_bytes_stored_by_two_are_read_by_both(tree: Tree, stranger: Stranger) -> None:
+    data = await tree.ledger.get_object(stranger.known.large)
+    bob = stranger.tree.ledger
+    assert await bob.put_object(data) == stranger.known.large
+    assert await bob.get_object(stranger.known.large) == data
+    said = Message("user", (Lifted("text", stranger.known.large, len(data)),))
+    made = await stranger.tree.turns.record("bobs", [said], [assistant("yes")])
+    # Bob's session is open, so everybody may read what it refers to.
+    carol = seen(stranger.database, stranger.world, stranger.place, "carol")
+    assert await carol.ledger.get_object(stranger.known.large) == data
+    assert (await carol.threads.threads.get_turn(made.turn.id)).turn.id == made.turn.id
+
+
+async def test_erased_message_takes_its_object_along_for_everybody(
+    tree: Tree, stranger: Stranger
+) -> None:
+    await tree.turns.erase(stranger.known.turn, 1, reason="secret")
+    with pytest.raises(NotFound):
+        await tree.ledger.get_object(stranger.known.large)
+    # What comes again is not opened by what was noted before.
+    data = f"{WORD} again".encode()
+    digest = await tree.ledger.put_object(data)
+    assert await tree.ledger.get_object(digest) == data

@@ -259,6 +259,11 @@ FAULTS = {
         "I14 UPDATE turntree.model_calls SET output_tokens = 1 WHERE call_id = 'call-1'"
     ),
     "the files are not those of the messages": "I14 DELETE FROM turntree.message_files",
+    "the objects it refers to are not those noted": "I14 DELETE FROM turntree.object_holders",
+    "objects are noted under it, and it is neither a turn nor a run": (
+        "I14 INSERT INTO turntree.object_holders SELECT workspace_id, gen_random_uuid(), digest"
+        " FROM turntree.objects LIMIT 1"
+    ),
     "the compaction's row is not what the header says": (
         "I14 UPDATE turntree.compactions SET tokens_before = 99"
     ),

@@ -33,6 +33,7 @@ DERIVED = {
     "model_calls": "UPDATE turntree.model_calls SET output_tokens = 1",
     "message_files": "UPDATE turntree.message_files SET path = 'b.py'",
     "compactions": "UPDATE turntree.compactions SET turns_summarized = 9",
+    "object_holders": "DELETE FROM turntree.object_holders",
     "tags": "INSERT INTO turntree.tags SELECT workspace_id, id, 'no' FROM turntree.turns",
     "search_documents": "INSERT INTO turntree.search_documents"
     " SELECT workspace_id, gen_random_uuid(), 1, '' FROM turntree.turns",

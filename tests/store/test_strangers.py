@@ -57,7 +57,6 @@ OPEN_TO_PROCESSES = {
     "imports": IMPORTED,
     "raw_blocks": IMPORTED,
     "turn_sources": IMPORTED,
-    "objects": "bytes are found by their digest alone, which only whoever has them knows",
     "handles": NO_SESSION,
     "leases": NO_SESSION,
     "plans": NO_SESSION,
@@ -74,9 +73,9 @@ OPEN_TO_READERS = {
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "bundles", "handles", "imports", "leases", "plans", "program_refs", "raw_blocks",
-    "resource_attachments", "resource_liveness", "resources", "session_plans", "snapshots",
-    "turn_resources", "turn_sources", "workers", "search_progress", "event_links",
+    "bundles", "handles", "imports", "leases", "object_writers", "plans", "program_refs",
+    "raw_blocks", "resource_attachments", "resource_liveness", "resources", "session_plans",
+    "snapshots", "turn_resources", "turn_sources", "workers", "search_progress", "event_links",
 }  # fmt: skip
 """The tables in which the story leaves no trace; their policies are looked at all the same."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")

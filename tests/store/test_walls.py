@@ -39,12 +39,13 @@ from turntree.domain.transcript import Record
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
 from turntree.ports.imports import Checkout, Cursor, Incoming, TurnSource
-from turntree.ports.sight import EVERYTHING
+from turntree.ports.sight import EVERYTHING, Sight
 from turntree.runtime.tree import Tree
 from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database, open_database, prepare_database
 from turntree.store.imports import PostgresImports
 from turntree.store.inbox import PostgresInbox
+from turntree.store.ledger import PostgresLedger
 from turntree.store.sessions import PostgresSessions
 from turntree.store.sql import QUERIES
 from turntree.testing.hashing_embedder import HashingEmbedder
@@ -54,15 +55,15 @@ pytestmark = pytest.mark.anyio
 
 FACTS = {
     "answers", "bundles", "checkouts", "compactions", "event_links", "events", "handles",
-    "message_files", "model_calls", "objects", "program_refs", "program_versions", "raw_blocks",
-    "resources", "segments", "session_history", "session_plans", "snapshots", "spawns",
-    "tool_calls", "turn_bodies", "turn_resources", "turn_sources", "turns",
+    "message_files", "model_calls", "object_writers", "objects", "program_refs", "program_versions",
+    "raw_blocks", "resources", "segments", "session_history", "session_plans", "snapshots",
+    "spawns", "tool_calls", "turn_bodies", "turn_resources", "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "search_embeddings", "search_progress"}
 MOVING = {
     "actors", "imports", "inbox", "leases", "plans", "program_grants", "programs",
-    "resource_attachments", "resource_liveness", "run_payloads", "runs", "session_names",
-    "session_reach", "sessions", "tags", "workers",
+    "object_holders", "resource_attachments", "resource_liveness", "run_payloads", "runs",
+    "session_names", "session_reach", "sessions", "tags", "workers",
 }  # fmt: skip
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
@@ -115,6 +116,7 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     inbox = PostgresInbox(database, InlineEngine(database.lend))
     await inbox.post(session.id, user("next"), by="human:ana", at=world.now())
     await database.run("announce_worker", worker="w1")
+    await PostgresLedger(replace(database, sight=Sight("human:ana"))).put_object(b"hers")
     return tree
 
 
@@ -342,6 +344,10 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
         ("turns", "SELECT"),
         ("segments", "SELECT"),
         ("message_files", "SELECT"),
+        ("object_holders", "SELECT"),
+        ("object_holders", "DELETE"),
+        ("object_writers", "SELECT"),
+        ("object_writers", "DELETE"),
     }
     with acting(conninfo, "none") as owner:
         columns = owner.execute(

@@ -62,6 +62,8 @@ class Prepared(NamedTuple):
     facts: Sequence[tuple[Any, ...]]
     compaction: tuple[Any, ...] | None
     objects: Sequence[bytes]
+    referred: Sequence[bytes]
+    """The digests of the objects that its messages refer to."""
     source: TurnSource | None
 
 

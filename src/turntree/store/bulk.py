@@ -43,6 +43,7 @@ COLUMN_TYPES: Mapping[str, str] = {
     "copy_compactions": "bytea bytea bytea bytea int4 text text int4 int4 int4 int4",
     "copy_events": "bytea bytea int4 bytea text text",
     "copy_objects": "bytea bytea bytea",
+    "copy_holders": "bytea bytea bytea",
     "copy_sources": "bytea bytea int4 int4 int4 int4 text",
 }
 """What each COPY sends, in the order the tables must be filled.
@@ -188,6 +189,7 @@ class _Plan:
     async def add_objects(self, batch: list[Prepared]) -> None:
         """Keep what was too large to stand in a message, each once."""
         held = {sha256(data).digest(): data for item in batch for data in item.objects}
+        await self._check_references({row[2] for row in self.rows["copy_holders"]} - held.keys())
         if not held:
             return
         # The importer's connection is its own and does not know our arrays.
@@ -196,6 +198,17 @@ class _Plan:
         ):
             del held[bytes(digest)]
         self.rows["copy_objects"] += [(self.workspace.bytes, *pair) for pair in held.items()]
+
+    async def _check_references(self, digests: set[bytes]) -> None:
+        if not digests:
+            return
+        for (digest,) in await fetch(
+            self.connection,
+            "bulk_hidden_objects",
+            workspace=self.workspace,
+            digests=sorted(digests),
+        ):
+            raise NotFound(f"there is no object sha256:{bytes(digest).hex()}")
 
     async def add_sources(self, batch: list[Prepared]) -> None:
         """Say what each turn was made from; a turn that is known may have come from elsewhere."""
@@ -266,6 +279,7 @@ class _Plan:
         self.rows["copy_tool_calls"] += [(*key, *call) for call in item.tool_calls]
         self.rows["copy_model_calls"] += [(*key, *call) for call in item.model_calls]
         self.rows["copy_files"] += [(*key, *file) for file in item.files]
+        self.rows["copy_holders"] += [(*key, digest) for digest in item.referred]
         if item.compaction is not None:
             through, kept, *details = item.compaction
             self.rows["copy_compactions"].append(

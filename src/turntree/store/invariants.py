@@ -178,6 +178,7 @@ OBJECTS: Final = (
     Check("fsck_i12_records", "records were taken out without a receipt"),
     Check("fsck_i37_records", "the records are missing"),
     Check("fsck_i01_objects", "its bytes have another digest"),
+    Check("fsck_i14_holders", "objects are noted under it, and it is neither a turn nor a run"),
     Check("fsck_i14_links", "what it says of two things is not what stands beside it"),
     Check("fsck_i61_objects", "what looks like a secret key stands in it"),
 )

@@ -14,7 +14,10 @@ from turntree.domain.ids import TurnId
 from turntree.domain.transcript import Record
 from turntree.ports.imports import Block, Incoming, Prepared
 from turntree.store import raw
-from turntree.store.turn_rows import actor_of, tool_calls, touched_files
+from turntree.store.turn_rows import actor_of, referred_objects, tool_calls, touched_files
+
+_REFERS = '"object":"sha256:'
+"""How a part that refers to an object is written; most turns have none."""
 
 
 class StorePacking:
@@ -89,6 +92,7 @@ class StorePacking:
             [(f.event.stream, f.event.seq, f.id, f.event.kind, f.body) for f in item.journal],
             None if header.compaction is None else _compaction(header.compaction),
             item.objects,
+            referred_objects(turn) if _REFERS in said else (),
             item.source,
         )  # fmt: skip
 

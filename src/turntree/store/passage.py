@@ -37,6 +37,7 @@ WRONG: Final[Mapping[str, tuple[str, str]]] = {
     "model_calls": ("I14", "the model calls are not those of the run's events"),
     "message_files": ("I14", "the files are not those of the messages"),
     "compactions": ("I14", "the compaction's row is not what the header says"),
+    "object_holders": ("I14", "the objects it refers to are not those noted"),
     "tags": ("I63", "its tags are not those that its events tell of"),
 }
 """What it means that the rows of a table are not those that follow."""
@@ -112,6 +113,8 @@ class Reader:
         yield from _compare_said("message_files", files, page.files, page)
         details = self._fetch("fsck_compactions", after=after, last=last)
         yield from _compare("compactions", details, page.compactions, page.unproven)
+        holders = self._fetch("fsck_holders", after=after, last=last)
+        yield from _compare("object_holders", holders, page.holders, page.unproven)
 
     def _read_events(self, after: UUID, last: UUID, passage: Passage) -> EventsRead:
         events = EventsRead()

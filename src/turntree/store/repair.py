@@ -1,10 +1,10 @@
 """Rebuilding projections from the facts they follow from.
 
-Only rows that can be computed anew are written: tool calls, files and compactions from bodies,
-model calls and tags from the journal, a session's reach from its reflog, programs and who may use
-them from their events. What search cannot use is taken out of its tables, which indexing fills
-again. Facts are never written, and nothing is derived from bytes that do not prove themselves:
-those come back from a backup only.
+Only rows that can be computed anew are written: tool calls, files, references to objects and
+compactions from bodies, model calls and tags from the journal, a session's reach from its reflog,
+programs and who may use them from their events. What search cannot use is taken out of its tables,
+which indexing fills again. Facts are never written, and nothing is derived from bytes that do not
+prove themselves: those come back from a backup only.
 
 Runs as the owner of the tables, in one transaction in which the triggers of four of them rest.
 """
@@ -42,6 +42,7 @@ def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Cha
         work = _Repair(connection, workspace)
         changes = [
             *work.rebuild(dry_run=dry_run),
+            *work.drop_stray_holders(dry_run=dry_run),
             *work.rebuild_reach(dry_run=dry_run),
             *work.rebuild_programs(dry_run=dry_run),
             *work.empty_search(dry_run=dry_run),
@@ -74,6 +75,14 @@ class _Repair:
             gone = [row for row in found.stored if row not in found.follow]
             new = [row for row in found.follow if row not in found.stored]
             yield Change(found.table, found.turn, len(gone), len(new))
+
+    def drop_stray_holders(self, *, dry_run: bool) -> Iterator[Change]:
+        """Drop what is noted of objects under an id that is neither a turn's nor a run's."""
+        scope = {"workspace": self.workspace}
+        for (turn,) in self._run("repair_stray_holders", scope):
+            if not dry_run:
+                self._run("repair_drop_object_holders", {**scope, "turn": turn})
+            yield Change("object_holders", str(turn), 1, 0)
 
     def rebuild_reach(self, *, dry_run: bool) -> Iterator[Change]:
         """Rebuild how deep each session ever stood."""

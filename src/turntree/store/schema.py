@@ -15,8 +15,8 @@ from turntree.domain.errors import Refused
 from turntree.domain.value import value
 from turntree.store.sql import load_files
 
-NUMBER: Final = 10
-DIGEST: Final = "c81b5944d758afd7fedc899df021e55b81fbaeb0e87c7eb8d400437cd73a165f"
+NUMBER: Final = 13
+DIGEST: Final = "4848acfaddf8815a3e8cefb9f77f056f480753aaf78672ae0f6e0dad77ed4387"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -34,6 +34,7 @@ UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError
 """What reading a document raises that is not what it should be."""
 
 _STUB: Final = re.compile(rb'\{"erased":"sha256:([0-9a-f]{64})"\}')
+_OBJECT: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _STUB_BEGINS: Final = b'{"erased":"'
 _BETWEEN: Final = '","sha256:'
 _ANSWERED: Final = frozenset({"assistant", "erased"})
@@ -53,7 +54,7 @@ def examine(rows: Sequence[Sequence[Any]]) -> "TurnsRead":
 class Said:
     """What the messages of one turn amount to."""
 
-    __slots__ = ("answers", "files", "gaps", "roles", "uses")
+    __slots__ = ("answers", "files", "gaps", "objects", "roles", "uses")
 
     def __init__(self) -> None:
         """Begin with nothing said."""
@@ -67,6 +68,8 @@ class Said:
         """The files that messages touched, each with the place of its message."""
         self.gaps: list[int] = []
         """The places of the messages that were taken out."""
+        self.objects: set[str] = set()
+        """The objects that parts refer to."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,8 @@ class TurnsRead:
     tool_calls: list[Derived] = field(default_factory=list[Derived])
     compactions: list[Derived] = field(default_factory=list[Derived])
     files: list[Derived] = field(default_factory=list[Derived])
+    holders: list[Derived] = field(default_factory=list[Derived])
+    """A turn and the digest of an object that its messages refer to, each pair once, in order."""
     objects: dict[str, str] = field(default_factory=dict[str, str])
     """The objects that messages and headers point to, with a turn that does."""
     manifests: list[tuple[str, str, set[str]]] = field(
@@ -205,6 +210,7 @@ class TurnsRead:
             said.answers.append((part["call_id"], part["status"]))
         if "object" in part and part["kind"] in ("lifted", "image", "audio", "file"):
             self.objects[part["object"]] = id
+            said.objects.add(part["object"])
 
     def _derive(self, id: str, digest: bytes, head: Mapping[str, Any], said: Said) -> None:
         if said.gaps:
@@ -215,6 +221,10 @@ class TurnsRead:
         for sequence, (place, file) in enumerate(said.files):
             lines = (file.line_start, file.line_end)
             self.files.append((id, place, sequence, file.kind, file.path, *lines))
+        if said.objects:
+            digests = (_OBJECT.fullmatch(name) for name in said.objects)
+            raw = sorted(bytes.fromhex(digest[1]) for digest in digests if digest is not None)
+            self.holders += [(id, digest) for digest in raw]
         compaction = head.get("compaction")
         if compaction is not None:
             self.compactions.append((id, *map(compaction.get, _COMPACTION)))

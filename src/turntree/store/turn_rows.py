@@ -4,8 +4,17 @@ Pure, and loads no driver: whoever makes rows in another process starts at once.
 connection.
 """
 
+from turntree.domain.canonical import digest_raw
 from turntree.domain.context import TouchedFile, files_of
-from turntree.domain.message import Lifted, ToolResult, ToolUse, answers_call, calls_tool
+from turntree.domain.message import (
+    Lifted,
+    Media,
+    Message,
+    ToolResult,
+    ToolUse,
+    answers_call,
+    calls_tool,
+)
 from turntree.domain.turn import Header, Turn
 
 ACTOR_CHARS_MAX = 200
@@ -37,3 +46,15 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
 def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:
     """Return the files a turn's messages touched, each with the message's place."""
     return [(place, file) for place, said in enumerate(turn.messages) for file in files_of(said)]
+
+
+def referred_objects(turn: Turn) -> list[bytes]:
+    """Return the digests of the objects that a turn's messages refer to, each once, in order."""
+    referred = {
+        digest_raw(part.object)
+        for said in turn.messages
+        if isinstance(said, Message)
+        for part in said.parts
+        if isinstance(part, Lifted | Media) and part.object is not None
+    }
+    return sorted(referred)

@@ -22,6 +22,32 @@ BEGIN
     VALUES (p_ws, p_stream, p_seq, sha256(convert_to(v_body, 'UTF8')), p_kind, v_body);
 END $$;
 
+-- Notes which objects a turn refers to, or the run that becomes it. Refuses one that is hidden from the viewer: a message that
+-- names the digest of an object in a private session would open it.
+CREATE OR REPLACE FUNCTION turntree.hold_objects(p_ws uuid, p_turn uuid, p_messages text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_sees_all constant boolean := turntree.sees_every_program();
+  v_digest bytea;
+BEGIN
+  FOR v_digest IN SELECT turntree.objects_in(p_messages) LOOP
+    IF NOT (v_sees_all OR turntree.reader_sees_object(p_ws, v_digest)) THEN
+      RAISE EXCEPTION 'there is no object sha256:%', encode(v_digest, 'hex') USING ERRCODE = 'TT002';
+    END IF;
+    INSERT INTO turntree.object_holders (workspace_id, turn_id, digest) VALUES (p_ws, p_turn, v_digest) ON CONFLICT DO NOTHING;
+  END LOOP;
+END $$;
+
+-- Stores bytes under their digest, once, and notes who stored them.
+CREATE OR REPLACE FUNCTION turntree.put_object(p_ws uuid, p_digest bytea, p_bytes bytea) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_by constant text := turntree.sight();
+BEGIN
+  INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (p_ws, p_digest, p_bytes) ON CONFLICT DO NOTHING;
+  IF v_by NOT LIKE 'system:%' THEN
+    INSERT INTO turntree.object_writers (workspace_id, digest, by) VALUES (p_ws, p_digest, v_by) ON CONFLICT DO NOTHING;
+  END IF;
+END $$;
+
 -- Records a fact at its place. True if it is new, false if the same fact already stands there.
 -- p_epoch fences a run: a worker that lost the run to another loses here.
 CREATE OR REPLACE FUNCTION turntree.append_event(
@@ -68,6 +94,9 @@ BEGIN
   IF p_payload IS NOT NULL THEN
     INSERT INTO turntree.run_payloads (workspace_id, run_id, seq, payload)
       VALUES (p_ws, p_stream, p_seq, p_payload);
+    IF position('"object":"sha256:' IN p_payload) > 0 THEN
+      PERFORM turntree.hold_objects(p_ws, p_stream, p_payload);
+    END IF;
   END IF;
   RETURN true;
 END $$;

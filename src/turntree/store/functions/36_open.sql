@@ -343,3 +343,26 @@ RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
   SELECT NOT turntree.is_closed_turn(p_ws, p_segment, p_segment, p_fork_depth + 1, turntree.sight())
 $$;
+
+-- Whether an object may be read: by a principal who stored its bytes, or who sees a turn, run or program that refers to it.
+-- One that nothing refers to is not hidden: a manifest, an entry of one, a list of a plan. Nor is the config of a program that
+-- has none: it tells nothing, and any number of programs refer to it.
+CREATE OR REPLACE FUNCTION turntree.reader_sees_object(p_ws uuid, p_digest bytea) RETURNS boolean LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
+DECLARE
+  v_stream uuid;
+BEGIN
+  IF p_digest = sha256('{}') OR EXISTS (SELECT FROM turntree.object_writers w
+      WHERE w.workspace_id = p_ws AND w.digest = p_digest AND w.by = turntree.sight()) THEN
+    RETURN true;
+  END IF;
+  FOR v_stream IN SELECT h.turn_id FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.digest = p_digest
+      UNION ALL SELECT v.program_id FROM turntree.program_versions v WHERE v.workspace_id = p_ws AND v.digest = p_digest LOOP
+    -- A message that waits has the id of a run that is not there yet.
+    IF NOT turntree.is_closed_stream(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = p_ws
+        AND i.run_id = v_stream AND i.payload IS NOT NULL AND turntree.is_closed_session(p_ws, i.session_id, turntree.sight())) THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  RETURN NOT FOUND;
+END $$;

@@ -118,6 +118,9 @@ BEGIN
   IF p_compaction IS NOT NULL THEN
     PERFORM turntree.store_compaction(p_ws, p_turn, p_compaction);
   END IF;
+  IF position('"object":"sha256:' IN p_body) > 0 THEN
+    PERFORM turntree.hold_objects(p_ws, p_turn, p_body);
+  END IF;
   IF p_epoch IS NOT NULL THEN
     v_first := turntree.close_run(p_ws, p_turn, p_epoch);
     IF v_first <> (p_event_bodies[1]::json ->> 'seq')::int THEN
@@ -151,6 +154,11 @@ BEGIN
   -- A run of ours may end with facts about other things, and a header may name what it came from.
   IF p_epoch IS NOT NULL OR position('"derived_from":[' IN p_header) > 0 OR position('"retry_of":"' IN p_header) > 0 THEN
     PERFORM turntree.note_links(p_ws, p_turn, v_first);
+  END IF;
+  -- What an attempt referred to and the turn does not.
+  IF p_epoch IS NOT NULL THEN
+    DELETE FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.turn_id = p_turn
+      AND h.digest NOT IN (SELECT turntree.objects_in(p_body));
   END IF;
   turn_id := p_turn;
   repeated := false;
@@ -240,6 +248,7 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_lines text[];
   v_line text;
+  v_digest bytea;
   v_seq int;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_turn, 0));
@@ -262,10 +271,15 @@ BEGIN
   UPDATE turntree.imports i SET heads = turntree.untitled(i.heads)
     FROM turntree.turn_sources s JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
     WHERE s.workspace_id = p_ws AND s.turn_id = p_turn AND i.workspace_id = p_ws AND i.origin = b.origin AND i.bundle = b.bundle;
-  -- What was too large for the message goes with it, unless another message still holds it.
-  DELETE FROM turntree.objects o USING regexp_matches(v_line, '"object":"sha256:([0-9a-f]{64})"', 'g') AS m
-    WHERE o.workspace_id = p_ws AND o.digest = decode(m[1], 'hex') AND NOT EXISTS (
-      SELECT FROM turntree.turn_bodies b WHERE b.workspace_id = p_ws AND position(m[1] IN b.body) > 0);
+  -- What was too large for the message goes with it, unless another message still refers to it.
+  DELETE FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.turn_id = p_turn
+    AND h.digest NOT IN (SELECT turntree.objects_in(array_to_string(v_lines, E'\n')));
+  FOR v_digest IN SELECT turntree.objects_in(v_line) LOOP
+    IF NOT EXISTS (SELECT FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.digest = v_digest) THEN
+      DELETE FROM turntree.object_writers w WHERE w.workspace_id = p_ws AND w.digest = v_digest;
+      DELETE FROM turntree.objects o WHERE o.workspace_id = p_ws AND o.digest = v_digest;
+    END IF;
+  END LOOP;
   SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
     WHERE workspace_id = p_ws AND stream_id = p_turn;
   PERFORM turntree.insert_event(p_ws, p_turn, v_seq, 'erased', p_at, '{"by":' || turntree.canonical_text(p_by)

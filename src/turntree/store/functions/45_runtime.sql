@@ -101,6 +101,9 @@ BEGIN
     run_id := i.run_id; seq := i.seq; repeated := true;
     RETURN;
   END IF;
+  IF position('"object":"sha256:' IN p_payload) > 0 THEN
+    PERFORM turntree.hold_objects(p_ws, run_id, p_payload);
+  END IF;
   IF a.awake THEN
     UPDATE turntree.actors SET posted = post_message.seq WHERE workspace_id = p_ws AND session_id = p_session;
   ELSE
@@ -189,6 +192,9 @@ BEGIN
     IF p_payloads[i] IS NOT NULL THEN
       INSERT INTO turntree.run_payloads (workspace_id, run_id, seq, payload)
         VALUES (p_ws, p_run, p_first + i - 1, p_payloads[i]);
+      IF position('"object":"sha256:' IN p_payloads[i]) > 0 THEN
+        PERFORM turntree.hold_objects(p_ws, p_run, p_payloads[i]);
+      END IF;
     END IF;
     IF turntree.may_link(p_kinds[i], p_bodies[i]) THEN
       PERFORM turntree.note_links(p_ws, p_run, p_first + i - 1);

@@ -8,6 +8,14 @@ CREATE OR REPLACE FUNCTION turntree.document(p_line text) RETURNS jsonb LANGUAGE
     ELSE regexp_replace(p_line, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g')::jsonb END
 $$;
 
+-- The objects that messages refer to in their parts. p_messages holds one a line.
+CREATE OR REPLACE FUNCTION turntree.objects_in(p_messages text) RETURNS SETOF bytea LANGUAGE sql STABLE AS $$
+  SELECT DISTINCT decode(substr(p.j ->> 'object', 8), 'hex')
+    FROM string_to_table(p_messages, E'\n') l (line), jsonb_array_elements(turntree.document(l.line) -> 'parts') p (j)
+    WHERE position('"object":"sha256:' IN l.line) > 0 AND p.j ->> 'kind' IN ('lifted', 'image', 'audio', 'file')
+      AND p.j ->> 'object' ~ '^sha256:[0-9a-f]{64}$'
+$$;
+
 -- The header of a turn's body.
 CREATE OR REPLACE FUNCTION turntree.header(p_ws uuid, p_turn uuid) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT turntree.document(header) FROM turntree.turn_bodies

@@ -291,7 +291,7 @@ BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
       AND proname IN ('search_words', 'route_words', 'search_names', 'search_meaning', 'near_nodes', 'forget_turn',
-        'reader_sees', 'reader_sees_everything', 'reader_sees_segment', 'permissions_of',
+        'reader_sees', 'reader_sees_everything', 'reader_sees_segment', 'reader_sees_object', 'permissions_of',
         'console_workspace', 'console_viewer', 'bind_console') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
@@ -299,6 +299,7 @@ BEGIN
       WHEN v_function::text LIKE '%forget_turn%' THEN 'turntree_eraser'
       WHEN v_function::text LIKE '%permissions_of%' OR v_function::text LIKE '%bind_console%' THEN 'turntree_app'
       WHEN v_function::text LIKE '%console_%' THEN 'turntree_app, turntree_reader, turntree_importer, turntree_eraser'
+      WHEN v_function::text LIKE '%reader_sees_object%' THEN 'turntree_app, turntree_reader, turntree_importer'
       ELSE 'turntree_app, turntree_reader' END);
     IF v_function::text LIKE '%search_meaning%' OR v_function::text LIKE '%near_nodes%' THEN
       -- Whoever installed the vectors chose their schema.

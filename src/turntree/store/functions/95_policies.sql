@@ -39,7 +39,12 @@ BEGIN
         ('event_links', 'every_program', 'stream_id'), ('program_versions', 'every_program', 'program_id'),
         ('program_refs', 'every_program', 'program_id'), ('run_payloads', 'everything', 'run_id'),
         ('inbox', 'everything', 'session_id'), ('actors', 'everything', 'session_id'), ('answers', 'everything', 'session_id'),
-        ('session_plans', 'everything', 'session_id')) x (relation, open, stream)
+        ('session_plans', 'everything', 'session_id'), ('object_holders', 'everything', 'turn_id')) x (relation, open, stream)
+    UNION ALL
+    SELECT 'open_to_app', 'objects', 'turntree_app',
+      '(SELECT turntree.sees_every_program()) OR turntree.reader_sees_object(workspace_id, digest)'
+    UNION ALL
+    SELECT 'open_to_app', 'object_writers', 'turntree_app', '(SELECT turntree.sees_every_program()) OR by = (SELECT turntree.sight())'
     UNION ALL
     SELECT 'open_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_sees_everything())
       OR turntree.reader_sees_segment(workspace_id, id, fork_depth)'
@@ -55,7 +60,8 @@ BEGIN
         ('turn_resources', 'turn_id'), ('turn_sources', 'turn_id'), ('checkouts', 'turn_id'), ('search_documents', 'turn_id'),
         ('search_embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'target_id'),
         ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
-        ('session_plans', 'session_id'), ('answers', 'session_id'), ('objects', NULL), ('raw_blocks', NULL), ('imports', NULL),
+        ('session_plans', 'session_id'), ('answers', 'session_id'), ('object_holders', 'turn_id'), ('object_writers', NULL),
+        ('objects', NULL), ('raw_blocks', NULL), ('imports', NULL),
         ('bundles', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
         ('leases', NULL)) x (relation, streams)
     UNION ALL

@@ -22,6 +22,11 @@ SELECT t.id::text, t.segment_id::text, t.depth, t.digest, EXISTS (SELECT FROM tu
 -- name: bulk_objects
 SELECT digest FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
 
+-- name: bulk_hidden_objects
+-- What turns refer to and did not bring along must not be hidden from the viewer.
+SELECT d FROM unnest(%(digests)b::bytea[]) d
+  WHERE NOT (turntree.sees_every_program() OR turntree.reader_sees_object(%(workspace)b, d));
+
 -- name: bulk_sources
 SELECT turn_id::text, bundle FROM turntree.turn_sources
   WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[]);
@@ -52,6 +57,7 @@ CREATE TEMP TABLE compactions ON COMMIT DROP AS SELECT * FROM turntree.compactio
 CREATE TEMP TABLE events ON COMMIT DROP AS
   SELECT workspace_id, stream_id, seq, id, kind, body FROM turntree.events WITH NO DATA;
 CREATE TEMP TABLE objects ON COMMIT DROP AS SELECT * FROM turntree.objects WITH NO DATA;
+CREATE TEMP TABLE object_holders ON COMMIT DROP AS SELECT * FROM turntree.object_holders WITH NO DATA;
 CREATE TEMP TABLE turn_sources ON COMMIT DROP AS SELECT * FROM turntree.turn_sources WITH NO DATA;
 
 -- name: unstage_tables
@@ -64,6 +70,7 @@ INSERT INTO turntree.message_files SELECT * FROM pg_temp.message_files;
 INSERT INTO turntree.compactions SELECT * FROM pg_temp.compactions;
 INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body) SELECT * FROM pg_temp.events;
 INSERT INTO turntree.objects SELECT * FROM pg_temp.objects;
+INSERT INTO turntree.object_holders SELECT * FROM pg_temp.object_holders;
 INSERT INTO turntree.turn_sources SELECT * FROM pg_temp.turn_sources;
 
 -- name: bulk_links
@@ -99,6 +106,9 @@ COPY events (workspace_id, stream_id, seq, id, kind, body) FROM STDIN (FORMAT bi
 
 -- name: copy_objects
 COPY objects (workspace_id, digest, bytes) FROM STDIN (FORMAT binary);
+
+-- name: copy_holders
+COPY object_holders (workspace_id, turn_id, digest) FROM STDIN (FORMAT binary);
 
 -- name: copy_sources
 COPY turn_sources (workspace_id, turn_id, bundle, record_first, record_last, projector, key)

@@ -214,7 +214,7 @@ SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
     'session_history', 'spawns', 'events', 'event_links', 'answers', 'message_files', 'raw_blocks', 'bundles',
     'turn_sources', 'checkouts', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans',
-    'program_versions', 'program_refs']) f
+    'program_versions', 'program_refs', 'object_writers']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
@@ -223,7 +223,7 @@ SELECT f || ' without ' || n
           || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure'
             WHEN f = 'raw_blocks' AND n = 'refuse_update' THEN 'check_record_erasure'
             WHEN f = 'message_files' AND n = 'refuse_update' THEN 'check_file_erasure'
-            WHEN f = 'objects' AND n = 'refuse_delete' THEN 'check_removal' ELSE 'refuse_change' END)
+            WHEN f IN ('objects', 'object_writers') AND n = 'refuse_delete' THEN 'check_removal' ELSE 'refuse_change' END)
         AND p.prosrc LIKE '%%RAISE EXCEPTION%%' AND g.tgqual IS NULL)
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -679,6 +679,15 @@ SELECT s.id::text FROM turntree.sessions s
 SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND sha256(bytes) <> digest ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i14_holders
+-- What refers to an object is a turn, a run or a message that waits for one.
+SELECT DISTINCT h.turn_id::text FROM turntree.object_holders h
+  WHERE h.workspace_id = %(workspace)b
+    AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = %(workspace)b AND r.id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = %(workspace)b AND i.run_id = h.turn_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i14_links
 -- What an event says of two things stands beside it, and nothing else does. Links at place -1 are a header's: what
 -- they lead to may have come later, so they are not compared.
@@ -752,6 +761,13 @@ SELECT turn_id::text, summarized_through::text, first_kept::text, turns_summariz
 SELECT turn_id::text, message, sequence, kind, path, line_start, line_end FROM turntree.message_files
   WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
   ORDER BY turn_id, sequence;
+
+-- name: fsck_holders
+-- Those of turns: what an open run refers to stands in payloads.
+SELECT h.turn_id::text, h.digest FROM turntree.object_holders h
+  WHERE h.workspace_id = %(workspace)b AND h.turn_id > %(after)b AND h.turn_id <= %(last)b
+    AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
+  ORDER BY h.turn_id, h.digest;
 
 -- name: fsck_tags
 SELECT target_id::text, tag FROM turntree.tags

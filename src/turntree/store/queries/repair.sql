@@ -12,7 +12,7 @@ ALTER TABLE turntree.tool_calls DISABLE TRIGGER USER;
 ALTER TABLE turntree.model_calls DISABLE TRIGGER USER;
 ALTER TABLE turntree.compactions DISABLE TRIGGER USER;
 ALTER TABLE turntree.message_files DISABLE TRIGGER USER;
-LOCK TABLE turntree.session_reach, turntree.tags, turntree.programs, turntree.program_grants IN SHARE ROW EXCLUSIVE MODE;
+LOCK TABLE turntree.session_reach, turntree.object_holders, turntree.tags, turntree.programs, turntree.program_grants IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: repair_close
 -- Keys are checked now, for a trigger cannot be enabled while some are still to be.
@@ -34,6 +34,9 @@ DELETE FROM turntree.compactions WHERE workspace_id = %(workspace)b AND turn_id 
 -- name: repair_drop_message_files
 DELETE FROM turntree.message_files WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
 
+-- name: repair_drop_object_holders
+DELETE FROM turntree.object_holders WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
+
 -- name: repair_drop_tags
 DELETE FROM turntree.tags WHERE workspace_id = %(workspace)b AND target_id = %(turn)b;
 
@@ -54,6 +57,18 @@ INSERT INTO turntree.compactions (workspace_id, turn_id, summarized_through, fir
 -- name: repair_add_message_files
 INSERT INTO turntree.message_files (workspace_id, turn_id, message, sequence, kind, path, line_start, line_end)
   VALUES (%(workspace)s, %(turn)s, %(c1)s, %(c2)s, %(c3)s, %(c4)s, %(c5)s, %(c6)s);
+
+-- name: repair_add_object_holders
+INSERT INTO turntree.object_holders (workspace_id, turn_id, digest) VALUES (%(workspace)s, %(turn)s, %(c1)b);
+
+-- name: repair_stray_holders
+-- Held by neither a turn, a run nor a message that waits.
+SELECT DISTINCT h.turn_id FROM turntree.object_holders h
+  WHERE h.workspace_id = %(workspace)b
+    AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = h.workspace_id AND t.id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = h.workspace_id AND r.id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = h.workspace_id AND i.run_id = h.turn_id)
+  ORDER BY 1;
 
 -- name: repair_add_tags
 INSERT INTO turntree.tags (workspace_id, target_id, tag) VALUES (%(workspace)s, %(turn)s, %(c1)s);

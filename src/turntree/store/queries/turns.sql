@@ -38,8 +38,7 @@ SELECT target_id::text, tag FROM turntree.tags g
   ORDER BY tag, target_id;
 
 -- name: put_object
-INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (%(workspace)b, %(digest)b, %(bytes)b)
-  ON CONFLICT DO NOTHING;
+SELECT turntree.put_object(%(workspace)b, %(digest)b, %(bytes)b);
 
 -- name: find_object
 SELECT bytes FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
