@@ -17,6 +17,7 @@ import click
 from turntree.adapters.hooks.install import Installer, State
 from turntree.adapters.hooks.spool import FOLDER, Spool
 from turntree.adapters.hooks.tools import TOOLS, Scope
+from turntree.adapters.worlds.processes import require_file_locks
 from turntree.cli import hook_entry
 from turntree.cli.change_text import counted
 from turntree.cli.drain import POLL_S, has_news, read_spool
@@ -59,6 +60,7 @@ def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
     Installing again changes nothing. Codex runs only hooks that you have reviewed: do that in
     Codex, with /hooks, or say --trust here.
     """
+    require_file_locks()
     installer = _installer()
     changes = installer.install(TOOLS[tool], scope, trust=trust)
     state = installer.state(TOOLS[tool], scope)

@@ -8,7 +8,6 @@ next one finds.
 It must never talk to a database, and never keep what was said: only names and places.
 """
 
-import fcntl
 import json
 import os
 import select
@@ -24,6 +23,7 @@ from typing import Any, Final
 
 from turntree.adapters.hooks.spool import SIGHTING, STATE, VERSION, Spool
 from turntree.adapters.resources.directory import DirectoryKeeper
+from turntree.adapters.worlds.processes import lock_file
 from turntree.cli.hook_entry import FIFO, write_whole
 from turntree.domain.errors import TurntreeError
 
@@ -175,9 +175,7 @@ def _is_still(path: Path, born: int) -> bool:
 @contextmanager
 def _alone(folder: Path) -> Generator[bool]:
     with (folder / LOCK).open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_file(lock.fileno()):
             yield False
             return
         lock.truncate(0)

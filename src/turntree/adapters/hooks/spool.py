@@ -13,7 +13,6 @@
 ledger.
 """
 
-import fcntl
 import json
 import os
 import time
@@ -22,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
+from turntree.adapters.worlds.processes import lock_file
 from turntree.domain.ids import Instant, instant
 from turntree.domain.ref import ExtRef
 from turntree.domain.sighting import SIGHTING_KINDS, Sighting, Stream
@@ -62,12 +62,7 @@ class Spool:
         """Be the only one who reads, or learn that somebody else is."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / "drain.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+            yield lock_file(lock.fileno())
 
     def read(self) -> list[Spooled]:
         """Return what is there, oldest first; what cannot be read is put aside."""

@@ -8,6 +8,7 @@ memory together, the first of them is killed: the kernel then ends all others at
 Knows ``/proc``. Must never know what a command is for.
 """
 
+import mmap
 import os
 import signal
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import orjson
 from anyio.abc import Process
 
 INTERVAL_S: Final = 0.05
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_PAGE_BYTES: Final = mmap.PAGESIZE
 
 
 @dataclass(slots=True)

@@ -1,11 +1,15 @@
-"""Processes of this machine: a name for this one, and whether one of that name still runs.
+"""Processes of this machine: names for them, whether they still run, and locks between them.
 
 A process id is given out again after its process ended, so a name holds the moment of its start as
 well, where the system tells it.
 """
 
 import os
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+from turntree.domain.errors import Unsupported
 
 _STARTED = 19
 """Where the start stands in /proc/PID/stat, counted from behind the program's name."""
@@ -43,3 +47,35 @@ def _started(pid: int) -> str:
     except OSError:
         return ""  # Not every system has this folder.
     return said.rpartition(")")[2].split()[_STARTED]
+
+
+def require_file_locks() -> None:
+    """Do nothing where files can be locked as hooks and snapshots need it.
+
+    Raises:
+        Unsupported: This system cannot; Windows is one.
+    """
+    _file_locks()
+
+
+def lock_file(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+    """Lock an open file until it is closed; return False if another process holds the lock.
+
+    Raises:
+        Unsupported: This system has no such locks.
+    """
+    fcntl = _file_locks()
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _file_locks() -> Any:
+    # Not imported with this module: Windows has no `fcntl`, and most commands need no locks.
+    try:
+        return import_module("fcntl")
+    except ModuleNotFoundError as error:
+        raise Unsupported("hooks and file snapshots need Linux or macOS") from error

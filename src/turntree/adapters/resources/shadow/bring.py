@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from turntree.adapters.resources.shadow.footing import Footing, set_mode
+from turntree.adapters.resources.shadow.footing import OPEN_FOLDER, Footing, set_mode
 from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.adapters.resources.shadow.trees import (
     FOLDER,
@@ -26,7 +26,6 @@ from turntree.adapters.resources.shadow.write import CREATE, NodeWriter
 from turntree.domain.errors import Refused
 
 _ASIDE: Final = b".turntree"
-_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STAGE: Final = b"restoring-"
 _SHOWN_MAX: Final = 5
 
@@ -73,7 +72,7 @@ class _Stage:
         os.makedirs(self._aside, exist_ok=True)
         try:
             # A grip on it, or a link could take its place after any look at it.
-            self._above = os.open(self._aside, _OPEN)
+            self._above = os.open(self._aside, OPEN_FOLDER)
         except OSError as error:
             raise Refused(
                 f"{os.fsdecode(self._aside)} is a link or a file; nothing is written through it"
@@ -81,7 +80,7 @@ class _Stage:
         self._remove_abandoned()
         self._own = b"%s%d-%s" % (_STAGE, os.getpid(), os.urandom(4).hex().encode())
         os.mkdir(self._own, 0o700, dir_fd=self._above)
-        self.fd = os.open(self._own, _OPEN, dir_fd=self._above)
+        self.fd = os.open(self._own, OPEN_FOLDER, dir_fd=self._above)
 
     def put(self, staged: bytes, folder: int, name: bytes) -> None:
         """Put what was written where it belongs, at once."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
 from turntree.adapters.resources.shadow.codec import DIGEST_BYTES
+from turntree.adapters.resources.shadow.footing import NO_FOLLOW, NO_INHERIT, NO_WAIT
 from turntree.adapters.resources.shadow.look import SIGN, Look, Seen, settled, sign_of
 from turntree.adapters.resources.shadow.memory import NEVER_AGAIN, Folders, Memory, Remembered
 from turntree.adapters.resources.shadow.store import PIECE_BYTES, ObjectWriter, ShadowStore
@@ -33,7 +34,7 @@ PASSES_MAX: Final = 4
 _READS_MAX: Final = 3
 _QUICK_S: Final = 0.5
 """When reading took longer, one looks again: something may have changed behind one's back."""
-_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN: Final = os.O_RDONLY | NO_FOLLOW | NO_WAIT | NO_INHERIT
 LOGGED: Final = struct.Struct("<Q32s")
 STATES_LOG: Final = "states.log"
 

@@ -13,7 +13,12 @@ from typing import Final
 from turntree.adapters.resources.shadow.trees import MODE
 from turntree.domain.errors import Refused
 
-_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Windows lacks these flags. Zero lets commands be imported there that never work on files; those
+# that do end in `require_file_locks`.
+NO_FOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+NO_INHERIT: Final[int] = getattr(os, "O_CLOEXEC", 0)
+NO_WAIT: Final[int] = getattr(os, "O_NONBLOCK", 0)
+OPEN_FOLDER: Final[int] = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_FOLLOW | NO_INHERIT
 _USABLE: Final = 0o700
 
 
@@ -45,7 +50,7 @@ class Footing:
 
     def __init__(self, place: bytes) -> None:
         """Stand in a folder."""
-        self._fds = [os.open(place, _OPEN & ~os.O_NOFOLLOW)]
+        self._fds = [os.open(place, OPEN_FOLDER & ~NO_FOLLOW)]
         self._names: list[bytes] = []
         self.opened_up: dict[bytes, int] = {}
         """Folders that had to be made writable, with the modes that they had."""
@@ -125,14 +130,14 @@ class Footing:
 
     def _descend(self, name: bytes) -> None:
         try:
-            fd = os.open(name, _OPEN, dir_fd=self._fds[-1])
+            fd = os.open(name, OPEN_FOLDER, dir_fd=self._fds[-1])
         except PermissionError:
             shut = os.lstat(name, dir_fd=self._fds[-1]).st_mode
             if not stat.S_ISDIR(shut):
                 raise
             self.opened_up.setdefault(b"/".join([*self._names, name]), stat.S_IMODE(shut))
             set_mode(self._fds[-1], name, stat.S_IMODE(shut) | _USABLE)
-            fd = os.open(name, _OPEN, dir_fd=self._fds[-1])
+            fd = os.open(name, OPEN_FOLDER, dir_fd=self._fds[-1])
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR}:
                 way = os.fsdecode(b"/".join([*self._names, name]))

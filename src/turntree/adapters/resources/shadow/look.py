@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
+from turntree.adapters.resources.shadow.footing import NO_FOLLOW, OPEN_FOLDER
 from turntree.adapters.resources.shadow.memory import NEVER_AGAIN, Folders, Own, Remembered
 from turntree.adapters.resources.shadow.rules import (
     NEVER,
@@ -22,11 +23,11 @@ from turntree.adapters.resources.shadow.rules import (
     Verdict,
     rules_above,
 )
+from turntree.adapters.worlds.processes import require_file_locks
 
 SIGN: Final = struct.Struct("<5q")
 """Of a file: when its entry and its bytes changed (ns), its size, inode and mode."""
 sign_of: Final = attrgetter("st_ctime_ns", "st_mtime_ns", "st_size", "st_ino", "st_mode")
-_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NS: Final = 1_000_000_000
 _TICK_NS: Final = 20_000_000
 """Two changes nearer than this may bear the same time: the kernel's clock for files is coarse."""
@@ -71,7 +72,9 @@ class Look:
         Raises:
             FileNotFoundError: There is nothing.
             NotADirectoryError: It is not a folder.
+            Unsupported: This system cannot take snapshots.
         """
+        require_file_locks()
         self.place = place
         self.seen: list[Seen] = []
         """Folders, each after the one it stands in."""
@@ -104,7 +107,7 @@ class Look:
     def _look(self, path: bytes, rules: Rules) -> tuple[Seen, Rules]:
         where = self.place + b"/" + path if path else self.place
         before = self._folders.get(path)
-        fd = os.open(where, _OPEN if path else _OPEN & ~os.O_NOFOLLOW)
+        fd = os.open(where, OPEN_FOLDER if path else OPEN_FOLDER & ~NO_FOLLOW)
         try:
             found = os.fstat(fd)
             own = (found.st_ctime_ns, found.st_mtime_ns, found.st_ino, found.st_mode)

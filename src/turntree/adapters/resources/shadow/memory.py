@@ -4,7 +4,6 @@ A memory may be lost at any time: it saves work and decides nothing. Knows a fil
 never know the store, except that what it names is kept there.
 """
 
-import fcntl
 import hashlib
 import marshal
 import os
@@ -12,6 +11,8 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
+
+from turntree.adapters.worlds.processes import lock_file
 
 _MAGIC: Final = b"TTSEEN1\n"
 _FORMAT: Final = 4
@@ -101,14 +102,13 @@ class Memory:
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not lock_file(fd):
+                return False
             found = os.fstat(fd)
             # What somebody else remembered since does not fit to what we saw before.
             if (found.st_ino, found.st_size) != (self._inode, self._size):
                 return False
             return os.write(fd, block) == len(block)
-        except BlockingIOError:
-            return False
         finally:
             os.close(fd)
 

@@ -5,7 +5,6 @@ has come in another. Knows packs, locks and pieces of large objects. Must never 
 means.
 """
 
-import fcntl
 import hashlib
 import os
 import threading
@@ -27,6 +26,7 @@ from turntree.adapters.resources.shadow.codec import (
     unpack_against,
 )
 from turntree.adapters.resources.shadow.packs import SUFFIX, Pack, PackWriter, Placed
+from turntree.adapters.worlds.processes import lock_file
 from turntree.domain.errors import Lost
 
 PIECE_BYTES: Final = 1 << 20
@@ -189,15 +189,10 @@ class ShadowStore:
         path = os.path.join(self.folder, f"{name}.lock")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-            try:
-                fcntl.flock(fd, how if wait else how | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                if exclusive:
-                    self._mine[name] = threading.get_ident()
-                yield True
+            is_locked = lock_file(fd, shared=not exclusive, wait=wait)
+            if is_locked and exclusive:
+                self._mine[name] = threading.get_ident()
+            yield is_locked
         finally:
             if self._mine.get(name) == threading.get_ident():
                 del self._mine[name]

@@ -7,10 +7,11 @@ wait for everybody else. Knows the store and open folders. Must never know where
 import os
 from typing import Final, Self
 
+from turntree.adapters.resources.shadow.footing import NO_FOLLOW, NO_INHERIT
 from turntree.adapters.resources.shadow.store import ShadowStore
 from turntree.adapters.resources.shadow.trees import LINK, Node
 
-CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | NO_INHERIT
 _OPEN_MAX: Final = 128
 """How many files wait for the disk together."""
 
