@@ -146,6 +146,26 @@ async def test_a_session_that_moved_away_is_still_known_to_have_held_a_turn(tree
     assert set(await holding(b.turn.id)) == {main.id, side.id}
 
 
+async def test_fork_returns_the_session_as_it_is_stored(tree: Tree) -> None:
+    a, b = await say(tree, "main", "a", "b")
+    by_id = await tree.sessions.fork(a.turn.id, "by-id")
+    by_name = await tree.sessions.fork("main", "by-name")
+    assert by_id == await tree.sessions.get("by-id")
+    assert by_name == await tree.sessions.get("by-name")
+    assert (by_id.head, by_name.head) == (a.turn.id, b.turn.id)
+    empty = await tree.sessions.create("empty")
+    assert empty == await tree.sessions.get("empty")
+
+
+async def test_fork_at_an_unknown_id_is_refused_and_begins_nothing(
+    tree: Tree, world: ScriptedWorld
+) -> None:
+    await say(tree, "main", "a")
+    with pytest.raises(turntree.NotFound):
+        await tree.sessions.fork(world.new_id(), "side")
+    assert [one.label async for one in tree.sessions.list_all()] == ["main"]
+
+
 async def test_a_head_is_found_as_it_stood_at_a_time(tree: Tree, world: ScriptedWorld) -> None:
     a, _ = await say(tree, "main", "a", "b")
     await tree.sessions.rewind("main", a.turn.id)

@@ -46,6 +46,27 @@ class Sessions(Protocol):
         """
         ...
 
+    async def begin(
+        self,
+        session: SessionId,
+        label: Label,
+        *,
+        by: str,
+        at: Instant,
+        head: TurnId | None = None,
+        origin: Origin | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
+    ) -> Session:
+        """Begin a session that nothing spawned, and return it: one round trip.
+
+        Raises:
+            Conflict: The name is taken.
+            Denied: As ``create``.
+            NotFound: No such turn, or it is hidden from this viewer.
+        """
+        ...
+
     async def move(
         self,
         session: SessionId,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import TypedDict
 
 from turntree.domain.errors import Conflict, Refused
-from turntree.domain.ids import Instant, SessionId, TurnId
+from turntree.domain.ids import Instant, SessionId, TurnId, find_long_id
 from turntree.domain.principal import Principal
 from turntree.domain.program import Visibility
 from turntree.domain.revision import check_label
@@ -81,10 +81,16 @@ class Sessions:
             NotFound: No such turn.
             Denied: It is to be public, and somebody else owns what it is made from.
         """
-        found = await self.revisions.resolve(revision)
-        named = None if found.session is None else found.session.id
+        # A whole id needs no look-up: the ledger refuses to begin at a turn that it does not have
+        # or that is hidden. With the session returned by the same statement, a fork is one round
+        # trip instead of three, which took twice as long.
+        if "-" in revision and find_long_id(revision) == revision:
+            head, named = TurnId(revision), None
+        else:
+            found = await self.revisions.resolve(revision)
+            head, named = found.turn, None if found.session is None else found.session.id
         return await self._begin(
-            label, found.turn, spawn=spawn, key=key, source=source or named, visibility=visibility
+            label, head, spawn=spawn, key=key, source=source or named, visibility=visibility
         )
 
     async def rewind(
@@ -212,9 +218,20 @@ class Sessions:
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> Session:
+        id, checked = SessionId(self.world.new_id()), check_label(label)
+        if key is None and spawn is None:
+            return await self.ledger.begin(
+                id,
+                checked,
+                head=head,
+                origin=origin,
+                source=source,
+                visibility=visibility,
+                **self._now(),
+            )
         moved = await self.ledger.create(
-            SessionId(self.world.new_id()),
-            check_label(label),
+            id,
+            checked,
             head=head,
             key=key,
             origin=origin,

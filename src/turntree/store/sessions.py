@@ -6,6 +6,7 @@ from uuid import UUID
 
 from turntree.domain.canonical import digest_from_raw, digest_raw
 from turntree.domain.errors import NotFound
+from turntree.domain.event import Recorded
 from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
 from turntree.domain.program import Visibility
 from turntree.domain.session import (
@@ -47,27 +48,41 @@ class PostgresSessions:
         visibility: Visibility | None = None,
     ) -> Moved:
         """Begin a session, empty or at any turn."""
-        fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
-        params: dict[str, Any] = {
-            "session": UUID(session),
-            "label": label,
-            "head": as_uuid(head),
-            "by": by,
-            "at": at,
-            "id": digest_raw(Digest(fact.id)),
-            "body": fact.body,
-            "origin": origin and origin.tool,
-            "origin_session": origin and origin.session_id,
-            "source": as_uuid(source),
-            "visibility": visibility,
-        }
         if key is None and spawn is None:
-            await self.database.run("begin_session", **params)
-            return Moved(session, 1, None, head, repeated=False)
+            made = await self.begin(
+                session, label, by=by, at=at, head=head, origin=origin, source=source,
+                visibility=visibility,
+            )  # fmt: skip
+            return Moved(session, made.version, None, head, repeated=False)
+        fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
+        params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
         row = await self.database.fetch_one("create_session", **params, key=key, **_spawn(spawn))
         assert row is not None, "the function returns one row or raises"
         found, version, stands_at, repeated = row
         return Moved(found, version, None, stands_at, repeated)
+
+    async def begin(
+        self,
+        session: SessionId,
+        label: Label,
+        *,
+        by: str,
+        at: Instant,
+        head: TurnId | None = None,
+        origin: Origin | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
+    ) -> Session:
+        """Begin a session and return it, in one round trip."""
+        fact = begun(session, label, head, by=by, at=at, origin=origin)
+        params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
+        row = await self.database.fetch_one("begin_session", **params)
+        assert row is not None, "one row, whether there is a head or not"
+        _, digest, sealed, depth = row
+        return Session(
+            session, label, head, _digest(digest), 1, "active", at, at, depth, origin,
+            head_sealed_at=None if sealed is None else as_instant(sealed),
+        )  # fmt: skip
 
     async def move(
         self,
@@ -211,6 +226,33 @@ def as_instant(moment: datetime) -> Instant:
 
 def _digest(raw: bytes | None) -> Digest | None:
     return None if raw is None else digest_from_raw(bytes(raw))
+
+
+def _first_row(
+    session: SessionId,
+    label: Label,
+    head: TurnId | None,
+    by: str,
+    at: Instant,
+    fact: Recorded,
+    origin: Origin | None,
+    source: SessionId | TurnId | None,
+    visibility: Visibility | None,
+) -> dict[str, Any]:
+    """Return what both statements that begin a session are told."""
+    return {
+        "session": UUID(session),
+        "label": label,
+        "head": as_uuid(head),
+        "by": by,
+        "at": at,
+        "id": digest_raw(Digest(fact.id)),
+        "body": fact.body,
+        "origin": origin and origin.tool,
+        "origin_session": origin and origin.session_id,
+        "source": as_uuid(source),
+        "visibility": visibility,
+    }
 
 
 def _session(row: Row) -> Session:
