@@ -54,6 +54,10 @@ drill *args:
 docs *args:
     {{python}} -m pytest -q *.md docs "$@"
 
+# The documentation as a site, in build/site; a warning or a dead link fails. SITE_URL names its address.
+docs-site *args:
+    NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet "$@"
+
 # Draw the README's picture again after its first session has changed.
 picture:
     {{python}} -m tests.examples.picture
