@@ -256,8 +256,8 @@ async def test_functions_that_a_restore_gave_away_come_home(
     restore_without_owners(conninfo, empty, place / "given-away.dump")
     strayed = (
         "bind_console", "console_viewer", "console_workspace", "forget_turn", "near_nodes",
-        "permissions_of", "reader_sees", "reader_sees_everything", "reader_sees_segment",
-        "route_words", "search_meaning", "search_names", "search_words",
+        "permissions_of", "reader_sees", "reader_sees_everything", "reader_sees_object",
+        "reader_sees_segment", "route_words", "search_meaning", "search_names", "search_words",
     )  # fmt: skip
     assert (await health.examine(empty)).strayed_functions == strayed
     workspace = WorkspaceId(str(database.workspace))
