@@ -10,12 +10,12 @@ from psycopg import sql
 from tests.store.test_walls import TABLES, WITHOUT_WORKSPACE, acting
 from turntree.adapters.engines.inline import InlineEngine
 from turntree.boot import Settings, stats_on, tree_on
-from turntree.domain.canonical import Json
+from turntree.domain.canonical import Json, digest_bytes
 from turntree.domain.compaction import Compaction
 from turntree.domain.context import TouchedFile
 from turntree.domain.errors import NotFound
 from turntree.domain.event import Event
-from turntree.domain.ids import ProgramId, RunId, TurnId
+from turntree.domain.ids import Label, ProgramId, RunId, SessionId, TurnId
 from turntree.domain.message import (
     PART_INLINE_MAX_BYTES,
     ToolResult,
@@ -26,16 +26,18 @@ from turntree.domain.message import (
 )
 from turntree.domain.principal import Principal
 from turntree.domain.run import Fact
-from turntree.domain.session import Spawn
+from turntree.domain.session import Origin, Spawn
+from turntree.domain.transcript import Record
 from turntree.domain.turn import Header, seal
 from turntree.domain.usage import ModelCall, Usage
-from turntree.ports.imports import Checkout, Incoming, TurnSource
+from turntree.ports.imports import Checkout, Cursor, Incoming, TurnSource
 from turntree.ports.sight import Sight
 from turntree.runtime.tree import Tree
 from turntree.store.checkouts import PostgresCheckouts
 from turntree.store.database import Database
 from turntree.store.imports import PostgresImports
 from turntree.store.inbox import PostgresInbox
+from turntree.store.sessions import PostgresSessions
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.testing.worlds import ScriptedWorld
 
@@ -44,18 +46,16 @@ pytestmark = pytest.mark.anyio
 WORD = "xylophone"
 LARGE = WORD * PART_INLINE_MAX_BYTES
 
-ONLY_IDS = "it holds ids alone, and the walls are judged by it"
+JUDGED_BY = "the policies of all others are judged by it"
 NO_SESSION = "it belongs to no session"
-IMPORTED = "whoever imports compares with it; people who query are kept out"
+IMPORTED = "it holds ids of other tools, and numbers; people who query are kept out"
 OPEN_TO_PROCESSES = {
-    "program_grants": ONLY_IDS,
-    "programs": ONLY_IDS,
-    "runs": ONLY_IDS,
-    "segments": ONLY_IDS,
-    "session_reach": ONLY_IDS,
+    "program_grants": JUDGED_BY,
+    "programs": JUDGED_BY,
+    "runs": JUDGED_BY,
+    "segments": JUDGED_BY,
+    "session_reach": JUDGED_BY,
     "bundles": IMPORTED,
-    "imports": IMPORTED,
-    "raw_blocks": IMPORTED,
     "turn_sources": IMPORTED,
     "handles": NO_SESSION,
     "leases": NO_SESSION,
@@ -206,3 +206,35 @@ async def test_figures_tell_a_stranger_of_what_they_see(
     for who, turns in (("ana", 1), ("bob", 0)):
         seen = database.seen_by(Sight(f"human:{who}"))
         assert (await stats_on(seen).count_imported()).turns == turns
+
+
+async def test_a_stranger_finds_no_title_and_no_record_of_an_import(
+    tree: Tree, database: Database, world: ScriptedWorld, conninfo: str
+) -> None:
+    now = world.now()
+    hers = PostgresImports(database.seen_by(Sight("human:ana")))
+    header = Header(TurnId(world.new_id()), None, Principal("human", "ana"), now, now)
+    sealed = seal(header, [user(WORD)], [assistant("yes")])
+    incoming = Incoming(sealed, None, source=TurnSource("toy", "one", "1", 0, 0, 1))
+    made = hers.packing.prepare(incoming)
+    records = [Record("one.jsonl", 0, f'{{"said":"{WORD}"}}'.encode())]
+    blocks = hers.packing.pack("toy", "one", 0, records, [(made, [0])])
+    await hers.store_turns([made])
+    await hers.keep(blocks, [made])
+    heads = {"s1": {"turn": str(sealed.turn.id), "title": WORD}}
+    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b""), (blocks[0].digest,), heads)
+    await hers.mark([cursor], now)
+    session = SessionId(world.new_id())
+    origin = Origin("toy", "s1")
+    await PostgresSessions(hers.database).create(
+        session, Label(WORD), head=sealed.turn.id, origin=origin, by="human:ana", at=now
+    )
+    await tree.programs.create("session", WORD, {}, visibility="private")
+    for who, count in (("ana", 1), ("bob", 0)):
+        with acting(conninfo, "turntree_app", database.workspace, f"human:{who}") as connection:
+            assert [len(read(connection, table)) for table in ("imports", "raw_blocks")] == [
+                count
+            ] * 2
+    assert await hers.read_records([blocks[0].digest]) == records
+    with pytest.raises(NotFound, match="are missing"):
+        await PostgresImports(database.seen_by(Sight("human:bob"))).read_records([blocks[0].digest])

@@ -6,6 +6,7 @@ from typing import Any, cast
 from psycopg.types.json import Jsonb
 
 from turntree.domain.canonical import digest_from_raw, digest_raw
+from turntree.domain.errors import NotFound
 from turntree.domain.ids import Digest, Instant, SessionId, TurnId
 from turntree.domain.transcript import Record
 from turntree.domain.value import value
@@ -61,7 +62,15 @@ class PostgresImports:
                 await keep_blocks(connection, self.database.workspace, blocks, turns)
 
     async def read_records(self, blocks: Sequence[Digest]) -> list[Record]:
-        """Return kept records. One that was erased is a stub with its digest."""
+        """Return kept records. One that was erased is a stub with its digest.
+
+        Raises:
+            NotFound: A block is missing, or hidden from the viewer.
+        """
+        digests = bytea_array([digest_raw(block) for block in blocks])
+        # Asked as the viewer, and read as the system: a block may lean on a turn that is hidden.
+        for (hidden,) in await self.database.fetch("list_hidden_blocks", digests=digests):
+            raise NotFound(f"the records {digest_from_raw(bytes(hidden))} are missing")
         records: list[Record] = []
         async with self._everything.connection() as connection:
             for block in blocks:

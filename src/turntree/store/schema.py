@@ -15,8 +15,8 @@ from turntree.domain.errors import Refused
 from turntree.domain.value import value
 from turntree.store.sql import load_files
 
-NUMBER: Final = 13
-DIGEST: Final = "4848acfaddf8815a3e8cefb9f77f056f480753aaf78672ae0f6e0dad77ed4387"
+NUMBER: Final = 14
+DIGEST: Final = "7c0118fa2df3fb9cbc0be452d11e6e0960eeda15c7c090637712746d0815a08a"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -1,8 +1,9 @@
 -- The policies. There is one on each table that holds anything of a session, a turn or a program, for processes and for
 -- whoever queries by SQL. What belongs to no turn by itself the latter see if nothing is closed to them. Processes read
--- without one what tells of ids alone and judges or is walked by every statement (programs, program_grants, segments,
--- session_reach, runs), and what an import compares with (imports, bundles, raw_blocks, turn_sources). Whoever erases is sent by somebody who was asked for the right. (SELECT …) is what makes a statement ask once and
--- not for every row.
+-- without one what the functions that judge read themselves (programs, program_grants, runs, segments, session_reach): hidden
+-- from them, a private session would look like one that does not exist, and be open. Nor is there one on what holds ids of
+-- other tools (bundles, turn_sources). Who erases was asked for the right before. (SELECT …) is what makes a statement ask
+-- once and not for every row.
 --
 -- One whose words have changed is made anew: its comment says which words it was made of. The tables are locked first, all
 -- or none, as in 0014_pre_imported.sql. No file comes after this one: it would replace views while these tables are locked,
@@ -43,6 +44,19 @@ BEGIN
     UNION ALL
     SELECT 'open_to_app', 'objects', 'turntree_app',
       '(SELECT turntree.sees_every_program()) OR turntree.reader_sees_object(workspace_id, digest)'
+    UNION ALL
+    -- Titles of sessions, and records word for word. An import itself acts as the system: it compares with what all have
+    -- imported. Who imported something sees it, and so does everyone who sees all that was made of it.
+    SELECT 'open_to_app', 'imports', 'turntree_app', '(SELECT turntree.sees_every_program()) OR by = (SELECT turntree.sight())
+      OR heads <> ''{}'' AND NOT EXISTS (SELECT FROM jsonb_object_keys(heads) h (id) WHERE NOT EXISTS (SELECT FROM turntree.sessions s
+        WHERE s.workspace_id = imports.workspace_id AND s.origin = imports.origin AND s.origin_session_id = h.id
+          AND s.imported_by IN (imports.by, ''system:import'')))'
+    UNION ALL
+    SELECT 'open_to_app', 'raw_blocks', 'turntree_app', '(SELECT turntree.sees_every_program())
+      OR cardinality(turns) > 0 AND NOT EXISTS (SELECT FROM unnest(turns || planted) t (id)
+        WHERE t.id IS NOT NULL AND NOT turntree.reader_sees(raw_blocks.workspace_id, t.id))
+      OR EXISTS (SELECT FROM turntree.imports i WHERE i.workspace_id = raw_blocks.workspace_id
+        AND i.by = (SELECT turntree.sight()) AND raw_blocks.digest = ANY (i.blocks))'
     UNION ALL
     SELECT 'open_to_app', 'object_writers', 'turntree_app', '(SELECT turntree.sees_every_program()) OR by = (SELECT turntree.sight())'
     UNION ALL

@@ -33,6 +33,10 @@ INSERT INTO turntree.raw_blocks (workspace_id, digest, now, leaning, packed, tur
 SELECT coalesce(now, digest), leaning, packed, turns, spans, objects, written FROM turntree.raw_blocks
   WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
 
+-- name: list_hidden_blocks
+SELECT d FROM unnest(%(digests)b::bytea[]) d WHERE NOT EXISTS (SELECT FROM turntree.raw_blocks b
+  WHERE b.workspace_id = %(workspace)b AND b.digest = d);
+
 -- name: list_bodies
 SELECT b.body FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS x (id, place)
   JOIN turntree.turn_bodies b ON b.workspace_id = %(workspace)b AND b.turn_id = x.id ORDER BY x.place;
