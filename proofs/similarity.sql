@@ -31,3 +31,15 @@ VACUUM ANALYZE turntree.search_embeddings, turntree.programs, turntree.program_v
 
 -- name: bytes
 SELECT pg_relation_size('turntree.search_embeddings_384'), pg_total_relation_size('turntree.search_embeddings');
+
+-- name: search_alike
+-- What near_nodes sets for its own query: the same index, as many proposals.
+SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false), set_config('hnsw.ef_search', %(proposed)s::text, false),
+  set_config('enable_seqscan', 'off', false), set_config('enable_sort', 'off', false),
+  set_config('enable_bitmapscan', 'off', false), set_config('plan_cache_mode', 'force_custom_plan', false);
+
+-- name: bare_near
+SELECT e.node_id, e.kind, 1 - (e.vector <=> %(vector)s::real[]::halfvec(384)) FROM turntree.search_embeddings e
+  WHERE e.workspace_id = %(workspace)s::uuid AND e.embedder = %(embedder)s
+    AND vector_dims(e.vector) = 384 AND (%(kinds)s::text[] IS NULL OR e.kind = ANY (%(kinds)s::text[]))
+  ORDER BY e.vector::halfvec(384) <=> %(vector)s::real[]::halfvec(384) LIMIT %(limit)s;
