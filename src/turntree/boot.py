@@ -1,92 +1,77 @@
 """Settings become adapters become a tree: the only wiring.
 
 With ``cli/`` the only reader of the environment, so that a test can open a tree beside another
-without either noticing.
+without either noticing. Whatever is made here is imported when it is made: most commands need few
+of these modules, and to load them all takes longer than most commands do.
 """
 
+from __future__ import annotations
+
 import os
-import platform
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
+from functools import cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
-from turntree.adapters.embedders.minilm import find_minilm
-from turntree.adapters.embedders.openai_compatible import OpenAiCompatible
-from turntree.adapters.engines.choice import ChosenEngine
-from turntree.adapters.installed_kinds import InstalledKinds
-from turntree.adapters.prices.genai import find_genai_prices
-from turntree.adapters.resources.shadow.ledgers import note_ledger
-from turntree.adapters.sandboxes.bubblewrap import Bubblewrap
-from turntree.adapters.sandboxes.node import find_node
-from turntree.adapters.workplaces.folder import Folder
-from turntree.adapters.worlds.processes import SystemProcesses
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.domain.errors import Refused, Unsupported
-from turntree.domain.ids import WorkspaceId
+from turntree.domain.ids import RunId, WorkspaceId
 from turntree.domain.principal import Principal
 from turntree.domain.secret_names import SecretHosts, read_hosts
-from turntree.domain.secrets import Redactor, list_live
 from turntree.domain.value import value
-from turntree.ports.embedder import Embedder
-from turntree.ports.engine import Engine
-from turntree.ports.exporters import Exporter
-from turntree.ports.importers import Importer, Places
-from turntree.ports.imports import Checkouts, Imports
-from turntree.ports.keepers import ResourceKeeper
-from turntree.ports.prices import Prices
-from turntree.ports.sandbox import Sandbox
 from turntree.ports.sight import EVERYTHING, NOBODY, Sight, sight_of
-from turntree.ports.stats import Stats
-from turntree.ports.workplace import Workplace
-from turntree.ports.world import Processes, World
-from turntree.running import Parts, Running, Served, load_toolsets, running_on
-from turntree.runtime.execution import ExecutionContext
-from turntree.runtime.imports import Importing
-from turntree.runtime.resources import FindKeeper
-from turntree.runtime.sightings import Settling
-from turntree.runtime.tree import Neighbours, Tree, assemble
-from turntree.store.checkouts import PostgresCheckouts
-from turntree.store.checks import PostgresChecks
-from turntree.store.database import (
-    Database,
-    open_database,
-    place_of,
-    prepare_database,
-    sqlalchemy_url,
-)
-from turntree.store.dbos_queue import DbosQueue
-from turntree.store.edges import PostgresEdges
-from turntree.store.embedded import EmbeddedServer, default_home
-from turntree.store.feed import PostgresFeed
-from turntree.store.imports import PostgresImports
-from turntree.store.inbox import PostgresInbox
-from turntree.store.ledger import PostgresLedger, PostgresMarks
-from turntree.store.meanings import PostgresMeanings
-from turntree.store.permissions import PostgresPermissions
-from turntree.store.plans import PostgresPlans
-from turntree.store.programs import PostgresPrograms
-from turntree.store.resources import (
-    PostgresAdvice,
-    PostgresAttachments,
-    PostgresPins,
-    PostgresResources,
-)
-from turntree.store.routing import PostgresDescriber, PostgresRouting
-from turntree.store.search import PostgresSearch
-from turntree.store.search_writer import PostgresSearchWriter
-from turntree.store.server_logins import engine_login
-from turntree.store.sessions import PostgresReflog, PostgresSessions
-from turntree.store.stats import PostgresStats
-from turntree.store.threads import PostgresIndex, PostgresThreads
-from turntree.store.token_key import read_or_draw_key
-from turntree.store.workers import PostgresWorkers
+from turntree.runtime.tree import Tree
+from turntree.store.account import default_home
+
+if TYPE_CHECKING:
+    from turntree.adapters.engines.choice import ChosenEngine
+    from turntree.domain.canonical import Json
+    from turntree.domain.program import Program
+    from turntree.domain.secrets import Redactor
+    from turntree.ports.embedder import Embedder
+    from turntree.ports.engine import Engine
+    from turntree.ports.exporters import Exporter
+    from turntree.ports.importers import Importer, Places
+    from turntree.ports.imports import Checkouts, Imports
+    from turntree.ports.keepers import ResourceKeeper
+    from turntree.ports.prices import Prices
+    from turntree.ports.program_kinds import ProgramKind
+    from turntree.ports.sandbox import Sandbox
+    from turntree.ports.stats import Stats
+    from turntree.ports.workplace import Workplace
+    from turntree.ports.world import Processes, World
+    from turntree.running import Running
+    from turntree.runtime.execution import ExecutionContext
+    from turntree.runtime.imports import Importing
+    from turntree.runtime.programs import Programs, Spoken, Voices
+    from turntree.runtime.resources import FindKeeper
+    from turntree.runtime.sightings import Settling
+    from turntree.store.checks import PostgresChecks
+    from turntree.store.database import Database
+    from turntree.store.edges import PostgresEdges
+    from turntree.store.feed import PostgresFeed
+    from turntree.store.inbox import PostgresInbox
+    from turntree.store.ledger import PostgresLedger, PostgresMarks
+    from turntree.store.meanings import PostgresMeanings
+    from turntree.store.permissions import PostgresPermissions
+    from turntree.store.plans import PostgresPlans
+    from turntree.store.programs import PostgresPrograms
+    from turntree.store.resources import (
+        PostgresAdvice,
+        PostgresAttachments,
+        PostgresPins,
+        PostgresResources,
+    )
+    from turntree.store.routing import PostgresDescriber, PostgresRouting
+    from turntree.store.search import PostgresSearch
+    from turntree.store.search_writer import PostgresSearchWriter
+    from turntree.store.sessions import PostgresReflog, PostgresSessions
+    from turntree.store.threads import PostgresIndex, PostgresThreads
+    from turntree.store.workers import PostgresWorkers
 
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
@@ -112,7 +97,7 @@ class EmbedderSettings:
     key: str | None = field(default=None, repr=False)
 
     @classmethod
-    def from_environment(cls, env: Mapping[str, str]) -> "EmbedderSettings | None":
+    def from_environment(cls, env: Mapping[str, str]) -> EmbedderSettings | None:
         """Return what the variables of an embedder ask for; None if they name no address."""
         url, dims = env.get("TURNTREE_EMBEDDER_URL"), env.get("TURNTREE_EMBEDDER_DIMS") or ""
         if not url:
@@ -146,7 +131,7 @@ class Settings:
     """The same database for a login that can only read; the embedded one has such a login."""
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Settings":
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Return the settings that ``TURNTREE_*`` variables ask for."""
         env = os.environ if environment is None else environment
         home = env.get("TURNTREE_HOME")
@@ -186,20 +171,79 @@ async def open_tree(
     here = world or SystemWorld()
     async with connect(chosen, here, report=report) as database:
         engine = engine_on(database)
-        tree = tree_on(database, chosen, here, engine=engine)
-        running = run_on(database, tree, chosen, here, engine, tools)
+        answering = Answering(
+            lambda: run_on(database, tree_on(database, chosen, here, engine=engine), chosen, here,
+                           engine, tools)
+        )  # fmt: skip
         try:
             if worker:
-                async with running.serving(stays_here=True, oversees=True):
-                    yield running.tree
+                async with answering.running.serving(stays_here=True, oversees=True):
+                    yield answering.running.tree
             else:
-                yield running.tree
+                yield tree_on(database, chosen, here, engine=engine, answering=answering)
         finally:
-            await running.aclose()
+            await answering.aclose()
+            await engine.close()
+
+
+class Answering:
+    """What takes turns in this process, loaded when something has to be answered."""
+
+    def __init__(self, run: Callable[[], Running]) -> None:
+        """Load nothing yet."""
+        self._run = run
+
+    @cached_property
+    def running(self) -> Running:
+        """What takes turns."""
+        return self._run()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether anything was asked of it."""
+        return "running" in vars(self)
+
+    def end_here(self, run: RunId) -> bool:
+        """End what this process does for a run, if it does anything."""
+        return self.is_loaded and self.running.tree.runs.end_here(run)
+
+    async def ask(
+        self,
+        programs: Programs,
+        asked: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+    ) -> Json:
+        """Have a model answer one message, or the model that an agent asks."""
+        return await self.running.voices.ask(programs, asked, request, hear)
+
+    async def send(
+        self,
+        programs: Programs,
+        session: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+    ) -> Json:
+        """Send a message to a session and return what was answered."""
+        return await self.running.voices.send(programs, session, request, hear)
+
+    async def list_models(self, provider: Program) -> Json:
+        """Return the names of the models that a provider has."""
+        return await self.running.voices.list_models(provider)
+
+    async def aclose(self) -> None:
+        """Stop serving, if it was begun on the way."""
+        if self.is_loaded:
+            await self.running.aclose()
 
 
 def engine_on(database: Database) -> ChosenEngine:
     """Return what wakes sessions of a database up; it is loaded when it is first needed."""
+    from turntree.adapters.engines.choice import ChosenEngine
+    from turntree.store.database import sqlalchemy_url
+    from turntree.store.dbos_queue import DbosQueue
+    from turntree.store.server_logins import engine_login
+
     workspace = WorkspaceId(str(database.workspace))
     engine = engine_login(database.conninfo)
     queue = DbosQueue(database, engine)
@@ -215,6 +259,17 @@ def run_on(
     tools: Sequence[object] = (),
 ) -> Running:
     """Return what takes turns in a tree and in every session, whoever that is closed to."""
+    import platform
+
+    from turntree.running import Parts, Served, load_toolsets, running_on
+    from turntree.store.inbox import PostgresInbox
+    from turntree.store.ledger import PostgresLedger
+    from turntree.store.permissions import PostgresPermissions
+    from turntree.store.programs import PostgresPrograms
+    from turntree.store.sessions import PostgresSessions
+    from turntree.store.threads import PostgresThreads
+    from turntree.store.workers import PostgresWorkers
+
     database = database.seen_by(EVERYTHING)
     ledger, threads = PostgresLedger(database), PostgresThreads(database)
     inbox, workers = PostgresInbox(database, engine), PostgresWorkers(database, engine)
@@ -242,10 +297,24 @@ def run_on(
 
 @asynccontextmanager
 async def connect(
-    settings: Settings, world: World, *, report: Callable[[str], None] = lambda _: None
+    settings: Settings,
+    world: World,
+    *,
+    report: Callable[[str], None] = lambda _: None,
+    is_brief: bool = False,
 ) -> AsyncGenerator[Database, None]:
-    """Open the database the settings name, brought up to date."""
+    """Open the database the settings name, brought up to date.
+
+    A process that ``is_brief`` has no pool, but a single connection unless it needs more.
+    """
+    from turntree.store.database import open_database, open_plain_database, prepare_database
+
     conninfo = settings.database_url or await embedded_conninfo(settings, report)
+    if is_brief:
+        name, new_id = settings.workspace, world.new_id()
+        async with open_plain_database(conninfo, name, new_id) as database:
+            yield database
+        return
     workspace = await prepare_database(conninfo, settings.workspace, world.new_id())
     async with open_database(conninfo, workspace) as database:
         yield database
@@ -253,6 +322,12 @@ async def connect(
 
 def importing_on(database: Database, world: World, redactor: Redactor | None = None) -> Importing:
     """Return what imports transcripts into a database, as the principal it was opened for."""
+    from turntree.domain.secrets import Redactor, list_live
+    from turntree.runtime.imports import Importing
+    from turntree.store.checkouts import PostgresCheckouts
+    from turntree.store.imports import PostgresImports
+    from turntree.store.sessions import PostgresReflog, PostgresSessions
+
     redactor = redactor or Redactor(list_live(os.environ))
     everything = database.seen_by(EVERYTHING)
     database = everything if database.sight == NOBODY else database
@@ -273,11 +348,15 @@ def importing_on(database: Database, world: World, redactor: Redactor | None = N
 
 def imports_on(database: Database) -> Imports:
     """Return what knows where imported sessions came from: those that the database shows."""
+    from turntree.store.imports import PostgresImports
+
     return PostgresImports(database)
 
 
 def checkouts_on(database: Database) -> Checkouts:
     """Return what knows the sessions that were written for other tools."""
+    from turntree.store.checkouts import PostgresCheckouts
+
     return PostgresCheckouts(database)
 
 
@@ -285,6 +364,9 @@ def settling_on(
     database: Database, tree: Tree, world: World, places: Places, *, private: bool = False
 ) -> Callable[[], Settling]:
     """Return what makes those who settle sightings; each imports once, as the tree's user."""
+    from turntree.runtime.sightings import Settling
+    from turntree.store.threads import PostgresThreads
+
     importers = load_importers()
 
     def make() -> Settling:
@@ -299,11 +381,15 @@ def settling_on(
 
 def stats_on(database: Database) -> Stats:
     """Return what counts in a database."""
+    from turntree.store.stats import PostgresStats
+
     return PostgresStats(database)
 
 
 def find_prices() -> Prices | None:
     """Return the list of prices that is installed, if any."""
+    from turntree.adapters.prices.genai import find_genai_prices
+
     return find_genai_prices()
 
 
@@ -314,12 +400,16 @@ def begin_context(
 
     A credential that nobody handed in is looked for in the environment.
     """
+    from turntree.runtime.execution import ExecutionContext
+
     env = os.environ if environment is None else environment
     return ExecutionContext.begin(Principal("human", settings.user), environment=dict(env))
 
 
 def find_redactor(settings: Settings, environment: Mapping[str, str] | None = None) -> Redactor:
     """Return what takes secrets out of whatever is stored; it knows those of the environment."""
+    from turntree.domain.secrets import Redactor, list_live
+
     return Redactor(list_live(os.environ if environment is None else environment), settings.redacts)
 
 
@@ -329,11 +419,16 @@ def load_token_key(settings: Settings) -> bytes:
     Raises:
         Refused: There is a file, and what it holds is no key.
     """
+    from turntree.store.token_key import read_or_draw_key
+
     return read_or_draw_key(settings.home)
 
 
 def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
     """Return every sandbox there is, by the name that personas call it; each may have a fault."""
+    from turntree.adapters.sandboxes.bubblewrap import Bubblewrap
+    from turntree.adapters.sandboxes.node import find_node
+
     walled = Bubblewrap(node=find_node(), home=home)
     return {walled.name: walled}
 
@@ -345,17 +440,23 @@ def workplace_in(
 
     No command runs in a folder that holds the home, where the server's socket lies.
     """
+    from turntree.adapters.workplaces.folder import Folder
+
     return Folder(folder, say, lambda: find_sandboxes(home)[CODE_SANDBOX], is_lent)
 
 
 def load_importers() -> dict[str, Importer]:
     """Return every importer that is installed, by the tool whose transcripts it reads."""
+    from importlib.metadata import entry_points
+
     found = [point.load()() for point in entry_points(group=IMPORTERS)]
     return {importer.origin: importer for importer in found}
 
 
 def load_exporters() -> dict[str, Exporter]:
     """Return every exporter that is installed, by the tool that continues what it writes."""
+    from importlib.metadata import entry_points
+
     found = [point.load()() for point in entry_points(group=EXPORTERS)]
     return {exporter.tool: exporter for exporter in found}
 
@@ -365,6 +466,8 @@ def load_keepers(home: Path) -> dict[str, ResourceKeeper]:
 
     States are kept below the home folder.
     """
+    from importlib.metadata import entry_points
+
     found = [point.load()(home) for point in entry_points(group=RESOURCES)]
     return {keeper.kind: keeper for keeper in found}
 
@@ -381,6 +484,8 @@ def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
         if not loaded:
             loaded.update(load_keepers(home))
             if ledger is not None:
+                from turntree.adapters.resources.shadow.ledgers import note_ledger
+
                 note_ledger(home, ledger)
         if kind not in loaded:
             raise Unsupported(f"nothing is installed that looks after resources of kind {kind}")
@@ -396,6 +501,8 @@ async def list_trees(
 
     They hold what is closed to the user too: what somebody needs is needed, whoever looks.
     """
+    from turntree.store.database import open_database
+
     for workspace, name in await database.seen_by(EVERYTHING).fetch("list_workspaces"):
         async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
             yield name, tree_on(one, settings, world, sight=EVERYTHING)
@@ -412,58 +519,246 @@ def tree_on(
     workplace: Workplace | None = None,
     engine: Engine | None = None,
     sight: Sight | None = None,
+    answering: Answering | None = None,
 ) -> Tree:
     """Return the tree that lives in a database; embedder and keepers are those installed.
 
     It holds what its user may see, unless another sight is given; what indexes and checks sees the
-    rest too. Programs work in the folder of this process, unless another place is given.
+    rest too. Programs work in the folder of this process, unless another place is given. Questions
+    to models are answered where something is there that answers.
     """
-    wakes, by = engine or engine_on(database), Principal("human", settings.user)
-    database, seen = database.seen_by(EVERYTHING), database.seen_by(sight or sight_of(by))
-    on = Neighbours(
-        ledger=PostgresLedger(seen),
-        marks=PostgresMarks(seen),
-        sessions=PostgresSessions(seen),
-        reflog=PostgresReflog(seen),
-        threads=PostgresThreads(seen),
-        index=PostgresIndex(seen),
-        feed=PostgresFeed(seen),
-        checks=PostgresChecks(database),
-        edges=PostgresEdges(seen),
-        search_reader=PostgresSearch(seen),
-        search_writer=PostgresSearchWriter(database),
-        resources=PostgresResources(seen),
-        attachments=PostgresAttachments(seen),
-        pins=PostgresPins(seen),
-        all_resources=PostgresResources(database),
-        all_pins=PostgresPins(database),
-        advice=PostgresAdvice(seen),
-        plans=PostgresPlans(seen),
-        keepers=keepers or keepers_in(settings.home, place_of(database.conninfo)),
-        processes=processes or SystemProcesses(),
-        host=platform.node(),
-        meanings=PostgresMeanings(seen),
-        routing=PostgresRouting(seen),
-        describers=(PostgresDescriber(seen, str(by)),),
-        programs=PostgresPrograms(seen),
-        kinds=InstalledKinds(),
-        permissions=PostgresPermissions(seen),
-        inbox=PostgresInbox(seen, wakes),
-        workers=PostgresWorkers(seen, wakes),
-        holding=seen.holding,
-        together=seen.keep_together,
-        world=world,
-        by=by,
-        current=settings.session,
-        embedder=embedder or find_embedder(settings),
-        workplace=workplace or workplace_in(Path(), settings.home),
-        redactor=find_redactor(settings),
-    )
-    return assemble(on)
+    given = {
+        "embedder": embedder,
+        "keepers": keepers,
+        "processes": processes,
+        "workplace": workplace,
+        "_engine": engine,
+    }
+    on = PostgresNeighbours(database, settings, world, sight)
+    vars(on).update({name: one for name, one in given.items() if one is not None})
+    if answering is not None:
+        on.voices, on.end_here = answering, answering.end_here
+    return Tree(on)
+
+
+def _ends_nothing(_: RunId) -> bool:
+    return False
+
+
+class PostgresNeighbours:
+    """What a tree stands on in a database, each part made when it is first asked for."""
+
+    def __init__(
+        self, database: Database, settings: Settings, world: World, sight: Sight | None
+    ) -> None:
+        """Look with the sight that is given, else with that of the settings' user."""
+        self._settings = settings
+        self.world = world
+        self.by = Principal("human", settings.user)
+        self.current = settings.session
+        self.voices: Voices | None = None
+        self.end_here: Callable[[RunId], bool] = _ends_nothing
+        self._everything = database.seen_by(EVERYTHING)
+        self._seen = database.seen_by(sight or sight_of(self.by))
+        self.holding = self._seen.holding
+        self.together = self._seen.keep_together
+
+    @cached_property
+    def ledger(self) -> PostgresLedger:
+        from turntree.store.ledger import PostgresLedger
+
+        return PostgresLedger(self._seen)
+
+    @cached_property
+    def marks(self) -> PostgresMarks:
+        from turntree.store.ledger import PostgresMarks
+
+        return PostgresMarks(self._seen)
+
+    @cached_property
+    def sessions(self) -> PostgresSessions:
+        from turntree.store.sessions import PostgresSessions
+
+        return PostgresSessions(self._seen)
+
+    @cached_property
+    def reflog(self) -> PostgresReflog:
+        from turntree.store.sessions import PostgresReflog
+
+        return PostgresReflog(self._seen)
+
+    @cached_property
+    def threads(self) -> PostgresThreads:
+        from turntree.store.threads import PostgresThreads
+
+        return PostgresThreads(self._seen)
+
+    @cached_property
+    def index(self) -> PostgresIndex:
+        from turntree.store.threads import PostgresIndex
+
+        return PostgresIndex(self._seen)
+
+    @cached_property
+    def feed(self) -> PostgresFeed:
+        from turntree.store.feed import PostgresFeed
+
+        return PostgresFeed(self._seen)
+
+    @cached_property
+    def checks(self) -> PostgresChecks:
+        from turntree.store.checks import PostgresChecks
+
+        return PostgresChecks(self._everything)
+
+    @cached_property
+    def edges(self) -> PostgresEdges:
+        from turntree.store.edges import PostgresEdges
+
+        return PostgresEdges(self._seen)
+
+    @cached_property
+    def search_reader(self) -> PostgresSearch:
+        from turntree.store.search import PostgresSearch
+
+        return PostgresSearch(self._seen)
+
+    @cached_property
+    def search_writer(self) -> PostgresSearchWriter:
+        from turntree.store.search_writer import PostgresSearchWriter
+
+        return PostgresSearchWriter(self._everything)
+
+    @cached_property
+    def resources(self) -> PostgresResources:
+        from turntree.store.resources import PostgresResources
+
+        return PostgresResources(self._seen)
+
+    @cached_property
+    def attachments(self) -> PostgresAttachments:
+        from turntree.store.resources import PostgresAttachments
+
+        return PostgresAttachments(self._seen)
+
+    @cached_property
+    def pins(self) -> PostgresPins:
+        from turntree.store.resources import PostgresPins
+
+        return PostgresPins(self._seen)
+
+    @cached_property
+    def all_resources(self) -> PostgresResources:
+        from turntree.store.resources import PostgresResources
+
+        return PostgresResources(self._everything)
+
+    @cached_property
+    def all_pins(self) -> PostgresPins:
+        from turntree.store.resources import PostgresPins
+
+        return PostgresPins(self._everything)
+
+    @cached_property
+    def advice(self) -> PostgresAdvice:
+        from turntree.store.resources import PostgresAdvice
+
+        return PostgresAdvice(self._seen)
+
+    @cached_property
+    def plans(self) -> PostgresPlans:
+        from turntree.store.plans import PostgresPlans
+
+        return PostgresPlans(self._seen)
+
+    @cached_property
+    def meanings(self) -> PostgresMeanings:
+        from turntree.store.meanings import PostgresMeanings
+
+        return PostgresMeanings(self._seen)
+
+    @cached_property
+    def routing(self) -> PostgresRouting:
+        from turntree.store.routing import PostgresRouting
+
+        return PostgresRouting(self._seen)
+
+    @cached_property
+    def programs(self) -> PostgresPrograms:
+        from turntree.store.programs import PostgresPrograms
+
+        return PostgresPrograms(self._seen)
+
+    @cached_property
+    def permissions(self) -> PostgresPermissions:
+        from turntree.store.permissions import PostgresPermissions
+
+        return PostgresPermissions(self._seen)
+
+    @cached_property
+    def inbox(self) -> PostgresInbox:
+        from turntree.store.inbox import PostgresInbox
+
+        return PostgresInbox(self._seen, self._engine)
+
+    @cached_property
+    def workers(self) -> PostgresWorkers:
+        from turntree.store.workers import PostgresWorkers
+
+        return PostgresWorkers(self._seen, self._engine)
+
+    @cached_property
+    def describers(self) -> tuple[PostgresDescriber, ...]:
+        from turntree.store.routing import PostgresDescriber
+
+        return (PostgresDescriber(self._seen, str(self.by)),)
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return engine_on(self._everything)
+
+    @cached_property
+    def keepers(self) -> FindKeeper:
+        from turntree.store.database import place_of
+
+        return keepers_in(self._settings.home, place_of(self._everything.conninfo))
+
+    @cached_property
+    def processes(self) -> Processes:
+        from turntree.adapters.worlds.processes import SystemProcesses
+
+        return SystemProcesses()
+
+    @cached_property
+    def host(self) -> str:
+        import platform
+
+        return platform.node()
+
+    @cached_property
+    def kinds(self) -> Mapping[str, ProgramKind]:
+        from turntree.adapters.installed_kinds import InstalledKinds
+
+        return InstalledKinds()
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        return find_embedder(self._settings)
+
+    @cached_property
+    def workplace(self) -> Workplace:
+        return workplace_in(Path(), self._settings.home)
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        return find_redactor(self._settings)
 
 
 def find_embedder(settings: Settings) -> Embedder | None:
     """Return the embedder that the settings name, or the one on this machine, if any."""
+    from turntree.adapters.embedders.minilm import find_minilm
+    from turntree.adapters.embedders.openai_compatible import OpenAiCompatible
+
     if (chosen := settings.embedder) is not None:
         return OpenAiCompatible(chosen.url, chosen.model, chosen.dims, chosen.key)
     return find_minilm()
@@ -475,6 +770,8 @@ async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -
     Raises:
         Refused: The environment names a user who is not the one of the operating system.
     """
+    from turntree.store.embedded import EmbeddedServer
+
     if settings.is_user_declared and settings.user != _login():
         # The server is one person's, and what its programs may do with files and keys goes by name.
         raise Refused(
@@ -483,6 +780,10 @@ async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -
             "PostgreSQL for several people with TURNTREE_DATABASE_URL"
         )
     server = EmbeddedServer(settings.home)
+    if (conninfo := server.find_ready()) is not None:
+        return conninfo
+    import anyio.to_thread
+
     return await anyio.to_thread.run_sync(server.ensure_running, report)
 
 

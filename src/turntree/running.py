@@ -103,6 +103,7 @@ class Running:
     assignments: Assignments
     providers: "Providers"
     actors: list[Actor]
+    voices: Voices
     _runner: Runner | None = None
     _own: "tuple[Worker, asyncio.Task[None]] | None" = None
 
@@ -270,12 +271,13 @@ def running_on(tree: Tree, parts: Parts) -> Running:
     programs = replace(tree.programs, voices=voices)
     following = Following(runs)
     running = Running(
-        replace(tree, runs=runs, programs=programs),
+        tree.with_facets(runs=runs, programs=programs),
         parts,
         following,
         Assignments(programs, following, post, parts.holding),
         providers,
         actors,
+        voices,
     )
     return running
 

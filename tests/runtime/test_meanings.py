@@ -79,7 +79,7 @@ def shelf(world: ScriptedWorld) -> Shelf:
 
 
 def with_shelf(tree: Tree, shelf: Shelf) -> Tree:
-    return replace(tree, meanings=replace(tree.meanings, describers=(shelf,)))
+    return tree.with_facets(meanings=replace(tree.meanings, describers=(shelf,)))
 
 
 def names(alike: Sequence[Alike]) -> list[str]:

@@ -4,28 +4,38 @@ Knows settings and how a current session is chosen when nobody chose one. A turn
 comes in first, so that ``HEAD`` is where its agent left it. Must never print data.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
-
-import anyio
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from turntree.adapters.hooks.spool import FOLDER, Spool
 from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, connect, engine_on, imports_on, run_on, tree_on, workplace_in
+from turntree.boot import (
+    Answering,
+    Settings,
+    connect,
+    engine_on,
+    imports_on,
+    run_on,
+    tree_on,
+    workplace_in,
+)
 from turntree.cli.settings import merged_environment
 from turntree.cli.unread import wait_for_hooks
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant
 from turntree.domain.session import Session
 from turntree.domain.value import value
-from turntree.ports.imports import Imports
 from turntree.ports.sight import sight_of
-from turntree.running import Running
 from turntree.runtime.tree import Tree
-from turntree.store.database import Database
+
+if TYPE_CHECKING:
+    from turntree.ports.imports import Imports
+    from turntree.running import Running
+    from turntree.store.database import Database
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
@@ -35,15 +45,16 @@ SESSION_DEFAULT: Final = "main"
 class Opened:
     """The ledger, open for one command."""
 
-    running: Running
-    database: Database
+    tree: Tree
+    answering: Answering
+    database: "Database"
     settings: Settings
     now: Instant
 
     @property
-    def tree(self) -> Tree:
-        """What the command works on."""
-        return self.running.tree
+    def running(self) -> "Running":
+        """What takes turns, loaded when it is first asked for."""
+        return self.answering.running
 
     @property
     def current(self) -> str | None:
@@ -70,10 +81,10 @@ def with_ledger(
     """
 
     async def opened() -> T:
-        async with open_ledger(terminal, waits=waits) as found:
+        async with open_ledger(terminal, waits=waits, is_brief=True) as found:
             return await act(found)
 
-    return anyio.run(opened)
+    return asyncio.run(opened())
 
 
 @asynccontextmanager
@@ -83,32 +94,46 @@ async def open_ledger(
     tools: Sequence[object] = (),
     waits: bool = False,
     lent: Path | None = None,
+    is_brief: bool = False,
 ) -> AsyncGenerator[Opened, None]:
     """Open the ledger, with tools that models may call; nobody answers yet.
 
     Whoever ``waits`` finds a turn in it that has just ended. Programs work in the folder that is
-    ``lent`` to those of others too, else in the one where the command runs.
+    ``lent`` to those of others too, else in the one where the command runs. Whoever ``is_brief``
+    gets a single connection and no pool.
     """
     settings, world = load_settings(), SystemWorld()
-    async with connect(settings, world, report=terminal.note) as database:
+    async with connect(settings, world, report=terminal.note, is_brief=is_brief) as database:
         if waits:
             await wait_for_hooks(Spool(settings.home / FOLDER), terminal)
         here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
         engine = engine_on(database)
-        tree = tree_on(database, settings, world, workplace=here, engine=engine)
+
+        def run() -> "Running":
+            plain = tree_on(database, settings, world, workplace=here, engine=engine)
+            return run_on(database, plain, settings, world, engine, tools)
+
+        answering = Answering(run)
+
+        def open_tree() -> Tree:
+            return tree_on(
+                database, settings, world, workplace=here, engine=engine, answering=answering
+            )
+
+        tree = open_tree()
         seen = database.seen_by(sight_of(tree.sessions.by))
         if settings.session is None:
             imports = imports_on(seen)
             settings = replace(settings, session=await _likely_session(tree, imports, Path.cwd()))
-            tree = tree_on(database, settings, world, workplace=here, engine=engine)
-        running = run_on(database, tree, settings, world, engine, tools)
+            tree = open_tree()
         try:
-            yield Opened(running, seen, settings, world.now())
+            yield Opened(tree, answering, seen, settings, world.now())
         finally:
-            await running.aclose()
+            await answering.aclose()
+            await engine.close()
 
 
-async def _likely_session(tree: Tree, imports: Imports, here: Path) -> str | None:
+async def _likely_session(tree: Tree, imports: "Imports", here: Path) -> str | None:
     """Return the session nobody has to choose: the last that worked here, main, or the only one."""
     if (found := await _last_session_in(tree, here)) is not None:
         return found

@@ -9,7 +9,6 @@ what a command does.
     2  wrong usage
 """
 
-import difflib
 import keyword
 import re
 import sys
@@ -194,6 +193,8 @@ class Root(click.Group):
         """Find the command that is called; an unknown one is answered with the nearest."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and name not in _foreign_kinds():
+            import difflib
+
             near = difflib.get_close_matches(name, COMMANDS, 1)
             hint = f"turntree {near[0]}" if near else "turntree --help"
             raise click.UsageError(f"there is no command {name!r}: try `{hint}`", ctx)

@@ -5,16 +5,17 @@ has to work when nothing else does.
 """
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from turntree.cli.place import read_head
 from turntree.domain.errors import Refused
 from turntree.domain.secret_names import read_hosts
 from turntree.domain.value import value
-from turntree.ports.importers import Places
+
+if TYPE_CHECKING:
+    from turntree.ports.importers import Places
 
 Source = Literal["environment", "file", "default"]
 
@@ -90,9 +91,13 @@ def read_file() -> dict[str, str]:
     """
     path = config_path()
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return {}
+    import tomllib
+
+    try:
+        document = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refused(f"{path} is not TOML: {error}\nmend it, or remove it") from error
     return {key: str(value) for key, value in document.items() if key in KEYS}
@@ -137,8 +142,10 @@ def merged_environment() -> dict[str, str]:
     return {**filed, **{name: value for name, value in os.environ.items() if value}}
 
 
-def places_here() -> Places:
+def places_here() -> "Places":
     """Return where tools leave things on this machine."""
+    from turntree.ports.importers import Places
+
     return Places(Path.home(), os.environ)
 
 

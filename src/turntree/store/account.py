@@ -305,3 +305,15 @@ def _clean_environment() -> dict[str, str] | None:
     # environment, and no PGDATA, PGPORT or TZ of the shell may steer it. Windows programs do
     # not start without theirs.
     return None if IS_WINDOWS else {"LC_ALL": "C", "PATH": os.defpath}
+
+
+def default_home() -> Path:
+    """Where an account's server lives unless it is told otherwise.
+
+    Never below root's own home, which the account that root lends to the server cannot enter.
+    """
+    if is_root():
+        return Path("/var/lib/turntree")
+    import platformdirs
+
+    return platformdirs.user_data_path("turntree", appauthor=False)

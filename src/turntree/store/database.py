@@ -5,12 +5,13 @@ made: a forgotten filter shows nothing instead of everything. So is who looks, w
 anew each time a connection is lent.
 """
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from urllib.parse import quote
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -20,7 +21,7 @@ import orjson
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg.pq import TransactionStatus
 
 from turntree.domain.errors import (
     Canceled,
@@ -64,10 +65,69 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
 _DENIALS = ("42501", "TT002")
 """What our functions raise with a detail that says who was denied what."""
 
-_KEPT: ContextVar["tuple[AsyncConnectionPool[Connection], Connection] | None"] = ContextVar(
+_KEPT: ContextVar["tuple[Connections, Connection] | None"] = ContextVar(
     "kept connection", default=None
 )
 """The connection that a task keeps while it does several things in one transaction."""
+
+
+class Connections(Protocol):
+    """Where connections are taken from, and brought back to."""
+
+    async def getconn(self) -> Connection:
+        """Return a connection that is used by no other task."""
+        ...
+
+    async def putconn(self, conn: Connection, /) -> None:
+        """Take back a connection."""
+        ...
+
+
+class PlainConnections:
+    """Connections of a process that ends soon: one, and more only while that is in use.
+
+    A pool watches over its connections in tasks of its own, and to import it and to start it takes
+    as long as most commands take for everything they ask.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], first: Connection) -> None:
+        """Begin with a connection that is open, and open others like it."""
+        self._connect = connect
+        self._idle = [first]
+        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
+
+    async def getconn(self) -> Connection:
+        """Return a connection that is used by no other task.
+
+        Raises:
+            Unreachable: All that may be open at once stay in use.
+        """
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise Unreachable(f"{CONNECTIONS_MAX} connections are in use and stay so") from error
+        try:
+            while self._idle:
+                if not (connection := self._idle.pop()).closed:
+                    return connection
+            return await self._connect()
+        except BaseException:
+            self._free.release()
+            raise
+
+    async def putconn(self, conn: Connection, /) -> None:
+        """Take back a connection; one that is in the middle of something is closed."""
+        self._free.release()
+        if conn.info.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(conn)
+        else:
+            await conn.close()
+
+    async def close(self) -> None:
+        """Close every connection that was brought back."""
+        for connection in self._idle:
+            await connection.close()
 
 
 @value
@@ -76,7 +136,7 @@ class Database:
 
     conninfo: str
     workspace: UUID
-    pool: AsyncConnectionPool[Connection]
+    pool: "Connections"
     sight: Sight = NOBODY
     sights: "Sights" = field(default_factory=lambda: Sights(WeakKeyDictionary()), repr=False)
 
@@ -242,7 +302,7 @@ async def open_database(
     sight: Sight = NOBODY,
     connections_max: int = CONNECTIONS_MAX,
 ) -> AsyncGenerator[Database, None]:
-    """Open a database that ``prepare_database`` has brought up to date.
+    """Open a database that ``prepare_database`` has brought up to date, with a pool.
 
     Nothing is seen in it unless somebody is named who looks, here or by ``seen_by``.
 
@@ -250,21 +310,21 @@ async def open_database(
         Unreachable: The database does not answer.
         Refused: A pooler stands in between.
     """
+    # Imported here: a process that opens no pool does not have to load one.
+    from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
     scope = UUID(workspace)
     sights = Sights(WeakKeyDictionary())
     refusals: list[Refused] = []
 
     async def configure(connection: Connection) -> None:
         connection.prepare_threshold = 0
-        register_arrays(connection.adapters)
         try:
-            await _take_role(connection, "turntree_app", scope, sight)
+            await _configure(connection, scope, sight, sights)
         except Refused as refusal:
             # The pool tries again and then says that it waited for too long.
             refusals.append(refusal)
             raise
-        sights.known[connection] = sight
-        await run(connection, "keep_to_indexes")
 
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
         conninfo,
@@ -286,6 +346,55 @@ async def open_database(
         yield Database(conninfo, scope, pool, sight, sights)
     finally:
         await pool.close()
+
+
+@asynccontextmanager
+async def open_plain_database(
+    conninfo: str, workspace_name: str, new_id: str
+) -> AsyncGenerator[Database, None]:
+    """Open a database for a process that ends soon, brought up to date, without a pool.
+
+    The connection that brings it up to date is the one that is worked with. Nothing is seen in it
+    unless somebody is named who looks, by ``seen_by``.
+
+    Raises:
+        Unreachable: The database does not answer.
+        Refused: The server is too old, its schema is newer than ours, or a pooler stands between.
+    """
+    check_address(conninfo)
+    sights = Sights(WeakKeyDictionary())
+    async with Translated():
+        first = await _connect(conninfo)
+        try:
+            scope = UUID(await _prepare(first, workspace_name, new_id))
+            await _configure(first, scope, NOBODY, sights)
+        except BaseException:
+            await first.close()
+            raise
+
+    async def connect() -> Connection:
+        connection = await _connect(conninfo)
+        await _configure(connection, scope, NOBODY, sights)
+        return connection
+
+    connections = PlainConnections(connect, first)
+    try:
+        yield Database(conninfo, scope, connections, NOBODY, sights)
+    finally:
+        await connections.close()
+
+
+async def _connect(conninfo: str) -> Connection:
+    return await AsyncConnection[Row].connect(
+        conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
+    )
+
+
+async def _configure(connection: Connection, workspace: UUID, sight: Sight, sights: Sights) -> None:
+    register_arrays(connection.adapters)
+    await _take_role(connection, "turntree_app", workspace, sight)
+    sights.known[connection] = sight
+    await run(connection, "keep_to_indexes")
 
 
 def place_of(conninfo: str) -> str:
@@ -341,23 +450,24 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
         Refused: The server is too old, its schema is newer than ours, or a pooler stands between.
     """
     check_address(conninfo)
-    async with Translated():
-        connection = await AsyncConnection[Row].connect(
-            conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
+    async with Translated(), await _connect(conninfo) as connection:
+        return await _prepare(connection, workspace_name, new_id)
+
+
+async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> WorkspaceId:
+    ((number, version, pid),) = await fetch(connection, "server_version")
+    require_direct(connection, pid)
+    if number < POSTGRES_MAJOR_MIN * 10_000:
+        raise Refused(
+            f"PostgreSQL {version} is too old: Turntree needs {POSTGRES_MAJOR_MIN} or newer"
         )
-        async with connection:
-            ((number, version, pid),) = await fetch(connection, "server_version")
-            require_direct(connection, pid)
-            if number < POSTGRES_MAJOR_MIN * 10_000:
-                raise Refused(
-                    f"PostgreSQL {version} is too old: Turntree needs {POSTGRES_MAJOR_MIN} or newer"
-                )
-            await migrate(connection)
-            await begin_epoch_if_moved(connection)
-            if not await fetch(connection, "find_workspace", name=workspace_name):
-                await run(connection, "create_workspace", {"id": new_id, "name": workspace_name})
-            ((found,),) = await fetch(connection, "find_workspace", name=workspace_name)
-            return WorkspaceId(str(found))
+    await migrate(connection)
+    await begin_epoch_if_moved(connection)
+    found = await fetch(connection, "find_workspace", name=workspace_name)
+    if not found:
+        await run(connection, "create_workspace", {"id": new_id, "name": workspace_name})
+        found = await fetch(connection, "find_workspace", name=workspace_name)
+    return WorkspaceId(str(found[0][0]))
 
 
 async def run(
@@ -426,7 +536,7 @@ class _Lent(AbstractAsyncContextManager[Connection]):
         try:
             self._connection = await self._database.pool.getconn()
             await self._take_sight()
-        except (psycopg.Error, PoolTimeout) as error:
+        except psycopg.Error as error:
             _raise_translated(error)
             raise
         return self._connection
@@ -475,8 +585,6 @@ class _Kept(AbstractAsyncContextManager[Connection]):
 def _raise_translated(error: BaseException | None) -> None:
     if isinstance(error, psycopg.Error):
         raise translated(error) from error
-    if isinstance(error, PoolTimeout):
-        raise Unreachable(f"the database does not answer: {error}") from error
 
 
 def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:

@@ -27,9 +27,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
-import platformdirs
 import psycopg
-from filelock import FileLock, Timeout
 
 from turntree.domain.value import value
 from turntree.store.account import (
@@ -38,6 +36,7 @@ from turntree.store.account import (
     UID_FILE,
     Account,
     ServerError,
+    default_home,
     find_account,
     is_root,
     lent_account,
@@ -45,7 +44,6 @@ from turntree.store.account import (
 )
 from turntree.store.installation import Installation, find_installation
 from turntree.store.postmaster import PID_FILE, Postmaster, disown, find_postmaster
-from turntree.store.provision import provision
 from turntree.store.server_logins import (
     DATABASE,
     LOGINS,
@@ -103,9 +101,8 @@ class EmbeddedServer:
         Raises:
             ServerError: it cannot be started; the message says why and what to do.
         """
-        found = find_postmaster(self._data)
-        if found and found.is_ready and found.is_running() and self._is_provisioned():
-            return self._conninfo(found)
+        if (conninfo := self.find_ready()) is not None:
+            return conninfo
         account = find_account(self._root)
         try:
             self._make_home(account)
@@ -116,6 +113,13 @@ class EmbeddedServer:
                 f"{error.filename or self.home} cannot be used: {error.strerror}."
                 " Choose another home for the data, or give this account access to it."
             ) from error
+
+    def find_ready(self) -> str | None:
+        """Where the server accepts connections; None if anything is left to do before it does."""
+        found = find_postmaster(self._data)
+        if found and found.is_ready and found.is_running() and self._is_provisioned():
+            return self._conninfo(found)
+        return None
 
     def stop(self, *, mode: Literal["fast", "immediate", "smart"] = "fast") -> bool:
         """Whether there was a server to stop. It is gone when this returns.
@@ -198,6 +202,8 @@ class EmbeddedServer:
 
     @contextmanager
     def _alone(self) -> Generator[None]:
+        from filelock import FileLock, Timeout
+
         lock = self._root / "server.lock"
         try:
             # Another account could hold a lock that it can open, and each start would wait for it.
@@ -304,6 +310,8 @@ class EmbeddedServer:
     def _provision(
         self, found: Postmaster, account: Account, report: Callable[[str], None]
     ) -> None:
+        from turntree.store.provision import provision
+
         known = read_passwords(self._root)
         passwords = {**new_passwords(), **known}
         report("setting up its logins")
@@ -421,13 +429,3 @@ def _initdb_words(data: Path, password: Path) -> list[str | Path]:
 def _let_go(process: "subprocess.Popen[bytes]") -> None:
     # It outlives us on purpose: without this Python warns of a child that was not waited for.
     process.returncode = 0
-
-
-def default_home() -> Path:
-    """Where an account's server lives unless it is told otherwise.
-
-    Never below root's own home, which the account that root lends to the server cannot enter.
-    """
-    if is_root():
-        return Path("/var/lib/turntree")
-    return platformdirs.user_data_path("turntree", appauthor=False)

@@ -10,33 +10,40 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from turntree.adapters.engines.dbos import DbosEngine, Outbox
-from turntree.adapters.engines.inline import InlineEngine, Lend
 from turntree.domain.ids import Instant, WorkspaceId
 from turntree.ports.engine import Engine, Handle, Transaction, Wake
+
+if TYPE_CHECKING:
+    from turntree.adapters.engines.dbos import Outbox
+    from turntree.adapters.engines.inline import Lend
 
 
 @dataclass(slots=True)
 class ChosenEngine:
     """Hands everything on to an engine that is chosen when it is first needed."""
 
-    lend: Lend
+    lend: "Lend"
     url: str
     """The database of the ledger, as SQLAlchemy writes it."""
     workspace: WorkspaceId
-    outbox: Outbox | None = None
+    outbox: "Outbox | None" = None
     """How a process sends that does not serve."""
     _engine: Engine | None = field(default=None)
 
     def stay_here(self) -> None:
         """Wake sessions up in this process alone, unless something was chosen before."""
+        from turntree.adapters.engines.inline import InlineEngine
+
         if self._engine is None:
             self._engine = InlineEngine(self.lend)
 
     @property
     def is_here(self) -> bool:
         """Whether wake-ups live in this process alone."""
+        from turntree.adapters.engines.inline import InlineEngine
+
         return isinstance(self._get(), InlineEngine)
 
     @asynccontextmanager
@@ -69,11 +76,18 @@ class ChosenEngine:
 
     async def close(self) -> None:
         """Let go of what the engine holds, if it was ever needed."""
+        if self._engine is None:
+            return
+        from turntree.adapters.engines.dbos import DbosEngine
+
         if isinstance(self._engine, DbosEngine):
             await self._engine.close()
 
     def _get(self) -> Engine:
         if self._engine is None:
+            from turntree.adapters.engines.dbos import DbosEngine
+            from turntree.adapters.engines.inline import InlineEngine
+
             installed = find_spec("dbos") is not None and find_spec("sqlalchemy") is not None
             self._engine = (
                 DbosEngine(self.url, self.workspace, self.outbox)
