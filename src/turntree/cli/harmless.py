@@ -8,19 +8,21 @@ here, so that a display that forgets to clean what it shows does no harm. Knows 
 import re
 from typing import Final
 
-ESCAPES: Final = re.compile(
+from turntree.domain.pattern import pattern
+
+ESCAPES: Final = pattern(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
 )
 """Sequences that begin with an escape, whole."""
-_COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR: Final = pattern(r"\x1b\[[0-9;]*m")
 # C0 but for tabs and line breaks, C1, what hides or reorders text, and what breaks lines on some
 # terminals only. A joiner of emojis (U+200D) does nothing by itself.
 _OBEYED: Final = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064"
     r"\u2066-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
 )
-_CONTROLS: Final = re.compile(f"[{_OBEYED}]")
-_UNSPELLED: Final = re.compile(f"[{_OBEYED}\\u200c\\u200d]")
+_CONTROLS: Final = pattern(f"[{_OBEYED}]")
+_UNSPELLED: Final = pattern(f"[{_OBEYED}\\u200c\\u200d]")
 
 
 def harmless(text: str, *, colored: bool = False) -> str:

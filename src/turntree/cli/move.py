@@ -328,3 +328,26 @@ def _tell_move(
 def tell_move(terminal: Terminal, session: Session, move: Move) -> None:
     """Print a move that ``undo`` takes back."""
     _tell_move(terminal, session, move, undo=f"turntree undo {session.label}")
+
+
+@verb("replay")
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("revision", metavar="REV", type=REVISION)
+@click.option("--files", "-f", "with_files", is_flag=True,
+              help="Take the files along, as that turn left them.")  # fmt: skip
+@file_options
+def session_replay(
+    terminal: Terminal, name: str, revision: str, with_files: bool, **chosen: bool
+) -> None:
+    """Move a session to any turn."""
+    how = HowToMove(**chosen)
+    if with_files:
+        tell_moved_files(terminal, move_with_files(terminal, name, revision, "replay", how))
+        return
+    how.check_default()
+
+    async def act(opened: Opened) -> None:
+        moved = await opened.tree.sessions.replay(name, revision)
+        tell_move(terminal, *(await follow(opened, moved)))
+
+    with_ledger(terminal, act)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from turntree.adapters.hooks.spool import FOLDER, Spool
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import (
     Answering,
@@ -23,8 +22,8 @@ from turntree.boot import (
     tree_on,
     workplace_in,
 )
+from turntree.cli.hook_entry import SPOOL
 from turntree.cli.settings import merged_environment
-from turntree.cli.unread import wait_for_hooks
 from turntree.cli.verb import Terminal
 from turntree.domain.ids import Instant
 from turntree.domain.session import Session
@@ -104,8 +103,11 @@ async def open_ledger(
     """
     settings, world = load_settings(), SystemWorld()
     async with connect(settings, world, report=terminal.note, is_brief=is_brief) as database:
-        if waits:
-            await wait_for_hooks(Spool(settings.home / FOLDER), terminal)
+        if waits and _has_unread(settings.home / SPOOL):
+            from turntree.adapters.hooks.spool import Spool
+            from turntree.cli.unread import wait_for_hooks
+
+            await wait_for_hooks(Spool(settings.home / SPOOL), terminal)
         here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
         engine = engine_on(database)
 
@@ -131,6 +133,14 @@ async def open_ledger(
         finally:
             await answering.aclose()
             await engine.close()
+
+
+def _has_unread(spool: Path) -> bool:
+    """Say whether hooks have told anything that was not read yet, without loading what reads it."""
+    try:
+        return any(path.suffix in {".said", ".sighting"} for path in spool.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 async def _likely_session(tree: Tree, imports: "Imports", here: Path) -> str | None:

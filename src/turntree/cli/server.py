@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import click
 
 from turntree.boot import Settings
@@ -23,7 +22,6 @@ from turntree.domain.session import Session
 from turntree.domain.value import value
 from turntree.ports.inbox import FailedRun, OpenRun, Pile
 from turntree.store.embedded import EmbeddedServer, ServerState
-from turntree.store.health import examine
 
 RUNS_SHOWN_MAX = 10
 REASON_WIDTH_MAX = 120
@@ -150,6 +148,10 @@ def status(terminal: Terminal) -> None:
 
 def _is_prepared(settings: Settings) -> bool:
     """Say whether one's own database holds a ledger; looking must not make one."""
+    import anyio
+
+    from turntree.store.health import examine
+
     health = anyio.run(examine, settings.database_url or "")
     return not health.missing_migrations
 

@@ -2,17 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from importlib import import_module
+from typing import Final
 
 import click
 
 from turntree.cli.legend import list_sessions
-from turntree.cli.move import follow, tell_move
-from turntree.cli.move_files import HowToMove, file_options, move_with_files, tell_moved_files
-from turntree.cli.names import PROGRAM, REVISION, SESSION
+from turntree.cli.names import PROGRAM, SESSION
 from turntree.cli.opening import Opened, with_ledger
 from turntree.cli.render import age, clean, digits, table, usage_sentence
-from turntree.cli.send import send
-from turntree.cli.session_talk import configure, history, session_config
 from turntree.cli.session_text import session_row_document, stand, visibility_of
 from turntree.cli.verb import Terminal, verb
 from turntree.domain.ids import Instant, ProgramId, SessionId, short_id
@@ -21,7 +19,31 @@ from turntree.domain.session import Session, SessionStatus
 from turntree.domain.value import value
 
 
-@click.group()
+class Sessions(click.Group):
+    """Imports those of its commands when they are called that need much besides sessions."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported if need be."""
+        if cmd_name not in _ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        module, name = _ELSEWHERE[cmd_name]
+        command: click.Command = getattr(import_module(f"turntree.cli.{module}"), name)
+        return command
+
+
+_ELSEWHERE: Final = {
+    "configure": ("session_talk", "configure"),
+    "history": ("session_talk", "history"),
+    "replay": ("move", "session_replay"),
+    "send": ("send", "send"),
+}
+
+
+@click.group(cls=Sessions)
 def session() -> None:
     """Create, list, rename, merge and archive sessions, and talk in them."""
 
@@ -101,6 +123,8 @@ def create(
     terminal: Terminal, label: str | None, model: str | None, owner: str | None, private: bool
 ) -> None:
     """Begin an empty session; without a label it gets one."""
+    from turntree.cli.session_talk import session_config
+
     config = session_config(model, owner)
 
     async def act(opened: Opened) -> Session:
@@ -263,27 +287,6 @@ def restore(terminal: Terminal, names: tuple[str, ...]) -> None:
 
 
 @verb()
-@click.argument("name", metavar="SESSION", type=SESSION)
-@click.argument("revision", metavar="REV", type=REVISION)
-@click.option("--files", "-f", "with_files", is_flag=True,
-              help="Take the files along, as that turn left them.")  # fmt: skip
-@file_options
-def replay(terminal: Terminal, name: str, revision: str, with_files: bool, **chosen: bool) -> None:
-    """Move a session to any turn."""
-    how = HowToMove(**chosen)
-    if with_files:
-        tell_moved_files(terminal, move_with_files(terminal, name, revision, "replay", how))
-        return
-    how.check_default()
-
-    async def act(opened: Opened) -> None:
-        moved = await opened.tree.sessions.replay(name, revision)
-        tell_move(terminal, *(await follow(opened, moved)))
-
-    with_ledger(terminal, act)
-
-
-@verb()
 @click.argument("names", metavar="[SESSION]...", nargs=-1, type=SESSION)
 def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
     """Add up what sessions used; a turn they share counts once."""
@@ -300,8 +303,5 @@ def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
     with_ledger(terminal, act)
 
 
-for command in (
-    list_, create, show, rename, alias, promote, merge, archive, restore, replay, usage,
-    configure, send, history,
-):  # fmt: skip
+for command in (list_, create, show, rename, alias, promote, merge, archive, restore, usage):
     session.add_command(command)

@@ -3,18 +3,18 @@
 A time without a zone is UTC, as every time that Turntree prints.
 """
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from turntree.domain.ids import Instant
+from turntree.domain.pattern import pattern
 
 EXAMPLES: Final = "`yesterday`, `3 days ago` or `2026-11-15 09:30`"
-_AGO: Final = re.compile(
+_AGO: Final = pattern(
     r"(?P<n>\d+|an?|last)[ .]*(?P<unit>second|minute|hour|day|week|month|year)s?(?:[ .]*ago)?"
 )
-_SHORT: Final = re.compile(r"(?P<n>\d+)[ .]*(?P<unit>mo|[smhdwy])(?:[ .]*ago)?")
-_MONTH: Final = re.compile(r"\d{4}-\d\d")
+_SHORT: Final = pattern(r"(?P<n>\d+)[ .]*(?P<unit>mo|[smhdwy])(?:[ .]*ago)?")
+_MONTH: Final = pattern(r"\d{4}-\d\d")
 _LENGTHS: Final = {
     "second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour": timedelta(hours=1),
     "day": timedelta(days=1), "week": timedelta(weeks=1), "month": timedelta(days=30),

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 
 from turntree.domain.errors import BadRevision
 from turntree.domain.ids import Label, find_long_id
+from turntree.domain.pattern import pattern
 from turntree.domain.value import value
 
 LABEL_CHARS_MAX: Final = 200
@@ -35,7 +36,7 @@ LABEL_PATTERN: Final = (
 """The shape of a label, matched in full. ``check_label`` refuses whole ids and digests besides."""
 
 _LABEL_FAULTS: Final = tuple(
-    (re.compile(offence), reason)
+    (pattern(offence), reason)
     for offence, reason in (
         (r"\A\Z", "a label has at least one sign"),
         (r"(?<=\A.{200}).", f"a label has at most {LABEL_CHARS_MAX} signs"),
@@ -47,17 +48,17 @@ _LABEL_FAULTS: Final = tuple(
         (r":(?:tool|msg)/[0-9]+\Z", "this ending points at a part of a turn"),
     )
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9_./:+-]+")
-_TURN: Final = re.compile(
+_NAME: Final = pattern(r"[A-Za-z0-9_./:+-]+")
+_TURN: Final = pattern(
     r"(?P<digest>sha256:[0-9a-f]{1,64})"
     r"|(?:session:(?P<session>.+)/)?turn:(?P<id>sha256:[0-9a-f]{1,64}|[0-9a-z-]{1,36})",
     re.IGNORECASE,
 )
-_WHOLE_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.IGNORECASE)
-_STEP: Final = re.compile(r"~([0-9]*)|\^(?![0-9])")
-_PART: Final = re.compile(r":(tool|msg)/([0-9]+)\Z")
-_NUMBER: Final = re.compile(r"[0-9]+")
-_DOTS: Final = re.compile(r"\.{2,3}")
+_WHOLE_DIGEST: Final = pattern(r"[0-9a-f]{64}", re.IGNORECASE)
+_STEP: Final = pattern(r"~([0-9]*)|\^(?![0-9])")
+_PART: Final = pattern(r":(tool|msg)/([0-9]+)\Z")
+_NUMBER: Final = pattern(r"[0-9]+")
+_DOTS: Final = pattern(r"\.{2,3}")
 _AT_OPEN: Final = "@{"
 _PROGRAM_OPEN: Final = "@("
 _WORDS_OPEN: Final = ":/"

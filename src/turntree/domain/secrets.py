@@ -14,6 +14,7 @@ from typing import Final
 
 import orjson
 
+from turntree.domain.pattern import pattern
 from turntree.domain.value import value
 
 RULES_VERSION: Final = 2
@@ -50,11 +51,11 @@ _KEY_LONG: Final = (b"tt1.", b"hooks.slack.com/services/")
 _LONG: Final = (*_KEY_LONG, b"secret_access_key")
 _SIGNS: Final = (
     # Most hyphens and underscores follow another letter, and are done with.
-    re.compile(
+    pattern(
         rb"-(?<=[kbpti]-)(?=[A-Za-z0-9_-]{16})(?:(?<=sk-)|(?<=xox[bp]-)|(?<=glpat-)|(?<=xai-)"
         rb"|(?<=xapp-)|(?<=pypi-))"
     ),
-    re.compile(
+    pattern(
         rb"_(?<=[pourstmfkec18]_)(?=[A-Za-z0-9+/]{16})(?:(?<=gh[pousr]_)|(?<=github_pat_)"
         rb"|(?<=[sr]k_live_)|(?<=[sr]k_test_)|(?<=whsec_)|(?<=npm_)|(?<=hf_)|(?<=gsk_)"
         rb"|(?<=dop_v1_)|(?<=r8_))"
@@ -63,7 +64,7 @@ _SIGNS: Final = (
 _KEY_WORDS: Final = (*(mark for _, mark in _KEY_SHORT), *_KEY_LONG)
 """Without one of these, or of the signs, no text holds a key."""
 
-_KEY: Final = re.compile(
+_KEY: Final = pattern(
     # A line break is written \n in JSON: its n is no letter of a word.
     rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(?:"
     # OpenAI and others (sk-…, sk-proj-…), Anthropic (sk-ant-…).
@@ -103,12 +104,12 @@ _VALUES: Final = (
     # JSON web tokens.
     (
         (b"eyJ",),
-        re.compile(rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{20,}"),
+        pattern(rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{20,}"),
     ),
     # NAME=value or "NAME": "value". Code goes on behind a name, with a bracket or without a digit.
     (
         (b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY"),
-        re.compile(
+        pattern(
             rb"(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|(?:ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION"
             rb"|MASTER|AUTH)_KEY)\\*[\"']?\s?[=:]\s?\\*[\"']?" + _NO_VALUE + rb"(?P<value>(?![/~.])"
             rb"(?=[^\s\"'\\]*[A-Za-z])(?=[^\s\"'\\]*[0-9])[^\s\"'\\,;&<>$`(){}\[\]|]{8,})"
@@ -117,7 +118,7 @@ _VALUES: Final = (
     ),
     (
         (b"secret_access_key", b"SecretAccessKey"),
-        re.compile(
+        pattern(
             rb"(?:secret_access_key|SecretAccessKey)\\*[\"']?\s?[=:]\s?\\*[\"']?"
             rb"(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
         ),
@@ -125,19 +126,19 @@ _VALUES: Final = (
     # A password in an address.
     (
         (b"://",),
-        re.compile(
+        pattern(
             rb"://[^\s/:@\"'\\<>\[\]{}]*:(?!(?i:password|passwd|pass|pw|secret|x+|user|\*+)@)"
             rb"(?P<value>[^\s/@\"'\\<>\[\]{}$,]{3,})@(?=[A-Za-z0-9.\[-])"
         ),
     ),
 )  # fmt: skip
 """Secrets without a format of their own: what is taken out is the value, and its name stays."""
-_NAMES_SECRET: Final = re.compile(
+_NAMES_SECRET: Final = pattern(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|_PASS|_PW)\d*\Z",
     re.IGNORECASE,
 )
-_TELLS_LITTLE: Final = re.compile(r"[A-Za-z_\s-]*|[0-9.,:\s+-]*")
-_CARRIED: Final = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
+_TELLS_LITTLE: Final = pattern(r"[A-Za-z_\s-]*|[0-9.,:\s+-]*")
+_CARRIED: Final = pattern(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 def find_keys(texts: Sequence[bytes]) -> Iterator[int]:
@@ -161,9 +162,9 @@ def redact(data: bytes, live: Sequence[bytes] = ()) -> tuple[bytes, int]:
     times = 0
     if _has_key_mark(data):
         data, times = _KEY.subn(_placeholder, data)
-    for marks, pattern in _VALUES:
+    for marks, shape in _VALUES:
         if any(mark in data for mark in marks):
-            data, more = pattern.subn(_hide, data)
+            data, more = shape.subn(_hide, data)
             times += more
     for secret in live:
         if more := data.count(secret):

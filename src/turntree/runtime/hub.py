@@ -27,7 +27,8 @@ class _Ring:
     """All that this attempt has said of the event, however many pieces it took."""
     news: int = 0
     """How often something happened; what came while nobody waited is seen by this."""
-    bell: anyio.Event = field(default_factory=anyio.Event)
+    # Named when one is made: until then, AnyIO has not loaded what events are.
+    bell: "anyio.Event" = field(default_factory=lambda: anyio.Event())  # noqa: PLW0108
 
     def ring(self) -> None:
         self.news += 1

@@ -26,7 +26,6 @@ from turntree.domain.value import value
 from turntree.ports.ledger import Build, NodeId
 from turntree.store.arrays import bytea_array, int_array, text_array
 from turntree.store.database import Database, Row, as_uuid, fetch
-from turntree.store.records import erase_records, find_blocks
 from turntree.store.turn_rows import actor_of, tool_calls, touched_files
 
 EVENTS_PAGE_MAX = 10_000
@@ -177,6 +176,9 @@ class PostgresMarks:
         self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Instant
     ) -> bool:
         """Take one message out for good; its digest and an event stay."""
+        # What is known of transcripts takes long to load, and no reader needs it.
+        from turntree.store.records import erase_records, find_blocks
+
         params = {"turn": UUID(turn), "sequence": sequence, "reason": reason, "by": by, "at": at}
         workspace = self.database.workspace
         # Whoever erases sees everything, so it is asked before whether who looks here may.

@@ -4,39 +4,33 @@ A file in ``queries/`` holds statements, each under a line ``-- name: thread_pag
 here or elsewhere puts SQL together from pieces.
 """
 
-import re
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_HERE = Path(__file__).parent
+_NAME = b"-- name: "
 
 
 def load_queries() -> Mapping[str, bytes]:
     """Return every named statement of the package."""
     queries: dict[str, bytes] = {}
-    for file in _sorted(files("turntree.store") / "queries"):
-        for name, statement in _split(file.read_text(encoding="utf-8")):
-            assert name not in queries, f"two statements are called {name}"
-            queries[name] = statement.encode()
+    for path in _sorted("queries"):
+        _, *pieces = (b"\n" + path.read_bytes()).split(b"\n" + _NAME)
+        for piece in pieces:
+            name, _, statement = piece.partition(b"\n")
+            assert name.decode() not in queries, f"two statements are called {name.decode()}"
+            queries[name.decode()] = statement.strip()
     return queries
 
 
 def load_files(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each SQL file of a folder, in order of their names."""
-    for file in _sorted(files("turntree.store") / folder):
-        yield file.name.removesuffix(".sql"), file.read_text(encoding="utf-8")
+    for path in _sorted(folder):
+        yield path.name.removesuffix(".sql"), path.read_text(encoding="utf-8")
 
 
-def _sorted(folder: Traversable) -> list[Traversable]:
-    return sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name
-    )
-
-
-def _split(text: str) -> Iterator[tuple[str, str]]:
-    _, *pieces = _NAME.split(text)
-    yield from zip(pieces[::2], (piece.strip() for piece in pieces[1::2]), strict=True)
+def _sorted(folder: str) -> list[Path]:
+    return sorted((_HERE / folder).glob("*.sql"))
 
 
 QUERIES = load_queries()
