@@ -171,22 +171,22 @@ async def open_tree(
     here = world or SystemWorld()
     async with connect(chosen, here, report=report) as database:
         engine = engine_on(database)
-        answering = Answering(
+        runtime = LazyRuntime(
             lambda: run_on(database, tree_on(database, chosen, here, engine=engine), chosen, here,
                            engine, tools)
         )  # fmt: skip
         try:
             if worker:
-                async with answering.running.serving(stays_here=True, oversees=True):
-                    yield answering.running.tree
+                async with runtime.running.serving(stays_here=True, oversees=True):
+                    yield runtime.running.tree
             else:
-                yield tree_on(database, chosen, here, engine=engine, answering=answering)
+                yield tree_on(database, chosen, here, engine=engine, runtime=runtime)
         finally:
-            await answering.aclose()
+            await runtime.aclose()
             await engine.close()
 
 
-class Answering:
+class LazyRuntime:
     """What takes turns in this process, loaded when something has to be answered."""
 
     def __init__(self, run: Callable[[], Running]) -> None:
@@ -519,7 +519,7 @@ def tree_on(
     workplace: Workplace | None = None,
     engine: Engine | None = None,
     sight: Sight | None = None,
-    answering: Answering | None = None,
+    runtime: LazyRuntime | None = None,
 ) -> Tree:
     """Return the tree that lives in a database; embedder and keepers are those installed.
 
@@ -536,8 +536,8 @@ def tree_on(
     }
     on = PostgresNeighbours(database, settings, world, sight)
     vars(on).update({name: one for name, one in given.items() if one is not None})
-    if answering is not None:
-        on.voices, on.end_here = answering, answering.end_here
+    if runtime is not None:
+        on.voices, on.end_here = runtime, runtime.end_here
     return Tree(on)
 
 

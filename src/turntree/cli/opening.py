@@ -6,14 +6,16 @@ comes in first, so that ``HEAD`` is where its agent left it. Must never print da
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import click
+
 from turntree.adapters.worlds.system import SystemWorld
 from turntree.boot import (
-    Answering,
+    LazyRuntime,
     Settings,
     connect,
     engine_on,
@@ -45,7 +47,7 @@ class Opened:
     """The ledger, open for one command."""
 
     tree: Tree
-    answering: Answering
+    runtime: LazyRuntime
     database: "Database"
     settings: Settings
     now: Instant
@@ -53,7 +55,7 @@ class Opened:
     @property
     def running(self) -> "Running":
         """What takes turns, loaded when it is first asked for."""
-        return self.answering.running
+        return self.runtime.running
 
     @property
     def current(self) -> str | None:
@@ -74,16 +76,50 @@ def load_settings() -> Settings:
 def with_ledger(
     terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool = True
 ) -> T:
-    """Open the ledger, do one thing with it and return what it gave.
+    """Do one thing with the ledger and return what it gave.
 
-    What reads no session need not wait for a turn that is on its way in.
+    It is opened by the first call of a command and stays open until the command ends. What reads no
+    session need not wait for a turn that is on its way in.
     """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        with closing(HeldLedger()) as held:
+            return held.run(terminal, act, waits=waits)
+    root = context.find_root()
+    if __name__ not in root.meta:
+        root.meta[__name__] = HeldLedger()
+        root.call_on_close(root.meta[__name__].close)
+    ledger: HeldLedger = root.meta[__name__]
+    return ledger.run(terminal, act, waits=waits)
 
-    async def opened() -> T:
-        async with open_ledger(terminal, waits=waits, is_brief=True) as found:
-            return await act(found)
 
-    return asyncio.run(opened())
+class HeldLedger:
+    """A ledger that stays open between the things a command does with it."""
+
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._database: Database | None = None
+
+    def run(self, terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool) -> T:
+        """Do one thing; which session is current is found out anew."""
+        return self._runner.run(self._act(terminal, act, waits=waits))
+
+    def close(self) -> None:
+        """Close the ledger, if it was opened."""
+        with self._runner:
+            self._runner.run(self._stack.aclose())
+
+    async def _act(
+        self, terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool
+    ) -> T:
+        settings, world = load_settings(), SystemWorld()
+        if self._database is None:
+            opening = connect(settings, world, report=terminal.note, is_brief=True)
+            self._database = await self._stack.enter_async_context(opening)
+        async with _open_on(self._database, settings, terminal, world, waits=waits) as opened:
+            return await act(opened)
 
 
 @asynccontextmanager
@@ -91,48 +127,61 @@ async def open_ledger(
     terminal: Terminal,
     *,
     tools: Sequence[object] = (),
-    waits: bool = False,
     lent: Path | None = None,
-    is_brief: bool = False,
 ) -> AsyncGenerator[Opened, None]:
-    """Open the ledger, with tools that models may call; nobody answers yet.
+    """Open the ledger with a pool, with tools that models may call.
 
-    Whoever ``waits`` finds a turn in it that has just ended. Programs work in the folder that is
-    ``lent`` to those of others too, else in the one where the command runs. Whoever ``is_brief``
-    gets a single connection and no pool.
+    Programs work in the folder that is ``lent`` to those of others too, else in the one where the
+    command runs.
     """
     settings, world = load_settings(), SystemWorld()
-    async with connect(settings, world, report=terminal.note, is_brief=is_brief) as database:
-        if waits and _has_unread(settings.home / SPOOL):
-            from turntree.adapters.hooks.spool import Spool
-            from turntree.cli.unread import wait_for_hooks
+    async with (
+        connect(settings, world, report=terminal.note) as database,
+        _open_on(database, settings, terminal, world, tools=tools, lent=lent) as opened,
+    ):
+        yield opened
 
-            await wait_for_hooks(Spool(settings.home / SPOOL), terminal)
-        here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
-        engine = engine_on(database)
 
-        def run() -> "Running":
-            plain = tree_on(database, settings, world, workplace=here, engine=engine)
-            return run_on(database, plain, settings, world, engine, tools)
+@asynccontextmanager
+async def _open_on(
+    database: "Database",
+    settings: Settings,
+    terminal: Terminal,
+    world: SystemWorld,
+    *,
+    tools: Sequence[object] = (),
+    waits: bool = False,
+    lent: Path | None = None,
+) -> AsyncGenerator[Opened, None]:
+    """Yield what a command works on, after a turn that has just ended if it ``waits``."""
+    if waits and _has_unread(settings.home / SPOOL):
+        from turntree.adapters.hooks.spool import Spool
+        from turntree.cli.unread import wait_for_hooks
 
-        answering = Answering(run)
+        await wait_for_hooks(Spool(settings.home / SPOOL), terminal)
+    here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
+    engine = engine_on(database)
 
-        def open_tree() -> Tree:
-            return tree_on(
-                database, settings, world, workplace=here, engine=engine, answering=answering
-            )
+    def run() -> "Running":
+        plain = tree_on(database, settings, world, workplace=here, engine=engine)
+        return run_on(database, plain, settings, world, engine, tools)
 
+    runtime = LazyRuntime(run)
+
+    def open_tree() -> Tree:
+        return tree_on(database, settings, world, workplace=here, engine=engine, runtime=runtime)
+
+    tree = open_tree()
+    seen = database.seen_by(sight_of(tree.sessions.by))
+    if settings.session is None:
+        imports = imports_on(seen)
+        settings = replace(settings, session=await _likely_session(tree, imports, Path.cwd()))
         tree = open_tree()
-        seen = database.seen_by(sight_of(tree.sessions.by))
-        if settings.session is None:
-            imports = imports_on(seen)
-            settings = replace(settings, session=await _likely_session(tree, imports, Path.cwd()))
-            tree = open_tree()
-        try:
-            yield Opened(tree, answering, seen, settings, world.now())
-        finally:
-            await answering.aclose()
-            await engine.close()
+    try:
+        yield Opened(tree, runtime, seen, settings, world.now())
+    finally:
+        await runtime.aclose()
+        await engine.close()
 
 
 def _has_unread(spool: Path) -> bool:

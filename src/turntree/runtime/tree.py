@@ -109,12 +109,12 @@ class Neighbours(Protocol):
 
     @property
     def all_resources(self) -> ResourceFacts:
-        """With those that only closed sessions work on: for whoever checks."""
+        """With those that only private sessions work on: for checks."""
         ...
 
     @property
     def all_pins(self) -> Pins:
-        """With those of closed sessions: for whoever tells changes apart."""
+        """With those of private sessions: to tell changes apart."""
         ...
 
     @property

@@ -107,14 +107,17 @@ class PlainConnections:
                 await self._free.acquire()
         except TimeoutError as error:
             raise Unreachable(f"{CONNECTIONS_MAX} connections are in use and stay so") from error
+        connection: Connection | None = None
         try:
-            while self._idle:
-                if not (connection := self._idle.pop()).closed:
-                    return connection
-            return await self._connect()
-        except BaseException:
-            self._free.release()
-            raise
+            while self._idle and (connection is None or connection.closed):
+                connection = self._idle.pop()
+            if connection is None or connection.closed:
+                connection = None
+                connection = await self._connect()
+            return connection
+        finally:
+            if connection is None:
+                self._free.release()
 
     async def putconn(self, conn: Connection, /) -> None:
         """Take back a connection; one that is in the middle of something is closed."""
@@ -320,7 +323,7 @@ async def open_database(
     async def configure(connection: Connection) -> None:
         connection.prepare_threshold = 0
         try:
-            await _configure(connection, scope, sight, sights)
+            await _configure(connection, scope, sights, sight)
         except Refused as refusal:
             # The pool tries again and then says that it waited for too long.
             refusals.append(refusal)
@@ -354,8 +357,8 @@ async def open_plain_database(
 ) -> AsyncGenerator[Database, None]:
     """Open a database for a process that ends soon, brought up to date, without a pool.
 
-    The connection that brings it up to date is the one that is worked with. Nothing is seen in it
-    unless somebody is named who looks, by ``seen_by``.
+    The connection that brings it up to date is the one that is worked with. It shows nothing before
+    ``seen_by`` names a viewer.
 
     Raises:
         Unreachable: The database does not answer.
@@ -365,21 +368,23 @@ async def open_plain_database(
     sights = Sights(WeakKeyDictionary())
     async with Translated():
         first = await _connect(conninfo)
+        is_ready = False
         try:
             scope = UUID(await _prepare(first, workspace_name, new_id))
-            await _configure(first, scope, NOBODY, sights)
-        except BaseException:
-            await first.close()
-            raise
+            await _configure(first, scope, sights)
+            is_ready = True
+        finally:
+            if not is_ready:
+                await first.close()
 
     async def connect() -> Connection:
         connection = await _connect(conninfo)
-        await _configure(connection, scope, NOBODY, sights)
+        await _configure(connection, scope, sights)
         return connection
 
     connections = PlainConnections(connect, first)
     try:
-        yield Database(conninfo, scope, connections, NOBODY, sights)
+        yield Database(conninfo, scope, connections, sights=sights)
     finally:
         await connections.close()
 
@@ -390,7 +395,9 @@ async def _connect(conninfo: str) -> Connection:
     )
 
 
-async def _configure(connection: Connection, workspace: UUID, sight: Sight, sights: Sights) -> None:
+async def _configure(
+    connection: Connection, workspace: UUID, sights: Sights, sight: Sight = NOBODY
+) -> None:
     register_arrays(connection.adapters)
     await _take_role(connection, "turntree_app", workspace, sight)
     sights.known[connection] = sight
