@@ -143,6 +143,13 @@ def test_an_integer_that_a_double_cannot_hold_is_refused_anywhere(value: Json, b
             canonical({"body": value, "tail": [0, number]})
 
 
+@pytest.mark.parametrize("number", [2.0**53, -(2.0**53), 1e300])
+def test_float_of_two_to_the_53_or_more_is_refused(number: float) -> None:
+    assert canonical([float(INTEGER_MAX)])
+    with pytest.raises(NotCanonical, match=r"is not below 2\^53"):
+        canonical([number])
+
+
 def test_an_integer_too_long_to_print_is_still_refused_politely() -> None:
     with pytest.raises(NotCanonical, match="an integer of 33220 bits"):
         canonical([10**10_000])

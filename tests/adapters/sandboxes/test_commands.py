@@ -11,7 +11,7 @@ from subprocess import PIPE
 import anyio
 import pytest
 
-from turntree.adapters.sandboxes import bubblewrap
+from turntree.adapters.sandboxes import bubblewrap, walls
 from turntree.adapters.sandboxes.bubblewrap import Bubblewrap
 from turntree.adapters.sandboxes.process_limit import a_group
 from turntree.adapters.sandboxes.seccomp import find_denials
@@ -287,3 +287,22 @@ async def gone(before: set[str]) -> None:
 
 def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
+
+
+@needs_sandbox
+async def test_walls_alone_clear_the_environment(folder: Path) -> None:
+    """Whoever starts the walls with variables of their own passes none of them on."""
+    assert SANDBOX.bwrap is not None
+    around = walls.around_command(SANDBOX.bwrap, folder, writes=False, scratch_bytes=1 << 20)
+    ended = await anyio.run_process([*around, "env"], env={"TURNTREE_PROBE": "hunter2"})
+    assert b"hunter2" not in ended.stdout
+
+
+@needs_sandbox
+async def test_walls_alone_allow_no_user_namespace_inside(folder: Path) -> None:
+    """The filter of system calls refuses one too; this is what holds without it."""
+    assert SANDBOX.bwrap is not None
+    around = walls.around_command(SANDBOX.bwrap, folder, writes=False, scratch_bytes=1 << 20)
+    ended = await anyio.run_process([*around, "unshare", "--user", "true"], check=False)
+    assert ended.returncode != 0
+    assert (await anyio.run_process([*around, "true"])).returncode == 0
