@@ -25,19 +25,23 @@ READ_MAX_RATIO = 1.6
 VERSION_MAX_RATIO = 3.0
 STATEMENTS = load_statements(Path(__file__).with_name("start_up.sql"))
 READS = ("log", "show", "status", "session list", "search redirect")
-WRITES = (
+OTHERS = (
     "session create elsewhere",
     "fork HEAD~1 attempt",
-    "rewind demo/middleware HEAD~2",
-    "rewind demo/middleware HEAD~1 --files --yes",
-    "undo demo/middleware",
-    "tag add HEAD seen",
+    "switch demo/middleware",
+    "pin",
+    "rewind demo/middleware~1",
+    "pin",
+    "session replay demo/middleware demo/middleware@{1} --files --yes",
+    "rewind demo/middleware~1 --files --yes",
+    "undo demo/middleware --yes",
     "reflog",
     "log --graph",
     "verify",
     "session show",
     "program list",
 )
+"""Before each state that is pinned, the files change."""
 OPENING = "current_setting('server_version_num')"
 """Asked whenever the ledger is opened, and at no other time."""
 CONNECTED = "connection authorized: "
@@ -93,7 +97,7 @@ class Commands:
         self.program = str(Path(sys.executable).with_name("turntree"))
         kept = {name: text for name, text in os.environ.items() if not name.startswith("TURNTREE_")}
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
-        self.environment = {**kept, "TURNTREE_HOME": str(home), "HOME": str(here)}
+        self.environment = {**kept, "TURNTREE_HOME": str(home), "HOME": str(home)}
 
     def call(self, words: str) -> None:
         """Run a command; what it says does not matter, but it must not fail."""
@@ -157,7 +161,9 @@ def prove_opens(proof: Proof, stage: Commands) -> None:
         connection.execute(STATEMENTS["log_statements"])
     log = stage.home / "server.log"
     most_opens, most_connections = 0, 0
-    for words in (*READS, *WRITES):
+    for words in (*READS, *OTHERS):
+        if words == "pin":
+            (stage.here / "notes.txt").write_text(f"{log.stat().st_size}\n", encoding="utf-8")
         before = log.stat().st_size
         stage.call(words)
         with log.open("rb") as file:
