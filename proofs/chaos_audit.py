@@ -108,7 +108,7 @@ class Audit:
         kinds = [fact.event.kind for fact in facts]
         if [fact.event.seq for fact in facts] != list(range(len(facts))):
             verdict.gaps.append(f"{sent.run} has a gap: {[fact.event.seq for fact in facts]}")
-        if kinds[0] != "run_started" or kinds.count("run_finished") != 1:
+        if kinds[0] != "run.started" or kinds.count("run.finished") != 1:
             verdict.gaps.append(f"{sent.run} does not begin or end: {kinds}")
         moments = [unix_ms(fact.event.at) for fact in facts]
         silences = [after - before for before, after in pairwise(moments)]
@@ -136,18 +136,22 @@ def _lost(facts: Sequence[Fact]) -> set[str]:
     return {
         str(call)
         for fact in facts
-        if fact.event.kind == "interruption"
+        if fact.event.kind == "run.interrupted"
         for call in _list(fact.event.data.get("calls"))
     }
 
 
 def _unfinished(facts: Sequence[Fact], lost: set[str]) -> list[str]:
-    begun = Counter(str(f.event.data["call_id"]) for f in facts if f.event.kind == "tool_call")
-    ended = Counter(str(f.event.data["call_id"]) for f in facts if f.event.kind == "tool_result")
+    begun = Counter(
+        str(f.event.data["call_id"]) for f in facts if f.event.kind == "tool_call.started"
+    )
+    ended = Counter(
+        str(f.event.data["call_id"]) for f in facts if f.event.kind == "tool_call.finished"
+    )
     interrupted = {
         str(f.event.data["call_id"])
         for f in facts
-        if f.event.kind == "tool_result" and f.event.data["status"] == "interrupted"
+        if f.event.kind == "tool_call.finished" and f.event.data["status"] == "interrupted"
     }
     told = [f"{call} was begun {n} times" for call, n in begun.items() if n > 1]
     told += [f"{call} ended {ended[call]} times" for call in begun if ended[call] != 1]
@@ -187,7 +191,7 @@ def _results(reply: Sequence[Message | Erased]) -> list[ToolResult]:
 
 def _tool_of(facts: Sequence[Fact], call_id: str) -> str | None:
     for fact in facts:
-        if fact.event.kind == "tool_call" and fact.event.data["call_id"] == call_id:
+        if fact.event.kind == "tool_call.started" and fact.event.data["call_id"] == call_id:
             return str(fact.event.data["tool"])
     return None
 

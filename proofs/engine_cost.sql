@@ -15,7 +15,7 @@ SELECT count(*) FROM turntree.turns;
 -- name: first_facts
 -- When the first fact of each run was committed, in seconds since 1970.
 SELECT stream_id::text, extract(epoch FROM pg_xact_commit_timestamp(xid::xid))::float8
-  FROM turntree.events WHERE kind = 'run_started' AND seq = 0 AND stream_id = ANY (%s::uuid[]);
+  FROM turntree.events WHERE kind = 'run.started' AND seq = 0 AND stream_id = ANY (%s::uuid[]);
 
 -- name: backends
 SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();

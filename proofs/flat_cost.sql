@@ -45,7 +45,7 @@ INSERT INTO public.payload VALUES (%b, %b, %b, %b, %b::text[], %b::text[], %b::i
 SELECT turntree.append_turn(s.workspace_id, g.id, s.head_id, t.digest, sha256(uuid_send(g.id)),
     p.started_at, p.sealed_at, 'normal', 'completed', 'unified', 'human proof', 'claude-x', 'anthropic', p.header, p.body,
     p.calls, p.models, p.tokens, '{}', NULL,
-    ARRAY[sha256(uuid_send(g.id) || '1')], ARRAY['turn_recorded'], ARRAY[p.journal],
+    ARRAY[sha256(uuid_send(g.id) || '1')], ARRAY['turn.recorded'], ARRAY[p.journal],
     NULL, s.id, 'human proof', p.sealed_at, g.id::text)
   FROM (SELECT uuidv7() AS id OFFSET 0) g, public.payload p, turntree.session_names n
   JOIN turntree.sessions s ON s.workspace_id = n.workspace_id AND s.id = n.session_id

@@ -121,13 +121,13 @@ TURNS: Final[Mapping[str, Forgery]] = {
     "I61": Forgery('%"role":"assistant"}', _tell_secret),
 }
 EVENTS: Final[Mapping[str, Forgery]] = {
-    "I36": Forgery('%"kind":"model_response"%', _misanswer),
-    "I39": Forgery('%"kind":"substitution"%', _replace_itself),
-    "I45": Forgery('%"outcome":"unsupported"%"kind":"restore_attempted"%', _bring_back),
-    "I46": Forgery('%"kind":"agent_forked"%', _keep_twice),
-    "I48": Forgery('%"kind":"snapshot_created"%', _add(liveness="alive")),
-    "I49": Forgery('%"kind":"resource_created"%', _add(content="aGVsbG8=")),
-    "I58": Forgery('%"kind":"provider.moved"%', _leap),
+    "I36": Forgery('%"kind":"model_call.finished"%', _misanswer),
+    "I39": Forgery('%"kind":"event.substituted"%', _replace_itself),
+    "I45": Forgery('%"outcome":"unsupported"%"kind":"snapshot.restore_attempted"%', _bring_back),
+    "I46": Forgery('%"kind":"session.forked"%', _keep_twice),
+    "I48": Forgery('%"kind":"snapshot.created"%', _add(liveness="alive")),
+    "I49": Forgery('%"kind":"resource.created"%', _add(content="aGVsbG8=")),
+    "I58": Forgery('%"kind":"provider.state_changed"%', _leap),
     "I60": Forgery('%"kind":"permission.granted"%', _widen),
 }
 ROWS: Final = tuple(name for name in STATEMENTS if name[0] == "i" and name[1:].isdigit())
@@ -188,6 +188,6 @@ def _forge_events(connection: Connection, forgery: Forgery, drawn: dict[str, Any
         connection.execute(STATEMENTS["forge_event"], {**drawn, **values})
         # A replacement is named by its id, everything else by its place.
         subjects.append(
-            id.hex() if documents[0]["kind"] == "substitution" else f"{stream} at {seq}"
+            id.hex() if documents[0]["kind"] == "event.substituted" else f"{stream} at {seq}"
         )
     return subjects

@@ -179,7 +179,7 @@ DELETE FROM turntree.events WHERE workspace_id = %(workspace)s AND seq = 1 AND s
   RETURNING stream_id::text;
 
 -- name: i35
-UPDATE turntree.events e SET kind = 'run_started' WHERE workspace_id = %(workspace)s AND seq = 1 AND stream_id IN (
+UPDATE turntree.events e SET kind = 'run.started' WHERE workspace_id = %(workspace)s AND seq = 1 AND stream_id IN (
     SELECT id FROM turntree.runs WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
   RETURNING stream_id::text;
 
@@ -193,7 +193,7 @@ DELETE FROM turntree.objects WHERE workspace_id = %(workspace)s AND digest IN (
 
 -- name: i38
 UPDATE turntree.tool_calls SET status = 'ok' WHERE workspace_id = %(workspace)s AND turn_id IN (
-    SELECT stream_id FROM turntree.events WHERE workspace_id = %(workspace)s AND kind = 'interruption'
+    SELECT stream_id FROM turntree.events WHERE workspace_id = %(workspace)s AND kind = 'run.interrupted'
       ORDER BY md5(stream_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING turn_id::text;
 

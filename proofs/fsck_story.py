@@ -131,9 +131,11 @@ async def _tell_open_run(tree: Tree, copy: int) -> None:
     world, ledger = tree.revisions.world, tree.ledger
     session = await tree.sessions.create(f"open-{copy}")
     run = RunId(world.new_id())
-    epoch = await ledger.start(run, session.id, _fact(tree, run, 0, "run_started", user("go")))
-    await ledger.append_fact(_fact(tree, run, 1, "model_request", correlation="r1"), epoch=epoch)
-    reply = _fact(tree, run, 2, "model_response", assistant(USE), correlation="r1")
+    epoch = await ledger.start(run, session.id, _fact(tree, run, 0, "run.started", user("go")))
+    await ledger.append_fact(
+        _fact(tree, run, 1, "model_call.started", correlation="r1"), epoch=epoch
+    )
+    reply = _fact(tree, run, 2, "model_call.finished", assistant(USE), correlation="r1")
     await ledger.append_fact(reply, epoch=epoch)
 
 
@@ -142,19 +144,19 @@ async def _tell_interrupted_run(tree: Tree, copy: int) -> None:
     session = await tree.sessions.create(f"stopped-{copy}")
     run = RunId(world.new_id())
     asked, answered = user(f"stop {copy}"), assistant(USE)
-    epoch = await ledger.start(run, session.id, _fact(tree, run, 0, "run_started", asked))
+    epoch = await ledger.start(run, session.id, _fact(tree, run, 0, "run.started", asked))
     call: dict[str, Json] = {"call": to_json(CALLS[0])}
     for fact in (
-        _fact(tree, run, 1, "model_request", correlation="r1"),
-        _fact(tree, run, 2, "model_response", answered, call, correlation="r1"),
-        _fact(tree, run, 3, "tool_call", data={"call_id": USE.call_id}),
-        _fact(tree, run, 4, "interruption", data={"reason": "crash"}),
+        _fact(tree, run, 1, "model_call.started", correlation="r1"),
+        _fact(tree, run, 2, "model_call.finished", answered, call, correlation="r1"),
+        _fact(tree, run, 3, "tool_call.started", data={"call_id": USE.call_id}),
+        _fact(tree, run, 4, "run.interrupted", data={"reason": "crash"}),
     ):
         await ledger.append_fact(fact, epoch=epoch)
     at = world.now()
     header = Header(TurnId(run), None, tree.sessions.by, at, at, "interrupted")
     gone = tool(ToolResult(USE.call_id, "interrupted", "crash"))
-    finished = record(_fact(tree, run, 5, "run_finished").event)
+    finished = record(_fact(tree, run, 5, "run.finished").event)
     await ledger.seal(
         seal(header, [asked], [answered, gone]), None, session=SessionId(session.id), by="human:a",
         at=at, calls=CALLS[:1], journal=[finished], epoch=epoch,
@@ -174,9 +176,9 @@ async def _tell_inbox(tree: Tree, copy: int) -> None:
     found = await inbox.next_work(asked.id, worker="w1")
     assert isinstance(found, Begin), "nobody else works here"
     run = found.messages[0].run
-    started = _fact(tree, run, 0, "run_started", found.messages[0].message)
+    started = _fact(tree, run, 0, "run.started", found.messages[0].message)
     epoch = await inbox.begin(run, asked.id, [started], [1], worker="w1")
-    parked = _fact(tree, run, 1, "run_parked", data={"reason": "approval"})
+    parked = _fact(tree, run, 1, "run.parked", data={"reason": "approval"})
     await inbox.append_facts([parked], epoch=epoch)
     await inbox.next_work(asked.id, worker="w1")
 
@@ -196,7 +198,7 @@ async def _tell_replacement(tree: Tree, copy: int) -> None:
         for seq in range(2)
     ]
     data: dict[str, Json] = {"original": events[0].id, "replacement": events[1].id}
-    events.append(record(Event(stream, 2, "substitution", tree.revisions.world.now(), data)))
+    events.append(record(Event(stream, 2, "event.substituted", tree.revisions.world.now(), data)))
     for event in events:
         await tree.ledger.append(event)
 
@@ -251,7 +253,7 @@ async def _tell_fork(
     await facts.append(record(forked))
     at = world.now()
     last = plans.step_finished(told, 1, plans.Observation("ok"), at)
-    ended = plans.plan_finished(plans.apply(told, last), "done", at)
+    ended = plans.plan_finished(plans.apply(told, last), "completed", at)
     new = replace(folder, id=fork.new_resource, place=site.place, name="fork", created_at=at)
     done = plans.Commitment(
         plan.id, by, at, begin, (plans.Created(new, "rw", state.id),),
@@ -268,7 +270,7 @@ async def _tell_attempt(tree: Tree, box: Resource, state: Snapshot) -> None:
     seen = plans.Observation("unsupported", untouched=True)
     fact = plans.step_finished(plans.PlanState(plan), 0, seen, world.now())
     said: dict[str, Json] = {"snapshot_ref": state.id, "outcome": "unsupported"}
-    await facts.append(record(fact), notes=[plans.Note(box.id, "restore_attempted", said)])
+    await facts.append(record(fact), notes=[plans.Note(box.id, "snapshot.restore_attempted", said)])
 
 
 async def _resource(

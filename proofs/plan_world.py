@@ -201,11 +201,11 @@ class World:
             case "undo" | "replay":
                 self.before_move = {one.place: shape(Path(one.place)) for one in self.resources}
                 first = await plans.propose_restore(self.label, target, exact=True)
-                assert (await plans.carry_out(first)).end == "done", "nobody dies in here"
+                assert (await plans.carry_out(first)).end == "completed", "nobody dies in here"
                 if self.task == "undo":
                     return await plans.propose_restore(self.label, kind="undo", exact=True)
                 last = self.turns[-1]
-                return await plans.propose_restore(self.label, last, kind="replay", exact=True)
+                return await plans.propose_restore(self.label, last, kind="reset", exact=True)
             case "fork":
                 choices = self._choose()
                 return await plans.propose_fork(target, self.new_label, choices=choices)

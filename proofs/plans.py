@@ -135,11 +135,11 @@ class Stage:
             return
         events = [fact.event for fact in facts]
         state = fold(events)
-        if not (is_new if state.end == "done" else is_old):
+        if not (is_new if state.end == "completed" else is_old):
             self.tally.mixed.append(told)
-        self.tally.old += state.end == "undone"
-        self.tally.new += state.end == "done"
-        if (world.spoilt and state.end == "done") or not accounts(state, events):
+        self.tally.old += state.end == "rolled_back"
+        self.tally.new += state.end == "completed"
+        if (world.spoilt and state.end == "completed") or not accounts(state, events):
             self.tally.untold.append(told)
 
 
@@ -176,11 +176,11 @@ def deeds_of(plan: Plan) -> int:
 def accounts(state: PlanState, events: list[Event]) -> bool:
     """Say whether every step that was begun or done is told of, and the plan has ended."""
     kinds = Counter(event.kind for event in events)
-    if kinds["plan_started"] != 1 or kinds["plan_finished"] != 1 or state.end is None:
+    if kinds["plan.started"] != 1 or kinds["plan.finished"] != 1 or state.end is None:
         return False
-    if events[-1].kind != "plan_finished":
+    if events[-1].kind != "plan.finished":
         return False
-    if state.end == "undone":
+    if state.end == "rolled_back":
         touched = {n for n in state.begun if needs_undoing(state, n)}
         return state.error is not None and state.undone == touched
     for number, step in enumerate(state.plan.steps):

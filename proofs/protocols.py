@@ -351,7 +351,7 @@ async def prove_model(proof: Proof, tree: Tree) -> None:
 async def calls_of(tree: Tree, run_id: Any) -> list[Any]:
     """Return what the events of a run say of its model calls."""
     facts = await tree.ledger.facts(run_id)
-    return [one.event.data["call"] for one in facts if one.event.kind == "model_response"]
+    return [one.event.data["call"] for one in facts if one.event.kind == "model_call.finished"]
 
 
 async def furnish(tree: Tree, name: str, type: str, url: str, model: str) -> None:

@@ -571,8 +571,8 @@ class RunWorld:
 async def _approved(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
     """Let a call wait that asks for it, once."""
     asks = any(isinstance(use.args, dict) and "ask" in use.args for use in uses)
-    unparked = sum(1 for fact in attempt.facts if fact.event.kind == "run_unparked")
-    parked = sum(1 for fact in attempt.facts if fact.event.kind == "run_parked")
+    unparked = sum(1 for fact in attempt.facts if fact.event.kind == "run.unparked")
+    parked = sum(1 for fact in attempt.facts if fact.event.kind == "run.parked")
     waited = parked > 0 and parked == unparked
     return "approval" if asks and not waited else None
 

@@ -212,8 +212,8 @@ async def _hold_things(database: Database) -> tuple[int, str]:
     """Record who held what; return a moment at which all was held, and a stream."""
     ledger, world = PostgresLedger(database), SystemWorld()
     streams = [world.new_id() for _ in range(RESOURCES)]
-    attached = ("resource_attached", {"mount": "/data", "mode": "ro"})
-    told = [*[attached, ("resource_detached", {})] * HOLDINGS, attached]
+    attached = ("resource.attached", {"mount": "/data", "mode": "ro"})
+    told = [*[attached, ("resource.detached", {})] * HOLDINGS, attached]
     for number, stream in enumerate(streams):
         named: dict[str, Json] = {
             "resource_ref": f"resource-{number}",
@@ -224,7 +224,7 @@ async def _hold_things(database: Database) -> tuple[int, str]:
             await ledger.append(events.record(fact))
         if number < POLICIES:
             chosen: dict[str, Json] = {"policy_ref": f"policy-{number}.py"}
-            fact = Event(stream, len(told), "policy_activated", world.now(), chosen)
+            fact = Event(stream, len(told), "policy.activated", world.now(), chosen)
             await ledger.append(events.record(fact))
     return unix_ms(world.now()), streams[0]
 

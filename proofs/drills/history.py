@@ -90,7 +90,7 @@ def _lawful(
             return move.after is not None and parents.get(move.after, "?") == move.before
         case "rewind":
             return move.after in _above(move.before, parents)
-        case "replay" | "import" | "checkout":
+        case "reset" | "import" | "handoff":
             return move.after in parents
         case "undo":
             taken_back = undo_target(list(earlier))

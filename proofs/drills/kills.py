@@ -248,6 +248,6 @@ COMMANDS: Mapping[str, Command] = {
     "create": _create,
     "fork": _fork,
     "rewind": _moves("rewind"),
-    "replay": _moves("replay"),
+    "reset": _moves("reset"),
     "undo": _moves("undo"),
 }

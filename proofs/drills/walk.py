@@ -214,7 +214,7 @@ class Walker(Ground):
     async def replay(self) -> None:
         """Move a session to any turn."""
         target = self.any_turn()
-        await self._move(self.session()[0], "replay", target, target)
+        await self._move(self.session()[0], "reset", target, target)
 
     async def undo(self) -> None:
         """Take a move back, or be refused."""
@@ -230,7 +230,7 @@ class Walker(Ground):
         wrong = self.chance.choice(self.turns)
         if wrong != session.head:
             move = self.sessions.move(
-                id, "replay", wrong, by="x", at=self.world.now(), expected_head=wrong,
+                id, "reset", wrong, by="x", at=self.world.now(), expected_head=wrong,
                 check_head=True,
             )  # fmt: skip
             await self.refuse(Conflict, move)

@@ -75,7 +75,7 @@ def test_the_document_holds_the_prompts_and_their_proof(talked: Call) -> None:
         second["prompt"]["messages"][: len(first["prompt"]["messages"])]
         == (first["prompt"]["messages"])
     )
-    assert first["request"]["values"]["temperature"] == {
+    assert first["request"]["param_sources"]["temperature"] == {
         "value": 0.5,
         "from": "model",
         "address": "@(plain)",

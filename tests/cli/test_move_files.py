@@ -600,8 +600,8 @@ def test_nothing_is_left_unfinished(turntree: Call, shop: Project) -> None:
     assert "nothing was left unfinished" in turntree("plans").err
     turntree("rewind", "main~1", "--files")
     (plan,) = turntree("plans", "--all", "--json").documents
-    assert (plan["kind"], plan["outcome"]) == ("restore", "done")
-    assert [step["do"] for step in plan["steps"]] == ["snapshot", "restore", "move_session"]
+    assert (plan["kind"], plan["outcome"]) == ("restore", "completed")
+    assert [step["action"] for step in plan["steps"]] == ["snapshot", "restore", "move_session"]
     assert turntree("plans", "--reconcile").code == 0
 
 

@@ -157,7 +157,7 @@ def private(turntree: Call, conninfo: str) -> dict[str, str]:
             await tree.programs.create("task", TASK, about, visibility="private")
             session = await tree.sessions.get(LABEL)
             run, at = RunId(tree.sessions.world.new_id()), tree.sessions.world.now()
-            begun = Fact.of(Event(run, 0, "run_started", at, {}), user("CANARY under way"))
+            begun = Fact.of(Event(run, 0, "run.started", at, {}), user("CANARY under way"))
             await tree.ledger.start(run, session.id, begun)
             waiting = await tree.runs.post(LABEL, "the CANARY waits")
             await tree.search.fill()

@@ -91,7 +91,7 @@ def test_a_use_without_a_grant_is_found() -> None:
 
 def test_a_grant_beyond_its_chain_is_found() -> None:
     data = granted_data(CHAIN)
-    wider = told(GRANTED, {**data, "rights": EVERYTHING.to_json()})
+    wider = told(GRANTED, {**data, "permissions": EVERYTHING.to_json()})
     assert isinstance(wider, Grant)
     assert wider.is_widened
     assert "widened" in kinds([wider])
@@ -102,10 +102,10 @@ def test_a_grant_beyond_its_chain_is_found() -> None:
     ("kind", "data"),
     [
         (GRANTED, {}),
-        (GRANTED, {"by": ANA.to_json(), "links": [], "rights": {}}),
-        (GRANTED, {"by": ANA.to_json(), "links": CHAIN.to_json(), "rights": {"cookies": []}}),
+        (GRANTED, {"by": ANA.to_json(), "links": [], "permissions": {}}),
+        (GRANTED, {"by": ANA.to_json(), "links": CHAIN.to_json(), "permissions": {"cookies": []}}),
         (USED, {"by": ANA.to_json()}),
-        (DENIED, {"by": "ana", "right": "tool:x", "reason": ""}),
+        (DENIED, {"by": "ana", "permission": "tool:x", "reason": ""}),
     ],
 )
 def test_a_fact_that_cannot_be_read_is_a_finding(kind: str, data: dict[str, Json]) -> None:

@@ -11,7 +11,16 @@ import rfc8785
 from hypothesis import given
 
 from turntree.domain.errors import NotCanonical, Refused
-from turntree.domain.event import KINDS, Event, Group, from_json, group_of, record, to_json
+from turntree.domain.event import (
+    KINDS,
+    RESERVED_NOUNS,
+    Event,
+    Group,
+    from_json,
+    group_of,
+    record,
+    to_json,
+)
 from turntree.domain.ids import Instant
 from turntree.testing import strategies
 
@@ -19,7 +28,9 @@ GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "golden/events.json").read_text(encoding="utf-8")
 )["events"]
 NOON, LATER = Instant("2026-09-21T12:00:00.000Z"), Instant("2026-09-21T13:00:00.000Z")
-FACT = Event("01a0c3a8-2001-7000-8000-000000000001", 0, "interruption", NOON, {"reason": "crash"})
+FACT = Event(
+    "01a0c3a8-2001-7000-8000-000000000001", 0, "run.interrupted", NOON, {"reason": "crash"}
+)
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
@@ -59,10 +70,16 @@ def test_the_same_fact_at_another_place_is_another_event(event: Event) -> None:
     assert record(event).id != record(replace(event, stream="elsewhere")).id
 
 
-def test_a_kind_of_ones_own_needs_a_namespace() -> None:
+@pytest.mark.parametrize("noun", sorted(RESERVED_NOUNS | {"session", "tool_call"}))
+def test_group_of_refuses_an_unknown_kind_of_a_reserved_noun(noun: str) -> None:
+    with pytest.raises(Refused, match=f"the noun '{noun}' is reserved"):
+        group_of(f"{noun}.exploded")
+
+
+def test_group_of_an_unregistered_kind_needs_noun_and_verb() -> None:
     assert group_of("acme.deployed") == "observation"
     for kind in ("deployed", "", "run started"):
-        with pytest.raises(Refused, match="needs a namespace"):
+        with pytest.raises(Refused, match=r"use noun\.verb"):
             record(replace(FACT, kind=kind))
 
 

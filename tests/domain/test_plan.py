@@ -105,7 +105,9 @@ def test_steps_are_done_in_order_and_the_last_one_ends_the_plan() -> None:
         assert next_step(state) == Do(number, step)
         state = plans.apply(state, plans.step_started(state, number, AT))
         state = plans.apply(state, plans.step_finished(state, number, GOOD, AT))
-    assert next_step(plans.apply(state, plans.plan_finished(state, "done", AT))) == Ended("done")
+    assert next_step(plans.apply(state, plans.plan_finished(state, "completed", AT))) == Ended(
+        "completed"
+    )
 
 
 def test_a_failed_step_turns_the_plan_back_and_is_taken_back_itself() -> None:
@@ -159,12 +161,12 @@ def test_what_turns_out_to_be_unsupported_is_one() -> None:
 def test_events_that_do_not_follow_are_refused() -> None:
     state = PlanState(REWIND)
     with pytest.raises(Refused, match="does not follow"):
-        plans.apply(state, Event("plan", 7, "step_started", AT, {"step": 0}))
+        plans.apply(state, Event("plan", 7, "plan.step_started", AT, {"step": 0}))
     with pytest.raises(Refused, match="no event of a plan"):
         plans.apply(state, Event("plan", 1, "node.tagged", AT, {}))
     with pytest.raises(Refused, match="begins with"):
-        plans.fold([Event("plan", 0, "step_started", AT, {"step": 0})])
-    over = told(REWIND, ended("undone"))
+        plans.fold([Event("plan", 0, "plan.step_started", AT, {"step": 0})])
+    over = told(REWIND, ended("rolled_back"))
     with pytest.raises(Refused, match="does not follow"):
         plans.apply(over, plans.step_started(over, 0, AT))
 
@@ -225,7 +227,7 @@ steps: st.SearchStrategy[Any] = st.one_of(
         event_refs,
         st.lists(shares, max_size=3).map(tuple),
     ),
-    st.builds(MoveSession, words, st.sampled_from(["rewind", "replay", "undo"]), maybe, maybe),
+    st.builds(MoveSession, words, st.sampled_from(["rewind", "reset", "undo"]), maybe, maybe),
 )
 
 
@@ -283,7 +285,7 @@ class Carried(RuleBasedStateMachine):
         if isinstance(do.step, MoveSession):
             self.moved = True
             self.tell(plans.step_finished(self.state, do.number, Observation("ok"), AT))
-            self.tell(plans.plan_finished(self.state, "done", AT))
+            self.tell(plans.plan_finished(self.state, "completed", AT))
             return
         if isinstance(do.step, Restore) and not do.step.supported:
             seen = Observation("unsupported", untouched=True)
@@ -328,20 +330,20 @@ class Carried(RuleBasedStateMachine):
     @precondition(lambda self: isinstance(next_step(self.state), Finish))
     @rule()
     def finish(self) -> None:
-        self.tell(plans.plan_finished(self.state, "undone", AT))
+        self.tell(plans.plan_finished(self.state, "rolled_back", AT))
 
     @precondition(lambda self: self.state.end is not None)
     @rule()
     def look_again(self) -> None:
-        assert next_step(self.state) == Ended(self.state.end or "done")
+        assert next_step(self.state) == Ended(self.state.end or "completed")
 
     @invariant()
     def an_end_is_one_world(self) -> None:
         if not hasattr(self, "state") or self.state.end is None:
             return
         fixed = [isinstance(s, Restore) and not s.supported for s in self.acts()]
-        wanted = "new" if self.state.end == "done" else "old"
-        assert self.moved == (self.state.end == "done")
+        wanted = "new" if self.state.end == "completed" else "old"
+        assert self.moved == (self.state.end == "completed")
         assert all(
             is_fixed or at == wanted for at, is_fixed in zip(self.places, fixed, strict=True)
         )

@@ -144,7 +144,7 @@ def test_an_event_has_the_name_that_its_kind_gives_it() -> None:
     )  # fmt: skip
     assert kind.moved("thinking", "idle") == "a.done"
     assert kind.moved("error", "idle") == "a.reset"
-    assert kind.moved("idle", "paused") == "agent.moved"
+    assert kind.moved("idle", "paused") == "agent.state_changed"
     assert kind.configured({"model": 1}, {"model": 2}) == "a.switched"
     assert kind.configured({"x": 1}, {"x": 2}) == "agent.configured"
 
@@ -158,7 +158,7 @@ def test_an_event_has_the_name_that_its_kind_gives_it() -> None:
         "model.configured",
         "model.inference_requested",
         "model.inference_completed",
-        "session.created",
+        "session.configured",
         "session.message",
         "session.model_switched",
         "session.completed",
@@ -201,15 +201,15 @@ def told(*facts: tuple[str, dict[str, Json]]) -> list[Event]:
 def test_the_fold_of_a_stream_is_the_program() -> None:
     state = fold(
         told(
-            ("session_created", {"label": "shares the stream"}),
+            ("session.created", {"label": "shares the stream"}),
             ("human.created", CREATED),
-            ("human.moved", {"from": "available", "to": "busy"}),
-            ("human.configured", {"version": 2, "config": "sha256:2", "sets": {"a": 1, "b": 2}}),
-            ("human.asked", {"sets": {"a": None}}),
-            ("program.granted", {"to": "human:bob", "right": "invoke"}),
-            ("program.granted", {"to": "human:eve", "right": "read"}),
-            ("program.revoked", {"to": "human:eve", "right": "read"}),
-            ("program.shown", {"visibility": "private"}),
+            ("human.state_changed", {"from": "available", "to": "busy"}),
+            ("human.configured", {"version": 2, "config": "sha256:2", "details": {"a": 1, "b": 2}}),
+            ("human.approval_requested", {"details": {"a": None}}),
+            ("program.granted", {"to": "human:bob", "access": "invoke"}),
+            ("program.granted", {"to": "human:eve", "access": "read"}),
+            ("program.revoked", {"to": "human:eve", "access": "read"}),
+            ("program.visibility_changed", {"visibility": "private"}),
             ("acme.noted", {"to": "anything"}),
             ("permission.granted", {"config": "not this program's"}),
         )
@@ -226,7 +226,7 @@ def test_the_fold_of_a_stream_is_the_program() -> None:
     "facts",
     [
         [("human.created", CREATED), ("human.created", CREATED)],
-        [("human.created", CREATED), ("human.moved", {"from": "busy", "to": "away"})],
+        [("human.created", CREATED), ("human.state_changed", {"from": "busy", "to": "away"})],
         [("human.created", CREATED), ("human.configured", {"version": 3, "config": "sha256:3"})],
     ],
 )
@@ -236,5 +236,5 @@ def test_what_cannot_follow_is_no_program(facts: list[tuple[str, dict[str, Json]
 
 
 def test_a_stream_without_a_beginning_is_no_program() -> None:
-    assert fold(told(("human.moved", {"from": "available", "to": "busy"}))) is None
+    assert fold(told(("human.state_changed", {"from": "available", "to": "busy"}))) is None
     assert ProgramVersion(1, {}, version_of(1, {})[0].digest) == version_of(1, {})[0]

@@ -289,10 +289,10 @@ def test_results_stand_in_the_order_of_their_calls_however_they_arrived() -> Non
 
 
 def test_what_its_author_understands_stays_and_what_belongs_to_a_session_goes() -> None:
-    native: dict[str, Json] = {"native": {"api": "x", "parts": [{"id": "1"}, {}]}}
+    native: dict[str, Json] = {"vendor": {"api": "x", "parts": [{"id": "1"}, {}]}}
     said = Message(
         "assistant",
-        (Text(""), Opaque({"kind": "native.part"})),
+        (Text(""), Opaque({"kind": "vendor.part"})),
         at=instant(0),
         context={"cwd": "/home/ana"},
         meta={**native, "session": "s1"},

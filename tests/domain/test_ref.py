@@ -85,5 +85,5 @@ def test_an_event_says_what_it_refers_to() -> None:
 def test_a_fact_of_ours_that_refers_badly_is_refused(data: dict[str, Json]) -> None:
     at = Instant("2026-11-15T09:31:02.000Z")
     with pytest.raises(Refused):
-        record(Event(STREAM, 0, "interruption", at, data))
+        record(Event(STREAM, 0, "run.interrupted", at, data))
     assert record(Event(STREAM, 0, "acme.interrupted", at, data)).event.data == data

@@ -50,13 +50,13 @@ class Journal:
 
 def started(text: str = "go") -> Journal:
     journal = Journal()
-    journal.add("run_started", user(text))
+    journal.add("run.started", user(text))
     return journal
 
 
 def asked(*call_ids: str) -> Journal:
     journal = started()
-    journal.add("model_response", assistant(*(ToolUse(id, "ls", {}) for id in call_ids)))
+    journal.add("model_call.finished", assistant(*(ToolUse(id, "ls", {}) for id in call_ids)))
     return journal
 
 
@@ -66,44 +66,44 @@ def test_a_run_asks_the_model_first() -> None:
 
 def test_a_model_that_asks_for_nothing_ends_the_run() -> None:
     journal = started()
-    journal.add("model_request", model="scripted-1")
+    journal.add("model_call.started", model="scripted-1")
     assert journal.run.next_step() == AskModel(is_requested=True)
-    journal.add("model_response", assistant("hello"), call=usage.to_json(CALL))
+    journal.add("model_call.finished", assistant("hello"), call=usage.to_json(CALL))
     assert journal.run.next_step() == Seal("completed", (assistant("hello"),))
     assert journal.run.calls == (CALL,)
-    journal.add("run_finished")
+    journal.add("run.finished")
     assert journal.run.next_step() == Done()
 
 
 def test_tools_are_called_before_the_model_is_asked_again() -> None:
     journal = asked("a", "b")
     assert journal.run.next_step() == CallTools((ToolUse("a", "ls", {}), ToolUse("b", "ls", {})))
-    journal.add("tool_call", call_id="a")
-    journal.add("tool_result", tool(ToolResult("a", "ok", 1)), call_id="a")
+    journal.add("tool_call.started", call_id="a")
+    journal.add("tool_call.finished", tool(ToolResult("a", "ok", 1)), call_id="a")
     assert journal.run.next_step() == CallTools((ToolUse("b", "ls", {}),))
-    journal.add("tool_call", call_id="b")
-    journal.add("tool_result", tool(ToolResult("b", "ok", 2)), call_id="b")
+    journal.add("tool_call.started", call_id="b")
+    journal.add("tool_call.finished", tool(ToolResult("b", "ok", 2)), call_id="b")
     assert journal.run.next_step() == AskModel()
 
 
 def test_a_call_that_was_begun_and_lost_is_settled_before_anything_else() -> None:
     journal = asked("b", "a")
-    journal.add("tool_call", call_id="b")
-    journal.add("tool_call", call_id="a")
+    journal.add("tool_call.started", call_id="b")
+    journal.add("tool_call.started", call_id="a")
     assert journal.run.next_step() == SettleCalls(("a", "b"))
 
 
 def test_more_may_be_said_before_the_model_answers() -> None:
     journal = started("one")
-    journal.add("history_append", user("two"))
+    journal.add("message.appended", user("two"))
     assert journal.run.query == (user("one"), user("two"))
 
 
 def test_a_parked_run_waits_until_it_is_unparked() -> None:
     journal = asked("a")
-    journal.add("run_parked", reason="approval")
+    journal.add("run.parked", reason="approval")
     assert journal.run.next_step() == Wait("approval")
-    journal.add("run_unparked")
+    journal.add("run.unparked")
     assert isinstance(journal.run.next_step(), CallTools)
 
 
@@ -112,9 +112,9 @@ def test_a_parked_run_waits_until_it_is_unparked() -> None:
 )
 def test_an_interruption_seals_with_a_result_for_every_call(reason: str, outcome: str) -> None:
     journal = asked("a", "b")
-    journal.add("tool_result", tool(ToolResult("a", "ok", 1)), call_id="a")
-    journal.add("run_parked", reason="approval")
-    journal.add("interruption", reason=reason)
+    journal.add("tool_call.finished", tool(ToolResult("a", "ok", 1)), call_id="a")
+    journal.add("run.parked", reason="approval")
+    journal.add("run.interrupted", reason=reason)
     step = journal.run.next_step()
     assert isinstance(step, Seal)
     assert step.outcome == outcome
@@ -132,10 +132,10 @@ def test_a_foreign_fact_stands_in_the_journal_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        Event("another", 1, "model_request", instant(0), {}),
-        Event(ID, 2, "model_request", instant(0), {}),
-        Event(ID, 0, "model_request", instant(0), {}),
-        Event(ID, 1, "run_started", instant(0), {}),
+        Event("another", 1, "model_call.started", instant(0), {}),
+        Event(ID, 2, "model_call.started", instant(0), {}),
+        Event(ID, 0, "model_call.started", instant(0), {}),
+        Event(ID, 1, "run.started", instant(0), {}),
     ],
     ids=["of another run", "too far", "a place already taken", "a second start"],
 )
@@ -146,14 +146,14 @@ def test_a_fact_that_cannot_follow_is_refused(event: Event) -> None:
 
 def test_a_run_begins_with_its_start() -> None:
     with pytest.raises(Refused, match="starts once"):
-        Run.replay(ID, [Fact(Event(ID, 0, "model_request", instant(0), {}))])
+        Run.replay(ID, [Fact(Event(ID, 0, "model_call.started", instant(0), {}))])
 
 
-@pytest.mark.parametrize("kind", ["model_response", "tool_result", "run_finished"])
+@pytest.mark.parametrize("kind", ["model_call.finished", "tool_call.finished", "run.finished"])
 def test_nothing_is_said_after_the_end(kind: str) -> None:
     journal = started()
-    journal.add("model_response", assistant("hello"))
-    journal.add("run_finished")
+    journal.add("model_call.finished", assistant("hello"))
+    journal.add("run.finished")
     with pytest.raises(Refused, match="too late"):
         journal.add(kind, call_id="a")
 
@@ -199,7 +199,7 @@ class Driven(Journal):
 def drive(rounds: list[int], accidents: list[str]) -> Driven:
     """Do what the run says, as a worker would, until it says that it is done."""
     journal, left, fate = Driven(), list(rounds), iter(accidents)
-    journal.add("run_started", user("go"))
+    journal.add("run.started", user("go"))
     for _ in range(STEPS_MAX):
         step = journal.run.next_step()
         journal.steps.append(step)
@@ -210,9 +210,9 @@ def drive(rounds: list[int], accidents: list[str]) -> Driven:
                     if left
                     else []
                 )
-                journal.add("model_response", assistant("so", *uses), call=usage.to_json(CALL))
+                journal.add("model_call.finished", assistant("so", *uses), call=usage.to_json(CALL))
             case CallTools(calls):
-                journal.add("tool_call", call_id=calls[0].call_id)
+                journal.add("tool_call.started", call_id=calls[0].call_id)
                 # A worker that dies here leaves a call that was begun and has no result.
                 if next(fate, "none") != "die":
                     answer(journal, str(calls[0].call_id), "ok")
@@ -220,9 +220,9 @@ def drive(rounds: list[int], accidents: list[str]) -> Driven:
                 for call_id in lost:
                     answer(journal, call_id, "interrupted")
             case Wait() | Fail():
-                journal.add("run_unparked")
+                journal.add("run.unparked")
             case Seal(outcome):
-                journal.add("run_finished", outcome=outcome)
+                journal.add("run.finished", outcome=outcome)
             case Done():
                 return journal
         befall(journal, next(fate, "none"))
@@ -230,15 +230,15 @@ def drive(rounds: list[int], accidents: list[str]) -> Driven:
 
 
 def answer(journal: Journal, call_id: str, status: Any) -> None:
-    journal.add("tool_result", tool(ToolResult(call_id, status, None)), call_id=call_id)
+    journal.add("tool_call.finished", tool(ToolResult(call_id, status, None)), call_id=call_id)
 
 
 def befall(journal: Journal, accident: str) -> None:
     happen: dict[str, Callable[[], None]] = {
         "foreign": lambda: journal.add("acme.deployed"),
-        "park": lambda: journal.add("run_parked", reason="approval"),
-        "shutdown": lambda: journal.add("interruption", reason="shutdown"),
-        "canceled": lambda: journal.add("interruption", reason="canceled"),
+        "park": lambda: journal.add("run.parked", reason="approval"),
+        "shutdown": lambda: journal.add("run.interrupted", reason="shutdown"),
+        "canceled": lambda: journal.add("run.interrupted", reason="canceled"),
     }
     if accident in happen and not journal.run.finished:
         happen[accident]()

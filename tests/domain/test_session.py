@@ -28,7 +28,7 @@ def reflog(kinds: list[MoveKind]) -> list[SessionMove]:
 
 
 beginnings: st.SearchStrategy[MoveKind] = st.sampled_from(("create", "fork"))
-later: st.SearchStrategy[MoveKind] = st.sampled_from(("advance", "rewind", "replay", "undo"))
+later: st.SearchStrategy[MoveKind] = st.sampled_from(("advance", "rewind", "reset", "undo"))
 
 
 @given(beginnings, st.lists(later, max_size=30))
@@ -67,5 +67,5 @@ def test_undoing_twice_goes_back_two_moves() -> None:
 
 
 def test_a_move_after_an_undo_is_undone_first() -> None:
-    moves = reflog(["create", "advance", "advance", "undo", "replay"])
+    moves = reflog(["create", "advance", "advance", "undo", "reset"])
     assert undo_target(moves) == moves[-1]

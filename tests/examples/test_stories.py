@@ -137,10 +137,10 @@ async def test_every_change_of_a_session_leaves_an_event(tree: Tree) -> None:
     session = await tree.sessions.get(Label("stem"))
     kinds = [fact.event.kind for fact in await tree.ledger.facts(session.id)]
     assert kinds == [
-        "session_created",
-        *["session_moved"] * 4,
-        "session_renamed",
-        "session_aliased",
-        "session_archived",
-        "session_restored",
+        "session.created",
+        *["session.head_moved"] * 4,
+        "session.renamed",
+        "session.aliased",
+        "session.archived",
+        "session.unarchived",
     ]

@@ -137,7 +137,7 @@ async def test_a_session_without_any_config_asks_the_only_model_there_is(models:
     asked = await ask(assembly_on(models), models)
     assert (asked.model, asked.provider.name) == ("claude-sonnet-4-5", "anthropic")
     assert asked.settings == {"temperature": 0.7}
-    assert asked.request["values"]["model"] == {"value": "@(sonnet)", "from": "workspace"}  # type: ignore[index,call-overload]
+    assert asked.request["param_sources"]["model"] == {"value": "@(sonnet)", "from": "workspace"}  # type: ignore[index,call-overload]
     assert [said.text for said in asked.prompt.messages] == ["hello"]
 
 
@@ -163,14 +163,14 @@ async def test_a_message_names_its_own_model_parameters_and_situation(models: Tr
         assembly_on(models), models, model="sonnet", situation="coding", params={"max_tokens": 9}
     )
     assert asked.settings == {"temperature": 0, "max_tokens": 9}
-    values: Mapping[str, Mapping[str, Json]] = asked.request["values"]  # type: ignore[assignment]
+    values: Mapping[str, Mapping[str, Json]] = asked.request["param_sources"]  # type: ignore[assignment]
     assert {name: said["from"] for name, said in values.items()} == {
         "max_tokens": "turn",
         "model": "turn",
         "model_id": "model",
         "temperature": "situation",
     }
-    pins: Mapping[str, Mapping[str, Json]] = asked.request["pins"]  # type: ignore[assignment]
+    pins: Mapping[str, Mapping[str, Json]] = asked.request["versions"]  # type: ignore[assignment]
     assert pins["model"]["address"] == "@(sonnet)"
     assert pins["provider"]["version"] == 1
 
@@ -194,14 +194,14 @@ async def test_an_agent_gives_its_prompt_and_the_tools_it_lists(models: Tree) ->
     asked = await ask(assembly_on(models), models, agent="atlas")
     assert asked.prompt.system == ("Be brief.",)
     assert [one.name for one in asked.prompt.tools] == ["read"]
-    assert asked.request["lacking_tools"] == ["main-task"]
+    assert asked.request["missing_tools"] == ["main-task"]
 
 
 async def test_an_agent_gets_the_functions_it_lists(models: Tree) -> None:
     await models.programs.create("agent", "atlas", {"functions": ["write", "fly"]})
     asked = await ask(assembly_on(models), models, agent="atlas")
     assert [one.name for one in asked.prompt.tools] == ["write"]
-    assert asked.request["lacking_tools"] == ["fly"]
+    assert asked.request["missing_tools"] == ["fly"]
 
 
 async def test_what_a_persona_denies_is_not_offered(models: Tree) -> None:
@@ -232,7 +232,7 @@ async def test_two_forks_share_the_manifest_and_the_prefix(models: Tree) -> None
     assert left.manifest == right.manifest
     assert left.prompt.prefix == right.prompt.prefix
     assert left.prompt.digest != right.prompt.digest
-    assert left.request["input"] == left.prompt.digest
+    assert left.request["prompt"] == left.prompt.digest
 
 
 async def test_a_thread_is_read_once_for_all_calls_of_a_turn(models: Tree) -> None:
@@ -248,7 +248,7 @@ async def test_a_thread_is_read_once_for_all_calls_of_a_turn(models: Tree) -> No
     again = await assembly(later)
     assert counted.reads == before
     assert [said.role for said in again.prompt.messages[-3:]] == ["user", "assistant", "tool"]
-    assert "values" not in again.request
+    assert "param_sources" not in again.request
     # What the run itself holds is no reference: its own events tell it.
     assert "input_refs" not in again.request
 
@@ -258,12 +258,12 @@ async def test_a_config_that_changes_during_a_turn_changes_the_next_one(
 ) -> None:
     asked = await question(models)
     assert asked.session is not None
-    first = Event(asked.run.id, 0, "run_started", world.now(), {"session": asked.session})
+    first = Event(asked.run.id, 0, "run.started", world.now(), {"session": asked.session})
     epoch = await models.ledger.start(
         asked.run.id, asked.session, Fact.of(first, asked.run.query[0])
     )
     before = await assembly_on(models)(asked)
-    request = Event(asked.run.id, 1, "model_request", world.now(), before.request)
+    request = Event(asked.run.id, 1, "model_call.started", world.now(), before.request)
     await models.ledger.append_fact(Fact(request), epoch=epoch)
     await models.programs.configure("sonnet", {"temperature": 0.1})
     # Another worker goes on, and knows what was recorded.
@@ -307,17 +307,17 @@ async def test_the_budget_shrinks_where_a_provider_counts_more_than_was_estimate
     asked = await question(models, "word " * 1500)
     assert asked.session is not None
     first = Event(
-        asked.run.id, 0, "run_started", world.now(),
+        asked.run.id, 0, "run.started", world.now(),
         {"session": asked.session, "parent": None, "parent_digest": None},
     )  # fmt: skip
     await models.ledger.start(asked.run.id, asked.session, Fact.of(first, asked.run.query[0]))
     before = await assembly_on(models)(asked)
     estimated = before.request["estimated_tokens"]
     assert isinstance(estimated, int)
-    request = Event(asked.run.id, 1, "model_request", world.now(), before.request)
+    request = Event(asked.run.id, 1, "model_call.started", world.now(), before.request)
     call = call_to_json(ModelCall("claude-sonnet-4-5", Usage(input=estimated * 3 // 2)))
     response = Fact.of(
-        Event(asked.run.id, 2, "model_response", world.now(), {"call": call}), assistant("yes")
+        Event(asked.run.id, 2, "model_call.finished", world.now(), {"call": call}), assistant("yes")
     )
     for fact in (Fact(request), response):
         await models.ledger.append_fact(fact, epoch=1)
@@ -326,7 +326,7 @@ async def test_the_budget_shrinks_where_a_provider_counts_more_than_was_estimate
     after = await assembly_on(models)(
         replace(parent, run=replace(asked.run, id=RunId(world.new_id())))
     )
-    assert after.request["factor"] == 1.5
+    assert after.request["estimate_factor"] == 1.5
     assert after.request["budget_tokens"] == 2000
 
 

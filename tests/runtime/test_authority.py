@@ -50,7 +50,7 @@ async def test_a_use_is_written_down_with_its_reason(tree: Tree) -> None:
     assert (grant.kind, use.kind) == ("permission.granted", "permission.used")
     assert use.data["by"] == Principal("agent", "atlas", ANA).to_json()
     assert use.data["reason"] == decision.reason
-    assert grant.data["rights"] == AGENT.rights.to_json()
+    assert grant.data["permissions"] == AGENT.rights.to_json()
     assert await tree.checks.fsck(full=True) == []
 
 
@@ -59,7 +59,7 @@ async def test_a_denial_is_written_down_before_it_is_raised(tree: Tree) -> None:
     with pytest.raises(Denied, match="nothing allows tool:exec for agent:atlas"):
         await tree.authority.use(session, EXEC, context=AGENT)
     (denied,) = await told(tree)
-    assert (denied.kind, denied.data["right"]) == ("permission.denied", "tool:exec")
+    assert (denied.kind, denied.data["permission"]) == ("permission.denied", "tool:exec")
 
 
 async def test_without_a_session_there_is_no_record_and_no_action(tree: Tree) -> None:
@@ -75,7 +75,7 @@ async def test_a_credential_is_handed_out_against_a_receipt(tree: Tree) -> None:
     assert await tree.authority.get_credential(session, "KEY", context=AGENT) == "value"
     with pytest.raises(Denied):
         await tree.authority.get_credential(session, "OTHER", context=AGENT)
-    assert [(event.kind, event.data["right"]) for event in await told(tree)] == [
+    assert [(event.kind, event.data["permission"]) for event in await told(tree)] == [
         ("permission.used", "credential:KEY"),
         ("permission.denied", "credential:OTHER"),
     ]
@@ -87,7 +87,7 @@ async def test_a_run_keeps_its_judgements_in_its_own_stream(
 ) -> None:
     session = await session_of(tree)
     run_id = RunId(world.new_id())
-    first = Fact.of(Event(run_id, 0, "run_started", world.now(), {}), user("hi"))
+    first = Fact.of(Event(run_id, 0, "run.started", world.now(), {}), user("hi"))
     epoch = await tree.ledger.start(run_id, session, first)
     run = Run(run_id, 0).apply(first)
     run = await tree.authority.grant_in_run(run, epoch=epoch, context=AGENT)
@@ -143,13 +143,13 @@ async def test_a_fork_under_another_persona_says_so(tree: Tree) -> None:
     session = await tree.personas.fork("main", "fork", weaker, context=HUMAN)
     facts = [fact.event for fact in await tree.ledger.facts(session.id)]
     assert [event.kind for event in facts] == [
-        "session_created",
-        "persona_changed",
+        "session.created",
+        "session.persona_changed",
         "permission.granted",
     ]
     assert facts[1].data["change"] == "restriction"
     assert facts[1].data["digest"] == facts[2].data["persona"] == weaker.digest
-    assert Rights.from_json(facts[2].data["rights"]) == weaker.permitted  # type: ignore[arg-type]
+    assert Rights.from_json(facts[2].data["permissions"]) == weaker.permitted  # type: ignore[arg-type]
     assert await tree.checks.fsck(full=True) == []
 
 

@@ -93,9 +93,9 @@ async def test_a_model_has_a_program_run(database: Database, tmp_path: Path) -> 
         placed, result = await ask(running)
         assert (result.status, result.output) == ("ok", 42)
         facts = await running.tree.ledger.facts(placed.turn.id)
-        assert [fact.event.kind for fact in facts].count("tool_call") == 1
+        assert [fact.event.kind for fact in facts].count("tool_call.started") == 1
         request: dict[str, Any] = next(
-            dict(fact.event.data) for fact in facts if fact.event.kind == "model_request"
+            dict(fact.event.data) for fact in facts if fact.event.kind == "model_call.started"
         )
         assert request["tools"] == ["add"]
         told = [fact.event for fact in await running.tree.ledger.facts(code.id)]

@@ -384,8 +384,8 @@ async def test_a_checkout_is_a_fact_of_its_turn(
     told = [fact.event for fact in await tree.ledger.facts(old.turn.id)]
     assert [(event.kind, event.data) for event in told] == [
         (
-            "transcript_materialized",
-            {"tool": "codex", "session": ORDER.session, "by": "human:ana"},
+            "transcript.materialized",
+            {"tool": "codex", "tool_session_id": ORDER.session, "by": "human:ana"},
         )
     ]
 

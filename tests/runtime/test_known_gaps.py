@@ -145,7 +145,11 @@ class TestAToolInACrash:
         await self.crash_after_the_deed(shop, "risk")
         (run,) = {run for run, _ in shop.tools.made}
         kinds = await shop.kinds(run)
-        assert kinds.index("tool_call") < kinds.index("interruption") < kinds.index("tool_result")
+        assert (
+            kinds.index("tool_call.started")
+            < kinds.index("run.interrupted")
+            < kinds.index("tool_call.finished")
+        )
 
     async def test_would_otherwise_be_called_again(self, shop: Workshop) -> None:
         # A tool that vouches for itself has no such protection, and needs none.

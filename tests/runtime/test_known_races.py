@@ -173,7 +173,11 @@ class TestAWorkerThatWasOvertaken:
         take_out(conninfo, "turntree.append_facts", "r.epoch <> p_epoch", "false")
         before, after = await self.overtake(shop)
         assert after[: len(before)] == before
-        assert after[len(before) :] == ["tool_result", "model_request", "model_response"]
+        assert after[len(before) :] == [
+            "tool_call.finished",
+            "model_call.started",
+            "model_call.finished",
+        ]
 
     async def overtake(self, shop: Workshop) -> tuple[list[str], list[str]]:
         """Let a slow worker go on while another has its run; return the facts before and after."""

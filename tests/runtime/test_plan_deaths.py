@@ -101,7 +101,7 @@ async def test_what_somebody_wrote_after_the_death_stays(scene: Scene, tree: Tre
     assert shape(scene.folder) == scene.seen[0], "it had been brought back"
     scene.write("a.txt", "written by hand meanwhile")
     (outcome,) = await tree.plans.reconcile()
-    assert (outcome.end, outcome.left) == ("undone", ("a.txt",))
+    assert (outcome.end, outcome.left) == ("rolled_back", ("a.txt",))
     left = shape(scene.folder)
     assert left.pop("a.txt")[1] == b"written by hand meanwhile"
     old = dict(scene.seen[1])
@@ -117,7 +117,7 @@ async def test_a_new_place_that_somebody_works_in_is_not_removed(scene: Scene, t
     new = Path(fork.site.place)
     (new / "a.txt").write_text("at work here")
     (outcome,) = await tree.plans.reconcile()
-    assert (outcome.end, outcome.left) == ("undone", (str(new),))
+    assert (outcome.end, outcome.left) == ("rolled_back", (str(new),))
     assert (new / "a.txt").read_text() == "at work here"
 
 
@@ -125,7 +125,7 @@ async def test_a_new_place_that_nobody_touched_is_removed(scene: Scene, tree: Tr
     await die_after(tree, "keeper fork", "main", "side")
     (state,) = await tree.plans.list_open()
     (outcome,) = await tree.plans.reconcile()
-    assert (outcome.end, outcome.left) == ("undone", ())
+    assert (outcome.end, outcome.left) == ("rolled_back", ())
     assert [at.name for at in sorted(scene.folder.parent.glob("project*"))] == ["project"]
     assert state.plan == outcome.plan
     with pytest.raises(NotFound):
@@ -139,7 +139,7 @@ async def test_what_was_all_done_is_finished(scene: Scene, tree: Tree) -> None:
     with pytest.raises(Crash):
         await in_hands_of(tree.plans, Mortal("first", deeds, "after")).carry_out(plan)
     (outcome,) = await tree.plans.reconcile()
-    assert outcome.end == "done"
+    assert outcome.end == "completed"
     assert shape(scene.folder) == scene.seen[0]
     assert (await tree.sessions.get("main")).head == plan.target
 
@@ -147,7 +147,7 @@ async def test_what_was_all_done_is_finished(scene: Scene, tree: Tree) -> None:
 async def test_a_new_plan_clears_up_first(scene: Scene, tree: Tree) -> None:
     await die_after(tree, "keeper restore", "main~1")
     plan = await tree.plans.propose_fork("main", "side")
-    assert (await tree.plans.carry_out(plan)).end == "done"
+    assert (await tree.plans.carry_out(plan)).end == "completed"
     assert shape(scene.folder) == scene.seen[1]
     assert await tree.plans.list_open() == []
 
@@ -163,7 +163,7 @@ async def test_nobody_clears_up_behind_somebody_at_work(scene: Scene, tree: Tree
     assert await tree.plans.reconcile() == []
     await advice.release(place, "calm/at-work")
     (outcome,) = await tree.plans.reconcile()
-    assert outcome.end == "undone"
+    assert outcome.end == "rolled_back"
 
 
 async def test_another_machines_plans_are_left_to_it(scene: Scene, tree: Tree) -> None:
@@ -197,6 +197,6 @@ async def test_who_was_only_slow_takes_its_own_work_back(scene: Scene, tree: Tre
     slow = Slow(tree.resources.file_keeper_of(scene.resource), mortal, others)
     hands = replace(plans.saga.hands, keepers=lambda _kind: slow)
     outcome = await replace(plans, saga=replace(plans.saga, hands=hands)).carry_out(plan)
-    assert outcome.end == "undone"
+    assert outcome.end == "rolled_back"
     assert shape(scene.folder) == scene.seen[1]
     assert await tree.plans.list_open() == []

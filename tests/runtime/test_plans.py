@@ -148,7 +148,7 @@ async def test_a_rewind_brings_the_files_of_its_turn_back(
     ]
     assert shape(scene.folder) == scene.seen[2], "a proposal does nothing"
     outcome = await tree.plans.carry_out(plan)
-    assert (outcome.end, outcome.error) == ("done", None)
+    assert (outcome.end, outcome.error) == ("completed", None)
     assert outcome.moved is not None
     assert outcome.moved.head == (await tree.resolve("main")).turn
     assert shape(scene.folder) == scene.seen[1]
@@ -163,7 +163,7 @@ async def test_an_undo_brings_head_and_files_back(scene: Scene, tree: Tree) -> N
     plan = await tree.plans.propose_restore("main", kind="undo")
     assert plan.target == head
     outcome = await tree.plans.carry_out(plan)
-    assert outcome.end == "done"
+    assert outcome.end == "completed"
     assert shape(scene.folder) == scene.seen[2]
     assert (await tree.sessions.get("main")).head == head
 
@@ -174,7 +174,7 @@ async def test_an_undo_of_a_move_without_files_moves_the_head_alone(
     await tree.sessions.rewind("main", "main~1")
     plan = await tree.plans.propose_restore("main", kind="undo")
     assert plan.items == ()
-    assert (await tree.plans.carry_out(plan)).end == "done"
+    assert (await tree.plans.carry_out(plan)).end == "completed"
     assert shape(scene.folder) == scene.seen[2]
 
 
@@ -186,7 +186,7 @@ async def test_an_undo_asks_about_what_was_changed_since(scene: Scene, tree: Tre
     with pytest.raises(Refused, match=r"a\.txt"):
         await tree.plans.carry_out(plan)
     exact = await tree.plans.propose_restore("main", kind="undo", exact=True)
-    assert (await tree.plans.carry_out(exact)).end == "done"
+    assert (await tree.plans.carry_out(exact)).end == "completed"
     assert shape(scene.folder) == scene.seen[2]
 
 
@@ -211,7 +211,7 @@ async def test_what_a_turn_and_others_changed_is_a_conflict(scene: Scene, tree: 
     with pytest.raises(Refused, match="others did too"):
         await tree.plans.carry_out(plan)
     kept = await tree.plans.propose_restore("main", "main~2", keep_conflicts=True)
-    assert (await tree.plans.carry_out(kept)).end == "done"
+    assert (await tree.plans.carry_out(kept)).end == "completed"
     assert (scene.folder / "a.txt").read_text() == "mine now"
     assert not (scene.folder / "sub").exists()
 
@@ -333,7 +333,7 @@ async def test_a_replay_goes_to_another_branchs_files(scene: Scene, tree: Tree) 
     third = (await tree.resolve("main")).turn
     await tree.plans.carry_out(await tree.plans.propose_restore("main", "main~2"))
     await scene.turn(lambda: scene.write("c.txt", "another way"))
-    plan = await tree.plans.propose_restore("main", third, kind="replay")
+    plan = await tree.plans.propose_restore("main", third, kind="reset")
     assert not plan.conflicts
     await tree.plans.carry_out(plan)
     assert shape(scene.folder) == scene.seen[2]
@@ -342,7 +342,7 @@ async def test_a_replay_goes_to_another_branchs_files(scene: Scene, tree: Tree) 
 async def test_a_folder_that_is_gone_is_made_again(scene: Scene, tree: Tree) -> None:
     shutil.rmtree(scene.folder)
     plan = await tree.plans.propose_restore("main", "main~1")
-    assert (await tree.plans.carry_out(plan)).end == "done"
+    assert (await tree.plans.carry_out(plan)).end == "completed"
     assert shape(scene.folder) == scene.seen[1]
 
 
@@ -351,7 +351,7 @@ async def test_a_folder_that_was_made_again_in_vain_goes_again(scene: Scene, tre
     plan = await tree.plans.propose_restore("main", "main~1")
     await scene.tree.turns.record("main", [user("meanwhile")], [assistant("done")])
     outcome = await tree.plans.carry_out(plan)
-    assert (outcome.end, outcome.left) == ("undone", ())
+    assert (outcome.end, outcome.left) == ("rolled_back", ())
     assert not scene.folder.exists(), "who works there worked on what was gone"
 
 
@@ -362,7 +362,7 @@ async def test_an_undo_leaves_a_folder_that_somebody_came_to(scene: Scene, tree:
     await tree.resources.attach("other", scene.resource)
     undo = await tree.plans.propose_restore("main", None, kind="undo")
     assert [item.fate for item in undo.items] == ["outlives"]
-    assert (await tree.plans.carry_out(undo)).end == "done"
+    assert (await tree.plans.carry_out(undo)).end == "completed"
     assert scene.folder.exists()
 
 
@@ -383,7 +383,7 @@ async def test_what_changed_after_the_proposal_stops_the_plan(scene: Scene, tree
     scene.write("a.txt", "in between")
     before = shape(scene.folder)
     outcome = await tree.plans.carry_out(plan)
-    assert outcome.end == "undone"
+    assert outcome.end == "rolled_back"
     assert "has changed since" in str(outcome.error)
     assert shape(scene.folder) == before
 
@@ -392,10 +392,10 @@ async def test_a_session_that_moved_meanwhile_keeps_its_files(scene: Scene, tree
     plan = await tree.plans.propose_restore("main", "main~1")
     await tree.turns.record("main", [user("quick")], [assistant("done")])
     outcome = await tree.plans.carry_out(plan)
-    assert outcome.end == "undone"
+    assert outcome.end == "rolled_back"
     assert shape(scene.folder) == scene.seen[2]
     state = await tree.plans.get(plan.plan.id)
-    assert (state.end, set(state.undone)) == ("undone", {1})
+    assert (state.end, set(state.undone)) == ("rolled_back", {1})
     assert await tree.plans.list_open() == []
 
 
@@ -415,11 +415,11 @@ async def test_what_cannot_be_brought_back_is_told_and_stays(
         "container": False,
     }
     outcome = await tree.plans.carry_out(plan)
-    assert (outcome.end, outcome.unsupported) == ("done", (container.id,))
+    assert (outcome.end, outcome.unsupported) == ("completed", (container.id,))
     assert (box / "memory").exists()
     assert shape(scene.folder) == scene.seen[1]
     told = [fact.event for fact in await tree.ledger.facts(container.id)]
-    assert told[-1].kind == "restore_attempted"
+    assert told[-1].kind == "snapshot.restore_attempted"
     assert told[-1].data["outcome"] == "unsupported"
     assert "new_resource_ref" not in told[-1].data
     assert await fsck(database) == []
@@ -449,7 +449,7 @@ async def test_a_fork_gets_a_place_of_its_own(scene: Scene, tree: Tree, database
     assert (item.mode, item.cost.files, item.cost.size) == ("snapshot", 2, 6)
     assert await tree.sessions.ledger.find("side") is None, "a proposal does nothing"
     outcome = await tree.plans.carry_out(plan)
-    assert outcome.end == "done"
+    assert outcome.end == "completed"
     assert shape(Path(item.place)) == scene.seen[1]
     assert shape(scene.folder) == scene.seen[2]
     ((own, mode),) = await tree.resources.list_attached("side")
@@ -457,9 +457,9 @@ async def test_a_fork_gets_a_place_of_its_own(scene: Scene, tree: Tree, database
     session = await tree.sessions.get("side")
     events = [fact.event for fact in await tree.ledger.facts(session.id)]
     assert [event.kind for event in events] == [
-        "session_created",
-        "resource_attached",
-        "agent_forked",
+        "session.created",
+        "resource.attached",
+        "session.forked",
     ]
     assert item.snapshot is not None
     external = item.snapshot.external
@@ -478,7 +478,7 @@ async def test_a_fork_gets_a_place_of_its_own(scene: Scene, tree: Tree, database
 async def test_a_fork_without_a_session_is_a_place(scene: Scene, tree: Tree) -> None:
     place = str(scene.folder.parent / "aside")
     plan = await tree.plans.propose_fork("main~2", None, place=place)
-    assert (await tree.plans.carry_out(plan)).end == "done"
+    assert (await tree.plans.carry_out(plan)).end == "completed"
     assert shape(Path(place)) == scene.seen[0]
     again = await tree.resources.find("directory", place)
     assert again is not None
@@ -495,7 +495,7 @@ async def test_a_worktree_made_where_another_stood_is_what_it_was_made_from(
     made = await tree.worktrees.get(place)
     shutil.rmtree(place)
     second = await tree.plans.propose_fork("main", "second", place=place)
-    assert (await tree.plans.carry_out(second)).end == "done"
+    assert (await tree.plans.carry_out(second)).end == "completed"
     anew = await tree.worktrees.get(place)
     head = (await tree.sessions.get("main")).head
     assert (anew.turn, made.turn != head) == (head, True)
@@ -548,7 +548,7 @@ async def test_who_is_closed_loses_a_place_that_is_gone_too(
         await tree.programs.grant("secret", "bob", "read")
     shutil.rmtree(place)
     plan = await bob.plans.propose_fork("main", "second", place=place)
-    assert (await bob.plans.carry_out(plan)).end == "done"
+    assert (await bob.plans.carry_out(plan)).end == "completed"
     assert await tree.resources.list_attached("secret") == []
     made = await tree.worktrees.get(place)
     assert [one.label for one in made.sessions] == ["second"]
@@ -585,7 +585,7 @@ async def test_of_two_places_made_from_each_other_the_newer_one_is_meant(
     turn = await side.turn(lambda: side.write("c.txt", "one"), session="side")
     shutil.rmtree(scene.folder)
     back = await tree.plans.propose_fork("side", "third", place=str(scene.folder))
-    assert (await tree.plans.carry_out(back)).end == "done"
+    assert (await tree.plans.carry_out(back)).end == "completed"
     heirs = await tree.resources.find_heirs(turn, [])
     assert set(heirs) == {own.id, scene.resource.id}
     assert {one.place for one in heirs.values()} == {str(scene.folder)}
@@ -600,7 +600,7 @@ async def test_a_fork_that_fails_leaves_what_a_place_was(scene: Scene, tree: Tre
     shutil.rmtree(place)
     second = await tree.plans.propose_fork("main", "second", place=place)
     await tree.sessions.create("second")
-    assert (await tree.plans.carry_out(second)).end == "undone"
+    assert (await tree.plans.carry_out(second)).end == "rolled_back"
     (still,) = await tree.worktrees.list_all(gone=True)
     assert (still.resource, still.turn) == (made.resource, made.turn)
     assert [one.label for one in still.sessions] == ["first"]
@@ -611,7 +611,7 @@ async def test_a_place_that_comes_back_from_its_own_state_is_what_it_was(
 ) -> None:
     shutil.rmtree(scene.folder)
     plan = await tree.plans.propose_fork("main", None, place=str(scene.folder))
-    assert (await tree.plans.carry_out(plan)).end == "done"
+    assert (await tree.plans.carry_out(plan)).end == "completed"
     assert shape(scene.folder) == scene.seen[2]
     assert await tree.resources.find("directory", str(scene.folder)) == scene.resource
     ((own, _),) = await tree.resources.list_attached("main")
@@ -632,7 +632,7 @@ async def test_a_place_that_was_made_anew_and_comes_back_is_what_it_was_made_as(
     await second.turn(lambda: second.write("c.txt", "one"), session="second")
     shutil.rmtree(place)
     back = await tree.plans.propose_fork("second", None, place=str(place))
-    assert (await tree.plans.carry_out(back)).end == "done"
+    assert (await tree.plans.carry_out(back)).end == "completed"
     assert await tree.resources.find("directory", str(place)) == own
 
 
@@ -641,7 +641,7 @@ async def test_a_place_that_is_taken_meanwhile_stops_the_fork(scene: Scene, tree
     place = make_folder(Path(str(plan.items[0].place)))
     (place / "mine").write_text("stays")
     outcome = await tree.plans.carry_out(plan)
-    assert (outcome.end, outcome.left) == ("undone", ())
+    assert (outcome.end, outcome.left) == ("rolled_back", ())
     assert (place / "mine").read_text() == "stays"
     with pytest.raises(NotFound):
         await tree.sessions.get("side")
@@ -653,7 +653,7 @@ async def test_a_name_that_is_taken_meanwhile_takes_the_place_back(
     plan = await tree.plans.propose_fork("main", "side")
     await tree.sessions.create("side")
     outcome = await tree.plans.carry_out(plan)
-    assert outcome.end == "undone"
+    assert outcome.end == "rolled_back"
     assert not is_there(plan.items[0].place)
     with pytest.raises(Conflict):
         await tree.plans.propose_fork("main", "side")
@@ -707,14 +707,14 @@ async def test_two_who_carry_out_plans_on_one_place_do_not_meet(scene: Scene, tr
     # A process that ended gives nothing back, and nobody waits for it.
     gone = "4000000.1/another"
     assert await tree.resources.advice.lease(scene.resource.id, gone, far, now) is not None
-    assert (await tree.plans.carry_out(plan)).end == "done"
+    assert (await tree.plans.carry_out(plan)).end == "completed"
 
 
 async def test_plans_are_listed_with_how_far_they_came(scene: Scene, tree: Tree) -> None:
     plan = await tree.plans.propose_restore("main", "main~1")
     await tree.plans.carry_out(plan)
     (state,) = await tree.plans.list_newest()
-    assert (state.plan, state.end) == (plan.plan, "done")
+    assert (state.plan, state.end) == (plan.plan, "completed")
     assert isinstance(state.plan.steps[-1], MoveSession)
 
 

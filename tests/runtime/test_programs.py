@@ -264,7 +264,7 @@ async def test_a_session_and_its_config_have_one_id_and_one_stream(
     await tree.sessions.rename("chat", "talk")
     assert (await programs.get("talk")).config == {"default_model": "@(slow)"}
     assert await told(tree, config) == [
-        "session_created", "session.created", "session.model_switched", "session_renamed",
+        "session.created", "session.configured", "session.model_switched", "session.renamed",
     ]  # fmt: skip
 
 
@@ -467,7 +467,7 @@ async def test_information_is_validated_by_its_schema(tree: Tree, programs: Prog
     assert (await programs.configure("basics", {"content": {"qubits": 6}})).state == "draft"
     assert await told(tree, made) == [
         "information.created", "information.updated", "information.validated",
-        "information.moved", "information.updated",
+        "information.state_changed", "information.updated",
     ]  # fmt: skip
     with pytest.raises(Refused, match="no JSON Schema"):
         await programs.create("information", "bad", {"info_type": "schema", "content": {"type": 1}})
@@ -493,13 +493,14 @@ async def test_a_human_is_told_and_asked_and_decides_in_person(
     with pytest.raises(Denied, match="only human:bln can"):
         await programs.invoke("bln", decision)
     himself = acting(programs, "human", "bln")
-    assert (await himself.invoke("bln", decision))["what"] == "deploy"
+    assert (await himself.invoke("bln", decision))["question"] == "deploy"
     with pytest.raises(Refused, match="answered already: human:bln approved it at"):
         await himself.invoke("bln", {**decision, "approve": False})
     with pytest.raises(NotFound):
         await himself.invoke("bln", {"decide": "r9", "approve": True})
     assert await told(tree, person) == [
-        "human.created", "human.notified", "human.notified", "human.asked", "human.approved",
+        "human.created", "human.notified", "human.notified", "human.approval_requested",
+        "human.approved",
     ]  # fmt: skip
 
 
@@ -521,7 +522,7 @@ async def test_questions_and_answers_at_once_do_not_overwrite_each_other(
     async with anyio.create_task_group() as group:
         for what in "abcd":
             group.start_soon(ask, what)
-    waiting = cast("dict[str, Json]", (await programs.get("bln")).details["waiting"])
+    waiting = cast("dict[str, Json]", (await programs.get("bln")).details["pending"])
     assert sorted(waiting) == ["r1", "r2", "r3", "r4"]
     assert sorted(map(str, waiting.values())) == ["a", "b", "c", "d"]
     async with anyio.create_task_group() as group:
@@ -529,7 +530,7 @@ async def test_questions_and_answers_at_once_do_not_overwrite_each_other(
             group.start_soon(decide, answer)
     assert len(answers) == 1
     kinds = await told(tree, person)
-    assert kinds.count("human.asked") == 4
+    assert kinds.count("human.approval_requested") == 4
     assert kinds.count("human.approved") + kinds.count("human.rejected") == 1
 
 
@@ -543,14 +544,14 @@ async def test_an_approval_cannot_be_forged(programs: Programs) -> None:
         await mallory.invoke("bln", {"decide": "r1", "approve": True})
     with pytest.raises(Denied, match="mallory cannot answer"):
         await mallory.tell(
-            "bln", "human.approved", right="invoke", sets={"waiting": None},
-            more={"request": "r1", "what": "deploy"},
+            "bln", "human.approved", right="invoke", sets={"pending": None},
+            more={"request": "r1", "question": "deploy"},
         )  # fmt: skip
     himself = acting(programs, "human", "bln")
     with pytest.raises(Conflict):
         await himself.tell(
-            "bln", "human.approved", right="invoke", sets={"waiting": None},
-            more={"request": "r1", "what": "lunch"},
+            "bln", "human.approved", right="invoke", sets={"pending": None},
+            more={"request": "r1", "question": "lunch"},
         )  # fmt: skip
     await programs.create("human", "vera", {"permissions": ["approve"]})
     vera = acting(programs, "human", "vera")

@@ -277,7 +277,7 @@ async def test_where_no_model_was_asked_the_session_says_who_answers(stage: Work
     calls = (await stage.tree.contexts.read(answered.turn.id)).calls
     request: Mapping[str, Any] = calls[0].taped.request
     assert request["params"] == {"top_p": 0.5, "seed": 7}
-    assert request["pins"]["agent"]["address"] == "@(atlas)"
+    assert request["versions"]["agent"]["address"] == "@(atlas)"
     named = await stage.turn(await again(stage, failed.turn.id, model="plain"))
     assert named.turn.header.model == "scripted-1"
 

@@ -235,7 +235,7 @@ async def test_liveness_is_told_when_it_is_news(tree: Tree, workspace: Path) -> 
     shutil.rmtree(workspace)
     assert await tree.resources.probe(resource) == "dead"
     told = [fact.event.kind for fact in await tree.ledger.facts(resource.id)]
-    assert told == ["resource_created", "resource_liveness_probe", "resource_liveness_probe"]
+    assert told == ["resource.created", "resource.probed", "resource.probed"]
 
 
 async def test_a_lease_is_one_holders_until_it_runs_out(tree: Tree, workspace: Path) -> None:

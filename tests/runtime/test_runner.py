@@ -55,7 +55,7 @@ async def test_a_message_becomes_a_turn(shop: Workshop) -> None:
     assert (placed.turn.header.model, placed.turn.header.provider) == ("scripted-1", "scripted")
     assert str(placed.turn.header.by) == "human:ana"
     assert await shop.kinds(run) == [
-        "run_started", "model_request", "model_response", "run_finished",
+        "run.started", "model_call.started", "model_call.finished", "run.finished",
     ]  # fmt: skip
     assert (await shop.tree.sessions.get("main")).head == TurnId(run)
 
@@ -75,8 +75,9 @@ async def test_tools_are_called_at_once_with_their_intents_first(shop: Workshop)
     run = await post(shop, "tools")
     await shop.actor().handle(shop.session)
     assert await shop.kinds(run) == [
-        "run_started", "model_request", "model_response", "tool_call", "tool_call", "tool_result",
-        "tool_result", "model_request", "model_response", "run_finished",
+        "run.started", "model_call.started", "model_call.finished", "tool_call.started",
+        "tool_call.started", "tool_call.finished", "tool_call.finished",
+        "model_call.started", "model_call.finished", "run.finished",
     ]  # fmt: skip
     assert [status for _, status in await results(shop, run)] == ["ok", "ok"]
 
@@ -100,8 +101,8 @@ async def test_an_answer_names_the_request_it_belongs_to(shop: Workshop) -> None
     run = await post(shop, "tool")
     await shop.actor().handle(shop.session)
     facts = await PostgresLedger(shop.database).facts(run)
-    asked = [fact.event.correlation_id for fact in facts if fact.event.kind == "model_request"]
-    told = [fact.event.correlation_id for fact in facts if fact.event.kind == "model_response"]
+    asked = [fact.event.correlation_id for fact in facts if fact.event.kind == "model_call.started"]
+    told = [fact.event.correlation_id for fact in facts if fact.event.kind == "model_call.finished"]
     assert asked == told
     assert len(set(asked)) == 2
 
@@ -129,7 +130,12 @@ async def test_a_provider_that_refuses_fails_the_run_and_moves_no_session(shop: 
     run = await post(shop, "silence")
     await shop.actor().handle(shop.session)
     assert (await shop.turn(run)).turn.header.outcome == "failed"
-    assert await shop.kinds(run) == ["run_started", "model_request", "run_failed", "run_finished"]
+    assert await shop.kinds(run) == [
+        "run.started",
+        "model_call.started",
+        "run.failed",
+        "run.finished",
+    ]
     assert (await shop.tree.sessions.get("main")).head is None
 
 
@@ -168,7 +174,7 @@ async def test_a_lost_call_that_may_be_repeated_is_made_again(shop: Workshop) ->
     await crash_in_tool(shop)
     await shop.actor("w2").handle(shop.session)
     assert [status for _, status in await results(shop, run)] == ["ok"]
-    assert "interruption" not in await shop.kinds(run)
+    assert "run.interrupted" not in await shop.kinds(run)
 
 
 async def test_a_call_during_which_two_workers_stopped_is_not_made_again(shop: Workshop) -> None:
@@ -190,7 +196,7 @@ async def test_a_lost_call_that_may_not_be_repeated_ends_as_interrupted(shop: Wo
     assert await results(shop, run) == [("call-0-0", "interrupted")]
     assert shop.tools.made == []
     facts = await PostgresLedger(shop.database).facts(run)
-    (told,) = [fact.event.data for fact in facts if fact.event.kind == "interruption"]
+    (told,) = [fact.event.data for fact in facts if fact.event.kind == "run.interrupted"]
     assert (told["reason"], told["calls"]) == ("crash", ["call-0-0"])
     assert (await shop.turn(run)).turn.header.outcome == "completed"
 
@@ -217,7 +223,7 @@ async def test_a_request_that_was_never_answered_is_sent_again_as_it_was(shop: W
         await shop.actor("w1").handle(shop.session)
     shop.provider.before_piece = pass_by
     await shop.actor("w2").handle(shop.session)
-    assert (await shop.kinds(run)).count("model_request") == 1
+    assert (await shop.kinds(run)).count("model_call.started") == 1
 
 
 async def pass_by(piece: str) -> None:
@@ -252,7 +258,7 @@ async def test_a_run_that_is_parked_leaves_nobody_waiting(shop: Workshop) -> Non
     async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
         del uses
         kinds = [fact.event.kind for fact in attempt.facts]
-        return None if "run_unparked" in kinds else "approval"
+        return None if "run.unparked" in kinds else "approval"
 
     shop.gate = ask
     run = await post(shop, "tool")
@@ -278,7 +284,7 @@ async def test_a_parked_run_can_be_canceled(shop: Workshop) -> None:
     turn = (await shop.turn(run)).turn
     assert turn.header.outcome == "canceled"
     facts = await PostgresLedger(shop.database).facts(run)
-    (told,) = [fact.event.data for fact in facts if fact.event.kind == "interruption"]
+    (told,) = [fact.event.data for fact in facts if fact.event.kind == "run.interrupted"]
     assert told == {"reason": "canceled", "by": "human:bo"}
     # No tool had begun, so the session stays where it was.
     assert (await shop.tree.sessions.get("main")).head is None
@@ -312,7 +318,7 @@ async def test_what_was_said_before_a_cancellation_stays(shop: Workshop) -> None
     assert "unforgettable".startswith(said.text)
     # It can be erased with the rest of the turn: the journal holds its digest only.
     told = (await PostgresLedger(shop.database).facts(run))[2].event
-    assert told.kind == "interruption"
+    assert told.kind == "run.interrupted"
     assert told.data["message"] == digest_bytes(line_of(said))
     assert said.text not in str(told.data)
 
@@ -401,7 +407,7 @@ async def test_of_two_who_pump_one_session_one_lets_go(shop: Workshop) -> None:
             await shop.actor("w2").handle(shop.session)
             go.set()
     assert await shop.kinds(run) == [
-        "run_started", "model_request", "model_response", "run_finished",
+        "run.started", "model_call.started", "model_call.finished", "run.finished",
     ]  # fmt: skip
 
 
@@ -422,7 +428,7 @@ async def test_an_error_of_ours_is_tried_again_and_then_ends_the_run(shop: Works
     assert tried == FAILURES_MAX
     assert (await shop.turn(run)).turn.header.outcome == "failed"
     facts = await PostgresLedger(shop.database).facts(run)
-    (told,) = [fact.event.data for fact in facts if fact.event.kind == "run_failed"]
+    (told,) = [fact.event.data for fact in facts if fact.event.kind == "run.failed"]
     assert told["reason"] == "error"
     assert "ZeroDivisionError" in str(told["error"])
     # The session is not bricked: the next message is answered.

@@ -132,7 +132,7 @@ async def test_a_run_is_followed_from_its_first_word_to_its_end(shop: Workshop) 
     for news in heard:
         if isinstance(news, Live):
             partial = partial.read(news)
-        elif news.event.kind == "model_response":
+        elif news.event.kind == "model_call.finished":
             assert news.message is not None
             texts.append(news.message.text)
             assert news.message.text.startswith(partial.text)
@@ -160,7 +160,7 @@ async def test_a_session_is_followed_run_after_run(shop: Workshop) -> None:
 
     async def listen() -> None:
         async for news in runs.follow("main"):
-            if isinstance(news, Fact) and news.event.kind == "run_finished":
+            if isinstance(news, Fact) and news.event.kind == "run.finished":
                 ended.append(news.event.stream)
                 if len(ended) == 2:
                     return
@@ -182,7 +182,7 @@ async def test_one_run_is_canceled_and_no_other(shop: Workshop) -> None:
     outcomes = [(await shop.turn(one.run)).turn.header.outcome for one in (first, second, third)]
     assert outcomes == ["completed", "canceled", "completed"]
     # Nothing was asked in it, nobody follows it, and it is known who took it back.
-    assert await shop.kinds(second.run) == ["run_started", "interruption", "run_finished"]
+    assert await shop.kinds(second.run) == ["run.started", "run.interrupted", "run.finished"]
     assert (await shop.turn(third.run)).parent == TurnId(first.run)
     told = (await runs.ledger.facts(second.run))[1].event.data
     assert told == {"reason": "canceled", "by": "human:ana"}

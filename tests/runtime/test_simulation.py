@@ -147,9 +147,9 @@ SESSION = SessionId(derived_id(START_MS, "session"))
 async def a_run_with_a_begun_call(world: Neighbours) -> tuple[int, list[Fact]]:
     await world.sessions.create(SESSION, Label("main"), by="human:ana", at=moment(0, 0))
     facts = [
-        fact(0, "run_started", user("delete it")),
-        fact(1, "model_response", assistant(ToolUse("1", "delete", {}))),
-        fact(2, "tool_call", call_id="1"),
+        fact(0, "run.started", user("delete it")),
+        fact(1, "model_call.finished", assistant(ToolUse("1", "delete", {}))),
+        fact(2, "tool_call.started", call_id="1"),
     ]
     epoch = await world.ledger.start(RUN, SESSION, facts[0])
     for later in facts[1:]:
@@ -180,9 +180,11 @@ def test_a_lost_call_of_a_tool_that_may_not_be_repeated_is_settled_as_interrupte
         epoch = await world.ledger.take(RUN)
         run = Run.replay(RUN, await world.ledger.facts(RUN))
         assert run.next_step() == SettleCalls(("1",))
-        settled = fact(3, "tool_result", tool(ToolResult("1", "interrupted", "crash")), call_id="1")
+        settled = fact(
+            3, "tool_call.finished", tool(ToolResult("1", "interrupted", "crash")), call_id="1"
+        )
         await world.ledger.append_fact(settled, epoch=epoch)
-        await world.ledger.append_fact(fact(4, "interruption", reason="crash"), epoch=epoch)
+        await world.ledger.append_fact(fact(4, "run.interrupted", reason="crash"), epoch=epoch)
         step = Run.replay(RUN, await world.ledger.facts(RUN)).next_step()
         assert isinstance(step, Seal)
         assert [part.status for said in step.reply for part in said.tool_results] == ["interrupted"]
@@ -194,10 +196,12 @@ def test_a_worker_that_was_only_slow_loses_to_the_one_that_took_over(conninfo: s
     async def story(world: Neighbours) -> None:
         slow, _ = await a_run_with_a_begun_call(world)
         quick = await world.ledger.take(RUN)
-        late = fact(3, "tool_result", tool(ToolResult("1", "ok", "gone")), call_id="1")
+        late = fact(3, "tool_call.finished", tool(ToolResult("1", "ok", "gone")), call_id="1")
         with pytest.raises(Conflict, match="taken over"):
             await world.ledger.append_fact(late, epoch=slow)
-        settled = fact(3, "tool_result", tool(ToolResult("1", "interrupted", "crash")), call_id="1")
+        settled = fact(
+            3, "tool_call.finished", tool(ToolResult("1", "interrupted", "crash")), call_id="1"
+        )
         assert await world.ledger.append_fact(settled, epoch=quick)
         with pytest.raises(Conflict, match="another fact holds place 3"):
             await world.ledger.append_fact(late, epoch=slow)
@@ -209,7 +213,7 @@ def test_a_crash_before_the_start_leaves_nothing_at_all(conninfo: str) -> None:
     async def story(world: Neighbours) -> None:
         dead = DyingLedger(world.ledger, Dying(["die before"]))
         with pytest.raises(Crash):
-            await dead.start(RUN, None, fact(0, "run_started", user("hello")))
+            await dead.start(RUN, None, fact(0, "run.started", user("hello")))
         assert await world.ledger.facts(RUN) == []
         with pytest.raises(NotFound):
             await world.ledger.take(RUN)

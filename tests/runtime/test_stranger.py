@@ -138,7 +138,7 @@ WRITES: dict[str, Call] = {
     ),
     "a run": lambda s: s.tree.ledger.start(
         RunId(NEW), s.known.session,
-        Fact.of(Event(NEW, 0, "run_started", s.world.now(), {}), user("mine")),
+        Fact.of(Event(NEW, 0, "run.started", s.world.now(), {}), user("mine")),
     ),
     "an erasure": lambda s: s.tree.turns.marks.erase(
         s.known.turn, 0, reason="because", by=BOB, at=s.world.now()
@@ -169,7 +169,7 @@ async def stranger(tree: Tree, database: Database, world: ScriptedWorld, place: 
     session = await tree.sessions.get(WORD)
     run = RunId(world.new_id())
     running = await lifted(tree, Message("user", (Text(WORD), Text(f"{WORD} runs " * 4000))))
-    begun = Fact.of(Event(run, 0, "run_started", world.now(), {}), running)
+    begun = Fact.of(Event(run, 0, "run.started", world.now(), {}), running)
     await tree.ledger.start(run, session.id, begun)
     waiting = await tree.runs.post(WORD, f"the {WORD} waits")
     waits = await lifted(tree, user(f"{WORD} waits " * 4000))
@@ -252,7 +252,7 @@ async def test_no_call_changes_anything_for_a_stranger(tree: Tree, stranger: Str
 
 async def start_run(stranger: Stranger, said: Message) -> None:
     session = await stranger.tree.sessions.get("bobs")
-    started = Event(NEW, 0, "run_started", stranger.world.now(), {})
+    started = Event(NEW, 0, "run.started", stranger.world.now(), {})
     await stranger.tree.ledger.start(RunId(NEW), session.id, Fact.of(started, said))
 
 

@@ -188,7 +188,7 @@ async def test_every_move_is_in_the_reflog_with_its_author(tree: Tree) -> None:
 async def test_the_ledger_undoes_as_the_domain_says(tree: Tree) -> None:
     chance = random.Random(7)
     await say(tree, "main", "a", "b")
-    kinds: list[MoveKind] = ["advance", "rewind", "replay", "undo", "undo"]
+    kinds: list[MoveKind] = ["advance", "rewind", "reset", "undo", "undo"]
     for number in range(40):
         moves = (await tree.sessions.list_moves("main"))[::-1]
         await one_move(tree, chance.choice(kinds), number, moves)
@@ -206,7 +206,7 @@ async def one_move(tree: Tree, kind: MoveKind, number: int, moves: list[SessionM
             assert (await tree.sessions.undo("main")).head == target.before
     elif kind == "rewind" and session.depth > 1:
         await tree.sessions.rewind("main", "main~1")
-    elif kind == "replay" and moves[2].after is not None:
+    elif kind == "reset" and moves[2].after is not None:
         await tree.sessions.replay("main", moves[2].after)
     else:
         await say(tree, "main", f"n{number}")
@@ -303,7 +303,7 @@ async def test_an_erased_message_is_gone_and_its_thread_still_proves_itself(
     assert (first.turn.messages[0].text, first.turn.messages[1].text) == ("", "my number is 555!")
     assert (first.turn.digest, second.turn) == (a.turn.digest, b.turn)
     (receipt,) = await tree.ledger.facts(a.turn.id)
-    assert receipt.event.kind == "erased"
+    assert receipt.event.kind == "message.erased"
     assert receipt.event.data == {"by": "human:ana", "reason": "asked for", "sequence": 0}
     with pytest.raises(turntree.NotFound, match="has no message 2"):
         await tree.turns.erase(a.turn.id, 2, reason="asked for")

@@ -118,7 +118,7 @@ async def test_what_a_worker_cannot_finish_in_time_is_handed_over(shop: Workshop
             placed = await runs.wait(posted.run)
     assert placed.turn.header.outcome == "completed"
     assert await shop.kinds(posted.run) == [
-        "run_started", "model_request", "model_response", "run_finished",
+        "run.started", "model_call.started", "model_call.finished", "run.finished",
     ]  # fmt: skip
 
 

@@ -77,7 +77,7 @@ async def closed(tree: Tree, world: ScriptedWorld) -> TurnId:
     session = await tree.sessions.get("secret")
     run = RunId(world.new_id())
     await tree.ledger.start(
-        run, session.id, Fact.of(Event(run, 0, "run_started", world.now(), {}), user(WORD))
+        run, session.id, Fact.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
     )
     await tree.search.fill()
     await tree.search.fill_meanings()
@@ -299,7 +299,7 @@ async def tag_session(tree: Tree) -> object:
 async def grant_here(tree: Tree) -> None:
     """Write something about rights into the session's stream."""
     session, at = await tree.sessions.get("secret"), tree.turns.world.now()
-    await tree.authority.permissions.record(session.id, "persona_changed", {}, at=at)
+    await tree.authority.permissions.record(session.id, "session.persona_changed", {}, at=at)
 
 
 async def work_on_it(tree: Tree) -> object:
@@ -433,7 +433,7 @@ async def test_nothing_is_pulled_away_from_a_closed_session_unseen(
     assert left.sessions == ()
     assert await tree.resources.attachments.list_holders(folder.id) == []
     told = await tree.ledger.facts(session.id)
-    assert told[-1].event.kind == "resource_detached"
+    assert told[-1].event.kind == "resource.detached"
 
 
 async def test_what_tells_of_another_private_program_is_closed_too(tree: Tree, bob: Tree) -> None:

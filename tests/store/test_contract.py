@@ -89,9 +89,9 @@ async def test_sql_writes_the_bytes_of_every_event_as_the_domain_does(
         assert recorded.event.kind == kind
         assert (recorded.event.stream, recorded.event.seq) == (str(stream), seq)
     assert {row[1] for row in rows} == {
-        "session_created", "session_moved", "session_renamed", "session_aliased",
-        "session_merged", "session_archived", "session_restored",
-        "node.tagged", "node.untagged", "erased",
+        "session.created", "session.head_moved", "session.renamed", "session.aliased",
+        "session.merged", "session.archived", "session.unarchived",
+        "node.tagged", "node.untagged", "message.erased",
     }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ async def every_verb(
         one, Label(f"one {text}"), by=text, at=at, head=turn, spawn=spawn, key=f"k {text}"
     )
     await sessions.create(two, Label(f"two {text}"), by=text, at=at, origin=Origin(text, text))
-    await sessions.move(two, "replay", turn, by=text, at=at)
+    await sessions.move(two, "reset", turn, by=text, at=at)
     await sessions.move(two, "undo", None, by=text, at=at)
     await sessions.name(one, Label(f"three {text}"), by=text, at=at, as_label=True)
     await sessions.name(one, Label(f"four {text}"), by=text, at=at, as_label=False)

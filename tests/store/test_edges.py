@@ -152,44 +152,46 @@ async def tell_attachment(told: Story) -> None:
 
 
 async def tell_run(told: Story) -> None:
-    await told.tell("run_started", user("and now?"))
-    await told.tell("model_request", model="m", input_refs=[ref(UriRef("resource://notes"))])
-    await told.tell("model_response", assistant(ToolUse("t1", "exec", {"cmd": "ls"})))
-    await told.tell("tool_call", call_id="t1", tool="exec")
+    await told.tell("run.started", user("and now?"))
+    await told.tell("model_call.started", model="m", input_refs=[ref(UriRef("resource://notes"))])
+    await told.tell("model_call.finished", assistant(ToolUse("t1", "exec", {"cmd": "ls"})))
+    await told.tell("tool_call.started", call_id="t1", tool="exec")
     answered = tool(ToolResult("t1", "ok", "a.py"))
-    await told.tell("tool_result", answered, call_id="t1", status="ok")
-    await told.tell("history_append", user("hurry"), list="side-notes")
-    await told.tell("model_response", assistant("there is a.py"))
-    await told.tell("model_request", model="m")
+    await told.tell("tool_call.finished", answered, call_id="t1", status="ok")
+    await told.tell("message.appended", user("hurry"), list="side-notes")
+    await told.tell("model_call.finished", assistant("there is a.py"))
+    await told.tell("model_call.started", model="m")
 
 
 async def tell_of_things(told: Story) -> None:
-    await told.tell("interruption", reason="timeout", affects=[told.ref(3)])
-    await told.tell("substitution", original=told.ref(4), replacement=told.ref(6), reason="cut")
+    await told.tell("run.interrupted", reason="timeout", affects=[told.ref(3)])
     await told.tell(
-        "resource_attached", resource_ref="vol-1", mode="ro", mount="/data", part_of="box-1",
+        "event.substituted", original=told.ref(4), replacement=told.ref(6), reason="cut"
+    )
+    await told.tell(
+        "resource.attached", resource_ref="vol-1", mode="ro", mount="/data", part_of="box-1",
         kind="docker_volume", name="cache", capabilities=["snapshot"],
         scope={"agent_id": "agent:atlas"}, handle={"id": "h1", "provider": "docker"},
         valid_from=FIRST,
     )  # fmt: skip
     await told.tell(
-        "resource_attached", resource_ref="vol-2", agent_id="agent:atlas", mode="rw",
+        "resource.attached", resource_ref="vol-2", agent_id="agent:atlas", mode="rw",
         container_ref=ref(ExtRef("docker", "c9")), mount="/x", scope={"run_id": told.run},
     )  # fmt: skip
-    await told.tell("resource_detached", resource_ref="vol-1", valid_from=SECOND)
+    await told.tell("resource.detached", resource_ref="vol-1", valid_from=SECOND)
     await told.tell(
-        "snapshot_created", resource_ref="vol-1", snapshot_ref="snap-1", outcome="ok",
+        "snapshot.created", resource_ref="vol-1", snapshot_ref="snap-1", outcome="ok",
         method="fs_copy", external_ref=ref(ExtRef("tar", "sha256:00")),
     )  # fmt: skip
     await told.tell(
-        "restore_attempted", snapshot_ref="snap-1", outcome="ok", new_resource_ref="vol-3"
+        "snapshot.restore_attempted", snapshot_ref="snap-1", outcome="ok", new_resource_ref="vol-3"
     )
     await told.tell("mcp.resource_updated", server="files", uri="file:///a", etag="7")
-    await told.tell("agent_forked", from_branch="main", to_branch=told.side, at_event=told.ref(2))
-    await told.tell("agent_forked", to_branch=told.side, agent_id="agent:atlas")
-    await told.tell("policy_proposed", policy_ref=ref(PathRef("policy.py")), notes="stricter")
-    await told.tell("policy_activated", policy_ref=ref(UriRef(URI)), valid_from=FIRST)
-    await told.tell("policy_activated", policy_ref=ref(PathRef("policy.py")), valid_from=SECOND)
+    await told.tell("session.forked", from_branch="main", to_branch=told.side, at_event=told.ref(2))
+    await told.tell("session.forked", to_branch=told.side, agent_id="agent:atlas")
+    await told.tell("policy.proposed", policy_ref=ref(PathRef("policy.py")), notes="stricter")
+    await told.tell("policy.activated", policy_ref=ref(UriRef(URI)), valid_from=FIRST)
+    await told.tell("policy.activated", policy_ref=ref(PathRef("policy.py")), valid_from=SECOND)
 
 
 async def seal_run(told: Story) -> None:
@@ -202,7 +204,7 @@ async def seal_run(told: Story) -> None:
     )  # fmt: skip
     query = [said for said in told.said if said.role == "user"]
     sealed = seal(header, query, [said for said in told.said if said.role != "user"])
-    finished = Event(told.run, len(told.ids), "run_finished", at, {"turn": sealed.turn.digest})
+    finished = Event(told.run, len(told.ids), "run.finished", at, {"turn": sealed.turn.digest})
     await told.tree.ledger.seal(
         sealed,
         head.turn.id,
@@ -343,7 +345,7 @@ async def test_a_message_is_consumed_and_produced_by_events(ask: Ask, story: Sto
 async def test_history_is_the_events_of_a_run_in_order(story: Story) -> None:
     found = await story.tree.edges.list_history(story.run)
     assert [each.seq for each in found] == list(range(len(story.ids) + 1))
-    assert (found[0].kind, found[-1].kind) == ("run_started", "run_finished")
+    assert (found[0].kind, found[-1].kind) == ("run.started", "run.finished")
     assert found[3].node == Node("Event", story.event(3))
     assert found[3].data["call_id"] == "t1"
 

@@ -93,7 +93,7 @@ BODIES: dict[str, tuple[str, str, Callable[[Documents], None]]] = {
     "a compaction has no details, or another turn has": (
         "I23", '%"kind":"compaction"%', lambda documents: documents[0].pop("compaction"),
     ),
-    "its manifest cannot be read": ("I37", "%lifted%", lambda documents: documents[0].update(
+    "its manifest cannot be read": ("I37", "%object_ref%", lambda documents: documents[0].update(
         manifest=documents[1]["parts"][0]["object"]
     )),
     "what it was derived from is missing: *": _turn("I40", derived_from=["sha256:" + "1" * 64]),
@@ -139,18 +139,18 @@ FACTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "the grant goes beyond its chain of delegation": (
         "I60",
-        {"data": {"by": {"kind": "human", "id": "ana"}, "rights": {"tools": ["*"]},
+        {"data": {"by": {"kind": "human", "id": "ana"}, "permissions": {"tools": ["*"]},
                   "links": [{"kind": "human", "id": "ana", "rights": {"tools": ["read"]}}]}},
     ),
     "the grant names no chain of delegation": (
         "I60",
-        {"data": {"by": {"kind": "agent", "id": "a"}, "rights": {}, "links": []}},
+        {"data": {"by": {"kind": "agent", "id": "a"}, "permissions": {}, "links": []}},
     ),
     "it was recorded with another digest": (
         "I14", {"data": {"calls": [], "turn": "sha256:" + "1" * 64}},
     ),
 }  # fmt: skip
-KINDS = {"I36": "model_response", "I39": "substitution", "I14": "turn_recorded",
+KINDS = {"I36": "model_call.finished", "I39": "event.substituted", "I14": "turn.recorded",
          "I60": "permission.granted"}  # fmt: skip
 
 

@@ -138,7 +138,7 @@ async def test_a_forest_grown_by_import_and_by_hand_is_sound(
 def tell_usage(item: Incoming) -> Recorded:
     turn = item.sealed.turn
     data: dict[str, Json] = {"calls": [*map(call_to_json, item.calls)], "turn": turn.digest}
-    return record(Event(turn.id, 0, "turn_recorded", turn.header.sealed_at, data))
+    return record(Event(turn.id, 0, "turn.recorded", turn.header.sealed_at, data))
 
 
 async def test_a_root_that_claims_a_parent_is_not_imported(
@@ -282,7 +282,7 @@ FAULTS = {
     ),
     "the move begins elsewhere than the one before it ended": (
         "I27 UPDATE turntree.session_history SET before_id = {leaf}"
-        " WHERE session_id = {trunk} AND kind = 'replay'"
+        " WHERE session_id = {trunk} AND kind = 'reset'"
     ),
     "the move and the event that tells of it differ, or one is missing": (
         "I27 UPDATE turntree.session_history SET by = 'human:eve' WHERE session_id = {last}"
@@ -332,7 +332,8 @@ FAULTS = {
     ),
     # What was added to them.
     "the event stands twice": (
-        "I3 UPDATE turntree.events SET id = sha256('') WHERE kind IN ('node.tagged', 'erased')"
+        "I3 UPDATE turntree.events SET id = sha256('')"
+        " WHERE kind IN ('node.tagged', 'message.erased')"
     ),
     "it refers to a thing of another kind": (
         "I6 UPDATE turntree.tags SET target_id = {last} WHERE tag = 'often'"
@@ -389,11 +390,11 @@ FAULTS = {
     ),
     "advice stands in a fact": (
         "I48 UPDATE turntree.events SET body = replace(body, '\"data\":{{',"
-        ' \'"data":{{"lease":"a",\') WHERE kind = \'turn_pinned\''
+        ' \'"data":{{"lease":"a",\') WHERE kind = \'turn.snapshotted\''
     ),
     "the bytes of a resource stand in a fact": (
         "I49 UPDATE turntree.events SET body = replace(body, '\"data\":{{',"
-        ' \'"data":{{"content":"a",\') WHERE kind = \'snapshot_created\''
+        ' \'"data":{{"content":"a",\') WHERE kind = \'snapshot.created\''
     ),
     "its status is not the one that its events tell of": (
         "I59 UPDATE turntree.sessions SET status = 'active' WHERE status = 'archived'"
@@ -411,7 +412,7 @@ FAULTS = {
     "its lifecycle does not allow the move": (
         "I58 UPDATE turntree.events SET"
         ' body = replace(body, \'"to":"published"\', \'"to":"deprecated"\')'
-        " WHERE kind = 'provider.moved'"
+        " WHERE kind = 'provider.state_changed'"
     ),
     "it is otherwise than its events tell": (
         "I59 UPDATE turntree.programs SET visibility = 'public' WHERE visibility = 'private'"

@@ -60,9 +60,9 @@ class Desk:
         found = await self.work(worker)
         assert isinstance(found, Begin)
         first, *others = found.messages
-        facts = [self.fact(first.run, 0, "run_started", first.message)]
+        facts = [self.fact(first.run, 0, "run.started", first.message)]
         for place, other in enumerate(others, 1):
-            facts.append(self.fact(first.run, place, "history_append", other.message))
+            facts.append(self.fact(first.run, place, "message.appended", other.message))
         seqs = [one.seq for one in found.messages]
         run = first.run
         return run, await self.inbox.begin(run, self.session, facts, seqs, worker=worker)
@@ -263,7 +263,7 @@ async def test_a_message_is_taken_once(desk: Desk) -> None:
     found = await desk.work()
     run, _ = await desk.begin("w2")
     assert isinstance(found, Begin)
-    facts = [desk.fact(run, 0, "run_started", found.messages[0].message)]
+    facts = [desk.fact(run, 0, "run.started", found.messages[0].message)]
     with pytest.raises(Conflict):
         await desk.inbox.begin(run, desk.session, facts, [1], worker="w1")
 
@@ -273,8 +273,8 @@ async def test_an_open_run_is_taken_over_and_its_last_owner_fenced_off(desk: Des
     run, epoch = await desk.begin()
     assert await desk.work("w2") == Continue(run, epoch + 1, is_canceled=False)
     with pytest.raises(Conflict, match="taken over"):
-        await desk.inbox.append_facts([desk.fact(run, 1, "model_request")], epoch=epoch)
-    await desk.inbox.append_facts([desk.fact(run, 1, "model_request")], epoch=epoch + 1)
+        await desk.inbox.append_facts([desk.fact(run, 1, "model_call.started")], epoch=epoch)
+    await desk.inbox.append_facts([desk.fact(run, 1, "model_call.started")], epoch=epoch + 1)
 
 
 async def test_whoever_came_second_leaves_a_session_to_one_who_lives(desk: Desk) -> None:
@@ -283,7 +283,7 @@ async def test_whoever_came_second_leaves_a_session_to_one_who_lives(desk: Desk)
     await desk.post("one")
     run, epoch = await desk.begin("w1")
     assert await desk.work("w2") == Sleep()
-    await desk.inbox.append_facts([desk.fact(run, 1, "model_request")], epoch=epoch)
+    await desk.inbox.append_facts([desk.fact(run, 1, "model_call.started")], epoch=epoch)
     await workers.leave("w1")
     assert isinstance(await desk.work("w2"), Continue)
 
@@ -291,15 +291,20 @@ async def test_whoever_came_second_leaves_a_session_to_one_who_lives(desk: Desk)
 async def test_facts_become_true_together_or_not_at_all(desk: Desk) -> None:
     await desk.post("one")
     run, epoch = await desk.begin()
-    calls = [desk.fact(run, 1 + n, "tool_call", call_id=str(n), tool="read") for n in range(3)]
+    calls = [
+        desk.fact(run, 1 + n, "tool_call.started", call_id=str(n), tool="read") for n in range(3)
+    ]
     await desk.inbox.append_facts(calls, epoch=epoch)
     await desk.inbox.append_facts(calls, epoch=epoch)
     assert len(await desk.tree.ledger.facts(run)) == 4
-    late = [desk.fact(run, 3, "tool_result", call_id="0"), desk.fact(run, 4, "model_request")]
+    late = [
+        desk.fact(run, 3, "tool_call.finished", call_id="0"),
+        desk.fact(run, 4, "model_call.started"),
+    ]
     with pytest.raises(Conflict, match="another fact"):
         await desk.inbox.append_facts(late, epoch=epoch)
     with pytest.raises(Refused, match="comes before"):
-        await desk.inbox.append_facts([desk.fact(run, 9, "model_request")], epoch=epoch)
+        await desk.inbox.append_facts([desk.fact(run, 9, "model_call.started")], epoch=epoch)
     assert len(await desk.tree.ledger.facts(run)) == 4
 
 
@@ -308,7 +313,7 @@ async def test_a_parked_run_lets_its_session_sleep_and_goes_on_when_it_is_unpark
 ) -> None:
     await desk.post("one")
     run, epoch = await desk.begin()
-    await desk.inbox.append_facts([desk.fact(run, 1, "run_parked", reason="approval")], epoch=epoch)
+    await desk.inbox.append_facts([desk.fact(run, 1, "run.parked", reason="approval")], epoch=epoch)
     assert await desk.work() == Sleep()
     assert (await desk.wakes())["awake"] is False
     await desk.post("two")
@@ -319,7 +324,7 @@ async def test_a_parked_run_lets_its_session_sleep_and_goes_on_when_it_is_unpark
     assert (await desk.wakes())["wakes"] == 3
     assert await desk.work() == Continue(run, epoch + 1, is_canceled=False)
     last = (await desk.tree.ledger.facts(run))[-1].event
-    assert (last.kind, last.data) == ("run_unparked", {"by": "human:ana", "verdict": "yes"})
+    assert (last.kind, last.data) == ("run.unparked", {"by": "human:ana", "verdict": "yes"})
 
 
 async def test_a_canceled_run_begins_no_more_effects_but_may_say_what_happened(desk: Desk) -> None:
@@ -331,10 +336,10 @@ async def test_a_canceled_run_begins_no_more_effects_but_may_say_what_happened(d
         desk.session, by="human:ana", at=desk.world.now(), discard=True
     )
     assert canceled == run
-    for kind in ("model_request", "tool_call"):
+    for kind in ("model_call.started", "tool_call.started"):
         with pytest.raises(Canceled):
             await desk.inbox.append_facts([desk.fact(run, 1, kind, call_id="c")], epoch=epoch)
-    said = desk.fact(run, 1, "interruption", reason="canceled")
+    said = desk.fact(run, 1, "run.interrupted", reason="canceled")
     await desk.inbox.append_facts([said], epoch=epoch)
     (open_run,) = await workers.list_open(desk.session)
     assert (open_run.is_canceled, open_run.is_discarded) == (True, True)
@@ -344,7 +349,7 @@ async def test_a_canceled_run_begins_no_more_effects_but_may_say_what_happened(d
 async def test_a_parked_run_that_is_canceled_is_woken_up(desk: Desk) -> None:
     await desk.post("one")
     run, epoch = await desk.begin()
-    await desk.inbox.append_facts([desk.fact(run, 1, "run_parked", reason="approval")], epoch=epoch)
+    await desk.inbox.append_facts([desk.fact(run, 1, "run.parked", reason="approval")], epoch=epoch)
     await desk.work()
     await desk.inbox.cancel(desk.session, by="human:ana", at=desk.world.now())
     assert (await desk.wakes())["wakes"] == 2

@@ -233,7 +233,7 @@ async def test_a_restored_database_begins_an_epoch(
         assert not await begin_epoch_if_moved(connection)
     await tree.turns.record("main", [user("after")], [assistant("2")])
     feed = await tree.feed.read(BEGINNING)
-    assert [event.kind for _, event in feed] == ["session_created", *["session_moved"] * 2]
+    assert [event.kind for _, event in feed] == ["session.created", *["session.head_moved"] * 2]
     assert [position.epoch for position, _ in feed] == [1, 1, 2]
     assert feed[1][0].transaction > feed[2][0].transaction, "the numbers alone would mislead"
     # A reader that had seen everything before the move continues with what came after it.

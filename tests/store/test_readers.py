@@ -82,7 +82,7 @@ async def closed(tree: Tree, world: ScriptedWorld, database: Database) -> TurnId
     session = await tree.sessions.get(WORD)
     await tree.sessions.create(f"{WORD}-worker", spawn=Spawn(session.id, made.turn.id, "c1"))
     run = RunId(world.new_id())
-    fact = Fact.of(Event(run, 0, "run_started", world.now(), {}), user(WORD))
+    fact = Fact.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
     await tree.ledger.start(run, session.id, fact)
     inbox = PostgresInbox(database, InlineEngine(database.lend))
     await inbox.post(session.id, user(WORD), by="human:ana", at=world.now())

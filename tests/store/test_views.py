@@ -80,7 +80,7 @@ async def turns(tree: Tree, world: ScriptedWorld) -> list[TurnId]:
     await tree.sessions.fork(one.turn.id, "side")
     await tree.sessions.alias("main", "entity:ana")
     run = RunId(world.new_id())
-    started = Event(run, 0, "run_started", world.now(), {"parent": three.turn.id, "model": "m"})
+    started = Event(run, 0, "run.started", world.now(), {"parent": three.turn.id, "model": "m"})
     await tree.ledger.start(run, main.id, Fact(started))
     return [one.turn.id, two.turn.id, three.turn.id]
 

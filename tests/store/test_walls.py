@@ -102,7 +102,7 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     session = await tree.sessions.get("main")
     await tree.sessions.create("helper", spawn=Spawn(session.id, one.turn.id, "c"))
     run = RunId(world.new_id())
-    first = Event(run, 0, "run_started", world.now(), {})
+    first = Event(run, 0, "run.started", world.now(), {})
     await tree.ledger.start(run, session.id, Fact.of(first, user("go on")))
     await bring(PostgresImports(database), world)
     await tree.programs.create("provider", "gate", {"provider_type": "toy"})

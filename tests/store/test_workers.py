@@ -44,14 +44,14 @@ class House:
         found = await self.inbox.next_work(self.session, worker=worker)
         assert isinstance(found, Begin)
         run = found.messages[0].run
-        first = Fact.of(Event(run, 0, "run_started", self.world.now(), {}), user(text))
+        first = Fact.of(Event(run, 0, "run.started", self.world.now(), {}), user(text))
         seqs = [one.seq for one in found.messages]
         await self.inbox.begin(run, self.session, [first], seqs, worker=worker)
         return run
 
     async def park(self, run: RunId) -> None:
         """Park a run."""
-        parked = Event(run, 1, "run_parked", self.world.now(), {"reason": "approval"})
+        parked = Event(run, 1, "run.parked", self.world.now(), {"reason": "approval"})
         await self.inbox.append_facts([Fact(parked)], epoch=1)
 
     def another_life(self) -> PostgresWorkers:
@@ -178,7 +178,7 @@ async def test_the_session_of_a_hung_worker_goes_to_another(house: House) -> Non
     assert await house.another_life().wake_stuck(silent_s=10) == 1
     taken = await house.inbox.next_work(house.session, worker="w2")
     assert taken == Continue(run, 2, is_canceled=False)
-    late = Fact(Event(run, 1, "model_request", house.world.now(), {}))
+    late = Fact(Event(run, 1, "model_call.started", house.world.now(), {}))
     with pytest.raises(Conflict, match="taken over"):
         await house.inbox.append_facts([late], epoch=1)
 

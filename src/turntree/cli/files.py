@@ -143,7 +143,7 @@ def _draw_held(one: Held, terminal: Terminal, *, depth_max: int | None) -> Itera
     size = shown_size(pinned.after.size)
     held = f"{counted(one.files, 'file')}, {size}"
     yield f"{terminal.paint(clean(pinned.resource.place), 'label')}   {held}"
-    if pinned.after.consistency == "mixed":
+    if pinned.after.consistency == "inconsistent":
         yield terminal.paint("files changed while this state was kept", "warn")
     signs: dict[str, DiffKind] = {diff.path: diff.kind for diff in one.diffs or ()}
     yield from draw_tree(one.entries, signs, terminal, depth_max=depth_max)

@@ -110,7 +110,7 @@ async def _catch_up(terminal: Terminal, opened: Opened) -> None:
         terminal.note(f"{error}     next: turntree plans --reconcile")
         return
     for outcome in outcomes:
-        ended = "finished" if outcome.end == "done" else "taken back"
+        ended = "finished" if outcome.end == "completed" else "taken back"
         terminal.note(f"a {outcome.plan.kind} that was left in the middle was {ended}")
 
 

@@ -149,7 +149,7 @@ def check_outcome(outcome: PlanOutcome) -> None:
     Raises:
         Refused: The plan could not be carried out, and everything is as it was.
     """
-    if outcome.end == "undone":
+    if outcome.end == "rolled_back":
         raise Refused(f"nothing has changed: {outcome.error}")
 
 

@@ -342,7 +342,7 @@ def session_replay(
     """Move a session to any turn."""
     how = HowToMove(**chosen)
     if with_files:
-        tell_moved_files(terminal, move_with_files(terminal, name, revision, "replay", how))
+        tell_moved_files(terminal, move_with_files(terminal, name, revision, "reset", how))
         return
     how.check_default()
 

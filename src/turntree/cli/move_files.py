@@ -252,7 +252,7 @@ def _conflict(preview: Preview, terminal: Terminal) -> Refused:
         short = f"{digits(preview.found_by)} --before"
     command = {
         "rewind": f"turntree rewind {label} {short} --files",
-        "replay": f"turntree session replay {label} {short} --files",
+        "reset": f"turntree session replay {label} {short} --files",
         "undo": f"turntree undo {label}",
     }[preview.plan.move]
     listed: Sequence[str] = list(draw_conflicts(preview, terminal))

@@ -69,7 +69,7 @@ def _reconcile(terminal: Terminal) -> None:
         terminal.documents(_outcome_document(outcome) for outcome in outcomes)
         return
     for outcome in outcomes:
-        ended = "finished" if outcome.end == "done" else "taken back"
+        ended = "finished" if outcome.end == "completed" else "taken back"
         terminal.say(f"{outcome.plan.id}  {outcome.plan.kind}  {ended}")
         for path in outcome.left:
             terminal.note(f"  left as somebody else has changed it: {clean(path)}")
@@ -80,7 +80,7 @@ def _reconcile(terminal: Terminal) -> None:
 def _row(state: PlanState, now: Instant) -> tuple[str, ...]:
     started = age(_started(state), now)
     done = f"{len(state.observed)} of {len(state.plan.steps)} steps"
-    ended = {"done": "done", "undone": "taken back", None: "unfinished"}[state.end]
+    ended = {"completed": "done", "rolled_back": "taken back", None: "unfinished"}[state.end]
     return (state.plan.id, state.plan.kind, ended, done, clean(state.plan.by), started)
 
 
@@ -106,8 +106,8 @@ def _steps(state: PlanState) -> Iterator[dict[str, Any]]:
     for number, step in enumerate(state.plan.steps):
         seen = state.observed.get(number)
         yield {
-            "do": _name(step),
-            "place": step.site.place
+            "action": _name(step),
+            "location": step.site.place
             if isinstance(step, TakeSnapshot | MakeFork | Restore)
             else None,
             "begun": number in state.begun or seen is not None,
@@ -125,7 +125,7 @@ def _name(step: Step) -> str:
         case Restore():
             return "restore"
         case BeginSession():
-            return "begin_session"
+            return "create_session"
         case MoveSession():
             return "move_session"
 

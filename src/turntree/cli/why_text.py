@@ -33,10 +33,10 @@ TITLE_MIN: Final = 12
 _MOVED: Final[Mapping[str, str]] = {
     "fork": "was forked there",
     "rewind": "was rewound there",
-    "replay": "was moved there",
+    "reset": "was moved there",
     "undo": "was put back there",
     "import": "followed its tool there",
-    "checkout": "followed there a tool that it was checked out for",
+    "handoff": "followed there a tool that it was checked out for",
 }
 """How a session came to stand at a turn other than by recording it."""
 

@@ -105,7 +105,7 @@ def granted_data(chain: Chain, *, persona: Digest | None = None) -> dict[str, Js
     said: dict[str, Json] = {
         "by": chain.principal.to_json(),
         "links": chain.to_json(),
-        "rights": chain.rights.to_json(),
+        "permissions": chain.rights.to_json(),
         "persona": persona,
     }
     return {name: value for name, value in said.items() if value is not None}
@@ -115,7 +115,7 @@ def judged_data(who: Principal, decision: Decision) -> dict[str, Json]:
     """Return what the event of a use or of a denial holds."""
     said: dict[str, Json] = {
         "by": who.to_json(),
-        "right": decision.right,
+        "permission": decision.right,
         "reason": decision.reason,
         "pattern": decision.pattern,
     }
@@ -133,11 +133,11 @@ def read_fact(event: Event, session: str | None) -> Fact:
     try:
         who = Principal.from_json(data["by"])
         if event.kind == GRANTED:
-            chain, rights = Chain.from_json(data["links"]), Rights.from_json(data["rights"])
+            chain, rights = Chain.from_json(data["links"]), Rights.from_json(data["permissions"])
             widened = chain.principal != who or not rights.within(chain.rights)
             return Grant(session, event.at, who, rights, widened)
         return Judgement(
-            session, event.at, who, Right(data["right"]), event.kind == USED, data["reason"]
+            session, event.at, who, Right(data["permission"]), event.kind == USED, data["reason"]
         )
     except (AttributeError, KeyError, TypeError, Refused) as error:
         return Unreadable(session, event.at, f"{event.kind} cannot be read: {error}")
@@ -149,7 +149,7 @@ def read_share(event: Event, session: str | None) -> Fact:
     try:
         kind, _, id = data["to"].partition(":")
         who = Principal.from_json({"kind": kind, "id": id})
-        return Grant(session, event.at, who, Rights(actions(data["right"])))
+        return Grant(session, event.at, who, Rights(actions(data["access"])))
     except (AttributeError, KeyError, TypeError, Refused) as error:
         return Unreadable(session, event.at, f"{event.kind} cannot be read: {error}")
 

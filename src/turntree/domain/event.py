@@ -4,12 +4,12 @@ A stream is a run, a session, a program, a conversation or a resource; ``seq`` i
 it. An event's id is the digest of its document, which holds the stream and the place: emitting
 the same fact again is a no-op, and another fact at the same place is a conflict.
 
-Kinds are an open registry. A kind of ours is a plain word; anybody else's carries a namespace
-(``acme.deployed``) and is kept, ordered and hashed like the rest.
+Every kind is ``noun.verb``. Kinds are an open registry: an extension may use any noun that is not
+one of ours (``acme.deployed``), and its events are kept, ordered and hashed like the rest.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from turntree.domain.canonical import Json, canonical, digest_bytes
 from turntree.domain.errors import Refused
@@ -23,28 +23,28 @@ Group = Literal["intent", "observation", "transition", "provenance"]
 
 KINDS: Mapping[str, Group] = {
     # Somebody wants something to happen.
-    "run_started": "intent",
-    "model_request": "intent",
-    "tool_call": "intent",
-    "approval_requested": "intent",
-    "restore_attempted": "intent",
-    "plan_started": "intent",
-    "step_started": "intent",
+    "run.started": "intent",
+    "model_call.started": "intent",
+    "tool_call.started": "intent",
+    "approval.requested": "intent",
+    "snapshot.restore_attempted": "intent",
+    "plan.started": "intent",
+    "plan.step_started": "intent",
     "model.inference_requested": "intent",
     "human.notified": "intent",
-    "human.asked": "intent",
+    "human.approval_requested": "intent",
     "code.invoked": "intent",
     # The world answered.
-    "model_response": "observation",
-    "tool_result": "observation",
-    "history_append": "observation",
-    "approval_decided": "observation",
+    "model_call.finished": "observation",
+    "tool_call.finished": "observation",
+    "message.appended": "observation",
+    "approval.decided": "observation",
     "permission.used": "observation",
     "permission.denied": "observation",
     "mcp.resource_updated": "observation",
     "mcp.resource_list_changed": "observation",
-    "resource_liveness_probe": "observation",
-    "step_finished": "observation",
+    "resource.probed": "observation",
+    "plan.step_finished": "observation",
     "model.inference_completed": "observation",
     "session.message": "observation",
     "agent.checkpoint": "observation",
@@ -53,53 +53,52 @@ KINDS: Mapping[str, Group] = {
     "human.rejected": "observation",
     "code.finished": "observation",
     # A moving part moved.
-    "session_created": "transition",
-    "session_moved": "transition",
-    "session_renamed": "transition",
-    "session_aliased": "transition",
-    "session_merged": "transition",
-    "session_archived": "transition",
-    "session_restored": "transition",
-    "persona_changed": "transition",
+    "session.created": "transition",
+    "session.head_moved": "transition",
+    "session.renamed": "transition",
+    "session.aliased": "transition",
+    "session.merged": "transition",
+    "session.archived": "transition",
+    "session.unarchived": "transition",
+    "session.persona_changed": "transition",
     "permission.granted": "transition",
     "token.issued": "transition",
     "token.revoked": "transition",
-    "policy_activated": "transition",
-    "policy_proposed": "transition",
-    "run_parked": "transition",
-    "run_unparked": "transition",
-    "run_finished": "transition",
-    "run_failed": "transition",
-    "resource_created": "transition",
-    "resource_attached": "transition",
-    "resource_detached": "transition",
-    "resource_removed": "transition",
-    "plan_finished": "transition",
+    "policy.activated": "transition",
+    "policy.proposed": "transition",
+    "run.parked": "transition",
+    "run.unparked": "transition",
+    "run.finished": "transition",
+    "run.failed": "transition",
+    "resource.created": "transition",
+    "resource.attached": "transition",
+    "resource.detached": "transition",
+    "resource.removed": "transition",
+    "plan.finished": "transition",
     "node.tagged": "transition",
     "node.untagged": "transition",
     "provider.created": "transition",
     "provider.configured": "transition",
-    "provider.moved": "transition",
+    "provider.state_changed": "transition",
     "model.created": "transition",
     "model.configured": "transition",
-    "model.moved": "transition",
-    "session.created": "transition",
+    "model.state_changed": "transition",
     "session.configured": "transition",
-    "session.moved": "transition",
+    "session.state_changed": "transition",
     "agent.created": "transition",
     "agent.configured": "transition",
-    "agent.moved": "transition",
+    "agent.state_changed": "transition",
     "task.created": "transition",
     "task.configured": "transition",
-    "task.moved": "transition",
+    "task.state_changed": "transition",
     "human.created": "transition",
     "human.configured": "transition",
-    "human.moved": "transition",
+    "human.state_changed": "transition",
     "code.created": "transition",
     "code.configured": "transition",
-    "code.moved": "transition",
+    "code.state_changed": "transition",
     "information.created": "transition",
-    "information.moved": "transition",
+    "information.state_changed": "transition",
     "session.model_switched": "transition",
     "session.completed": "transition",
     "agent.task_assigned": "transition",
@@ -115,32 +114,44 @@ KINDS: Mapping[str, Group] = {
     "information.updated": "transition",
     "program.granted": "transition",
     "program.revoked": "transition",
-    "program.shown": "transition",
+    "program.visibility_changed": "transition",
     # Where something came from, what replaced it, what became of it.
-    "agent_forked": "provenance",
-    "session_spawned": "provenance",
-    "interruption": "provenance",
-    "substitution": "provenance",
-    "compensation": "provenance",
-    "snapshot_created": "provenance",
-    "transcript_materialized": "provenance",
-    "turn_recorded": "provenance",
-    "turn_pinned": "provenance",
-    "erased": "provenance",
+    "session.forked": "provenance",
+    "session.spawned": "provenance",
+    "run.interrupted": "provenance",
+    "event.substituted": "provenance",
+    "plan.step_compensated": "provenance",
+    "snapshot.created": "provenance",
+    "transcript.materialized": "provenance",
+    "turn.recorded": "provenance",
+    "turn.snapshotted": "provenance",
+    "message.erased": "provenance",
 }
 
 
+RESERVED_NOUNS: Final = frozenset({
+    "api_key", "budget", "checkpoint", "conversation", "invitation", "member", "notification",
+    "participant", "post", "remote", "trigger", "webhook",
+})  # fmt: skip
+"""Nouns of ours that no event uses yet. An extension that took one would collide with us later."""
+
+_NOUNS: Final = frozenset(kind.partition(".")[0] for kind in KINDS) | RESERVED_NOUNS
+
+
 def group_of(kind: str) -> Group:
-    """Return the group of a kind; a foreign kind with a namespace is an observation.
+    """Return the group of a kind; a kind of an extension is an observation.
 
     Raises:
-        Refused: A plain word that is not registered.
+        Refused: It is not ``noun.verb``, or its noun is one of ours and the kind is not.
     """
     if kind in KINDS:
         return KINDS[kind]
-    if "." in kind:
-        return "observation"
-    raise Refused(f"{kind!r} is not a kind of event; a kind of your own needs a namespace")
+    noun, _, verb = kind.partition(".")
+    if not noun or not verb:
+        raise Refused(f"{kind!r} is not an event kind: use noun.verb, such as acme.deployed")
+    if noun in _NOUNS:
+        raise Refused(f"{kind!r} is not an event kind: the noun {noun!r} is reserved")
+    return "observation"
 
 
 @value

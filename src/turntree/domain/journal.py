@@ -18,4 +18,4 @@ def recorded(turn: Turn, calls: Sequence[ModelCall]) -> list[Recorded]:
     if not calls:
         return []
     data: dict[str, Json] = {"calls": [to_json(call) for call in calls], "turn": turn.digest}
-    return [record(Event(turn.id, 0, "turn_recorded", turn.header.sealed_at, data))]
+    return [record(Event(turn.id, 0, "turn.recorded", turn.header.sealed_at, data))]

@@ -337,7 +337,7 @@ def part_to_json(part: Part) -> dict[str, Any]:
             return _present(kind=kind, media_type=media_type, url=url, object=object_, name=name)
         case Lifted(of, object_, size, call_id, tool_name, status):
             return _present(
-                kind="lifted", of=of, object=object_, size=size,
+                kind="object_ref", part=of, object=object_, size_bytes=size,
                 call_id=call_id, tool=tool_name, status=status,
             )  # fmt: skip
         case Opaque(document):
@@ -362,7 +362,7 @@ def _media(p: Mapping[str, Any]) -> Part:
 
 def _lifted(p: Mapping[str, Any]) -> Part:
     return Lifted(
-        p["of"], p["object"], p["size"],
+        p["part"], p["object"], p["size_bytes"],
         call_id=p.get("call_id"), tool=p.get("tool"), status=p.get("status"),
     )  # fmt: skip
 
@@ -375,7 +375,7 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], Part]] = {
     "file": _media,
     "tool_use": lambda p: ToolUse(p["call_id"], p["tool"], p["args"]),
     "tool_result": lambda p: ToolResult(p["call_id"], p["status"], p["output"]),
-    "lifted": _lifted,
+    "object_ref": _lifted,
 }
 
 

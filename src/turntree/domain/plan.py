@@ -36,7 +36,7 @@ from turntree.domain.ref import to_json as ref_to_json
 from turntree.domain.resource import AttachMode, Resource
 from turntree.domain.value import value
 
-PlanEnd = Literal["done", "undone"]
+PlanEnd = Literal["completed", "rolled_back"]
 Answer = Literal["ok", "unsupported", "error"]
 
 
@@ -148,7 +148,7 @@ def fold(events: Iterable[Event]) -> PlanState:
         Refused: They are not the events of a plan, or not in order.
     """
     first, *rest = events
-    if first.kind != "plan_started":
+    if first.kind != "plan.started":
         raise Refused(f"a plan begins with plan_started, not with {first.kind}")
     state = PlanState(plan_from_json(PlanId(first.stream), first.data))
     for event in rest:
@@ -167,14 +167,14 @@ def apply(state: PlanState, event: Event) -> PlanState:
     data: Mapping[str, Any] = event.data
     after = replace(state, seq=state.seq + 1)
     match event.kind:
-        case "step_started":
+        case "plan.step_started":
             return replace(after, begun=state.begun | {data["step"]})
-        case "step_finished":
+        case "plan.step_finished":
             seen = _observation(data)
             return replace(after, observed={**state.observed, data["step"]: seen})
-        case "compensation":
+        case "plan.step_compensated":
             return replace(after, undone=state.undone | {data["step"]})
-        case "plan_finished":
+        case "plan.finished":
             return replace(after, end=data["outcome"])
         case kind:
             raise Refused(f"{kind} is no event of a plan")
@@ -182,12 +182,12 @@ def apply(state: PlanState, event: Event) -> PlanState:
 
 def plan_started(plan: Plan, at: Instant) -> Event:
     """Return the fact that a plan begins: all its steps, and what takes each of them back."""
-    return Event(plan.id, 0, "plan_started", at, plan_to_json(plan))
+    return Event(plan.id, 0, "plan.started", at, plan_to_json(plan))
 
 
 def step_started(state: PlanState, number: int, at: Instant) -> Event:
     """Return the fact that somebody is about to carry a step out."""
-    return _event(state, "step_started", at, {"step": number})
+    return _event(state, "plan.step_started", at, {"step": number})
 
 
 def step_finished(state: PlanState, number: int, seen: Observation, at: Instant) -> Event:
@@ -200,18 +200,20 @@ def step_finished(state: PlanState, number: int, seen: Observation, at: Instant)
         "error": seen.error,
         "untouched": seen.untouched or None,
     }
-    return _event(state, "step_finished", at, data)
+    return _event(state, "plan.step_finished", at, data)
 
 
 def compensation(state: PlanState, number: int, left: int, at: Instant) -> Event:
     """Return the fact that a step was taken back, but for what others had changed since."""
-    return _event(state, "compensation", at, {"step": number, "left": left or None})
+    return _event(
+        state, "plan.step_compensated", at, {"step": number, "paths_skipped": left or None}
+    )
 
 
 def plan_finished(state: PlanState, end: PlanEnd, at: Instant) -> Event:
     """Return the fact that a plan has ended."""
-    error = state.error if end == "undone" else None
-    return _event(state, "plan_finished", at, {"outcome": end, "error": error})
+    error = state.error if end == "rolled_back" else None
+    return _event(state, "plan.finished", at, {"outcome": end, "error": error})
 
 
 @value

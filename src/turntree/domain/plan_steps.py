@@ -162,22 +162,23 @@ def _step_to_json(step: Step) -> dict[str, Json]:
     said: dict[str, Json]
     match step:
         case TakeSnapshot(site, expected):
-            said = {"do": "snapshot", **_site(site), "expected": expected}
+            said = {"action": "snapshot", **_site(site), "expected": expected}
         case MakeFork(site):
             said = {
-                "do": "fork", **_site(site), "new_resource": step.new_resource, "name": step.name,
-                "mode": step.mode, "snapshot": step.snapshot, "taken_by": step.taken_by,
+                "action": "fork", **_site(site), "new_resource": step.new_resource,
+                "name": step.name, "mode": step.mode, "snapshot": step.snapshot,
+                "snapshot_step": step.taken_by,
                 "external": None if step.external is None else ref_to_json(step.external),
             }  # fmt: skip
         case Restore(site):
             said = {
-                "do": "restore", **_site(site), "snapshot": step.snapshot, "only": step.only,
-                "external": ref_to_json(step.external), "safety": step.safety,
+                "action": "restore", **_site(site), "snapshot": step.snapshot, "paths": step.only,
+                "external": ref_to_json(step.external), "safety_step": step.safety,
                 "unsupported": not step.supported or None,
             }  # fmt: skip
         case BeginSession():
             said = {
-                "do": "begin_session", "session": step.session, "label": step.label,
+                "action": "create_session", "session": step.session, "label": step.label,
                 "head": step.head, "source": step.source,
                 "at_event": None if step.at_event is None else ref_to_json(step.at_event),
                 "shares": [_share_to_json(share) for share in step.shares],
@@ -185,33 +186,33 @@ def _step_to_json(step: Step) -> dict[str, Json]:
             }  # fmt: skip
         case MoveSession(session, move, target, expected):
             said = {
-                "do": "move_session", "session": session, "move": move, "target": target,
+                "action": "move_session", "session": session, "move": move, "target": target,
                 "expected_head": expected,
             }  # fmt: skip
         case _:
             assert_never(step)
-    said["undone_by"] = _UNDONE_BY.get(str(said["do"]))
+    said["compensation"] = _UNDONE_BY.get(str(said["action"]))
     return without_nones(said)
 
 
 def _step_from_json(said: Mapping[str, Any]) -> Step:
     get = said.get
-    match said["do"]:
+    match said["action"]:
         case "snapshot":
             return TakeSnapshot(_read_site(said), get("expected"))
         case "fork":
             return MakeFork(
                 _read_site(said), said["new_resource"], said["name"], said["mode"],
-                get("snapshot"), external_from_json(get("external")), get("taken_by"),
+                get("snapshot"), external_from_json(get("external")), get("snapshot_step"),
             )  # fmt: skip
         case "restore":
             external = external_from_json(said["external"])
             assert external is not None, "a state that is brought back lies somewhere"
             return Restore(
-                _read_site(said), said["snapshot"], external, get("only"), get("safety"),
+                _read_site(said), said["snapshot"], external, get("paths"), get("safety_step"),
                 supported=not get("unsupported", False),
             )  # fmt: skip
-        case "begin_session":
+        case "create_session":
             shares = tuple(_share_from_json(share) for share in said["shares"])
             return BeginSession(
                 get("session"), get("label"), get("head"), get("source"),
@@ -227,22 +228,24 @@ def _share_to_json(share: Share) -> dict[str, Json]:
     return without_nones(
         {
             "resource": share.resource, "mode": share.mode, "kept_by": share.kept_by,
-            "fork": share.fork, "taken": share.taken,
+            "fork_step": share.fork, "attach_mode": share.taken,
         }
     )  # fmt: skip
 
 
 def _share_from_json(said: Mapping[str, Any]) -> Share:
     get = said.get
-    return Share(said["resource"], said["mode"], get("kept_by"), get("fork"), get("taken"))
+    return Share(
+        said["resource"], said["mode"], get("kept_by"), get("fork_step"), get("attach_mode")
+    )
 
 
 def _site(site: Site) -> dict[str, Json]:
-    return {"resource": site.resource, "kind": site.kind, "place": site.place}
+    return {"resource": site.resource, "kind": site.kind, "location": site.place}
 
 
 def _read_site(said: Mapping[str, Any]) -> Site:
-    return Site(said["resource"], said["kind"], said["place"])
+    return Site(said["resource"], said["kind"], said["location"])
 
 
 def external_from_json(document: Json) -> ExtRef | None:

@@ -265,18 +265,16 @@ class ProgramState:
 def fold(events: Sequence[Event]) -> ProgramState | None:
     """Return what the events of a program's stream amount to; None if none of them creates it.
 
-    Facts of other things may share the stream, as a session's moves do, and change nothing: those
-    of a program begin with its kind.
+    Other events may share the stream, as a session's moves do, and change nothing. What an event
+    changes is told by its members: ``config``, ``from`` with ``to``, and ``details``.
 
     Raises:
         Refused: They cannot be the events of a program.
     """
     state: ProgramState | None = None
     for event in events:
-        if "." not in event.kind:
-            continue
         data: dict[str, Any] = dict(event.data)
-        if event.kind == f"{data.get('kind')}.created" and "config" in data:
+        if "config" in data and "owner" in data and event.kind.startswith(f"{data.get('kind')}."):
             if state is not None:
                 raise Refused("a program is created once")
             state = _created(data)
@@ -294,17 +292,17 @@ def _created(data: Mapping[str, Any]) -> ProgramState:
         data["visibility"],
         data["version"],
         (data["config"],),
-        _merged({}, data.get("sets", {})),
+        _merged({}, data.get("details", {})),
     )
 
 
 def _changed(state: ProgramState, event: Event, data: Mapping[str, Any]) -> ProgramState:
     match event.kind:
         case "program.granted":
-            return replace(state, grants=state.grants | {(data["to"], data["right"])})
+            return replace(state, grants=state.grants | {(data["to"], data["access"])})
         case "program.revoked":
-            return replace(state, grants=state.grants - {(data["to"], data["right"])})
-        case "program.shown":
+            return replace(state, grants=state.grants - {(data["to"], data["access"])})
+        case "program.visibility_changed":
             return replace(state, visibility=data["visibility"])
         case _:
             pass
@@ -313,12 +311,12 @@ def _changed(state: ProgramState, event: Event, data: Mapping[str, Any]) -> Prog
             raise Refused(f"version {data['version']} cannot follow version {state.number}")
         digests = (*state.digests, data["config"])
         state = replace(state, number=data["version"], digests=digests)
-    if "to" in data:
+    if "from" in data and "to" in data:
         if data["from"] != state.state:
             raise Refused(f"it moves from {data['from']} while it is {state.state}")
         steps = (*state.steps, (event.seq, data["from"], data["to"]))
         state = replace(state, state=data["to"], steps=steps)
-    return replace(state, details=_merged(state.details, data.get("sets", {})))
+    return replace(state, details=_merged(state.details, data.get("details", {})))
 
 
 def _merged(details: Mapping[str, Json], sets: Mapping[str, Json]) -> dict[str, Json]:

@@ -114,7 +114,7 @@ def begin(
         "visibility": visibility,
     }
     if sets:
-        data["sets"] = dict(sets)
+        data["details"] = dict(sets)
     return Begin(
         id, kind.name, name, owner, state, visibility, version, sets or {}, kind.created, data
     )
@@ -146,7 +146,7 @@ def tell(
     if to is not None:
         data |= {"from": program.state, "to": to}
     if sets:
-        data["sets"] = dict(sets)
+        data["details"] = dict(sets)
     if version is not None:
         data |= {"config": version.digest, "version": version.number}
     step = None if to is None else (program.state, to)
@@ -156,10 +156,10 @@ def tell(
 def show(program: Program, visibility: Visibility, *, by: str) -> Tell:
     """Return the fact that a program is seen by everybody, or only by those let in."""
     data: dict[str, Json] = {"by": by, "visibility": visibility}
-    return Tell(program.id, "configure", "program.shown", data, visibility=visibility)
+    return Tell(program.id, "configure", "program.visibility_changed", data, visibility=visibility)
 
 
 def grant(program: Program, grantee: str, right: Right, *, on: bool, by: str) -> Grant:
     """Return the fact that somebody may do something with a program, or no longer."""
-    data: dict[str, Json] = {"by": by, "right": right, "to": grantee}
+    data: dict[str, Json] = {"access": right, "by": by, "to": grantee}
     return Grant(program.id, grantee, right, on, data)

@@ -75,8 +75,9 @@ class Kind:
 
     @property
     def created(self) -> str:
-        """The event that begins a program of this kind."""
-        return f"{self.name}.created"
+        """The event of a program's first version."""
+        # A session exists before it is configured: its ``session.created`` is another event.
+        return "session.configured" if self.name == "session" else f"{self.name}.created"
 
     def configured(self, before: Mapping[str, Json], after: Mapping[str, Json]) -> str:
         """Return the event that tells of a new version."""
@@ -88,7 +89,7 @@ class Kind:
     def moved(self, state: str, target: str) -> str:
         """Return the event that tells of a move."""
         named = self.move_events
-        return named.get(f"{state}>{target}") or named.get(target) or f"{self.name}.moved"
+        return named.get(f"{state}>{target}") or named.get(target) or f"{self.name}.state_changed"
 
     def flag_of(self, member: str) -> str:
         """Return how people set a member: by its own option, or by its name."""

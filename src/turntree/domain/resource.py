@@ -69,7 +69,7 @@ class Snapshot:
     """How many bytes the state has, were it brought back."""
     at: Instant
     restorable: bool = True
-    consistency: Literal["exact", "crash", "mixed"] = "exact"
+    consistency: Literal["exact", "crash_consistent", "inconsistent"] = "exact"
     """exact: nothing changed while it was taken. crash: as after a power cut. mixed: it did."""
 
     @property
@@ -150,7 +150,7 @@ def describe(resource: Resource) -> dict[str, Json]:
     said: dict[str, Json] = {
         "kind": resource.kind,
         "host": resource.host,
-        "place": resource.place,
+        "location": resource.place,
         "name": resource.name,
         "capabilities": sorted(resource.capabilities),
         "imperative": resource.imperative or None,
@@ -190,7 +190,7 @@ def describe_pin(pin: Pin) -> dict[str, Json]:
         "after_ref": pin.after,
         "before_ref": pin.before,
         "mode": pin.mode,
-        "began_at": pin.began_at,
+        "started_at": pin.began_at,
         "ended_at": pin.ended_at,
     }
     return {name: value for name, value in said.items() if value is not None}

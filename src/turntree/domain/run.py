@@ -4,15 +4,16 @@ A run is never stored; its facts are. ``Run.replay`` folds them back together an
 says what remains to be done, so that a run continues where its last recorded fact left it, on
 any machine, after any crash, with newer code.
 
-    run_started ─> model_request ─> model_response ─┬─> tool_call ─> tool_result ─┐
-         ^               ^                          │                             │
-         │               └──────────────────────────┼─────────────────────────────┘
-         │                                          └─> run_finished
-    run_parked / run_unparked and interruption may come in between; run_failed ends it.
+    run.started ─> model_call.started ─> model_call.finished ─┬─> tool_call.started
+                           ^                                  │           │
+                           │                                  │           v
+                           └──────────────────────────────────┼── tool_call.finished
+                                                              └─> run.finished
+    run.parked, run.unparked and run.interrupted may come in between; run.failed ends it.
 
-A call that was begun and never answered is lost: an ``interruption`` that names it, and a result
-that says so, let the run go on. An ``interruption`` that names nothing ends the run; what a model
-had said by then stands in it, and is the last of the reply.
+A call that was begun and never answered is lost: a ``run.interrupted`` that names it, and a result
+that says so, let the run go on. A ``run.interrupted`` that names nothing ends the run; what a
+model had said by then stands in it, and is the last of the reply.
 """
 
 from collections.abc import Iterable
@@ -161,24 +162,24 @@ class Run:
         said = () if fact.message is None else (fact.message,)
         data: dict[str, Any] = dict(fact.event.data)
         match fact.event.kind:
-            case "run_started":
+            case "run.started":
                 return replace(run, query=said, steps_max=data.get("max_steps"))
-            case "history_append":
+            case "message.appended":
                 return replace(run, query=(*run.query, *said))
-            case "model_request":
+            case "model_call.started":
                 return replace(run, requested=True)
-            case "model_response":
+            case "model_call.finished":
                 calls = (usage.from_json(data["call"]),) if "call" in data else ()
                 reply = (*run.reply, *said)
                 return replace(run, reply=reply, requested=False, calls=(*run.calls, *calls))
-            case "tool_call":
+            case "tool_call.started":
                 return replace(run, begun=run.begun | {data["call_id"]})
-            case "tool_result":
+            case "tool_call.finished":
                 answered = run.answered | {data["call_id"]}
                 return replace(run, reply=(*run.reply, *said), answered=answered)
-            case "interruption":
+            case "run.interrupted":
                 # What had been said of an answer is all there will be.
-                return _moved(replace(run, reply=(*run.reply, *said)), "interruption", data)
+                return _moved(replace(run, reply=(*run.reply, *said)), "run.interrupted", data)
             case kind:
                 return _moved(run, kind, data)
 
@@ -187,9 +188,13 @@ class Run:
             raise Refused(
                 f"fact {event.seq} of {event.stream} cannot be fact {self.seq} of {self.id}"
             )
-        if (event.kind == "run_started") != (self.seq == 0):
+        if (event.kind == "run.started") != (self.seq == 0):
             raise Refused("a run starts once, with its first fact")
-        if self.finished and event.kind in ("model_response", "tool_result", "run_finished"):
+        if self.finished and event.kind in (
+            "model_call.finished",
+            "tool_call.finished",
+            "run.finished",
+        ):
             raise Refused(f"the run is finished; {event.kind} comes too late")
 
     def next_step(self) -> Step:
@@ -229,15 +234,15 @@ class Run:
 
 def _moved(run: Run, kind: str, data: dict[str, Any]) -> Run:
     match kind:
-        case "run_parked":
+        case "run.parked":
             return replace(run, parked=data["reason"])
-        case "run_unparked":
+        case "run.unparked":
             return replace(run, parked=None)
-        case "interruption" if not data.get("affects"):
+        case "run.interrupted" if not data.get("affects"):
             return replace(run, interrupted=data["reason"], parked=None)
-        case "run_failed":
+        case "run.failed":
             return replace(run, failed=data["reason"], parked=None)
-        case "run_finished":
+        case "run.finished":
             return replace(run, finished=True)
         case _:
             # Foreign kinds and provenance stand in the journal and change nothing here.

@@ -7,17 +7,19 @@ from turntree.domain.event import Event, Recorded, record
 from turntree.domain.ids import Digest, Instant, Label, SessionId, TurnId
 from turntree.domain.value import value
 
-MoveKind = Literal["create", "advance", "fork", "rewind", "replay", "undo", "import", "checkout"]
+MoveKind = Literal["create", "advance", "fork", "rewind", "reset", "undo", "import", "handoff"]
 """How a head may move.
 
 create  a session begins, with no head
 fork    a session begins at an existing turn
 advance a turn whose parent is the head becomes the head
 rewind  an ancestor of the head becomes the head, or no turn
-replay  any other turn becomes the head
+reset   any other turn becomes the head
 undo    the head goes back to where it stood before an earlier move
 import  the head follows the tool that the session came from
-checkout the head follows a tool that the session was checked out for
+handoff the head follows a tool that the session was handed off to
+
+``redo`` is reserved for a later release.
 """
 
 SessionStatus = Literal["active", "archived", "deleted"]
@@ -109,7 +111,7 @@ def begun(
     if spawn is not None:
         data |= {"call_id": spawn.call_id, "mode": spawn.mode}
         data |= {} if spawn.task is None else {"task": spawn.task}
-    return record(Event(session, 0, "session_created", at, data))
+    return record(Event(session, 0, "session.created", at, data))
 
 
 def undo_target(moves: "list[SessionMove] | tuple[SessionMove, ...]") -> SessionMove | None:

@@ -35,7 +35,7 @@ from turntree.domain.turn import Turn
 
 ENDED_TEXT: Final = "[That turn ended before it was finished: {outcome}.]"
 LEFT_OUT_TEXT: Final = "[{count} earlier turns are not shown.]"
-NATIVE: Final = "native"
+NATIVE: Final = "vendor"
 """The member of a message's meta that its author is given back."""
 
 

@@ -18,7 +18,7 @@ from turntree.domain.usage import ModelCall
 from turntree.domain.usage import from_json as call_from_json
 from turntree.domain.value import value
 
-_REPLIES: Final = ("model_response", "tool_result")
+_REPLIES: Final = ("model_call.finished", "tool_call.finished")
 
 
 @value
@@ -44,7 +44,7 @@ class TapedCall:
     @property
     def input(self) -> Digest | None:
         """The digest of what the model was given, if it was recorded."""
-        found = self.request.get("input")
+        found = self.request.get("prompt")
         return None if found is None else Digest(str(found))
 
 
@@ -55,7 +55,7 @@ def list_taped_calls(facts: Sequence[Fact], turn: Turn) -> list[TapedCall]:
     replied = 0
     for place, fact in enumerate(facts):
         event = fact.event
-        if event.kind == "model_request":
+        if event.kind == "model_call.started":
             # What all requests share stands in the first of them.
             first = first or event.data
             request = {**first, **event.data}
@@ -69,9 +69,9 @@ def list_taped_calls(facts: Sequence[Fact], turn: Turn) -> list[TapedCall]:
 def _after(facts: Sequence[Fact]) -> Iterator[Event]:
     """Yield the answer to a request, if it came before the next one."""
     for fact in facts:
-        if fact.event.kind == "model_request":
+        if fact.event.kind == "model_call.started":
             return
-        if fact.event.kind == "model_response":
+        if fact.event.kind == "model_call.finished":
             yield fact.event
 
 

@@ -128,7 +128,7 @@ class Inbox(Protocol):
     async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
         """Record facts of an open run that become true together; False if they stood there.
 
-        ``run_parked`` parks the run as well.
+        ``run.parked`` parks the run as well.
 
         Raises:
             Canceled: The run was canceled, and one of the facts is the intent of an effect.

@@ -26,7 +26,7 @@ class Taken:
     files: int
     stored: int
     """Bytes that had to be written in order to keep it."""
-    consistency: Literal["exact", "crash", "mixed"] = "exact"
+    consistency: Literal["exact", "crash_consistent", "inconsistent"] = "exact"
 
 
 @value

@@ -97,9 +97,12 @@ async def _ask(call: Call, what: str) -> dict[str, Json]:
         request = f"r{_count(person) + 1}"
         await call.around.tell(
             person,
-            "human.asked",
-            sets={"waiting": {**_waiting(person), request: what}, "asked": _count(person) + 1},
-            more={"request": request, "what": what},
+            "human.approval_requested",
+            sets={
+                "pending": {**_waiting(person), request: what},
+                "request_count": _count(person) + 1,
+            },
+            more={"request": request, "question": what},
         )
         return {"asked": person.name, "request": request, **told}
 
@@ -114,10 +117,10 @@ async def _decide(call: Call, request: str, *, approve: bool) -> dict[str, Json]
         await call.around.tell(
             person,
             "human.approved" if approve else "human.rejected",
-            sets={"waiting": waiting or None},
-            more={"request": request, "what": what},
+            sets={"pending": waiting or None},
+            more={"request": request, "question": what},
         )
-        return {"request": request, "what": what, "approved": approve}
+        return {"request": request, "question": what, "approved": approve}
 
     return await _once_at_a_time(call, decide)
 
@@ -146,10 +149,10 @@ def _permissions(person: Program) -> list[Json]:
 
 
 def _waiting(person: Program) -> dict[str, Json]:
-    found = person.details.get("waiting")
+    found = person.details.get("pending")
     return dict(found) if isinstance(found, Mapping) else {}
 
 
 def _count(person: Program) -> int:
-    found = person.details.get("asked")
+    found = person.details.get("request_count")
     return found if isinstance(found, int) else 0

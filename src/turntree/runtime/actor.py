@@ -206,10 +206,10 @@ def _first_facts(session: SessionId, begin: Begin, moment: Moment) -> list[Fact]
             data["max_steps"] = bound
         case _:
             pass
-    facts = [_fact(first.run, 0, "run_started", moment, data, first.message)]
+    facts = [_fact(first.run, 0, "run.started", moment, data, first.message)]
     for place, waiting in enumerate(rest, start=1):
         facts.append(
-            _fact(first.run, place, "history_append", moment, _appended(waiting), waiting.message)
+            _fact(first.run, place, "message.appended", moment, _appended(waiting), waiting.message)
         )
     return facts
 

@@ -50,7 +50,7 @@ class Assembled(Protocol):
 
     @property
     def request(self) -> Mapping[str, Json]:
-        """What stands in the ``model_request``: who is asked what, and who decided that."""
+        """What stands in the ``model_call.started``: who is asked what, and who decided that."""
         ...
 
 

@@ -75,7 +75,7 @@ class Assembled:
     settings: Mapping[str, Json]
     manifest: Digest
     request: dict[str, Json]
-    """The data of the ``model_request``."""
+    """The data of the ``model_call.started``."""
 
 
 @value
@@ -181,7 +181,7 @@ async def restore_frame(
     if not isinstance(budget, int):
         raise Refused("the request does not say how much room there was")
     view = await read_view(threads, parent, thread_room(parts, View(), 0, budget))
-    factor = request.get("factor", 1.0)
+    factor = request.get("estimate_factor", 1.0)
     return Frame(
         pinned, parts, view, budget, float(factor) if isinstance(factor, int | float) else 1.0
     )
@@ -194,7 +194,7 @@ def find_request(facts: Sequence[Fact]) -> Mapping[str, Json]:
         Refused: There is none.
     """
     for fact in facts:
-        if fact.event.kind == "model_request" and "manifest" in fact.event.data:
+        if fact.event.kind == "model_call.started" and "manifest" in fact.event.data:
             return fact.event.data
     raise Refused("nobody recorded what this run asks with")
 
@@ -213,10 +213,10 @@ def learn_from(facts: Sequence[Fact], model: str) -> float:
     before, estimated = 1.0, 0
     for fact in facts:
         data: dict[str, Any] = dict(fact.event.data)
-        if fact.event.kind == "model_request" and data.get("model") == model:
+        if fact.event.kind == "model_call.started" and data.get("model") == model:
             estimated = data.get("estimated_tokens", 0)
-            before = data.get("factor", before)
-        elif fact.event.kind == "model_response" and "call" in data and estimated:
+            before = data.get("estimate_factor", before)
+        elif fact.event.kind == "model_call.finished" and "call" in data and estimated:
             pairs.append((estimated, call_from_json(data["call"]).usage.context))
             estimated = 0
     return learn_factor(before, pairs)
@@ -228,15 +228,15 @@ def _request(frame: Frame, prompt: Prompt, *, is_first: bool) -> dict[str, Json]
         "model": pinned.model,
         "params": dict(pinned.settings),
         "manifest": pinned.manifest,
-        "input": prompt.digest,
+        "prompt": prompt.digest,
         "tools": [one.name for one in prompt.tools],
         "turns": prompt.thread_turns,
-        "left_out": prompt.left_out,
+        "turns_omitted": prompt.left_out,
         "estimated_tokens": prompt.estimated_tokens,
         "budget_tokens": frame.budget_tokens,
     }
     if frame.factor != 1.0:
-        document["factor"] = frame.factor
+        document["estimate_factor"] = frame.factor
     if is_first:
         document |= {**pinned.told, "input_refs": _before(frame.view)}
     return {name: value for name, value in document.items() if value is not None}

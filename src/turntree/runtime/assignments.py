@@ -219,7 +219,7 @@ class Assignments:
             await watch.move("error", {"task": task.name, "reason": watch.reason})
             return await self._fail(task, watch.reason or outcome)
         return await self.programs.tell(
-            task.id, "task.moved", right="invoke", to="blocked", more={"outcome": outcome}
+            task.id, "task.state_changed", right="invoke", to="blocked", more={"outcome": outcome}
         )
 
     async def _fail(self, task: Program, reason: str) -> Program:

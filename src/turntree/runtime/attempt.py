@@ -70,7 +70,7 @@ class Attempt:
     def requested(self) -> Fact | None:
         """The newest request to a model."""
         for fact in reversed(self.facts):
-            if fact.event.kind == "model_request":
+            if fact.event.kind == "model_call.started":
                 return fact
         return None
 

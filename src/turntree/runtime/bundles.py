@@ -275,4 +275,4 @@ def _substitution(turn: SealedDraft, old: TurnId, seq: int) -> Recorded:
     """Return the fact that a turn stands for one that was projected less well."""
     data = {"original_turn": old, "replacement_turn": turn.sealed.turn.id, "reason": "reprojected"}
     at = turn.sealed.turn.header.sealed_at
-    return record(Event(turn.sealed.turn.id, seq, "substitution", at, data))
+    return record(Event(turn.sealed.turn.id, seq, "event.substituted", at, data))

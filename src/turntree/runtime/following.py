@@ -143,21 +143,21 @@ class _Journal:
         data: Mapping[str, Any] = fact.event.data
         said = fact.message or sealed.get(str(data.get("message")))
         match fact.event.kind:
-            case "run_started":
+            case "run.started":
                 return [Begun(self.run, () if said is None else (said,))]
-            case "history_append" if said is not None:
+            case "message.appended" if said is not None:
                 return [Begun(self.run, (said,))]
-            case "model_response":
+            case "model_call.finished":
                 return self._answer(fact, said)
-            case "tool_call":
+            case "tool_call.started":
                 call_id = str(data["call_id"])
                 self.begun[call_id] = fact.event.at
                 use = self.uses.get(call_id)
                 return [] if use is None else [CallBegun(use)]
-            case "tool_result":
+            case "tool_call.finished":
                 return self._result(fact, said)
-            case "interruption" if said is not None:
-                return [Said(fact.event.seq, said, None), *_told("interruption", data)]
+            case "run.interrupted" if said is not None:
+                return [Said(fact.event.seq, said, None), *_told("run.interrupted", data)]
             case kind:
                 return _told(kind, data)
 
@@ -192,13 +192,13 @@ def _words(live: Live) -> Words | Dropped:
 def _told(kind: str, data: Mapping[str, Any]) -> Sequence[Heard]:
     reason = str(data.get("reason", ""))
     match kind:
-        case "run_parked":
+        case "run.parked":
             return [Told("parked", reason)]
-        case "run_unparked":
+        case "run.unparked":
             return [Told("unparked", reason)]
-        case "interruption" if not data.get("affects"):
+        case "run.interrupted" if not data.get("affects"):
             return [Told("interrupted", reason)]
-        case "run_failed":
+        case "run.failed":
             error = str(data.get("error") or "")
             return [Told("failed", f"{reason}: {error}" if error else reason)]
         case _:

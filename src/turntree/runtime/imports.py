@@ -325,12 +325,12 @@ class Importing:
         if session.head == head:
             return
         if session.head == stood or await self._carried(session, taken.read.heads):
-            await self._move_on(session, head, "checkout")
+            await self._move_on(session, head, "handoff")
 
     async def _carried(self, session: Session, heads: Mapping[Key, TurnId]) -> bool:
         """Say whether a session was left at a turn of a bundle by whoever died before noting it."""
         (last,) = await self.reflog.list_moves(session.id, limit=1)
-        is_carried = last.kind == "checkout" or last.by == CHECKED_OUT_BEFORE
+        is_carried = last.kind == "handoff" or last.by == CHECKED_OUT_BEFORE
         return is_carried and last.after in heads.values()
 
     async def _may_carry(self, session: SessionId) -> bool:
@@ -449,7 +449,7 @@ class Importing:
         while page:
             for move in page:
                 # Whatever has an origin was begun by an import, which once moved it by replays.
-                was_import = move.by == IMPORTER and move.kind == "replay"
+                was_import = move.by == IMPORTER and move.kind == "reset"
                 if move.kind == "import" or move.version == 1 or was_import:
                     return move.after == stands
             page = await self.reflog.list_moves(session, before=page[-1].version)

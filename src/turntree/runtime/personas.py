@@ -22,7 +22,7 @@ from turntree.runtime.execution import ExecutionContext, current
 from turntree.runtime.revisions import Revisions
 from turntree.runtime.sessions import Sessions
 
-CHANGED = "persona_changed"
+CHANGED = "session.persona_changed"
 
 
 @value

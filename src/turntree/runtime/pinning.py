@@ -116,10 +116,10 @@ class Pinning:
         }  # fmt: skip
         document = choice.to_json()
         told: dict[str, Json] = {
-            "values": document.pop("values"),
-            "pins": {**document, **pins},
+            "param_sources": document.pop("values"),
+            "versions": {**document, **pins},
             "situation": situation,
-            "lacking_tools": lacking or None,
+            "missing_tools": lacking or None,
         }
         pinned = Pinned(
             str(choice.values["model_id"].value),
@@ -355,7 +355,7 @@ def _settings(choice: Choice) -> dict[str, Json]:
 
 
 def _pin_of(request: Mapping[str, Json], name: str) -> Json:
-    return _mapping(_mapping(request.get("pins")).get(name)).get("address")
+    return _mapping(_mapping(request.get("versions")).get(name)).get("address")
 
 
 def _mapping(value: Json) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class Plans:
             check_decided(proposal)
         await self.reconcile()
         outcome = await self.saga.begin(proposal.plan)
-        if isinstance(proposal, ForkPlan) or outcome.end == "undone":
+        if isinstance(proposal, ForkPlan) or outcome.end == "rolled_back":
             return outcome
         # Last, when the session stands where it belongs: whoever dies before leaves a folder that
         # was there before as well.

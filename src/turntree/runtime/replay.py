@@ -45,7 +45,7 @@ from turntree.runtime.seen import Contexts
 
 NEVER_S: Final = 3600.0
 """How long a tool of a tape may take: it waits for the results that came before its own."""
-_FIRST: Final = ("run_started", "history_append")
+_FIRST: Final = ("run.started", "message.appended")
 
 
 @value
@@ -133,11 +133,11 @@ class _Tape:
         """End a run as it was ended: by somebody, or because it could not go on."""
         for fact in self.facts:
             data: dict[str, Any] = dict(fact.event.data)
-            if fact.event.kind == "run_failed":
+            if fact.event.kind == "run.failed":
                 await runner.fail(attempt, data["reason"], data.get("error"))
                 await runner.drive(attempt)
                 return
-            if fact.event.kind == "interruption" and not data.get("affects"):
+            if fact.event.kind == "run.interrupted" and not data.get("affects"):
                 await runner.interrupt(
                     attempt, data["reason"], by=None, discard=False, said=fact.message
                 )
@@ -184,7 +184,7 @@ class _Tape:
         """Keep nothing; results that were waited for have arrived."""
         del epoch
         for fact in facts:
-            if fact.event.kind == "tool_result":
+            if fact.event.kind == "tool_call.finished":
                 self._event(str(fact.event.data["call_id"])).set()
         return True
 

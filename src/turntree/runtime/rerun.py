@@ -57,7 +57,7 @@ async def rerun(
     facts = await ledger.facts(placed.turn.id)
     options = asked_in(facts, model)
     session = facts[0].event.data.get("session") if facts else None
-    if session is not None and all(fact.event.kind != "model_request" for fact in facts):
+    if session is not None and all(fact.event.kind != "model_call.started" for fact in facts):
         options = await _as_its_session(programs, str(session), options, model)
     options["retry_of"] = placed.turn.id
     begun = await _begin(sessions, placed, label)
@@ -76,9 +76,9 @@ def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
     started: Any = facts[0].event.data.get("options")
     if isinstance(started, Mapping):
         options = {name: started[name] for name in _KEPT if name in started}
-    requests = [fact.event.data for fact in facts if fact.event.kind == "model_request"]
+    requests = [fact.event.data for fact in facts if fact.event.kind == "model_call.started"]
     recorded: dict[str, Any] = dict(requests[0]) if requests else {}
-    pins: Mapping[str, Any] = recorded.get("pins", {})
+    pins: Mapping[str, Any] = recorded.get("versions", {})
     if "agent" in pins:
         options["agent"] = pins["agent"]["address"]
     if model is not None:

@@ -34,7 +34,7 @@ from turntree.runtime.descent import inherit
 from turntree.runtime.hands import Hands
 from turntree.runtime.resources import PINNED_TURNS_MAX, Resources, find_files, in_thread
 
-RestoreKind = Literal["rewind", "replay", "undo"]
+RestoreKind = Literal["rewind", "reset", "undo"]
 MOVES_PAGE = 1000
 CONFLICTS_SHOWN_MAX = 10
 
@@ -129,7 +129,7 @@ class RestoreProposer:
         named = {item.resource.id for item in items}
         attached = await self.resources.attachments.list_attached(found.id)
         unknown = tuple(one for one, _ in attached if one.id not in named)
-        move: RestoreKind = "replay" if kind != "undo" and target == found.head else kind
+        move: RestoreKind = "reset" if kind != "undo" and target == found.head else kind
         undecided = not keep_conflicts and any(item.conflicts for item in items)
         plan = await self._plan(found, move, target, items)
         return RestorePlan(

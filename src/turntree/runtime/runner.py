@@ -141,7 +141,7 @@ class Runner:
             data: dict[str, Json] = {"reason": reason}
             if by is not None:
                 data["by"] = by
-            await attempt.append(Draft("interruption", data, said))
+            await attempt.append(Draft("run.interrupted", data, said))
         step = attempt.run.next_step()
         if isinstance(step, Seal):
             await self.seal(attempt, step.outcome, step.reply, discard=discard)
@@ -151,7 +151,7 @@ class Runner:
         data: dict[str, Json] = {"reason": reason}
         if error is not None:
             data["error"] = error[:ERROR_SIGNS_MAX]
-        await attempt.append(Draft("run_failed", data))
+        await attempt.append(Draft("run.failed", data))
         run, why = attempt.run.id, reason if error is None else f"{reason}: {error}"
         _LOG.warning(
             "the run %s failed: %s; read it with: turntree tail %s", run, _one_line(why), run
@@ -172,7 +172,7 @@ class Runner:
         if before is None:
             # The place makes it one of a kind; an answer names the request it belongs to.
             await attempt.append(
-                Draft("model_request", asked.request, correlation_id=f"{run.id}/{run.seq}")
+                Draft("model_call.started", asked.request, correlation_id=f"{run.id}/{run.seq}")
             )
         place = Position(attempt.run.seq, attempt.epoch)
         try:
@@ -189,7 +189,7 @@ class Runner:
         uses = [await self._whole(use) for use in asked]
         if (reason := await self.gate(attempt, uses)) is not None:
             calls: list[Json] = [use.call_id for use in uses]
-            await attempt.append(Draft("run_parked", {"reason": reason, "calls": calls}))
+            await attempt.append(Draft("run.parked", {"reason": reason, "calls": calls}))
             return
         given = self.calling.among(attempt.offered)
         denied = [_denial(use.tool, attempt) for use in uses if given.withholds(use.tool)]
@@ -207,13 +207,13 @@ class Runner:
             affects: list[Json] = [
                 ref_to_json(EventRef(events.record(fact.event).id, attempt.run.id, fact.event.seq))
                 for fact in attempt.facts
-                if fact.event.kind == "tool_call" and fact.event.data["call_id"] in lost
+                if fact.event.kind == "tool_call.started" and fact.event.data["call_id"] in lost
             ]
             said: dict[str, Json] = {"reason": "crash", "affects": affects, "calls": [*lost]}
             results = [
                 _result(ToolResult(call_id, "interrupted", why)) for call_id, why in lost.items()
             ]
-            await attempt.append(Draft("interruption", said), *results)
+            await attempt.append(Draft("run.interrupted", said), *results)
         await self._make(attempt, [use for use in uses if use.call_id not in lost])
 
     async def _list_given_up(self, attempt: Attempt, calls: Sequence[str]) -> dict[str, str]:
@@ -273,7 +273,7 @@ class Runner:
         )
         sealed = seal(header, run.query, reply)
         data: dict[str, Json] = {"outcome": outcome, "turn": sealed.turn.digest}
-        journal = [events.record(Event(run.id, run.seq, "run_finished", at, data))]
+        journal = [events.record(Event(run.id, run.seq, "run.finished", at, data))]
         # An agent must not forget what it did: a turn that did nothing moves no session.
         advances = not discard and (outcome == "completed" or bool(run.begun))
         # Somebody may have moved the session meanwhile: then the turn stands where it was begun.
@@ -327,7 +327,7 @@ def _response(asked: Assembled, answered: Answered, said: Message, attempt: Atte
         "request_id": answer.request_id,
     }
     present = {name: value for name, value in data.items() if value is not None}
-    return Draft("model_response", present, said, requested.event.correlation_id)
+    return Draft("model_call.finished", present, said, requested.event.correlation_id)
 
 
 def _acting(attempt: Attempt) -> Principal:
@@ -345,12 +345,12 @@ def _intent(use: ToolUse, attempt: Attempt) -> Draft:
     data: dict[str, Json] = {"call_id": use.call_id, "tool": use.tool}
     if requested := attempt.requested:
         data["requested_by"] = requested.event.correlation_id
-    return Draft("tool_call", data, correlation_id=use.call_id)
+    return Draft("tool_call.started", data, correlation_id=use.call_id)
 
 
 def _result(result: ToolResult) -> Draft:
     data: dict[str, Json] = {"call_id": result.call_id, "status": result.status}
-    return Draft("tool_result", data, tool(result), result.call_id)
+    return Draft("tool_call.finished", data, tool(result), result.call_id)
 
 
 def _uses(reply: Sequence[Message], call_ids: Sequence[str]) -> list[ToolUse | Lifted]:

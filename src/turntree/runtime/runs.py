@@ -248,7 +248,7 @@ class Runs:
     async def _is_run(self, id: str) -> bool:
         """Say whether an id is a run's; one under which nothing was recorded yet is, too."""
         facts = await self.ledger.facts(id)
-        return not facts or facts[0].event.kind == "run_started"
+        return not facts or facts[0].event.kind == "run.started"
 
     async def _follow_run(self, run: RunId, after: Position) -> AsyncGenerator[Live | Fact, None]:
         while True:
@@ -261,7 +261,7 @@ class Runs:
                         yield live
                 after = Position(fact.event.seq + 1)
                 yield fact
-                if fact.event.kind == "run_finished":
+                if fact.event.kind == "run.finished":
                     return
             for live in list_pieces(after):
                 # What is recorded is told by the fact; earlier pieces of it are stale.

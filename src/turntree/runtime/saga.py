@@ -156,7 +156,7 @@ class _Run:
         assert self.state.end is not None, "whatever is driven ends"
         state, steps = self.state, self.state.plan.steps
         unsupported = [s.site.resource for s in steps if isinstance(s, Restore) and not s.supported]
-        error = state.error if state.end == "undone" else None
+        error = state.error if state.end == "rolled_back" else None
         left, asked = tuple(self.left), tuple(unsupported)
         return PlanOutcome(state.plan, self.state.end, self.moved, error, left, asked)
 
@@ -172,7 +172,7 @@ class _Run:
                 await self._append(fact, self._taken_back(undone))
             case Finish():
                 now = self.saga.world.now()
-                await self._append(plans.plan_finished(self.state, "undone", now))
+                await self._append(plans.plan_finished(self.state, "rolled_back", now))
             case _:
                 assert_never(step)
 
@@ -212,7 +212,7 @@ class _Run:
         at = self.saga.world.now()
         told = plans.step_finished(self.state, number, Observation("ok"), at)
         state = plans.apply(self.state, told)
-        ended = plans.plan_finished(state, "done", at)
+        ended = plans.plan_finished(state, "completed", at)
         try:
             commitment = await self._commitment(step, at)
             self.moved = await self.saga.facts.commit([record(told), record(ended)], commitment)
@@ -303,7 +303,7 @@ class _Run:
         }
         if seen.error is not None:
             data["error"] = seen.error
-        return Note(step.site.resource, "restore_attempted", data)
+        return Note(step.site.resource, "snapshot.restore_attempted", data)
 
     def _taken_back(self, step: MakeFork | Restore) -> tuple[Note, ...]:
         if isinstance(step, MakeFork):
@@ -320,7 +320,7 @@ class _Run:
         self.state = plans.fold([fact.event for fact in facts])
         if self.state.end is None:
             raise Conflict(f"somebody else is carrying out the plan {self.state.plan.id}")
-        if self.state.end == "undone" and self.doing is not None:
+        if self.state.end == "rolled_back" and self.doing is not None:
             step = self.state.plan.steps[self.doing]
             if isinstance(step, MakeFork | Restore):
                 self.left += await self._undo(self.doing, step)

@@ -129,7 +129,7 @@ class Sessions:
             Conflict: ``expected_head`` was given and the session stands elsewhere.
         """
         target = (await self.revisions.resolve(revision)).turn
-        return await self._move(session, "replay", target, expected_head)
+        return await self._move(session, "reset", target, expected_head)
 
     async def undo(self, session: str, *, expected_head: TurnId | None = None) -> Moved:
         """Take the newest move back that has not been taken back yet.

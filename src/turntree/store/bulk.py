@@ -26,7 +26,7 @@ from turntree.store.packing import StorePacking
 from turntree.store.sql import QUERIES
 
 BATCH_TURNS = 2000
-TURN_RECORDED = "turn_recorded"
+TURN_RECORDED = "turn.recorded"
 BATCH_BYTES_MAX = 32 * 1024 * 1024
 TRIES_MAX = 5
 """How often a batch is planned again because somebody appended at the same place meanwhile."""

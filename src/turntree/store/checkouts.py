@@ -20,7 +20,7 @@ class PostgresCheckouts:
 
     async def note(self, checkout: Checkout, *, by: str, at: Instant) -> None:
         """Note a checkout, and in the same transaction the fact that says so."""
-        told = {"tool": checkout.origin, "session": checkout.session, "by": by}
+        told = {"tool": checkout.origin, "tool_session_id": checkout.session, "by": by}
         if checkout.continues is not None:
             told["continues"] = checkout.continues
         await self.database.run(

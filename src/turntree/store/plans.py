@@ -115,7 +115,7 @@ class PostgresPlans:
             return None
         if done.forked is not None:
             await self._run(
-                connection, "tell_session", session=UUID(step.session), kind="agent_forked",
+                connection, "tell_session", session=UUID(step.session), kind="session.forked",
                 at=at, data=as_data({**done.forked, "by": by}),
             )  # fmt: skip
         return Moved(step.session, 1, None, step.head, repeated=False)
@@ -138,7 +138,7 @@ class PostgresPlans:
         if is_made_anew(made.resource, resource.id):
             said["made"] = describe(resource)
             await self._let_go(connection, done, resource)
-        await self._tell(connection, at, Note(resource.id, "restore_attempted", said))
+        await self._tell(connection, at, Note(resource.id, "snapshot.restore_attempted", said))
         if session is not None:
             await attach_resource(connection, scope, resource, session, made.mode, by=by, at=at)
 
@@ -163,7 +163,7 @@ class PostgresPlans:
 
     async def _append(self, connection: Connection, fact: Recorded) -> bool:
         event = fact.event
-        ends = event.data["outcome"] if event.kind == "plan_finished" else None
+        ends = event.data["outcome"] if event.kind == "plan.finished" else None
         ((is_new,),) = await fetch(
             connection, "append_to_plan", workspace=self.database.workspace,
             plan=UUID(event.stream), seq=Int4(event.seq), id=digest_raw(Digest(fact.id)),

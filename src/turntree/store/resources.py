@@ -199,7 +199,7 @@ class PostgresAttachments:
                 raise Refused("somebody else works there, in a session that is closed to you")
             for session in holders:
                 await detach_resource(connection, scope, resource, session, by=by, at=at)
-            told = {"workspace": scope, "stream": UUID(resource), "kind": "resource_removed"}
+            told = {"workspace": scope, "stream": UUID(resource), "kind": "resource.removed"}
             await run(connection, "tell", {**told, "at": at, "data": as_data(said)})
         return left
 

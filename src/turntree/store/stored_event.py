@@ -19,12 +19,13 @@ from turntree.domain.secrets import find_keys
 from turntree.store.stored_turn import UNREADABLE, Complaint, Derived
 
 _FOLDED: Final = frozenset({
-    "turn_recorded", "model_request", "model_response", "tool_call", "tool_result", "interruption",
-    "node.tagged", "node.untagged", "erased", "substitution", audit.GRANTED,
+    "turn.recorded", "model_call.started", "model_call.finished", "tool_call.started",
+    "tool_call.finished", "run.interrupted", "node.tagged", "node.untagged",
+    "message.erased", "event.substituted", audit.GRANTED,
 })  # fmt: skip
 """The kinds that something follows from."""
 
-_WORDLESS: Final = frozenset({"turn_recorded", "session_moved", "model_request"})
+_WORDLESS: Final = frozenset({"turn.recorded", "session.head_moved", "model_call.started"})
 """The kinds that hold ids, digests and numbers, and of which there are many."""
 
 _NUMBERS: Final = ("input", "output", "cached_input", "cache_write", "reasoning")
@@ -136,7 +137,7 @@ class EventsRead:
         at, data = self._open, document["data"]
         at.is_turn |= turn is not None
         match document["kind"]:
-            case "turn_recorded":
+            case "turn.recorded":
                 if turn is None or data["turn"] != f"sha256:{turn.hex()}":
                     self._complain("I14", "it was recorded with another digest", stream, seq)
                 at.calls += data["calls"]
@@ -146,10 +147,10 @@ class EventsRead:
                 at.tags.pop(data["tag"], None)
             case audit.GRANTED:
                 self._check_grant(audit.read_fact(events.from_json(document), None), stream, seq)
-            case "erased":
+            case "message.erased":
                 self.receipts.add((stream, data["sequence"]))
             # A turn that was projected again names turns, which are checked as turns.
-            case "substitution" if "original" in data:
+            case "event.substituted" if "original" in data:
                 ends = (_named(data["original"]), _named(data["replacement"]))
                 self.substitutions.append((f"sha256:{id.hex()}", *ends))
             case _:
@@ -166,15 +167,15 @@ class EventsRead:
     ) -> None:
         correlation = document.get("correlation_id")
         match document["kind"]:
-            case "model_request":
+            case "model_call.started":
                 at.requests.add(correlation)
-            case "model_response":
+            case "model_call.finished":
                 if correlation is not None and correlation not in at.requests:
                     self._complain("I36", "the response answers no request", at.id, seq)
                 at.calls += [data["call"]] if "call" in data else []
-            case "tool_call":
+            case "tool_call.started":
                 at.begun.add(data["call_id"])
-            case "tool_result":
+            case "tool_call.finished":
                 at.begun.discard(data["call_id"])
             case _:
                 # One that names calls is of those alone: the run goes on.

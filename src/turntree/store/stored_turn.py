@@ -200,7 +200,7 @@ class TurnsRead:
             for part in parts:
                 kind = part["kind"]
                 if kind != "text":
-                    self._hear(id, said, part, part["of"] if kind == "lifted" else kind)
+                    self._hear(id, said, part, part["part"] if kind == "object_ref" else kind)
         return said
 
     def _hear(self, id: str, said: Said, part: Mapping[str, Any], kind: str) -> None:
@@ -208,7 +208,7 @@ class TurnsRead:
             said.uses.append((part["call_id"], part["tool"]))
         elif kind == "tool_result":
             said.answers.append((part["call_id"], part["status"]))
-        if "object" in part and part["kind"] in ("lifted", "image", "audio", "file"):
+        if "object" in part and part["kind"] in ("object_ref", "image", "audio", "file"):
             self.objects[part["object"]] = id
             said.objects.add(part["object"])
 

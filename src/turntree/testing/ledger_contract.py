@@ -183,7 +183,7 @@ class LedgerContract:
 
     async def test_a_run_begins_once(self, neighbours: Neighbours) -> None:
         session = await begin(neighbours, "main")
-        run, first = RunId(id_of(1)), a_fact(RunId(id_of(1)), 0, "run_started", user("hello"))
+        run, first = RunId(id_of(1)), a_fact(RunId(id_of(1)), 0, "run.started", user("hello"))
         epoch = await neighbours.ledger.start(run, session, first)
         assert await neighbours.ledger.start(run, session, first) == epoch
         assert await neighbours.ledger.facts(run) == [first]
@@ -192,7 +192,7 @@ class LedgerContract:
         session = await begin(neighbours, "main")
         for number in (1, 2):
             run = RunId(id_of(number))
-            first = a_fact(run, 0, "run_started", user("hello"))
+            first = a_fact(run, 0, "run.started", user("hello"))
             if number == 1:
                 await neighbours.ledger.start(run, session, first)
             else:
@@ -201,53 +201,55 @@ class LedgerContract:
 
     async def test_a_fact_has_one_place_and_a_place_one_fact(self, neighbours: Neighbours) -> None:
         run = RunId(id_of(1))
-        epoch = await neighbours.ledger.start(run, None, a_fact(run, 0, "run_started", user("a")))
-        said = a_fact(run, 1, "model_response", assistant("b"))
+        epoch = await neighbours.ledger.start(run, None, a_fact(run, 0, "run.started", user("a")))
+        said = a_fact(run, 1, "model_call.finished", assistant("b"))
         assert await neighbours.ledger.append_fact(said, epoch=epoch)
         assert not await neighbours.ledger.append_fact(said, epoch=epoch)
         with raises(Conflict):
-            await neighbours.ledger.append_fact(a_fact(run, 1, "model_request"), epoch=epoch)
+            await neighbours.ledger.append_fact(a_fact(run, 1, "model_call.started"), epoch=epoch)
         with raises(Refused):
-            await neighbours.ledger.append_fact(a_fact(run, 3, "model_request"), epoch=epoch)
+            await neighbours.ledger.append_fact(a_fact(run, 3, "model_call.started"), epoch=epoch)
         assert await neighbours.ledger.facts(run, after=1) == [said]
 
     async def test_whoever_lost_a_run_writes_no_more(self, neighbours: Neighbours) -> None:
         run = RunId(id_of(1))
-        slow = await neighbours.ledger.start(run, None, a_fact(run, 0, "run_started", user("a")))
+        slow = await neighbours.ledger.start(run, None, a_fact(run, 0, "run.started", user("a")))
         quick = await neighbours.ledger.take(run)
         assert quick > slow
         with raises(Conflict):
-            await neighbours.ledger.append_fact(a_fact(run, 1, "model_request"), epoch=slow)
+            await neighbours.ledger.append_fact(a_fact(run, 1, "model_call.started"), epoch=slow)
         with raises(Conflict):
             await neighbours.ledger.seal(a_turn(1), None, by=BY, at=moment(1), epoch=slow)
-        assert await neighbours.ledger.append_fact(a_fact(run, 1, "model_request"), epoch=quick)
+        assert await neighbours.ledger.append_fact(
+            a_fact(run, 1, "model_call.started"), epoch=quick
+        )
 
     async def test_sealing_ends_the_run_and_frees_its_session(self, neighbours: Neighbours) -> None:
         session = await begin(neighbours, "main")
         run, sealed = RunId(id_of(1)), a_turn(1)
         epoch = await neighbours.ledger.start(
-            run, session, a_fact(run, 0, "run_started", user("question 1"))
+            run, session, a_fact(run, 0, "run.started", user("question 1"))
         )
-        finished = record(a_fact(run, 1, "run_finished").event)
+        finished = record(a_fact(run, 1, "run.finished").event)
         await neighbours.ledger.seal(
             sealed, None, session=session, by=BY, at=moment(1), epoch=epoch, journal=[finished]
         )
         facts = await neighbours.ledger.facts(run)
-        assert [fact.event.kind for fact in facts] == ["run_started", "run_finished"]
+        assert [fact.event.kind for fact in facts] == ["run.started", "run.finished"]
         # The words stand in the turn now, and nowhere else.
         assert [fact.message for fact in facts] == [None, None]
         with raises(NotFound):
             await neighbours.ledger.take(run)
         with raises(Refused):
-            await neighbours.ledger.append_fact(a_fact(run, 2, "model_request"), epoch=epoch)
+            await neighbours.ledger.append_fact(a_fact(run, 2, "model_call.started"), epoch=epoch)
         again = RunId(id_of(2))
-        await neighbours.ledger.start(again, session, a_fact(again, 0, "run_started", user("b")))
+        await neighbours.ledger.start(again, session, a_fact(again, 0, "run.started", user("b")))
 
     async def test_only_what_was_started_can_be_taken(self, neighbours: Neighbours) -> None:
         with raises(NotFound):
             await neighbours.ledger.take(RunId(NOBODY))
         with raises(NotFound):
-            fact = a_fact(RunId(NOBODY), 0, "model_request")
+            fact = a_fact(RunId(NOBODY), 0, "model_call.started")
             await neighbours.ledger.append_fact(fact, epoch=1)
 
     async def test_any_stream_keeps_facts(self, neighbours: Neighbours) -> None:
@@ -335,17 +337,17 @@ class SessionsContract:
         await move(session, "rewind", first.turn.id, by=BY, at=moment(3))
         with raises(Conflict):
             await move(
-                session, "replay", second.turn.id, by=BY, at=moment(4),
+                session, "reset", second.turn.id, by=BY, at=moment(4),
                 expected_head=second.turn.id, check_head=True,
             )  # fmt: skip
-        await move(session, "replay", second.turn.id, by=BY, at=moment(5), key="k")
-        again = await move(session, "replay", first.turn.id, by=BY, at=moment(6), key="k")
+        await move(session, "reset", second.turn.id, by=BY, at=moment(5), key="k")
+        again = await move(session, "reset", first.turn.id, by=BY, at=moment(6), key="k")
         assert (again.repeated, again.head) == (True, second.turn.id)
         with raises(NotFound):
-            await move(session, "replay", TurnId(NOBODY), by=BY, at=moment(6))
+            await move(session, "reset", TurnId(NOBODY), by=BY, at=moment(6))
         moves = await neighbours.reflog.list_moves(session)
         assert [(m.version, m.kind) for m in moves] == [
-            (5, "replay"),
+            (5, "reset"),
             (4, "rewind"),
             (3, "advance"),
             (2, "advance"),

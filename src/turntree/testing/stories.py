@@ -256,12 +256,12 @@ class Attempt:
                 case AskModel():
                     await self._ask()
                 case CallTools(uses):
-                    await self._append("tool_call", call_id=str(uses[0].call_id))
+                    await self._append("tool_call.started", call_id=str(uses[0].call_id))
                     await self._answer(str(uses[0].call_id))
                 case SettleCalls(call_ids):
                     await self._answer(call_ids[0])
                 case Fail(reason):
-                    await self._append("run_failed", reason=reason)
+                    await self._append("run.failed", reason=reason)
                 case Wait(reason):
                     raise Refused(f"nobody in a story unparks a run: {reason}")
                 case Seal():
@@ -274,14 +274,14 @@ class Attempt:
 
     async def _ask(self) -> None:
         # A request that was recorded and not answered is this very request.
-        if self.last.event.kind != "model_request":
-            await self._append("model_request", model=MODEL)
+        if self.last.event.kind != "model_call.started":
+            await self._append("model_call.started", model=MODEL)
         said = scripted_reply(self.run)
         if said is None:
-            await self._append("interruption", reason="timeout")
+            await self._append("run.interrupted", reason="timeout")
         else:
             call = ModelCall(MODEL, Usage(self.run.seq, 1), call_id=f"{self.run.id}/{self.run.seq}")
-            await self._append("model_response", said, call=call_to_json(call))
+            await self._append("model_call.finished", said, call=call_to_json(call))
 
     async def _answer(self, call_id: str) -> None:
         use = next(
@@ -291,7 +291,7 @@ class Attempt:
             if isinstance(use, ToolUse) and use.call_id == call_id
         )
         result = ToolResult(call_id, "ok", {"did": use.args})
-        await self._append("tool_result", tool(result), call_id=call_id)
+        await self._append("tool_call.finished", tool(result), call_id=call_id)
 
     async def _append(self, kind: str, said: Message | None = None, **data: Any) -> None:
         if said is not None:
@@ -317,7 +317,7 @@ class Attempt:
         )
         sealed = seal(header, self.run.query, step.reply)
         data = {"outcome": step.outcome, "turn": sealed.turn.digest}
-        finished = record(Event(self.run.id, self.run.seq, "run_finished", at, data))
+        finished = record(Event(self.run.id, self.run.seq, "run.finished", at, data))
         # An agent must not forget what it did: a turn that did nothing moves no session.
         advances = step.outcome == "completed" or bool(self.run.begun)
         await self.ledger.seal(
@@ -382,4 +382,4 @@ def _first_fact(number: int, session: Session, text: str) -> Fact:
         "parent_digest": session.head_digest,
         "session": session.id,
     }
-    return Fact.of(Event(_run_id(number), 0, "run_started", moment(number, 0), data), said)
+    return Fact.of(Event(_run_id(number), 0, "run.started", moment(number, 0), data), said)

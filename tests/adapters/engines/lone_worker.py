@@ -29,7 +29,7 @@ async def work(conninfo: str, workspace: WorkspaceId, name: str) -> None:
             found = await inbox.next_work(session, worker=name)
             assert isinstance(found, Begin)
             (first,) = found.messages
-            started = Event(first.run, 0, "run_started", Instant("2026-11-15T09:30:00.000Z"), {})
+            started = Event(first.run, 0, "run.started", Instant("2026-11-15T09:30:00.000Z"), {})
             fact = Fact.of(started, first.message)
             await inbox.begin(first.run, session, [fact], [first.seq], worker=name)
             say("holding")

@@ -173,7 +173,7 @@ def test_a_part_without_a_name_here_goes_back_as_it_came_and_only_to_its_author(
 
 
 def test_an_opaque_part_that_nobody_can_read_any_more_is_left_out() -> None:
-    part = Opaque({"kind": "native.part", **AUTHOR.to_json(), "part": {"part_kind": "future"}})
+    part = Opaque({"kind": "vendor.part", **AUTHOR.to_json(), "part": {"part_kind": "future"}})
     message = Message("assistant", (Text("so"), part), meta=native_meta(AUTHOR, [{}, {}]))
     assert [type(one) for one in sent(message).parts] == [TextPart]
 

@@ -36,7 +36,7 @@ STATE: Final = ".state"
 ERRORS_MAX_BYTES: Final = 256 * 1024
 PENDING_MAX_S: Final = 600
 """A state that is still being kept after so long never will be."""
-_CONSISTENCIES: Final = ("exact", "crash", "mixed")
+_CONSISTENCIES: Final = ("exact", "crash_consistent", "inconsistent")
 
 
 @value

@@ -1,4 +1,4 @@
-"""What a message remembers for its author alone: ids, signatures, details, in ``meta["native"]``.
+"""What a message remembers for its author alone: ids, signatures, details, in ``meta["vendor"]``.
 
 Knows who an author is. Must never be needed to read a message: whoever leaves all of it out has
 the same words, calls and results.
@@ -11,9 +11,9 @@ from turntree.domain.canonical import Json
 from turntree.domain.message import Message
 from turntree.domain.value import value
 
-NATIVE: Final = "native"
+NATIVE: Final = "vendor"
 """The member of ``Message.meta``."""
-NATIVE_KIND: Final = "native.part"
+NATIVE_KIND: Final = "vendor.part"
 """The kind of an opaque part that goes back to its author."""
 
 

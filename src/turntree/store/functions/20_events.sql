@@ -147,7 +147,7 @@ BEGIN
       VALUES (p_ws, p_run, p_session, p_at::timestamptz);
     v_epoch := 1;
   END IF;
-  PERFORM turntree.append_event(p_ws, p_run, 0, p_id, 'run_started', p_body, p_payload, NULL);
+  PERFORM turntree.append_event(p_ws, p_run, 0, p_id, 'run.started', p_body, p_payload, NULL);
   RETURN v_epoch;
 EXCEPTION WHEN unique_violation THEN
   RAISE EXCEPTION 'the session has another open run' USING ERRCODE = 'TT001';

@@ -48,7 +48,7 @@ BEGIN
   IF p_segment IS NOT NULL THEN
     PERFORM turntree.log_reach(p_ws, p_session, p_segment, p_depth);
   END IF;
-  PERFORM turntree.insert_event(p_ws, p_session, p_event_seq, 'session_moved', p_at,
+  PERFORM turntree.insert_event(p_ws, p_session, p_event_seq, 'session.head_moved', p_at,
     turntree.move_data(p_kind, p_before, p_after, p_by, p_version));
   IF p_key IS NOT NULL THEN
     INSERT INTO turntree.answers (workspace_id, by, key, session_id, version)
@@ -85,7 +85,7 @@ BEGIN
   INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, after_id, by, changed_at)
     VALUES (p_ws, p_session, 1, CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END, p_head, p_by, p_at);
   INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
-    VALUES (p_ws, p_session, 0, p_id, 'session_created', p_body);
+    VALUES (p_ws, p_session, 0, p_id, 'session.created', p_body);
   IF p_visibility IS NOT NULL OR coalesce(p_source, p_head) IS NOT NULL AND EXISTS (SELECT FROM turntree.programs p
       WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
     PERFORM turntree.close_alike(p_ws, p_session, p_source, p_head, p_visibility, p_by, p_at);
@@ -140,7 +140,7 @@ $$;
 
 -- Moves a session to another turn. p_expected, when asked to be checked, must still be its head.
 --   rewind  to an ancestor of the head, or to no turn: where a session stands before its first
---   replay  to any turn; so do import and checkout, which follow a tool
+--   reset   to any turn; so do import and handoff, which follow a tool
 --   undo    to where it stood before the newest move not yet taken back; p_target is ignored
 CREATE OR REPLACE FUNCTION turntree.move_session(
   p_ws uuid, p_session uuid, p_kind text, p_target uuid, p_check boolean, p_expected uuid,
@@ -248,7 +248,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM turntree.session_names WHERE workspace_id = p_ws AND name = p_name AND session_id = p_session) THEN
     RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
   END IF;
-  PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_as_label THEN 'session_renamed' ELSE 'session_aliased' END,
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_as_label THEN 'session.renamed' ELSE 'session.aliased' END,
     p_at, '{"by":' || turntree.canonical_text(p_by) || ',"name":' || turntree.canonical_text(p_name)
     || ',"reason":"' || p_reason || '"}');
 END $$;
@@ -280,9 +280,9 @@ BEGIN
   UPDATE turntree.session_names SET session_id = p_session, reason = 'identity_merge'
     WHERE workspace_id = p_ws AND session_id = p_other AND reason IS NULL;
   INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_kept_label, p_other);
-  PERFORM turntree.insert_event(p_ws, p_session, v_seq, 'session_merged', p_at,
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, 'session.merged', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"from":"' || p_other || '"}');
-  PERFORM turntree.insert_event(p_ws, p_other, v_other_seq, 'session_merged', p_at,
+  PERFORM turntree.insert_event(p_ws, p_other, v_other_seq, 'session.merged', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"into":"' || p_session || '"}');
 EXCEPTION WHEN unique_violation THEN
   RAISE EXCEPTION 'the name % is taken', p_kept_label USING ERRCODE = 'TT001', HINT = 'name';
@@ -303,6 +303,6 @@ BEGIN
     END IF;
     RETURN;
   END IF;
-  PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_status = 'active' THEN 'session_restored' ELSE 'session_archived' END,
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_status = 'active' THEN 'session.unarchived' ELSE 'session.archived' END,
     p_at, '{"by":' || turntree.canonical_text(p_by) || ',"status":"' || p_status || '"}');
 END $$;

@@ -117,7 +117,7 @@ BEGIN
     RAISE EXCEPTION '% was configured meanwhile: it is at version %', turntree.name_for_people(p_ws, p_program, p.name), p.version USING ERRCODE = 'TT001';
   ELSIF p_visibility IS NOT NULL AND p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
     RAISE EXCEPTION 'only % says who sees %', p.owner, turntree.name_for_people(p_ws, p_program, p.name) USING ERRCODE = '42501';
-  ELSIF p_event IN ('human.asked', 'human.approved', 'human.rejected') THEN
+  ELSIF p_event IN ('human.approval_requested', 'human.approved', 'human.rejected') THEN
     PERFORM turntree.check_answer(p_ws, p_program, p.name, p.details, p_event,
       turntree.document(p_data), turntree.document(p_sets), p_by);
   ELSIF p_event = 'task.assigned' THEN

@@ -133,8 +133,8 @@ CREATE OR REPLACE FUNCTION turntree.note_right(p_ws uuid, p_session uuid, p_kind
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_data constant text := '{"by":{"id":' || turntree.canonical_text(substring(p_by FROM position(':' IN p_by) + 1))
-    || ',"kind":' || turntree.canonical_text(split_part(p_by, ':', 1)) || '},"reason":' || turntree.canonical_text(p_reason)
-    || ',"right":' || turntree.canonical_text('action:' || p_right) || '}';
+    || ',"kind":' || turntree.canonical_text(split_part(p_by, ':', 1)) || '},"permission":' || turntree.canonical_text('action:' || p_right)
+    || ',"reason":' || turntree.canonical_text(p_reason) || '}';
 BEGIN
   IF NOT EXISTS (SELECT FROM (SELECT e.kind, e.body FROM turntree.events e
       WHERE e.workspace_id = p_ws AND e.stream_id = p_session ORDER BY e.seq DESC
@@ -282,13 +282,13 @@ BEGIN
     SELECT p_ws, p_session, x.grantee, x."right" FROM turntree.program_grants x
       WHERE x.workspace_id = p_ws AND x.program_id = v_source AND x.grantee <> p_by
     UNION SELECT p_ws, p_session, p_by, 'configure' WHERE p_by <> v_owner AND p_by NOT LIKE 'system:%';
-  PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_place(p_ws, p_session, 'session'), 'session.created',
+  PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_place(p_ws, p_session, 'session'), 'session.configured',
     v_at, '{"by":' || v_by || ',"config":"sha256:' || encode(sha256('{}'), 'hex') || '","kind":"session","name":"' || p_session
     || '","owner":' || turntree.canonical_text(v_owner) || ',"state":"created","version":1,"visibility":"private"}');
   FOR g IN SELECT x.grantee, x."right" FROM turntree.program_grants x
       WHERE x.workspace_id = p_ws AND x.program_id = p_session ORDER BY 1, 2 LOOP
     PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_place(p_ws, p_session, 'session'), 'program.granted',
-      v_at, '{"by":' || v_by || ',"right":"' || g."right" || '","to":' || turntree.canonical_text(g.grantee) || '}');
+      v_at, '{"access":"' || g."right" || '","by":' || v_by || ',"to":' || turntree.canonical_text(g.grantee) || '}');
   END LOOP;
 END $$;
 

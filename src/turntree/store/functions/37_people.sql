@@ -45,13 +45,13 @@ CREATE OR REPLACE FUNCTION turntree.check_answer(
 RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_request constant text := p_data ->> 'request';
-  v_waiting constant jsonb := coalesce(p_details -> 'waiting', '{}');
+  v_waiting constant jsonb := coalesce(p_details -> 'pending', '{}');
   v_first jsonb;
   v_verb text;
 BEGIN
-  IF p_event = 'human.asked' THEN
-    IF (p_sets -> 'asked')::int IS DISTINCT FROM coalesce((p_details -> 'asked')::int, 0) + 1
-        OR p_sets -> 'waiting' IS DISTINCT FROM v_waiting || jsonb_build_object(v_request, p_data -> 'what') THEN
+  IF p_event = 'human.approval_requested' THEN
+    IF (p_sets -> 'request_count')::int IS DISTINCT FROM coalesce((p_details -> 'request_count')::int, 0) + 1
+        OR p_sets -> 'pending' IS DISTINCT FROM v_waiting || jsonb_build_object(v_request, p_data -> 'question') THEN
       RAISE EXCEPTION '% was asked something else meanwhile', p_name USING ERRCODE = 'TT001';
     END IF;
     RETURN;
@@ -69,8 +69,8 @@ BEGIN
     END IF;
     RAISE EXCEPTION '% was answered already: % % it at %', v_request, v_first #>> '{data,by}', v_verb, v_first ->> 'at'
       USING ERRCODE = 'TT003';
-  ELSIF p_data -> 'what' IS DISTINCT FROM v_waiting -> v_request
-      OR coalesce(nullif(p_sets -> 'waiting', 'null'), '{}') IS DISTINCT FROM v_waiting - v_request THEN
+  ELSIF p_data -> 'question' IS DISTINCT FROM v_waiting -> v_request
+      OR coalesce(nullif(p_sets -> 'pending', 'null'), '{}') IS DISTINCT FROM v_waiting - v_request THEN
     RAISE EXCEPTION '% was asked something else meanwhile', p_name USING ERRCODE = 'TT001';
   END IF;
 END $$;

@@ -143,13 +143,13 @@ BEGIN
       INSERT INTO turntree.answers (workspace_id, by, key, session_id, version)
         VALUES (p_ws, p_by, p_key, p_session, version);
     END IF;
-    v_moved := turntree.event_body(p_session, v_seq, 'session_moved', p_at,
+    v_moved := turntree.event_body(p_session, v_seq, 'session.head_moved', p_at,
       turntree.move_data('advance', p_parent, p_turn, p_by, version));
   END IF;
   INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
     SELECT p_ws, p_turn, v_first + o - 1, i, k, b
       FROM unnest(p_event_ids, p_event_kinds, p_event_bodies) WITH ORDINALITY AS x (i, k, b, o)
-    UNION ALL SELECT p_ws, p_session, v_seq, sha256(convert_to(v_moved, 'UTF8')), 'session_moved', v_moved
+    UNION ALL SELECT p_ws, p_session, v_seq, sha256(convert_to(v_moved, 'UTF8')), 'session.head_moved', v_moved
       WHERE p_session IS NOT NULL;
   -- A run of ours may end with facts about other things, and a header may name what it came from.
   IF p_epoch IS NOT NULL OR position('"derived_from":[' IN p_header) > 0 OR position('"retry_of":"' IN p_header) > 0 THEN
@@ -282,7 +282,7 @@ BEGIN
   END LOOP;
   SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
     WHERE workspace_id = p_ws AND stream_id = p_turn;
-  PERFORM turntree.insert_event(p_ws, p_turn, v_seq, 'erased', p_at, '{"by":' || turntree.canonical_text(p_by)
+  PERFORM turntree.insert_event(p_ws, p_turn, v_seq, 'message.erased', p_at, '{"by":' || turntree.canonical_text(p_by)
     || ',"reason":' || turntree.canonical_text(p_reason) || ',"sequence":' || p_sequence || '}');
   RETURN true;
 END $$;

@@ -8,5 +8,5 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO turntree.checkouts (workspace_id, origin, session, turn_id, file, bytes, mark, last_id, by, checked_out_at)
     VALUES (p_ws, p_origin, p_session, p_turn, p_file, p_bytes, p_mark, p_last, p_by, p_at::timestamptz);
-  PERFORM turntree.tell(p_ws, p_turn, 'transcript_materialized', p_at, p_data);
+  PERFORM turntree.tell(p_ws, p_turn, 'transcript.materialized', p_at, p_data);
 END $$;

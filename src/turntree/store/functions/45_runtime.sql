@@ -257,13 +257,13 @@ BEGIN
     RAISE EXCEPTION 'another fact holds place % of %', p_first, p_run USING ERRCODE = 'TT001';
   ELSIF v_next < p_first THEN
     RAISE EXCEPTION 'place % of % comes before place % is taken', p_first, p_run, v_next USING ERRCODE = 'TT003';
-  ELSIF r.cancel_requested AND p_kinds && ARRAY['model_request', 'tool_call'] THEN
+  ELSIF r.cancel_requested AND p_kinds && ARRAY['model_call.started', 'tool_call.started'] THEN
     RAISE EXCEPTION 'the run % was canceled', p_run USING ERRCODE = 'TT004';
   END IF;
   PERFORM turntree.insert_facts(p_ws, p_run, p_first, p_ids, p_kinds, p_bodies, p_payloads);
-  IF 'run_parked' = ANY (p_kinds) THEN
+  IF 'run.parked' = ANY (p_kinds) THEN
     UPDATE turntree.runs SET status = 'parked',
-        parked_reason = p_bodies[array_position(p_kinds, 'run_parked')]::json -> 'data' ->> 'reason'
+        parked_reason = p_bodies[array_position(p_kinds, 'run.parked')]::json -> 'data' ->> 'reason'
       WHERE workspace_id = p_ws AND id = p_run;
   END IF;
   RETURN true;
@@ -284,7 +284,7 @@ BEGIN
   unparked := FOUND;
   IF unparked THEN
     PERFORM turntree.insert_event(p_ws, p_run, (SELECT max(seq) + 1 FROM turntree.events
-      WHERE workspace_id = p_ws AND stream_id = p_run), 'run_unparked', p_at, p_data);
+      WHERE workspace_id = p_ws AND stream_id = p_run), 'run.unparked', p_at, p_data);
     wake := turntree.wake_actor(p_ws, session);
   END IF;
 END $$;
@@ -339,7 +339,7 @@ CREATE OR REPLACE FUNCTION turntree.why_failed(p_ws uuid, p_run uuid)
 RETURNS text LANGUAGE sql STABLE AS $$
   SELECT concat_ws(': ', nullif(d.said ->> 'reason', ''), nullif(d.said ->> 'error', ''))
     FROM (SELECT e.body::json -> 'data' AS said FROM turntree.events e
-      WHERE e.workspace_id = p_ws AND e.stream_id = p_run AND e.kind = 'run_failed' ORDER BY e.seq DESC LIMIT 1) d
+      WHERE e.workspace_id = p_ws AND e.stream_id = p_run AND e.kind = 'run.failed' ORDER BY e.seq DESC LIMIT 1) d
 $$;
 
 -- Wakes a session up again whose wake-up p_wakes is gone. Null if it is no longer so.

@@ -45,7 +45,7 @@ CREATE OR REPLACE FUNCTION turntree.call_part(p_ws uuid, p_turn uuid, p_call tex
     FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
       jsonb_array_elements(turntree.document(l.line) -> 'parts') AS p (j)
     WHERE b.workspace_id = p_ws AND b.turn_id = p_turn AND p.j ->> 'call_id' = p_call
-      AND p_kind IN (p.j ->> 'kind', p.j ->> 'of')
+      AND p_kind IN (p.j ->> 'kind', p.j ->> 'part')
     LIMIT 1
 $$;
 
@@ -72,7 +72,7 @@ $$;
 -- What the first fact of a run says: its parent, its model, what started it and where.
 CREATE OR REPLACE FUNCTION turntree.started_by(p_ws uuid, p_run uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT turntree.document(body) -> 'data' FROM turntree.events
-    WHERE workspace_id = p_ws AND stream_id = p_run AND seq = 0 AND kind IN ('run_started', 'turn_recorded')
+    WHERE workspace_id = p_ws AND stream_id = p_run AND seq = 0 AND kind IN ('run.started', 'turn.recorded')
 $$;
 
 -- The turns of a thread, by segments: it costs what it returns.

@@ -44,11 +44,11 @@ SELECT t.id, t.parent_id AS parent_turn_id, t.kind::text AS turn_type,
 UNION ALL
 SELECT r.id, (turntree.started_by(r.workspace_id, r.id) ->> 'parent')::uuid, 'normal',
     CASE WHEN EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = r.workspace_id
-      AND e.stream_id = r.id AND e.kind IN ('model_request', 'model_response')) THEN 'streaming' ELSE 'pending' END,
+      AND e.stream_id = r.id AND e.kind IN ('model_call.started', 'model_call.finished')) THEN 'streaming' ELSE 'pending' END,
     turntree.unix_ms(r.started_at), NULL, turntree.started_by(r.workspace_id, r.id) ->> 'model', NULL, 'unified',
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false,
     (SELECT count(*) FROM turntree.events e WHERE e.workspace_id = r.workspace_id
-      AND e.stream_id = r.id AND e.kind = 'tool_call'),
+      AND e.stream_id = r.id AND e.kind = 'tool_call.started'),
     turntree.started_by(r.workspace_id, r.id) ->> 'source_event',
     turntree.started_by(r.workspace_id, r.id) ->> 'workspace_path', NULL, NULL, NULL
   FROM turntree.runs r WHERE r.status <> 'finished';

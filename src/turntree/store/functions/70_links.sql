@@ -49,40 +49,40 @@ RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text
   ), links (kind, from_kind, from_id, to_kind, to_id) AS (
     SELECT 'MCP_RESOURCE_UPDATED', 'Event', id, 'Resource', x ->> 'uri' FROM e WHERE p_kind = 'mcp.resource_updated'
     UNION ALL SELECT 'INTERRUPTS', 'Event', e.id, 'Event', turntree.event_node(p_ws, p_stream, a.ref)
-      FROM e, jsonb_array_elements(turntree.array_or_empty(x -> 'affects')) AS a (ref) WHERE p_kind = 'interruption'
+      FROM e, jsonb_array_elements(turntree.array_or_empty(x -> 'affects')) AS a (ref) WHERE p_kind = 'run.interrupted'
     UNION ALL SELECT 'SUBSTITUTES', 'Event', turntree.event_node(p_ws, p_stream, x -> 'replacement'), 'Event',
-      turntree.event_node(p_ws, p_stream, x -> 'original') FROM e WHERE p_kind = 'substitution'
+      turntree.event_node(p_ws, p_stream, x -> 'original') FROM e WHERE p_kind = 'event.substituted'
     UNION ALL SELECT 'EVENT_CONSUMES', 'Event', id, 'Resource', resource FROM e
-      WHERE p_kind IN ('snapshot_created', 'resource_attached')
+      WHERE p_kind IN ('snapshot.created', 'resource.attached')
     UNION ALL SELECT 'EVENT_PRODUCES', 'Event', id, 'Snapshot', snapshot FROM e
-      WHERE p_kind = 'snapshot_created' AND x ->> 'outcome' IS DISTINCT FROM 'error'
+      WHERE p_kind = 'snapshot.created' AND x ->> 'outcome' IS DISTINCT FROM 'error'
     UNION ALL SELECT 'SNAPSHOT_OF', 'Snapshot', snapshot, 'Resource', resource FROM e
-      WHERE p_kind = 'snapshot_created' AND x ->> 'outcome' IS DISTINCT FROM 'error'
+      WHERE p_kind = 'snapshot.created' AND x ->> 'outcome' IS DISTINCT FROM 'error'
     UNION ALL SELECT 'RESTORES_TO', 'Snapshot', snapshot, 'Resource', turntree.ref_id(x -> 'new_resource_ref') FROM e
-      WHERE p_kind = 'restore_attempted' AND x ->> 'outcome' = 'ok'
+      WHERE p_kind = 'snapshot.restore_attempted' AND x ->> 'outcome' = 'ok'
     UNION ALL SELECT 'DERIVED_FROM', 'Resource', turntree.ref_id(x -> 'new_resource_ref'), 'Snapshot', snapshot FROM e
-      WHERE p_kind = 'restore_attempted' AND x ->> 'outcome' = 'ok'
-    UNION ALL SELECT 'ATTACHED_TO', 'Resource', resource, holder_kind, holder FROM e WHERE p_kind = 'resource_attached'
+      WHERE p_kind = 'snapshot.restore_attempted' AND x ->> 'outcome' = 'ok'
+    UNION ALL SELECT 'ATTACHED_TO', 'Resource', resource, holder_kind, holder FROM e WHERE p_kind = 'resource.attached'
     UNION ALL SELECT 'MOUNTS_RESOURCE', CASE WHEN container IS NULL THEN 'Run' ELSE 'Container' END,
       coalesce(container, x ->> 'run_id', p_stream::text), 'Resource', resource
-      FROM e WHERE p_kind = 'resource_attached' AND x ? 'mount'
+      FROM e WHERE p_kind = 'resource.attached' AND x ? 'mount'
     UNION ALL SELECT 'OWNS_RESOURCE', CASE WHEN x -> 'scope' ? 'agent_id' THEN 'Agent' WHEN x -> 'scope' ? 'run_id' THEN 'Run'
         ELSE 'Branch' END,
       coalesce(x #>> '{scope,agent_id}', x #>> '{scope,run_id}', x #>> '{scope,session_id}'), 'Resource', resource
-      FROM e WHERE p_kind = 'resource_attached'
+      FROM e WHERE p_kind = 'resource.attached'
     UNION ALL SELECT 'HAS_SUBRESOURCE', 'Resource', turntree.ref_id(x -> 'part_of'), 'Resource', resource
-      FROM e WHERE p_kind = 'resource_attached'
-    UNION ALL SELECT 'HANDLE', 'Handle', x #>> '{handle,id}', 'Resource', resource FROM e WHERE p_kind = 'resource_attached'
-    UNION ALL SELECT 'DETACHED', 'Resource', resource, holder_kind, holder FROM e WHERE p_kind = 'resource_detached'
+      FROM e WHERE p_kind = 'resource.attached'
+    UNION ALL SELECT 'HANDLE', 'Handle', x #>> '{handle,id}', 'Resource', resource FROM e WHERE p_kind = 'resource.attached'
+    UNION ALL SELECT 'DETACHED', 'Resource', resource, holder_kind, holder FROM e WHERE p_kind = 'resource.detached'
     UNION ALL SELECT 'FORKED_FROM', 'Branch', x ->> 'to_branch', CASE WHEN x ? 'at_event' THEN 'Event' ELSE 'Agent' END,
-      coalesce(turntree.event_node(p_ws, p_stream, x -> 'at_event'), x ->> 'agent_id') FROM e WHERE p_kind = 'agent_forked'
-    UNION ALL SELECT 'ACTIVATES_POLICY', 'Event', id, 'Policy', policy FROM e WHERE p_kind = 'policy_activated'
-    UNION ALL SELECT 'PROPOSES_POLICY', 'Event', id, 'Policy', policy FROM e WHERE p_kind = 'policy_proposed'
+      coalesce(turntree.event_node(p_ws, p_stream, x -> 'at_event'), x ->> 'agent_id') FROM e WHERE p_kind = 'session.forked'
+    UNION ALL SELECT 'ACTIVATES_POLICY', 'Event', id, 'Policy', policy FROM e WHERE p_kind = 'policy.activated'
+    UNION ALL SELECT 'PROPOSES_POLICY', 'Event', id, 'Policy', policy FROM e WHERE p_kind = 'policy.proposed'
     UNION ALL SELECT 'EVENT_CONSUMES', 'Event', e.id, turntree.input_kind(turntree.ref_id(i.ref)), turntree.ref_id(i.ref)
       FROM e, jsonb_array_elements(turntree.array_or_empty(x -> 'input_refs')) AS i (ref)
-      WHERE p_kind = 'model_request' AND NOT (jsonb_typeof(i.ref) = 'object' AND i.ref ? 'event_id')
+      WHERE p_kind = 'model_call.started' AND NOT (jsonb_typeof(i.ref) = 'object' AND i.ref ? 'event_id')
     UNION ALL SELECT 'DERIVED_FROM', 'Run', p_stream::text, 'Event', turntree.event_node(p_ws, p_stream, x -> 'source_event')
-      FROM e WHERE p_kind = 'run_started'
+      FROM e WHERE p_kind = 'run.started'
     UNION ALL SELECT 'DERIVED_FROM', 'Event', e.id, 'Event', turntree.event_node(p_ws, p_stream, c.ref)
       FROM e, jsonb_array_elements(turntree.array_or_empty(e.parents)) AS c (ref)
   )
@@ -92,9 +92,9 @@ $$;
 
 -- Whether an event may tell of two things at all; most do not, and are spared the reading.
 CREATE OR REPLACE FUNCTION turntree.may_link(p_kind text, p_body text) RETURNS boolean LANGUAGE sql STABLE AS $$
-  SELECT p_kind IN ('mcp.resource_updated', 'interruption', 'substitution', 'snapshot_created', 'resource_attached',
-      'resource_detached', 'restore_attempted', 'agent_forked', 'policy_activated', 'policy_proposed', 'run_started')
-    OR p_kind = 'model_request' AND position('"input_refs":[' IN p_body) > 0 OR position('"parents":[' IN p_body) > 0
+  SELECT p_kind IN ('mcp.resource_updated', 'run.interrupted', 'event.substituted', 'snapshot.created', 'resource.attached',
+      'resource.detached', 'snapshot.restore_attempted', 'session.forked', 'policy.activated', 'policy.proposed', 'run.started')
+    OR p_kind = 'model_call.started' AND position('"input_refs":[' IN p_body) > 0 OR position('"parents":[' IN p_body) > 0
 $$;
 
 -- The same of an event that may be broken: what cannot be read says nothing.

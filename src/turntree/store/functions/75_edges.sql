@@ -9,6 +9,29 @@
 --   Summary                 stream/summary        Agent        kind:id
 --   Resource, Snapshot, Policy, Handle            as whoever recorded them said
 
+-- The name that the source documents give to a kind of event; its own name where they give none.
+CREATE OR REPLACE FUNCTION ledger.document_kind(kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE $1
+    WHEN 'model_call.started' THEN 'model_request'
+    WHEN 'model_call.finished' THEN 'model_response'
+    WHEN 'message.appended' THEN 'history_append'
+    WHEN 'tool_call.started' THEN 'tool_call'
+    WHEN 'tool_call.finished' THEN 'tool_result'
+    WHEN 'policy.activated' THEN 'policy_activated'
+    WHEN 'run.interrupted' THEN 'interruption'
+    WHEN 'event.substituted' THEN 'substitution'
+    WHEN 'session.forked' THEN 'agent_forked'
+    WHEN 'run.started' THEN 'run_started'
+    WHEN 'run.finished' THEN 'run_finished'
+    WHEN 'transcript.materialized' THEN 'snapshot_materialized'
+    WHEN 'snapshot.created' THEN 'snapshot_created'
+    WHEN 'resource.attached' THEN 'resource_attached'
+    WHEN 'resource.detached' THEN 'resource_detached'
+    WHEN 'resource.probed' THEN 'resource_liveness_probe'
+    WHEN 'snapshot.restore_attempted' THEN 'restore_attempted'
+    ELSE $1 END
+$$;
+
 -- The stream an id begins with, if it begins with one.
 CREATE OR REPLACE FUNCTION turntree.node_stream(p_id text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN p_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/|$)' THEN left(p_id, 36)::uuid END
@@ -27,9 +50,9 @@ CREATE OR REPLACE FUNCTION turntree.event_message(p_ws uuid, p_stream uuid, p_se
 RETURNS int LANGUAGE sql STABLE AS $$
   SELECT count(*)::int FROM turntree.events o
     WHERE o.workspace_id = p_ws AND o.stream_id = p_stream AND position('"message":"sha256:' IN o.body) > 0
-      AND CASE WHEN p_kind IN ('run_started', 'history_append') THEN o.seq < p_seq AND o.kind IN ('run_started', 'history_append')
-        ELSE o.kind IN ('run_started', 'history_append')
-          OR o.seq < p_seq AND o.kind IN ('model_response', 'tool_result', 'interruption') END
+      AND CASE WHEN p_kind IN ('run.started', 'message.appended') THEN o.seq < p_seq AND o.kind IN ('run.started', 'message.appended')
+        ELSE o.kind IN ('run.started', 'message.appended')
+          OR o.seq < p_seq AND o.kind IN ('model_call.finished', 'tool_call.finished', 'run.interrupted') END
 $$;
 
 -- The lines of a turn's body, as documents.
@@ -43,7 +66,7 @@ $$;
 -- The history a message of a turn was added to: its journal may name one.
 CREATE OR REPLACE FUNCTION turntree.history_of(p_ws uuid, p_turn uuid, p_sequence int) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT turntree.document(e.body) #>> '{data,list}' FROM turntree.events e
-    WHERE e.workspace_id = p_ws AND e.stream_id = p_turn AND e.kind = 'history_append'
+    WHERE e.workspace_id = p_ws AND e.stream_id = p_turn AND e.kind = 'message.appended'
       AND turntree.event_message(p_ws, p_turn, e.seq, e.kind) = p_sequence LIMIT 1), 'main')
 $$;
 
@@ -75,7 +98,7 @@ $$;
 CREATE OR REPLACE VIEW turntree.run_edges WITH (security_invoker = true) AS
 SELECT 'RUN_HAS_EVENT' AS kind, 'Run' AS from_kind, e.stream_id::text AS from_id, 'Event' AS to_kind,
     e.stream_id || '/event/' || e.seq AS to_id,
-    jsonb_build_object('seq', e.seq, 'event', e.kind) AS attributes,
+    jsonb_build_object('seq', e.seq, 'event', ledger.document_kind(e.kind)) AS attributes,
     turntree.holds_from(turntree.document(e.body)) AS valid_from, NULL::bigint AS valid_to,
     turntree.recorded_at(turntree.document(e.body)) AS recorded_at, e.stream_id
   FROM turntree.events e
@@ -88,10 +111,10 @@ SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, 
   FROM turntree.events e, LATERAL (
     SELECT 'Message' AS to_kind, '/' || turntree.event_message(e.workspace_id, e.stream_id, e.seq, e.kind) AS to_part
     UNION ALL SELECT 'Generation', '/generation/' || turntree.event_message(e.workspace_id, e.stream_id, e.seq, e.kind)
-      WHERE e.kind IN ('model_response', 'interruption')
-    UNION ALL SELECT 'ToolResult', '/result/' || (turntree.document(e.body) #>> '{data,call_id}') WHERE e.kind = 'tool_result'
+      WHERE e.kind IN ('model_call.finished', 'run.interrupted')
+    UNION ALL SELECT 'ToolResult', '/result/' || (turntree.document(e.body) #>> '{data,call_id}') WHERE e.kind = 'tool_call.finished'
   ) p
-  WHERE e.kind IN ('run_started', 'history_append', 'model_response', 'tool_result', 'interruption')
+  WHERE e.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'run.interrupted')
     AND position('"message":"sha256:' IN e.body) > 0
 UNION ALL
 -- What a turn taken elsewhere produced: its one fact stands for all of it.
@@ -107,24 +130,24 @@ SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, 
     UNION ALL SELECT 'Message', '/' || i FROM (SELECT turntree.header(e.workspace_id, e.stream_id) -> 'messages' AS h OFFSET 0) h,
       generate_series((h.h ->> 'query')::int, (h.h ->> 'count')::int - 1) i
   ) p
-  WHERE e.kind = 'turn_recorded'
+  WHERE e.kind = 'turn.recorded'
 UNION ALL
 SELECT 'EVENT_CONSUMES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, e.stream_id || p.to_part, '{}'::jsonb,
     turntree.holds_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e, LATERAL (
     SELECT 'Message' AS to_kind, '/' || i AS to_part
       FROM generate_series(0, (turntree.header(e.workspace_id, e.stream_id) #>> '{messages,query}')::int - 1) i
-      WHERE e.kind = 'turn_recorded'
-    UNION ALL SELECT CASE WHEN o.kind = 'model_response' THEN 'Generation' ELSE 'Message' END,
-        CASE WHEN o.kind = 'model_response' THEN '/generation/' ELSE '/' END
+      WHERE e.kind = 'turn.recorded'
+    UNION ALL SELECT CASE WHEN o.kind = 'model_call.finished' THEN 'Generation' ELSE 'Message' END,
+        CASE WHEN o.kind = 'model_call.finished' THEN '/generation/' ELSE '/' END
           || turntree.event_message(o.workspace_id, o.stream_id, o.seq, o.kind)
       FROM turntree.events o
-      WHERE e.kind = 'model_request' AND o.workspace_id = e.workspace_id AND o.stream_id = e.stream_id AND o.seq < e.seq
-        AND o.kind IN ('run_started', 'history_append', 'model_response', 'tool_result')
+      WHERE e.kind = 'model_call.started' AND o.workspace_id = e.workspace_id AND o.stream_id = e.stream_id AND o.seq < e.seq
+        AND o.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished')
         AND position('"message":"sha256:' IN o.body) > 0
-    UNION ALL SELECT 'ToolCall', '/call/' || (turntree.document(e.body) #>> '{data,call_id}') WHERE e.kind = 'tool_result'
+    UNION ALL SELECT 'ToolCall', '/call/' || (turntree.document(e.body) #>> '{data,call_id}') WHERE e.kind = 'tool_call.finished'
   ) p
-  WHERE e.kind IN ('turn_recorded', 'model_request', 'tool_result')
+  WHERE e.kind IN ('turn.recorded', 'model_call.started', 'tool_call.finished')
 UNION ALL
 SELECT 'APPENDED_TO_HISTORY', 'Run', t.id::text, 'Message', t.id || '/' || i,
     jsonb_build_object('list', turntree.history_of(t.workspace_id, t.id, i)),
@@ -141,7 +164,7 @@ SELECT 'CALLS_TOOL', 'Event', e.stream_id || '/event/' || e.seq, 'ToolCall',
     e.stream_id || '/call/' || (turntree.document(e.body) #>> '{data,call_id}'),
     jsonb_strip_nulls(jsonb_build_object('tool', turntree.document(e.body) #> '{data,tool}')),
     turntree.holds_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
-  FROM turntree.events e WHERE e.kind = 'tool_call'
+  FROM turntree.events e WHERE e.kind = 'tool_call.started'
 UNION ALL
 SELECT 'RETURNS_RESULT', 'ToolCall', c.turn_id || '/call/' || c.call_id, 'ToolResult', c.turn_id || '/result/' || c.call_id,
     jsonb_build_object('status', c.status::text),

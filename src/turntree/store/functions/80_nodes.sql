@@ -11,7 +11,7 @@ SELECT 'Run', r.id::text, jsonb_build_object('status', r.status, 'epoch', r.epoc
   FROM turntree.runs r WHERE r.status <> 'finished'
 UNION ALL
 SELECT 'Event', e.stream_id || '/event/' || e.seq,
-    jsonb_build_object('event', e.kind, 'seq', e.seq, 'digest', 'sha256:' || encode(e.id, 'hex')),
+    jsonb_build_object('event', ledger.document_kind(e.kind), 'seq', e.seq, 'digest', 'sha256:' || encode(e.id, 'hex')),
     turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e
 UNION ALL
@@ -61,7 +61,7 @@ $$;
 CREATE OR REPLACE VIEW turntree.thing_nodes WITH (security_invoker = true) AS
 SELECT n.kind, n.id, (SELECT CASE WHEN n.kind = 'Handle' THEN l.d #> '{data,handle}' ELSE (l.d -> 'data') - 'handle' END
       FROM turntree.thing_events(n.workspace_id, n.kind, n.id) l 
-      ORDER BY l.d ->> 'kind' = CASE n.kind WHEN 'Snapshot' THEN 'snapshot_created' ELSE 'resource_attached' END DESC,
+      ORDER BY l.d ->> 'kind' = CASE n.kind WHEN 'Snapshot' THEN 'snapshot.created' ELSE 'resource.attached' END DESC,
         turntree.holds_from(l.d) DESC LIMIT 1)
       || CASE WHEN n.kind = 'Policy' THEN jsonb_build_object('kind', CASE WHEN EXISTS (SELECT FROM turntree.event_links p
         WHERE p.workspace_id = n.workspace_id AND p.to_id = n.id AND p.kind = 'ACTIVATES_POLICY') THEN 'active'
@@ -99,7 +99,7 @@ $$;
 CREATE OR REPLACE FUNCTION ledger.history(run uuid)
 RETURNS TABLE (seq int, id text, kind text, at bigint, digest text, correlation_id text, data jsonb)
 LANGUAGE sql STABLE ROWS 20 AS $$
-  SELECT e.seq, e.stream_id || '/event/' || e.seq, e.kind, turntree.recorded_at(d.j), 'sha256:' || encode(e.id, 'hex'),
+  SELECT e.seq, e.stream_id || '/event/' || e.seq, ledger.document_kind(e.kind), turntree.recorded_at(d.j), 'sha256:' || encode(e.id, 'hex'),
       d.j ->> 'correlation_id', d.j -> 'data'
     FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) AS j OFFSET 0) d
     WHERE e.workspace_id = turntree.here() AND e.stream_id = run ORDER BY e.seq
@@ -127,12 +127,12 @@ RETURNS TABLE (call_id text, tool text, status text, call text, result text, mes
 LANGUAGE sql STABLE ROWS 5 AS $$
   WITH e AS (
     SELECT e.stream_id || '/event/' || e.seq AS id, e.seq, e.kind, turntree.document(e.body) AS j FROM turntree.events e
-      WHERE e.workspace_id = turntree.here() AND e.stream_id = run AND e.kind IN ('tool_call', 'tool_result')
+      WHERE e.workspace_id = turntree.here() AND e.stream_id = run AND e.kind IN ('tool_call.started', 'tool_call.finished')
   ), c AS (
     SELECT x.call_id, x.tool, x.status::text, x.sequence FROM turntree.tool_calls x
       WHERE x.workspace_id = turntree.here() AND x.turn_id = run
     UNION ALL SELECT e.j #>> '{data,call_id}', e.j #>> '{data,tool}', NULL, e.seq FROM e
-      WHERE e.kind = 'tool_call' AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = turntree.here() AND t.id = run)
+      WHERE e.kind = 'tool_call.started' AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = turntree.here() AND t.id = run)
   )
   SELECT c.call_id, c.tool, coalesce(c.status, r.j #>> '{data,status}'), run || '/call/' || c.call_id,
       CASE WHEN c.status IS NOT NULL OR r.id IS NOT NULL THEN run || '/result/' || c.call_id END,
@@ -140,8 +140,8 @@ LANGUAGE sql STABLE ROWS 5 AS $$
       coalesce(a.j ->> 'correlation_id', r.j ->> 'correlation_id'),
       (SELECT w.session_id FROM turntree.spawns w WHERE w.workspace_id = turntree.here() AND w.parent_turn_id = run
         AND w.call_id = c.call_id LIMIT 1)
-    FROM c LEFT JOIN e a ON a.kind = 'tool_call' AND a.j #>> '{data,call_id}' = c.call_id
-      LEFT JOIN e r ON r.kind = 'tool_result' AND r.j #>> '{data,call_id}' = c.call_id
+    FROM c LEFT JOIN e a ON a.kind = 'tool_call.started' AND a.j #>> '{data,call_id}' = c.call_id
+      LEFT JOIN e r ON r.kind = 'tool_call.finished' AND r.j #>> '{data,call_id}' = c.call_id
     ORDER BY c.sequence
 $$;
 

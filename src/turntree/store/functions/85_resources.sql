@@ -20,7 +20,7 @@ BEGIN
       p_metadata, p_at::timestamptz)
     ON CONFLICT (workspace_id, kind, host, md5(place)) DO NOTHING;
   IF FOUND THEN
-    PERFORM turntree.tell(p_ws, p_id, 'resource_created', p_at, p_data);
+    PERFORM turntree.tell(p_ws, p_id, 'resource.created', p_at, p_data);
     RETURN p_id;
   END IF;
   RETURN (SELECT id FROM turntree.resources WHERE workspace_id = p_ws AND kind = p_kind AND host = p_host
@@ -74,7 +74,7 @@ BEGIN
   END IF;
   INSERT INTO turntree.resource_attachments (workspace_id, session_id, resource_id, mode)
     VALUES (p_ws, p_session, p_resource, p_mode);
-  PERFORM turntree.tell_session(p_ws, p_session, 'resource_attached', p_at, p_data);
+  PERFORM turntree.tell_session(p_ws, p_session, 'resource.attached', p_at, p_data);
   RETURN true;
 END $$;
 
@@ -89,7 +89,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  PERFORM turntree.tell_session(p_ws, p_session, 'resource_detached', p_at, p_data);
+  PERFORM turntree.tell_session(p_ws, p_session, 'resource.detached', p_at, p_data);
   RETURN true;
 END $$;
 
@@ -113,7 +113,7 @@ BEGIN
       p_at::timestamptz)
     ON CONFLICT (workspace_id, resource_id, external_kind, external_id) DO NOTHING;
   IF FOUND THEN
-    PERFORM turntree.tell(p_ws, p_resource, 'snapshot_created', p_at, p_data);
+    PERFORM turntree.tell(p_ws, p_resource, 'snapshot.created', p_at, p_data);
     RETURN p_id;
   END IF;
   RETURN (SELECT id FROM turntree.snapshots WHERE workspace_id = p_ws AND resource_id = p_resource
@@ -136,7 +136,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  PERFORM turntree.tell(p_ws, p_turn, 'turn_pinned', p_at, p_data);
+  PERFORM turntree.tell(p_ws, p_turn, 'turn.snapshotted', p_at, p_data);
   RETURN true;
 END $$;
 
@@ -152,7 +152,7 @@ BEGIN
     ON CONFLICT (workspace_id, resource_id) DO UPDATE SET status = excluded.status, probed_at = excluded.probed_at
     WHERE l.probed_at <= excluded.probed_at;
   IF FOUND AND v_was IS DISTINCT FROM p_status THEN
-    PERFORM turntree.tell(p_ws, p_resource, 'resource_liveness_probe', p_at, p_data);
+    PERFORM turntree.tell(p_ws, p_resource, 'resource.probed', p_at, p_data);
   END IF;
 END $$;
 
@@ -162,7 +162,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO turntree.plans (workspace_id, id, kind, started_at) VALUES (p_ws, p_plan, p_kind, p_at::timestamptz)
     ON CONFLICT DO NOTHING;
-  PERFORM turntree.append_event(p_ws, p_plan, 0, p_id, 'plan_started', p_body, NULL, NULL);
+  PERFORM turntree.append_event(p_ws, p_plan, 0, p_id, 'plan.started', p_body, NULL, NULL);
 END $$;
 
 -- Records a fact of a plan at its place. A plan that has ended takes none: whoever comes late learns it here.

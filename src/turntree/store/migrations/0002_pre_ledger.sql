@@ -12,7 +12,7 @@ CREATE DOMAIN turntree.tool_status AS text
 CREATE DOMAIN turntree.session_status AS text CHECK (VALUE IN ('active', 'archived', 'deleted'));
 CREATE DOMAIN turntree.alias_reason AS text CHECK (VALUE IN ('identity_promotion', 'identity_merge', 'manual'));
 CREATE DOMAIN turntree.move_kind AS text
-  CHECK (VALUE IN ('create', 'advance', 'fork', 'rewind', 'replay', 'undo'));
+  CHECK (VALUE IN ('create', 'advance', 'fork', 'rewind', 'reset', 'undo'));
 
 -- An unbranched run of turns. A turn is (segment, depth); a fork opens a segment. fork_depth is
 -- the depth of the turn it forks from (0 for a tree's first segment). ordinal counts the segments

@@ -3,8 +3,8 @@
 
 CREATE DOMAIN turntree.attach_mode AS text CHECK (VALUE IN ('ro', 'rw'));
 CREATE DOMAIN turntree.liveness AS text CHECK (VALUE IN ('unknown', 'alive', 'dead'));
-CREATE DOMAIN turntree.consistency AS text CHECK (VALUE IN ('exact', 'crash', 'mixed'));
-CREATE DOMAIN turntree.plan_outcome AS text CHECK (VALUE IN ('done', 'undone'));
+CREATE DOMAIN turntree.consistency AS text CHECK (VALUE IN ('exact', 'crash_consistent', 'inconsistent'));
+CREATE DOMAIN turntree.plan_outcome AS text CHECK (VALUE IN ('completed', 'rolled_back'));
 
 -- A place on a machine. agent_id, run_id and session_id are its scope: whose it is.
 CREATE TABLE turntree.resources (

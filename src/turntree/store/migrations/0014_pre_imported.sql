@@ -32,7 +32,7 @@ ALTER TABLE turntree.raw_blocks
 CREATE INDEX raw_blocks_planted ON turntree.raw_blocks (workspace_id, planted) WHERE planted IS NOT NULL;
 
 -- Few messages are ever erased, and every import asks which.
-CREATE INDEX events_erasures ON turntree.events (workspace_id, stream_id) WHERE kind = 'erased';
+CREATE INDEX events_erasures ON turntree.events (workspace_id, stream_id) WHERE kind = 'message.erased';
 
 -- Whoever erases has to know which threads a turn belongs to.
 GRANT SELECT ON turntree.turns, turntree.segments TO turntree_eraser;

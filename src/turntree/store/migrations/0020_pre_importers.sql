@@ -10,7 +10,7 @@ ALTER TABLE turntree.imports ADD COLUMN by text NOT NULL DEFAULT 'system:import'
 ALTER TABLE turntree.imports DROP CONSTRAINT imports_pkey, ADD PRIMARY KEY (workspace_id, origin, bundle, by);
 
 -- An import moves a session as the principal that imports, so its kind tells such a move from one that a person made:
--- 'import' follows the tool that the session came from, 'checkout' one that it was checked out for.
+-- 'import' follows the tool that the session came from, 'handoff' one that it was checked out for.
 ALTER DOMAIN turntree.move_kind DROP CONSTRAINT move_kind_check;
 ALTER DOMAIN turntree.move_kind ADD CONSTRAINT move_kind_check
-  CHECK (VALUE IN ('create', 'advance', 'fork', 'rewind', 'replay', 'undo', 'import', 'checkout'));
+  CHECK (VALUE IN ('create', 'advance', 'fork', 'rewind', 'reset', 'undo', 'import', 'handoff'));

@@ -232,7 +232,7 @@ SELECT f || ' without ' || n
 -- of the thread that they were written from.
 SELECT 'block ' || encode(b.digest, 'hex') FROM turntree.raw_blocks b
   WHERE b.workspace_id = %(workspace)b AND b.now IS NOT NULL AND NOT EXISTS (
-    SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.kind = 'erased'
+    SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased'
       AND (e.stream_id = ANY (b.turns) OR turntree.is_ancestor(b.workspace_id, e.stream_id, b.planted) OR EXISTS (SELECT FROM turntree.turn_sources s
         JOIN turntree.bundles n ON n.workspace_id = s.workspace_id AND n.number = s.bundle
         JOIN turntree.imports i ON i.workspace_id = n.workspace_id AND i.origin = n.origin AND i.bundle = n.bundle
@@ -347,10 +347,10 @@ SELECT coalesce(h.session_id, e.stream_id) || ' version ' || coalesce(h.version,
   FULL JOIN (
     SELECT stream_id, kind, body, row_number() OVER (PARTITION BY stream_id ORDER BY seq) AS nth
       FROM turntree.events
-      WHERE workspace_id = %(workspace)b AND kind IN ('session_created', 'session_moved')
+      WHERE workspace_id = %(workspace)b AND kind IN ('session.created', 'session.head_moved')
   ) e ON e.stream_id = h.session_id AND e.nth = h.version
   WHERE h.session_id IS NULL OR e.stream_id IS NULL
-    OR (e.kind = 'session_created') <> (h.kind IN ('create', 'fork'))
+    OR (e.kind = 'session.created') <> (h.kind IN ('create', 'fork'))
     OR position('"data":{"after":' || turntree.canonical_text(h.after_id::text)
       || ',"before":' || turntree.canonical_text(h.before_id::text)
       || ',"by":' || turntree.canonical_text(h.by) IN e.body) = 0
@@ -447,7 +447,7 @@ SELECT name FROM (
 SELECT coalesce(s.session_id, e.stream_id)::text
   FROM (SELECT * FROM turntree.spawns WHERE workspace_id = %(workspace)b) s
   FULL JOIN (SELECT stream_id, body FROM turntree.events WHERE workspace_id = %(workspace)b
-      AND kind = 'session_created' AND position(',"call_id":"' IN body) > 0) e ON e.stream_id = s.session_id
+      AND kind = 'session.created' AND position(',"call_id":"' IN body) > 0) e ON e.stream_id = s.session_id
   WHERE s.session_id IS NULL OR e.stream_id IS NULL OR s.session_id = s.parent_session_id
     OR position('"call_id":' || turntree.canonical_text(s.call_id) || ',' IN e.body) = 0
     OR position('"mode":"' || s.mode || '"' IN e.body) = 0
@@ -474,11 +474,11 @@ SELECT origin || ' ' || origin_session_id FROM turntree.sessions
 -- name: fsck_i35
 SELECT DISTINCT what FROM (
     SELECT stream_id::text AS what FROM turntree.events
-      WHERE workspace_id = %(workspace)b AND kind = 'run_started' AND seq > 0
+      WHERE workspace_id = %(workspace)b AND kind = 'run.started' AND seq > 0
     UNION ALL
     SELECT r.id::text FROM turntree.runs r
       LEFT JOIN turntree.events e ON e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.seq = 0
-      WHERE r.workspace_id = %(workspace)b AND e.kind IS DISTINCT FROM 'run_started'
+      WHERE r.workspace_id = %(workspace)b AND e.kind IS DISTINCT FROM 'run.started'
     UNION ALL
     SELECT r.id::text FROM turntree.runs r
       WHERE r.workspace_id = %(workspace)b AND r.status = 'finished' AND NOT EXISTS (
@@ -486,9 +486,9 @@ SELECT DISTINCT what FROM (
     UNION ALL
     SELECT e.stream_id::text
       FROM (SELECT stream_id, min(seq) AS seq FROM turntree.events
-        WHERE workspace_id = %(workspace)b AND kind = 'run_finished' GROUP BY stream_id) f
+        WHERE workspace_id = %(workspace)b AND kind = 'run.finished' GROUP BY stream_id) f
       JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = f.stream_id AND e.seq > f.seq
-      WHERE e.kind IN ('run_finished', 'model_response', 'tool_result')
+      WHERE e.kind IN ('run.finished', 'model_call.finished', 'tool_call.finished')
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -499,7 +499,7 @@ SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
     SELECT x.stream_id, x.seq, x.body FROM turntree.events x
       JOIN turntree.runs r ON r.workspace_id = x.workspace_id AND r.id = x.stream_id AND r.status <> 'finished'
       WHERE x.workspace_id = %(workspace)b AND position('"message":"sha256:' IN x.body) > 0
-        AND x.kind IN ('run_started', 'history_append', 'model_response', 'tool_result', 'interruption')
+        AND x.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'run.interrupted')
   ) e
   FULL JOIN (SELECT * FROM turntree.run_payloads WHERE workspace_id = %(workspace)b) p
     ON p.run_id = e.stream_id AND p.seq = e.seq
@@ -511,7 +511,7 @@ SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
 -- An interruption that names calls is of those alone: the run goes on.
 WITH stopped AS MATERIALIZED (
   SELECT stream_id, min(seq) AS seq FROM turntree.events
-    WHERE workspace_id = %(workspace)b AND kind = 'interruption'
+    WHERE workspace_id = %(workspace)b AND kind = 'run.interrupted'
       AND coalesce(body::jsonb #> '{data,affects}', '[]') = '[]'
     GROUP BY stream_id
 )
@@ -522,7 +522,7 @@ SELECT DISTINCT what FROM (
     UNION ALL
     SELECT e.stream_id::text FROM stopped i
       JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = i.stream_id AND e.seq > i.seq
-      WHERE e.kind IN ('model_request', 'model_response', 'tool_call', 'tool_result')
+      WHERE e.kind IN ('model_call.started', 'model_call.finished', 'tool_call.started', 'tool_call.finished')
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -530,17 +530,17 @@ SELECT DISTINCT what FROM (
 -- Attaching and detaching take turns, and what was attached last is attached.
 WITH told AS (
   SELECT stream_id, seq, kind, data ->> 'resource_ref' AS resource, data ->> 'mode' AS mode,
-      lag(kind, 1, 'resource_detached') OVER w AS before, lead(kind) OVER w AS after
-    FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_attached', 'resource_detached'])
+      lag(kind, 1, 'resource.detached') OVER w AS before, lead(kind) OVER w AS after
+    FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.attached', 'resource.detached'])
     WHERE data ->> 'session_id' = stream_id::text
     WINDOW w AS (PARTITION BY stream_id, data ->> 'resource_ref' ORDER BY seq)
 )
 SELECT DISTINCT what FROM (
     SELECT stream_id || ' works on ' || resource AS what FROM told
-      WHERE kind = before OR kind = 'resource_attached' AND coalesce(mode, '') NOT IN ('ro', 'rw')
+      WHERE kind = before OR kind = 'resource.attached' AND coalesce(mode, '') NOT IN ('ro', 'rw')
     UNION ALL
     SELECT coalesce(t.stream_id, a.session_id) || ' works on ' || coalesce(t.resource, a.resource_id::text)
-      FROM (SELECT * FROM told WHERE kind = 'resource_attached' AND after IS NULL) t
+      FROM (SELECT * FROM told WHERE kind = 'resource.attached' AND after IS NULL) t
       FULL JOIN (SELECT * FROM turntree.resource_attachments WHERE workspace_id = %(workspace)b) a
         ON a.session_id = t.stream_id AND a.resource_id::text = t.resource
       WHERE a.mode IS DISTINCT FROM t.mode
@@ -550,7 +550,7 @@ SELECT DISTINCT what FROM (
 -- name: fsck_i44
 -- A state was kept of what can be kept, as its event says, under a digest; and what pins it is its resource's.
 WITH told AS (
-  SELECT data ->> 'snapshot_ref' AS snapshot, data FROM turntree.resource_facts(%(workspace)b, ARRAY['snapshot_created']) f
+  SELECT data ->> 'snapshot_ref' AS snapshot, data FROM turntree.resource_facts(%(workspace)b, ARRAY['snapshot.created']) f
     WHERE EXISTS (SELECT FROM turntree.resources r WHERE r.workspace_id = %(workspace)b AND r.id = f.stream_id)
 )
 SELECT DISTINCT what FROM (
@@ -572,7 +572,7 @@ SELECT DISTINCT what FROM (
 -- name: fsck_i45
 -- What cannot be brought back never is, and no attempt that failed leaves a resource.
 SELECT f.stream_id || ' at ' || f.seq
-  FROM turntree.resource_facts(%(workspace)b, ARRAY['restore_attempted']) f
+  FROM turntree.resource_facts(%(workspace)b, ARRAY['snapshot.restore_attempted']) f
   LEFT JOIN turntree.snapshots s ON s.workspace_id = %(workspace)b AND s.id::text = f.data ->> 'snapshot_ref'
   LEFT JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = s.resource_id
   WHERE coalesce(f.data ->> 'outcome', '') NOT IN ('ok', 'unsupported', 'error')
@@ -586,7 +586,7 @@ SELECT f.stream_id || ' at ' || f.seq
 -- forked has a state, and what acts on the world is not forked.
 WITH forks AS (
   SELECT stream_id, seq, data, data #>> '{at_event,stream}' AS source, (data #>> '{at_event,seq}')::int AS at
-    FROM turntree.resource_facts(%(workspace)b, ARRAY['agent_forked']) WHERE data ? 'volume_plan'
+    FROM turntree.resource_facts(%(workspace)b, ARRAY['session.forked']) WHERE data ? 'volume_plan'
 ), told AS (
   SELECT f.stream_id, f.seq, p.said, p.said ->> 'resource' AS resource, p.said ->> 'mode' AS mode
     FROM forks f, jsonb_array_elements(turntree.array_or_empty(f.data -> 'volume_plan')) AS p (said)
@@ -594,7 +594,7 @@ WITH forks AS (
   SELECT DISTINCT ON (f.stream_id, f.seq, a.data ->> 'resource_ref')
       f.stream_id, f.seq, a.data ->> 'resource_ref' AS resource, a.kind
     FROM forks f
-    JOIN turntree.resource_facts(%(workspace)b, ARRAY['resource_attached', 'resource_detached']) a
+    JOIN turntree.resource_facts(%(workspace)b, ARRAY['resource.attached', 'resource.detached']) a
       ON a.stream_id::text = f.source AND a.seq <= f.at
     ORDER BY f.stream_id, f.seq, a.data ->> 'resource_ref', a.seq DESC
 )
@@ -602,7 +602,7 @@ SELECT DISTINCT what FROM (
     SELECT stream_id || ' at ' || seq AS what FROM told GROUP BY stream_id, seq, resource HAVING count(*) > 1
     UNION ALL
     SELECT h.stream_id || ' at ' || h.seq FROM held h LEFT JOIN told t USING (stream_id, seq, resource)
-      WHERE h.kind = 'resource_attached' AND t.resource IS NULL
+      WHERE h.kind = 'resource.attached' AND t.resource IS NULL
     UNION ALL
     SELECT t.stream_id || ' at ' || t.seq FROM told t
       JOIN forks f USING (stream_id, seq)
@@ -618,24 +618,24 @@ SELECT DISTINCT what FROM (
 SELECT DISTINCT what FROM (
     SELECT 'handle ' || id AS what FROM turntree.handles WHERE workspace_id = %(workspace)b AND restorable
     UNION ALL
-    SELECT 'handle ' || (data #>> '{handle,id}') FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_attached'])
+    SELECT 'handle ' || (data #>> '{handle,id}') FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.attached'])
       WHERE data #>> '{handle,restorable}' = 'true'
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i48
 -- Whether something was there, and who held it, is advice: nothing that is hashed says it, but the probe itself.
-SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_created', 'resource_attached',
-    'resource_detached', 'snapshot_created', 'turn_pinned', 'restore_attempted', 'agent_forked', 'plan_started',
-    'step_started', 'step_finished', 'compensation', 'plan_finished'])
+SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.created', 'resource.attached',
+    'resource.detached', 'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started',
+    'plan.step_started', 'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
   WHERE data ?| ARRAY['liveness', 'lease', 'leases', 'expires_at'] OR data -> 'metadata' ?| ARRAY['liveness', 'lease']
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i49
 -- No byte of a resource is in the graph: its events say where the bytes are, and are short.
-SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource_created', 'resource_attached',
-    'snapshot_created', 'turn_pinned', 'restore_attempted', 'agent_forked', 'plan_started', 'step_started',
-    'step_finished', 'compensation', 'plan_finished'])
+SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.created', 'resource.attached',
+    'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started', 'plan.step_started',
+    'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
   WHERE size > 262144 OR data ?| ARRAY['bytes', 'content', 'payload'] OR data -> 'external_ref' ?| ARRAY['bytes', 'content']
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -644,12 +644,12 @@ SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, AR
 SELECT s.id::text FROM turntree.sessions s
   LEFT JOIN (
     SELECT DISTINCT ON (stream_id) stream_id, kind, body FROM turntree.events
-      WHERE workspace_id = %(workspace)b AND (kind IN ('session_archived', 'session_restored')
-        OR kind = 'session_merged' AND position(',"into":"' IN body) > 0)
+      WHERE workspace_id = %(workspace)b AND (kind IN ('session.archived', 'session.unarchived')
+        OR kind = 'session.merged' AND position(',"into":"' IN body) > 0)
       ORDER BY stream_id, seq DESC
   ) e ON e.stream_id = s.id
-  WHERE s.workspace_id = %(workspace)b AND s.status IS DISTINCT FROM CASE coalesce(e.kind, 'session_restored')
-    WHEN 'session_restored' THEN 'active' WHEN 'session_merged' THEN 'archived'
+  WHERE s.workspace_id = %(workspace)b AND s.status IS DISTINCT FROM CASE coalesce(e.kind, 'session.unarchived')
+    WHEN 'session.unarchived' THEN 'active' WHEN 'session.merged' THEN 'archived'
     ELSE substring(e.body FROM ',"status":"([a-z]+)"\}') END
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -781,7 +781,7 @@ SELECT turn_id::text, call_id, status FROM turntree.tool_calls
 -- name: fsck_events
 -- With the digest of the turn, where an event says what its run used.
 SELECT e.stream_id::text, e.seq, e.id, e.kind, convert_to(e.body, 'UTF8'),
-    CASE WHEN e.kind IN ('turn_recorded', 'model_response') THEN (
+    CASE WHEN e.kind IN ('turn.recorded', 'model_call.finished') THEN (
       SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = e.stream_id) END
   FROM turntree.events e
   WHERE e.workspace_id = %(workspace)b AND (e.stream_id, e.seq) > (%(after)b, %(seq)b) AND e.stream_id <= %(last)b
@@ -834,7 +834,8 @@ SELECT name FROM turntree.programs WHERE workspace_id = %(workspace)b
 
 -- name: fsck_i59_programs
 SELECT e.stream_id::text FROM turntree.events e
-  WHERE e.workspace_id = %(workspace)b AND e.kind LIKE '%%.created' AND position('"config":"sha256:' IN e.body) > 0
+  WHERE e.workspace_id = %(workspace)b AND position('"config":"sha256:' IN e.body) > 0 AND position('"owner":"' IN e.body) > 0
+    AND (e.kind LIKE '%%.created' OR e.kind = 'session.configured')
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -843,9 +844,9 @@ SELECT id::text, kind, name, owner, state, visibility, version, details::text, e
   WHERE workspace_id = %(workspace)b AND id > %(after)b ORDER BY id LIMIT %(limit)b;
 
 -- name: fsck_program_events
--- A program's facts have a dot in their kind. A session's moves, which share its stream, have none.
+-- A session's moves share its stream, are many and change nothing of the program.
 SELECT stream_id::text, seq, body FROM turntree.events
-  WHERE workspace_id = %(workspace)b AND stream_id = ANY (%(programs)b::uuid[]) AND kind LIKE '%%.%%'
+  WHERE workspace_id = %(workspace)b AND stream_id = ANY (%(programs)b::uuid[]) AND kind <> 'session.head_moved'
   ORDER BY stream_id, seq;
 
 -- name: fsck_program_versions
@@ -891,8 +892,8 @@ SELECT session_id::text FROM turntree.runs
 
 -- name: fsck_i67_parked
 SELECT r.id::text FROM turntree.runs r
-  WHERE r.workspace_id = %(workspace)b AND r.status = 'parked' AND 'run_parked' IS DISTINCT FROM (
+  WHERE r.workspace_id = %(workspace)b AND r.status = 'parked' AND 'run.parked' IS DISTINCT FROM (
     SELECT e.kind FROM turntree.events e
-      WHERE e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.kind IN ('run_parked', 'run_unparked')
+      WHERE e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.kind IN ('run.parked', 'run.unparked')
       ORDER BY e.seq DESC LIMIT 1)
   ORDER BY 1 LIMIT %(limit)b;

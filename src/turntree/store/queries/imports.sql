@@ -14,14 +14,14 @@ SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)
 -- Those that no block can lean on: what they say is not here, or is no longer all that they said.
 SELECT x.id::text, e.erased FROM unnest(%(turns)b::uuid[], %(digests)b::bytea[]) AS x (id, digest)
   CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turntree.events e
-    WHERE e.workspace_id = %(workspace)b AND e.stream_id = x.id AND e.kind = 'erased') AS erased) e
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = x.id AND e.kind = 'message.erased') AS erased) e
   WHERE e.erased OR NOT EXISTS (SELECT FROM turntree.turns t
     WHERE t.workspace_id = %(workspace)b AND t.id = x.id AND t.digest = x.digest);
 
 -- name: list_erased_threads
 -- Of whatever we wrote of such a thread, nobody knows any more which records told of what is gone.
 SELECT x.id::text FROM unnest(%(turns)b::uuid[]) AS x (id) WHERE EXISTS (SELECT FROM turntree.events e
-  WHERE e.workspace_id = %(workspace)b AND e.kind = 'erased' AND turntree.is_ancestor(%(workspace)b, e.stream_id, x.id));
+  WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased' AND turntree.is_ancestor(%(workspace)b, e.stream_id, x.id));
 
 -- name: keep_block
 INSERT INTO turntree.raw_blocks (workspace_id, digest, now, leaning, packed, turns, spans, objects, written, planted)
@@ -123,8 +123,8 @@ SELECT turntree.note_checkout(%(workspace)b, %(turn)b, %(origin)b, %(session)b, 
 SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, f.data ->> 'continues', t.id::text, t.digest, t.depth
   FROM turntree.checkouts c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
   LEFT JOIN LATERAL (SELECT d.data FROM turntree.events e, LATERAL (SELECT turntree.readable_document(e.body) -> 'data') d (data)
-    WHERE e.workspace_id = c.workspace_id AND e.stream_id = c.turn_id AND e.kind = 'transcript_materialized'
-      AND d.data ->> 'tool' = c.origin AND d.data ->> 'session' = c.session LIMIT 1) f ON true
+    WHERE e.workspace_id = c.workspace_id AND e.stream_id = c.turn_id AND e.kind = 'transcript.materialized'
+      AND d.data ->> 'tool' = c.origin AND d.data ->> 'tool_session_id' = c.session LIMIT 1) f ON true
   WHERE c.workspace_id = %(workspace)b ORDER BY c.checked_out_at, c.origin, c.session;
 
 -- name: mark_import
@@ -136,7 +136,7 @@ INSERT INTO turntree.imports (workspace_id, origin, bundle, stamp, projector, re
     CASE WHEN EXISTS (SELECT FROM turntree.events e
         JOIN turntree.turn_sources s ON s.workspace_id = e.workspace_id AND s.turn_id = e.stream_id
         JOIN turntree.bundles n ON n.workspace_id = s.workspace_id AND n.number = s.bundle
-        WHERE e.workspace_id = %(workspace)b AND e.kind = 'erased' AND n.origin = %(origin)b AND n.bundle = %(bundle)b)
+        WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased' AND n.origin = %(origin)b AND n.bundle = %(bundle)b)
       THEN turntree.untitled(%(heads)b) ELSE %(heads)b END, %(report)b, %(at)b::text::timestamptz, %(by)b)
   ON CONFLICT (workspace_id, origin, bundle, by) DO UPDATE SET stamp = excluded.stamp, projector = excluded.projector,
     redactor = excluded.redactor, records = excluded.records, raw_bytes = excluded.raw_bytes,

@@ -7,7 +7,7 @@ INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, ve
     FROM unnest(%(ids)b::uuid[], %(vectors)b::text[], %(kinds)b::text[], %(digests)b::bytea[]) AS x (id, vector, kind, digest)
     WHERE x.kind <> 'turn' OR EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = x.id)
       AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = x.id
-        AND e.kind = 'erased' AND e.xid >= %(seen_from)b::text::xid8)
+        AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
   ON CONFLICT (workspace_id, node_id, embedder)
     DO UPDATE SET vector = excluded.vector, kind = excluded.kind, digest = excluded.digest;
 

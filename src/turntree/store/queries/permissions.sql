@@ -18,7 +18,7 @@ SELECT e.body, n.name FROM turntree.events e
     AND NOT EXISTS (SELECT FROM turntree.events r WHERE r.workspace_id = e.workspace_id AND r.stream_id = e.stream_id
       AND r.kind IN ('program.granted', 'program.revoked') AND r.kind = 'program.revoked' AND r.seq > e.seq
       AND turntree.document(r.body) #>> '{data,to}' = turntree.document(e.body) #>> '{data,to}'
-      AND turntree.document(r.body) #>> '{data,right}' = turntree.document(e.body) #>> '{data,right}')
+      AND turntree.document(r.body) #>> '{data,access}' = turntree.document(e.body) #>> '{data,access}')
   ORDER BY e.epoch, e.xid, e.n;
 
 -- name: record_permission
@@ -51,7 +51,7 @@ SELECT turntree.unix_ms(t.started_at), turntree.header(t.workspace_id, t.id) -> 
       WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id
         AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = t.workspace_id AND e.stream_id = t.id
           AND e.kind IN ('permission.granted', 'permission.used', 'permission.denied')
-          AND turntree.document(e.body) #>> '{data,right}' = 'tool:' || c.tool)), n.name
+          AND turntree.document(e.body) #>> '{data,permission}' = 'tool:' || c.tool)), n.name
   FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   CROSS JOIN LATERAL (SELECT turntree.object_document(t.workspace_id,
@@ -78,7 +78,7 @@ SELECT turntree.object_document(%(workspace)b, p.object) FROM (
 -- are looked at, however long its stream has become.
 SELECT coalesce(
     (SELECT turntree.object_document(e.workspace_id, turntree.document(e.body) #>> '{data,digest}') FROM turntree.events e
-      WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(session)b::uuid AND e.seq < 16 AND e.kind = 'persona_changed'
+      WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(session)b::uuid AND e.seq < 16 AND e.kind = 'session.persona_changed'
       ORDER BY e.seq DESC LIMIT 1),
     turntree.object_document(%(workspace)b,
       turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object'));

@@ -117,7 +117,7 @@ INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_de
 -- name: repair_program_events
 -- Of programs whose events all prove themselves, and of no others.
 SELECT e.stream_id::text, e.seq, e.body FROM turntree.events e
-  WHERE e.workspace_id = %(workspace)b AND e.stream_id = ANY (%(programs)b::uuid[]) AND e.kind LIKE '%%.%%'
+  WHERE e.workspace_id = %(workspace)b AND e.stream_id = ANY (%(programs)b::uuid[]) AND e.kind <> 'session.head_moved'
     AND NOT EXISTS (SELECT FROM turntree.events f WHERE f.workspace_id = e.workspace_id
       AND f.stream_id = e.stream_id AND f.id <> sha256(convert_to(f.body, 'UTF8')))
   ORDER BY e.stream_id, e.seq;
@@ -125,7 +125,8 @@ SELECT e.stream_id::text, e.seq, e.body FROM turntree.events e
 -- name: repair_lost_programs
 -- Programs that were begun and have no row.
 SELECT e.stream_id::text FROM turntree.events e
-  WHERE e.workspace_id = %(workspace)b AND e.kind LIKE '%%.created' AND position('"config":"sha256:' IN e.body) > 0
+  WHERE e.workspace_id = %(workspace)b AND position('"config":"sha256:' IN e.body) > 0 AND position('"owner":"' IN e.body) > 0
+    AND (e.kind LIKE '%%.created' OR e.kind = 'session.configured')
     AND e.stream_id > %(after)b
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
   ORDER BY e.stream_id LIMIT %(limit)b;

@@ -244,7 +244,7 @@ SELECT plan_id::text FROM turntree.session_plans
 -- name: find_left
 -- How a resource was left when it last went; how something else went that stood there before is not asked.
 SELECT body FROM turntree.events
-  WHERE workspace_id = %(workspace)b AND stream_id = %(resource)b AND kind = 'resource_removed'
+  WHERE workspace_id = %(workspace)b AND stream_id = %(resource)b AND kind = 'resource.removed'
     AND seq > coalesce((SELECT max(l.seq) FROM turntree.event_links l WHERE l.workspace_id = %(workspace)b
       AND l.from_id = %(resource)b::uuid::text AND l.stream_id = %(resource)b AND l.kind = 'DERIVED_FROM'), -1)
   ORDER BY seq DESC LIMIT 1;

@@ -80,7 +80,7 @@ SELECT e.epoch, e.xid::text::bigint, e.n, t.id,
     WHERE workspace_id = %(workspace)b AND (epoch, xid, n) > (%(epoch)b::int, %(xid)b::text::xid8, %(n)b::bigint)
     ORDER BY epoch, xid, n LIMIT %(limit)b::int) e
   LEFT JOIN LATERAL (SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)b
-      AND id = CASE WHEN e.kind IN ('session_created', 'session_moved')
+      AND id = CASE WHEN e.kind IN ('session.created', 'session.head_moved')
         THEN (turntree.document(e.body) #>> '{data,after}')::uuid ELSE e.stream_id END OFFSET 0) t ON true
   ORDER BY e.epoch, e.xid, e.n;
 
@@ -118,7 +118,7 @@ COPY search_staging (turn_id, words, vector) FROM STDIN (FORMAT binary);
 INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, words)
   SELECT %(workspace)b, s.turn_id, %(recipe)b::smallint, array_to_tsvector(s.words) FROM search_staging s
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
-      AND e.kind = 'erased' AND e.xid >= %(seen_from)b::text::xid8)
+      AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
     ORDER BY s.turn_id -- Keys that come in order fill their pages.
   ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, words = excluded.words;
 
@@ -126,7 +126,7 @@ INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, words
 INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, vector)
   SELECT %(workspace)b, s.turn_id, %(embedder)b::text, s.vector FROM search_staging s
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
-      AND e.kind = 'erased' AND e.xid >= %(seen_from)b::text::xid8)
+      AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
   ON CONFLICT (workspace_id, node_id, embedder) DO UPDATE SET vector = excluded.vector WHERE d.digest IS NULL;
 
 -- name: search_note

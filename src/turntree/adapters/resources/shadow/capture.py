@@ -46,7 +46,7 @@ class Kept(NamedTuple):
     size: int
     files: int
     stored: int
-    consistency: Literal["exact", "mixed"]
+    consistency: Literal["exact", "inconsistent"]
 
 
 class Read(NamedTuple):
@@ -91,7 +91,7 @@ def keep_file(store: ShadowStore, place: bytes) -> Kept:
             writer.put(state, data)
             writer.finish()
         log_state(store, state)
-        told: Literal["exact", "mixed"] = "exact" if read.is_settled else "mixed"
+        told: Literal["exact", "inconsistent"] = "exact" if read.is_settled else "inconsistent"
         return Kept(state, read.node.size, 1, writer.written, told)
 
 
@@ -159,7 +159,7 @@ def _settle(
         quick = time.monotonic() - began < _QUICK_S
         is_exact = one.is_settled and not look.vanished and (quick or state == last)
         if is_exact or not left:
-            told: Literal["exact", "mixed"] = "exact" if is_exact else "mixed"
+            told: Literal["exact", "inconsistent"] = "exact" if is_exact else "inconsistent"
             return Kept(state, one.top.size, one.top.files, writer.written, told), folders
         last = state
     raise AssertionError("the last passage returns")
