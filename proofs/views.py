@@ -33,7 +33,7 @@ from turntree.store.ledger import PostgresLedger
 from turntree.store.sessions import PostgresSessions
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("views.sql"))
-SETTINGS = ("analyze", "take_role", "set_workspace", "count_alone", "touched", "explain")
+SETTINGS = ("analyze", "set_role", "set_workspace", "count_alone", "touched", "explain")
 LOOK_UPS = tuple(name for name in STATEMENTS if name not in SETTINGS)
 EDGE_LOOK_UPS = frozenset(LOOK_UPS[LOOK_UPS.index("edges_from_a_turn") :])
 MOVES = 200
@@ -79,7 +79,7 @@ async def prove(proof: Proof) -> None:
             conninfo, autocommit=True, row_factory=dict_row
         ) as reader:
             await reader.execute(STATEMENTS["analyze"])
-            await reader.execute(STATEMENTS["take_role"])
+            await reader.execute(STATEMENTS["set_role"])
             await reader.execute(STATEMENTS["set_workspace"], {"workspace": str(workspace)})
             proof.note("workspace", turns, "turns")
             await _look_up(proof, reader, params)

@@ -3,11 +3,11 @@
 -- name: analyze
 ANALYZE;
 
--- name: take_role
+-- name: set_role
 SET ROLE turntree_reader;
 
 -- name: set_workspace
-SELECT set_config('turntree.workspace', %(workspace)s, false), set_config('turntree.sight', 'human:ana', false);
+SELECT set_config('turntree.workspace', %(workspace)s, false), set_config('turntree.viewer', 'human:ana', false);
 
 -- name: count_alone
 -- What parallel workers touch is not counted in their leader's transaction.
@@ -180,7 +180,7 @@ SELECT h.seq, h.kind, h.data FROM ledger.history(%(worker_id)s::uuid) h;
 SELECT p.what, p.policy, p.valid_from, p.valid_to FROM ledger.policies() p;
 
 -- name: what_an_agent_held_at_a_moment
-SELECT h.kind, h.holder_id, h.resource FROM ledger.held_at(%(held)s, %(agent)s) h;
+SELECT h.kind, h.holder_id, h.resource FROM ledger.resources_at(%(held)s, %(agent)s) h;
 
 -- name: ancestry_of_a_subagent
 SELECT a.turn_id, a.step, a.kind, a.parent_session_id FROM ledger.ancestry(%(worker_id)s::uuid) a;

@@ -29,7 +29,7 @@ def run_pgbench(conninfo: str, workspace: str, script: Path, seconds: int) -> fl
     words = ["-n", "-M", "prepared", "-c", str(WRITERS), "-j", "2", "-T", str(seconds)]
     settings = {"role": "turntree_app", "turntree.workspace": workspace, "enable_seqscan": "off"}
     # A connection that is not told who looks finds no session, and would be quick at nothing.
-    settings["turntree.sight"] = EVERYTHING
+    settings["turntree.viewer"] = EVERYTHING
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
     ended = subprocess.run(
         [find_installation().program("pgbench"), *words, "-f", script, conninfo],

@@ -26,7 +26,7 @@ WRITES = {
 CHANGES = {
     "a function": "CREATE FUNCTION turntree.answer() RETURNS int LANGUAGE sql AS 'SELECT 42'",
     "a replaced function": (
-        "CREATE OR REPLACE FUNCTION turntree.refuse_change() RETURNS trigger"
+        "CREATE OR REPLACE FUNCTION turntree.forbid_change() RETURNS trigger"
         " LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
     ),
     "a table": "CREATE TABLE public.mine (one int)",

@@ -21,9 +21,9 @@ EVERY_STOP = frozenset(
     {
         "append_turn",
         "create_session",
-        "begin_session",
+        "insert_session",
         "find_session",
-        "hold_session",
+        "lock_session",
         "merge_sessions",
         "move_session",
         "name_session",

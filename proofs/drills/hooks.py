@@ -25,8 +25,8 @@ COMMIT = "commit"
 WRITES = {
     "append_turn",
     "create_session",
-    "begin_session",
-    "hold_session",
+    "insert_session",
+    "lock_session",
     "merge_sessions",
     "move_session",
     "name_session",
@@ -112,7 +112,7 @@ async def open_hooked(
         connection.prepare_threshold = 0
         register_arrays(connection.adapters)
         asked = {"role": "turntree_app", "workspace": str(scope), "sight": EVERYTHING}
-        await run(connection, "take_role", asked)
+        await run(connection, "set_role", asked)
         sights.known[connection] = EVERYTHING
         await connection.set_autocommit(False)
         connection.hook = hook

@@ -299,7 +299,7 @@ PAIRS: Sequence[Pair] = (
         lambda s: (s.record_by_name, s.record_by_name),
         _both_recorded,
         # Its many looks at sessions would multiply the orders; those of other pairs are enough.
-        stops=frozenset({"begin_session", "append_turn", "commit"}),
+        stops=frozenset({"insert_session", "append_turn", "commit"}),
     ),
     Pair(
         "merge × append",

@@ -174,7 +174,7 @@ def test_no_question_looks_with_other_eyes(turntree: Call, monkeypatch: pytest.M
     monkeypatch.setenv("TURNTREE_USER", "bob")
     for viewer in ("human:ana", "system:turntree"):
         for table in ("turntree.session_names", "turntree.events", "turntree.programs"):
-            answer = turntree("sql", after_setting("turntree.sight", viewer, table))
+            answer = turntree("sql", after_setting("turntree.viewer", viewer, table))
             assert (answer.code, len(answer.lines)) == (0, 1), (table, viewer)
 
 

@@ -72,7 +72,7 @@ class TestTwoWhoSendAtOnce:
         assert await self.send_two(shop, conninfo) == [2, 3]
 
     async def test_would_otherwise_get_one(self, shop: Workshop, conninfo: str) -> None:
-        take_out(conninfo, "turntree.hold_actor", "FOR NO KEY UPDATE")
+        take_out(conninfo, "turntree.lock_queue", "FOR NO KEY UPDATE")
         # The other message is refused, though nothing is wrong with it.
         assert await self.send_two(shop, conninfo) == [2]
 
@@ -170,7 +170,7 @@ class TestAWorkerThatWasOvertaken:
     async def test_would_otherwise_go_on_beside_the_other(
         self, shop: Workshop, conninfo: str
     ) -> None:
-        take_out(conninfo, "turntree.append_facts", "r.epoch <> p_epoch", "false")
+        take_out(conninfo, "turntree.append_run_events", "r.epoch <> p_epoch", "false")
         before, after = await self.overtake(shop)
         assert after[: len(before)] == before
         assert after[len(before) :] == [

@@ -360,7 +360,7 @@ async def test_a_message_that_is_denied_is_noted_whoever_opens_the_transaction(
     with pytest.raises(Denied):
         await bob.runs.post("secret", "hello")
     told = await tree.ledger.facts((await tree.sessions.get("secret")).id)
-    assert (told[-1].event.kind, told[-1].event.data["right"]) == (
+    assert (told[-1].event.kind, told[-1].event.data["permission"]) == (
         "permission.denied",
         "action:invoke",
     )

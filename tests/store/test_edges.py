@@ -43,7 +43,7 @@ from turntree.testing.worlds import ScriptedWorld
 
 TAKE_PLACE = """
 SELECT set_config('turntree.workspace', %s, false),
-  set_config('turntree.sight', 'human:ana', false)
+  set_config('turntree.viewer', 'human:ana', false)
 """
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ FIRST, SECOND = Instant("2026-01-01T00:00:00.000Z"), Instant("2026-02-01T00:00:0
 PAGE = Path(__file__).parent.parent.parent / "docs/reference/edges.md"
 ROW = re.compile(r"^\| `([A-Z_]+)` \| ([^|]+) \| ([^|]+) \| ([^|]*) \|", re.MULTILINE)
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
-FAMILIES = ("history", "lineage", "calls", "held_at", "policies", "ancestry")
+FAMILIES = ("history", "lineage", "calls", "resources_at", "policies", "ancestry")
 URI = "resource://approval-policy/policy.py"
 
 

@@ -441,7 +441,7 @@ FAULTS = {
         "I65 CREATE POLICY all_of_it ON turntree.turns USING (true)"
     ),
     "the function lends the rights of another than the searcher": (
-        "I65 ALTER FUNCTION turntree.forget_turn OWNER TO CURRENT_USER"
+        "I65 ALTER FUNCTION turntree.unindex_turn OWNER TO CURRENT_USER"
     ),
     "the foreign key could lead into another workspace": (
         "I65 ALTER TABLE turntree.workspaces ADD head uuid;"

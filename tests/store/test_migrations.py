@@ -168,11 +168,11 @@ async def test_a_newer_schema_stands_and_the_older_release_says_upgrade(conninfo
         await prepare_database(conninfo, "another", ScriptedWorld().new_id())
     with psycopg.connect(conninfo) as connection:
         # Functions that a restore gave away are no invitation either.
-        connection.execute("ALTER FUNCTION turntree.reader_sees OWNER TO CURRENT_USER")
+        connection.execute("ALTER FUNCTION turntree.reader_can_see OWNER TO CURRENT_USER")
     with pytest.raises(Refused, match="upgrade"):
         await climb(conninfo)
     with psycopg.connect(conninfo) as connection:
-        connection.execute("ALTER FUNCTION turntree.reader_sees OWNER TO turntree_searcher")
+        connection.execute("ALTER FUNCTION turntree.reader_can_see OWNER TO turntree_searcher")
     assert describe(conninfo) == newer
 
 
@@ -255,9 +255,9 @@ async def test_functions_that_a_restore_gave_away_come_home(
     await tree.search.fill()
     restore_without_owners(conninfo, empty, place / "given-away.dump")
     strayed = (
-        "bind_console", "console_viewer", "console_workspace", "forget_turn", "near_nodes",
-        "permissions_of", "reader_sees", "reader_sees_everything", "reader_sees_object",
-        "reader_sees_segment", "route_words", "search_meaning", "search_names", "search_words",
+        "bind_console", "console_viewer", "console_workspace", "nearest_nodes", "permissions_of",
+        "reader_can_see", "reader_can_see_all", "reader_can_see_object", "reader_can_see_segment",
+        "route_words", "search_embeddings", "search_names", "search_words", "unindex_turn",
     )  # fmt: skip
     assert (await health.examine(empty)).strayed_functions == strayed
     workspace = WorkspaceId(str(database.workspace))

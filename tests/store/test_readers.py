@@ -30,7 +30,7 @@ from turntree.testing.worlds import ScriptedWorld
 
 TAKE_PLACE = """
 SELECT set_config('turntree.workspace', %s, false),
-  set_config('turntree.sight', 'human:ana', false)
+  set_config('turntree.viewer', 'human:ana', false)
 """
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +114,7 @@ async def test_every_table_that_can_be_read_is_closed_or_holds_nothing_private(
     with looking(conninfo, database, "human:bob") as connection:
         found = connection.execute(
             """SELECT c.relname, EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid
-              AND p.polname = 'open_to_reader' AND NOT p.polpermissive)
+              AND p.polname = 'visible_to_reader' AND NOT p.polpermissive)
             FROM pg_class c WHERE c.relnamespace = 'turntree'::regnamespace
               AND c.relkind IN ('r', 'p') AND NOT c.relispartition
               AND has_table_privilege(c.oid, 'SELECT')"""
@@ -168,12 +168,12 @@ async def test_a_policy_whose_words_changed_is_made_anew(database: Database, con
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as owner:
         before = await (await owner.execute(marks)).fetchall()
         await owner.execute("COMMENT ON POLICY open ON turntree.turns IS 'other words'")
-        await owner.execute(QUERIES["forget_functions"])
+        await owner.execute(QUERIES["delete_function_versions"])
         await migrate(owner)
         after = await (await owner.execute(marks)).fetchall()
     assert [row[1:] for row in after] == [row[1:] for row in before]
     assert [new[1:] for old, new in zip(before, after, strict=True) if old != new] == [
-        ("open", "turntree.turns")
+        ("visible", "turntree.turns")
     ]
 
 

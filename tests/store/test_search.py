@@ -19,15 +19,16 @@ from turntree.testing.worlds import ScriptedWorld
 
 TAKE_PLACE = """
 SELECT set_config('turntree.workspace', %s, false),
-  set_config('turntree.sight', 'human:ana', false)
+  set_config('turntree.viewer', 'human:ana', false)
 """
 pytestmark = pytest.mark.anyio
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 TURNS = 20_000
 DEFINERS = {"bind_console", "console_viewer", "console_workspace",
-    "search_words", "route_words", "search_names", "search_meaning", "near_nodes", "forget_turn",
-    "reader_sees", "reader_sees_everything", "reader_sees_segment", "permissions_of",
+    "search_words", "route_words", "search_names", "search_embeddings", "nearest_nodes",
+    "unindex_turn", "reader_can_see", "reader_can_see_all", "reader_can_see_segment",
+    "permissions_of",
 }  # fmt: skip
 FIND = (
     "SELECT turn_id FROM turntree.search_documents WHERE workspace_id = %s AND words @@ %s::tsquery"
@@ -138,7 +139,7 @@ def _ask(connection: Connection) -> list[tuple[Any, ...]]:
         f"search_words({zebra}, {zebra}, 1, false, {nothing}, 9, 9)",
         f"search_names('zebra'::tsquery, {nothing}, 9)",
         f"search_names(NULL, {nothing}, 9)",
-        f"search_meaning('hashing-384', '{{{vector}}}', NULL, false, {nothing}, 9, 9, 9)",
+        f"search_embeddings('hashing-384', '{{{vector}}}', NULL, false, {nothing}, 9, 9, 9)",
     ):
         rows += connection.execute(f"SELECT * FROM turntree.{call}".encode()).fetchall()  # noqa: S608
     return rows

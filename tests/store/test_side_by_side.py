@@ -24,10 +24,10 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 WALL = (
-    "('turns', 'everything',"
-    " 'NOT turntree.is_closed_turn(workspace_id, id, segment_id, depth, turntree.sight())'),"
+    "('turns', 'sessions',"
+    " 'NOT turntree.is_turn_hidden(workspace_id, id, segment_id, depth, turntree.viewer())'),"
 )
-FIND_WALL = "SELECT FROM pg_policies WHERE tablename = 'turns' AND policyname = 'open'"
+FIND_WALL = "SELECT FROM pg_policies WHERE tablename = 'turns' AND policyname = 'visible'"
 COMMAND = "from turntree.cli.main import main; main()"
 RULES = """
 SELECT md5(string_agg(concat(tablename, policyname, roles, qual), ',' ORDER BY tablename,
@@ -45,7 +45,7 @@ def copy_older_release(place: Path) -> Path:
         source / "turntree",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
-    policies = source / "turntree/store/functions/95_policies.sql"
+    policies = source / "turntree/store/functions/95_row_security.sql"
     text = policies.read_text(encoding="utf-8")
     assert WALL in text
     policies.write_text(text.replace(WALL, ""), encoding="utf-8")

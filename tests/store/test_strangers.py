@@ -82,8 +82,8 @@ ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
 POLICIES = """
 SELECT p.polrelid::regclass::text FROM pg_policy p
   JOIN pg_class c ON c.oid = p.polrelid AND c.relrowsecurity AND c.relforcerowsecurity
-  WHERE p.polname LIKE 'open%%' AND NOT p.polpermissive AND EXISTS (SELECT FROM unnest(p.polroles) r
-    WHERE r = (SELECT oid FROM pg_roles WHERE rolname = %s))
+  WHERE p.polname LIKE 'visible%%' AND NOT p.polpermissive
+    AND EXISTS (SELECT FROM unnest(p.polroles) r WHERE r = (SELECT oid FROM pg_roles WHERE rolname = %s))
 """
 
 

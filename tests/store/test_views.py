@@ -23,7 +23,7 @@ from turntree.testing.worlds import ScriptedWorld
 
 TAKE_PLACE = """
 SELECT set_config('turntree.workspace', %s, false),
-  set_config('turntree.sight', 'human:ana', false)
+  set_config('turntree.viewer', 'human:ana', false)
 """
 pytestmark = pytest.mark.anyio
 

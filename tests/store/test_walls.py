@@ -115,7 +115,7 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     await tell_resources(tree, "main", 1)
     inbox = PostgresInbox(database, InlineEngine(database.lend))
     await inbox.post(session.id, user("next"), by="human:ana", at=world.now())
-    await database.run("announce_worker", worker="w1")
+    await database.run("register_worker", worker="w1")
     await PostgresLedger(replace(database, sight=Sight("human:ana"))).put_object(b"hers")
     return tree
 
@@ -151,7 +151,7 @@ def acting(
         if workspace is not None:
             connection.execute(
                 "SELECT set_config('turntree.workspace', %s, false),"
-                " set_config('turntree.sight', %s, false)",
+                " set_config('turntree.viewer', %s, false)",
                 (str(workspace), sight),
             )
         yield connection
@@ -484,7 +484,7 @@ async def test_what_the_application_cannot_change_is_a_fact_with_triggers(connin
         rows = owner.execute(
             "SELECT tgrelid::regclass::text, array_agg(tgname::text ORDER BY tgname)"
             " FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid"
-            " WHERE proname IN ('refuse_change', 'check_erasure', 'check_removal',"
+            " WHERE proname IN ('forbid_change', 'check_erasure', 'check_object_deletion',"
             " 'check_record_erasure', 'check_file_erasure') AND tgenabled IN ('O', 'A') GROUP BY 1"
         ).fetchall()
     refusals = ["refuse_delete", "refuse_truncate", "refuse_update"]

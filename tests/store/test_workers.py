@@ -244,6 +244,6 @@ def cut_off(house: House, worker: str) -> None:
     house.execute(
         "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l, turntree.workers w"
         " WHERE w.name = %s AND l.locktype = 'advisory' AND l.objid::bigint ="
-        " turntree.worker_key(w.workspace_id, w.name) & 4294967295",
+        " turntree.worker_lock_key(w.workspace_id, w.name) & 4294967295",
         worker,
     )

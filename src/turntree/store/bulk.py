@@ -221,11 +221,11 @@ class _Plan:
             return
         names = sorted({(source.origin, source.bundle) for source in told.values()})
         given = {"origins": [o for o, _ in names], "bundles": [b for _, b in names]}
-        await fetch(self.connection, "bulk_name_bundles", workspace=self.workspace, **given)
+        await fetch(self.connection, "bulk_insert_transcripts", workspace=self.workspace, **given)
         numbers = {
             (origin, bundle): number
             for number, origin, bundle in await fetch(
-                self.connection, "bulk_bundles", workspace=self.workspace, **given
+                self.connection, "bulk_transcripts", workspace=self.workspace, **given
             )
         }
         ids = as_uuids([id for id, _, _ in told])

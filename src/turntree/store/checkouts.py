@@ -24,7 +24,7 @@ class PostgresCheckouts:
         if checkout.continues is not None:
             told["continues"] = checkout.continues
         await self.database.run(
-            "note_checkout",
+            "record_handoff",
             turn=UUID(checkout.turn),
             origin=checkout.origin,
             session=checkout.session,
@@ -39,7 +39,7 @@ class PostgresCheckouts:
 
     async def list_all(self) -> list[tuple[str, Graft]]:
         """Return what was ever checked out: the tool, and how its session is known again."""
-        rows = await self.database.fetch("list_checkouts")
+        rows = await self.database.fetch("list_handoffs")
         return [
             (origin, Graft(session, file, size, mark, _planted(*turn), last, continues))
             for origin, session, file, size, mark, last, continues, *turn in rows
@@ -48,7 +48,7 @@ class PostgresCheckouts:
     async def find_gap(self, blocks: Sequence[Digest]) -> Gap | None:
         """Return which of the records kept in some blocks we wrote, if any."""
         rows = await self.database.fetch(
-            "find_gap", blocks=[digest_raw(digest) for digest in blocks]
+            "find_own_records", blocks=[digest_raw(digest) for digest in blocks]
         )
         if not rows:
             return None

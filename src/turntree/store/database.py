@@ -211,13 +211,13 @@ class Database:
         async with self.connection() as connection:
             token = _KEPT.set((self.pool, connection))
             try:
-                await run(connection, "hurry")
+                await run(connection, "async_commit_on")
                 yield
             finally:
                 _KEPT.reset(token)
                 # Whoever is lent the connection next relies on the disk. A broken one is not lent.
                 with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
-                    await run(connection, "hurry_no_more")
+                    await run(connection, "async_commit_off")
 
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
@@ -237,7 +237,7 @@ class Database:
         if isinstance(cause, psycopg.Error) and cause.sqlstate in _DENIALS:
             detail = cause.diag.message_detail or ""
             if detail.startswith("{"):
-                await self.seen_by(EVERYTHING).run("note_denial", **orjson.loads(detail))
+                await self.seen_by(EVERYTHING).run("record_denial", **orjson.loads(detail))
 
     @asynccontextmanager
     async def holding(self, key: str) -> AsyncGenerator[bool, None]:
@@ -247,7 +247,7 @@ class Database:
         """
         async with self.acting_as("turntree_app") as connection:
             scope = {"workspace": self.workspace, "key": key}
-            ((is_held,),) = await fetch(connection, "hold_key", **scope)
+            ((is_held,),) = await fetch(connection, "lock_key", **scope)
             try:
                 yield bool(is_held)
             finally:
@@ -255,7 +255,7 @@ class Database:
                 # has let go already.
                 with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
                     if is_held:
-                        await fetch(connection, "let_key_go", **scope)
+                        await fetch(connection, "unlock_key", **scope)
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[object, None]:
@@ -273,9 +273,9 @@ class Database:
         connection = cast("Connection", driver)
         async with Translated():
             role = {"role": "turntree_app", "workspace": str(self.workspace), "sight": self.sight}
-            await run(connection, "take_role_here", role)
+            await run(connection, "set_local_role", role)
             yield connection
-            await run(connection, "give_role_back")
+            await run(connection, "reset_role")
 
 
 @value
@@ -289,7 +289,7 @@ class Sights:
         if self.known.get(connection, NOBODY) != sight:
             # Whoever is canceled here does not know whether the server has heard it.
             self.forget(connection)
-            await run(connection, "take_sight", {"sight": sight})
+            await run(connection, "set_viewer", {"sight": sight})
             self.known[connection] = sight
 
     def forget(self, connection: Connection) -> None:
@@ -401,7 +401,7 @@ async def _configure(
     register_arrays(connection.adapters)
     await _take_role(connection, "turntree_app", workspace, sight)
     sights.known[connection] = sight
-    await run(connection, "keep_to_indexes")
+    await run(connection, "disable_seqscan")
 
 
 def place_of(conninfo: str) -> str:
@@ -513,7 +513,7 @@ def take_role_params(role: str, workspace: UUID, sight: Sight) -> dict[str, str]
 
 async def _take_role(connection: Connection, role: str, workspace: UUID, sight: Sight) -> None:
     params = take_role_params(role, workspace, sight)
-    ((pid, *_),) = await fetch(connection, "take_role", **params)
+    ((pid, *_),) = await fetch(connection, "set_role", **params)
     require_direct(connection, pid)
 
 

@@ -55,7 +55,7 @@ class PostgresEdges:
 
     async def list_held(self, at: Instant, *, holder: str | None = None) -> list[Held]:
         """Return who held which resource at a moment."""
-        rows = await self.database.fetch("edge_held", at=unix_ms(at), holder=holder)
+        rows = await self.database.fetch("edge_resources", at=unix_ms(at), holder=holder)
         return [
             Held(
                 kind, Node(holder_kind, holder_id), resource, attributes,

@@ -67,8 +67,8 @@ async def _examine(connection: AsyncConnection[Row]) -> Health:
     applied = await fetch(connection, "list_migrations") if is_known else []
     done = {name for (name,) in applied}
     roles = {name for (name,) in await fetch(connection, "list_roles")}
-    unwalled = await fetch(connection, "list_unwalled_tables")
-    strayed = await fetch(connection, "list_strayed_functions")
+    unwalled = await fetch(connection, "list_tables_without_row_security")
+    strayed = await fetch(connection, "list_misowned_functions")
     ((size,),) = await fetch(connection, "database_size")
     return Health(
         version=version,

@@ -116,7 +116,7 @@ class PostgresImports:
             for cursor in cursors:
                 known = {"workspace": self.database.workspace, "at": at, "by": self.by}
                 row = {**known, **_columns(cursor)}
-                await run(connection, "mark_import", row)
+                await run(connection, "save_import_cursor", row)
 
 
 def _columns(cursor: Cursor) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class PostgresInbox:
     ) -> int:
         """Begin a run with its first facts, take its messages off the pile, return its epoch."""
         row = await self.database.fetch_one(
-            "begin_run",
+            "start_queued_run",
             run=UUID(run),
             session=UUID(session),
             seqs=int_array(messages),
@@ -106,7 +106,7 @@ class PostgresInbox:
         """Record facts of an open run that become true together; False if they stood there."""
         first = facts[0].event
         ((is_new,),) = await self.database.fetch(
-            "append_facts",
+            "append_run_events",
             run=UUID(first.stream),
             epoch=Int4(epoch),
             first=Int4(first.seq),
@@ -124,17 +124,17 @@ class PostgresInbox:
     ) -> RunId | None:
         """Ask for the end of the run that is open in a session; None if there is none."""
         run, _ = await self._waking(
-            "cancel_run", session, session=UUID(session), by=by, at=at, discard=discard
+            "cancel_session_run", session, session=UUID(session), by=by, at=at, discard=discard
         )
         return None if run is None else RunId(run)
 
     async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
         """Ask for the end of one run and no other; False if it is sealed, or there is none."""
-        return await self._changing("cancel_one", run=UUID(run), by=by, at=at, discard=discard)
+        return await self._changing("cancel_run", run=UUID(run), by=by, at=at, discard=discard)
 
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
         """Count an unforeseen end of an attempt; returns how many there were."""
-        row = await self.database.fetch_one("note_failure", run=UUID(run), epoch=epoch)
+        row = await self.database.fetch_one("count_crash", run=UUID(run), epoch=epoch)
         return 0 if row is None else int(row[0])
 
     async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
@@ -152,7 +152,7 @@ class PostgresInbox:
 
     async def list_piles(self) -> list[Pile]:
         """Return what waits in each session that is not archived, the longest waiting first."""
-        rows = await self.database.fetch("list_piles")
+        rows = await self.database.fetch("list_backlogs")
         return [Pile(SessionId(session), *row) for session, *row in rows]
 
     async def find_waiting(self, run: RunId) -> Waiting | None:

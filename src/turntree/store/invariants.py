@@ -150,13 +150,15 @@ SESSIONS: Final = (
     Check("fsck_i49", "the bytes of a resource stand in a fact"),
     Check("fsck_i59", "its status is not the one that its events tell of"),
     Check("fsck_i62_documents", "search keeps the words of a turn that does not exist"),
-    Check("fsck_i62_meanings", "the vector is of no turn, or not as long as its embedder's others"),
+    Check(
+        "fsck_i62_embeddings", "the vector is of no turn, or not as long as its embedder's others"
+    ),
     Check("fsck_i67_inbox", "the message and the run that it began do not agree"),
-    Check("fsck_i67_actors", "the session counts other messages than it was sent, or sleeps"),
+    Check("fsck_i67_queues", "the session counts other messages than it was sent, or sleeps"),
     Check("fsck_i67_runs", "two runs are open in the session"),
     Check("fsck_i67_parked", "the run is parked, and its events do not say so"),
     Check("fsck_i65_references", "it refers to something that is not in its workspace"),
-    Check("fsck_i65_walls", "the table does not keep workspaces apart"),
+    Check("fsck_i65_row_security", "the table does not keep workspaces apart"),
     Check("fsck_i65_functions", "the function lends the rights of another than the searcher"),
     Check("fsck_i65_keys", "the foreign key could lead into another workspace"),
 )

@@ -70,7 +70,7 @@ class PostgresLedger:
         # A waiting writer costs nothing; a writer that tries and loses costs a whole turn.
         async with self.database.connection() as connection, connection.transaction():
             scope = {"workspace": self.database.workspace, "session": UUID(session)}
-            rows = await fetch(connection, "hold_session", **scope)
+            rows = await fetch(connection, "lock_session", **scope)
             if not rows:
                 raise NotFound(f"there is no session {session}")
             head, raw = rows[0]
@@ -107,7 +107,7 @@ class PostgresLedger:
 
     async def take(self, run: RunId) -> int:
         """Take a run over and return the epoch to write under."""
-        row = await self.database.fetch_one("take_run", run=UUID(run))
+        row = await self.database.fetch_one("claim_run", run=UUID(run))
         if row is None or row[0] is None:
             raise NotFound(f"there is no open run {run}")
         epoch: int = row[0]
@@ -117,7 +117,7 @@ class PostgresLedger:
         """Return the facts of a stream in order, from a place on."""
         found: list[Fact] = []
         while rows := await self.database.fetch(
-            "list_facts", stream=UUID(stream), after=after + len(found), limit=EVENTS_PAGE_MAX
+            "list_run_events", stream=UUID(stream), after=after + len(found), limit=EVENTS_PAGE_MAX
         ):
             found += [
                 Fact(events.from_json(orjson.loads(body)), _message(said)) for body, said in rows
@@ -182,7 +182,7 @@ class PostgresMarks:
         params = {"turn": UUID(turn), "sequence": sequence, "reason": reason, "by": by, "at": at}
         workspace = self.database.workspace
         # Whoever erases sees everything, so it is asked before whether who looks here may.
-        await self.database.run("require_right_on", turn=UUID(turn), right="configure")
+        await self.database.run("require_turn_access", turn=UUID(turn), right="configure")
         async with (
             self.database.acting_as("turntree_eraser") as connection,
             connection.transaction(),

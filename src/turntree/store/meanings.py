@@ -47,7 +47,7 @@ class PostgresMeanings:
         await self._check()
         digests = [None if one.digest is None else digest_raw(one.digest) for one in meanings]
         await self.database.run(
-            "put_meanings",
+            "put_embeddings",
             embedder=embedder,
             ids=as_uuids([one.id for one in meanings]),
             vectors=[_numbers(one.vector) for one in meanings],
@@ -60,7 +60,7 @@ class PostgresMeanings:
         """Return the vector of a thing, if it has one."""
         if not await self._holds_vectors():
             return None
-        row = await self.database.fetch_one("find_meaning", id=UUID(id), embedder=embedder)
+        row = await self.database.fetch_one("find_embedding", id=UUID(id), embedder=embedder)
         if row is None:
             return None
         kind, vector, digest = row
@@ -80,7 +80,7 @@ class PostgresMeanings:
         if not await self._holds_vectors():
             return []
         rows = await self.database.fetch(
-            "list_near",
+            "list_nearest",
             embedder=embedder,
             vector=_numbers(vector),
             kinds=list(kinds) or None,
@@ -97,7 +97,7 @@ class PostgresMeanings:
         if not ids or not await self._holds_vectors():
             return {}
         rows = await self.database.fetch(
-            "list_meaning_digests", embedder=embedder, ids=as_uuids(ids)
+            "list_embedding_digests", embedder=embedder, ids=as_uuids(ids)
         )
         return {id: _digest(digest) for id, digest in rows}
 
@@ -107,7 +107,7 @@ class PostgresMeanings:
             return []
         found: dict[str, MeaningStats] = {}
         for embedder, kind, vectors, described, dims, turns in await self.database.fetch(
-            "meaning_stats"
+            "embedding_stats"
         ):
             known = found.get(embedder) or MeaningStats(embedder, dims, turns_missing=turns)
             found[embedder] = MeaningStats(
@@ -120,7 +120,7 @@ class PostgresMeanings:
         return list(found.values())
 
     async def _holds_vectors(self) -> bool:
-        ((there,),) = await self.database.fetch("search_holds_meanings")
+        ((there,),) = await self.database.fetch("search_embeddings_exist")
         return bool(there)
 
     async def _check(self) -> None:

@@ -57,7 +57,7 @@ async def migrate(
         done, is_in_force = await _applied(connection, ours)
         steps = [(m.name, m.text) for m in wanted if m.name not in done]
         if upto is None and not is_in_force:
-            await connection.execute(QUERIES["forget_functions"])
+            await connection.execute(QUERIES["delete_function_versions"])
             steps.append((ours.mark, "\n".join(text for _, text in load_files("functions"))))
         for name, text in steps:
             await connection.execute(text.encode())
@@ -90,5 +90,5 @@ async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[
         return names, False
     require_no_newer(ours, *found)
     # Some lend rights that are not the searcher's: to be made again is how they come home.
-    strayed = await connection.execute(QUERIES["list_strayed_functions"])
+    strayed = await connection.execute(QUERIES["list_misowned_functions"])
     return names, found[0] == ours and await strayed.fetchone() is None

@@ -48,7 +48,7 @@ class PostgresPermissions:
         ):
             found.append(audit.read_fact(events.from_json(orjson.loads(body)), label))
         for body, label in await self.database.fetch(
-            "list_session_shares", session=as_uuid(session)
+            "list_session_grants", session=as_uuid(session)
         ):
             found.append(audit.read_share(events.from_json(orjson.loads(body)), label))
         # Sorting is stable: what a turn or a stream tells stays in its own order.
@@ -61,7 +61,7 @@ class PostgresPermissions:
         events.group_of(kind)
         told = canonical({**data, "nonce": nonce}).decode()
         stream = UUID(token.stream_of(nonce))
-        await self.database.run("tell", stream=stream, kind=kind, at=at, data=told)
+        await self.database.run("record_event", stream=stream, kind=kind, at=at, data=told)
 
     async def list_tokens(self, nonce: str | None = None) -> list[Noted]:
         """Return what is known of one token or of all."""

@@ -36,7 +36,7 @@ class PostgresPlans:
     async def begin(self, fact: Recorded) -> None:
         """Note a plan before its first step."""
         await self.database.run(
-            "begin_plan",
+            "start_plan",
             plan=UUID(fact.event.stream),
             kind=fact.event.data["kind"],
             at=fact.event.at,
@@ -98,7 +98,7 @@ class PostgresPlans:
             assert step.label is not None, "a session has a label"
             fact = begun(step.session, step.label, step.head, by=by, at=at)
             await self._run(
-                connection, "begin_session", session=UUID(step.session), label=step.label,
+                connection, "insert_session", session=UUID(step.session), label=step.label,
                 head=as_uuid(step.head), by=by, at=at, id=digest_raw(Digest(fact.id)),
                 body=fact.body, origin=None, origin_session=None,
                 source=as_uuid(step.source or step.before), visibility=step.visibility,
@@ -115,7 +115,8 @@ class PostgresPlans:
             return None
         if done.forked is not None:
             await self._run(
-                connection, "tell_session", session=UUID(step.session), kind="session.forked",
+                connection, "record_session_event", session=UUID(step.session),
+                kind="session.forked",
                 at=at, data=as_data({**done.forked, "by": by}),
             )  # fmt: skip
         return Moved(step.session, 1, None, step.head, repeated=False)
@@ -147,7 +148,7 @@ class PostgresPlans:
         asked = {"workspace": self.database.workspace, "resource": UUID(gone.id)}
         # Those too who are closed to whoever carries the plan out, or not theirs to change.
         async with self.database.seeing_everything(connection):
-            await run(connection, "hold_resource", asked)
+            await run(connection, "lock_resource", asked)
             for (session,) in await fetch(connection, "list_holders", **asked):
                 await detach_resource(
                     connection, self.database.workspace, gone.id, session, by=done.by, at=done.at
@@ -165,7 +166,7 @@ class PostgresPlans:
         event = fact.event
         ends = event.data["outcome"] if event.kind == "plan.finished" else None
         ((is_new,),) = await fetch(
-            connection, "append_to_plan", workspace=self.database.workspace,
+            connection, "append_plan_event", workspace=self.database.workspace,
             plan=UUID(event.stream), seq=Int4(event.seq), id=digest_raw(Digest(fact.id)),
             kind=event.kind, body=fact.body, outcome=ends,
         )  # fmt: skip
@@ -174,7 +175,7 @@ class PostgresPlans:
     async def _tell(self, connection: Connection, at: Instant, note: Note) -> None:
         data = as_data(note.data)
         await self._run(
-            connection, "tell", stream=UUID(note.resource), kind=note.kind, at=at, data=data
+            connection, "record_event", stream=UUID(note.resource), kind=note.kind, at=at, data=data
         )
 
     async def _run(self, connection: Connection, query: str, **params: object) -> None:

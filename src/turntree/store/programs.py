@@ -121,7 +121,7 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
     match change:
         case BeginSession(session, label):
             fact = begun(session, label, None, by=by, at=at)
-            return "begin_session", {
+            return "insert_session", {
                 "session": UUID(session),
                 "label": label,
                 "head": None,
@@ -133,7 +133,7 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
                 "visibility": None,
             }
         case Begin():
-            return "begin_program", {
+            return "create_program", {
                 "program": UUID(change.program),
                 "kind": change.kind,
                 "name": change.name,
@@ -147,7 +147,7 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
             }
         case Tell():
             before, after = change.step or (None, None)
-            return "tell_program", {
+            return "change_program", {
                 "program": UUID(change.program),
                 "right": change.right,
                 "event": change.event,
@@ -159,7 +159,7 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
                 **_version(change.version),
             }
         case Grant():
-            return "grant_program", {
+            return "set_program_grant", {
                 "program": UUID(change.program),
                 "grantee": change.grantee,
                 "right": change.right,

@@ -86,7 +86,7 @@ async def _open_console(
         async with Translated():
             await _require_reader(connection)
             scope = {"workspace": str(database.workspace), "viewer": database.sight}
-            await run(connection, "ask_as_people", {**scope, "timeout": f"{timeout_s}s"})
+            await run(connection, "set_console_role", {**scope, "timeout": f"{timeout_s}s"})
             await _bind(database, connection)
         yield connection
         await connection.rollback()

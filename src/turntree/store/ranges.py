@@ -50,7 +50,7 @@ class Moment:
         try:
             with psycopg.connect(self.conninfo, autocommit=True) as connection:
                 role = take_role_params("turntree_app", self.workspace, EVERYTHING)
-                taken = connection.execute(QUERIES["take_role"], role).fetchone()
+                taken = connection.execute(QUERIES["set_role"], role).fetchone()
                 assert taken is not None, "it has one row"
                 require_direct(connection, taken[0])
                 connection.isolation_level = IsolationLevel.REPEATABLE_READ

@@ -31,7 +31,7 @@ async def keep_blocks(
         leaned = [item for item in turns if item.id in wanted]
         rows = await fetch(
             connection,
-            "list_unsteady_turns",
+            "list_changed_turns",
             workspace=workspace,
             turns=as_uuids([item.id for item in leaned]),
             digests=[digest_raw(item.digest) for item in leaned],
@@ -49,7 +49,7 @@ async def keep_blocks(
                 if shaky or without_ours
                 else block
             )
-            await run(connection, "keep_block", {"workspace": workspace, **_columns(steady)})
+            await run(connection, "insert_raw_block", {"workspace": workspace, **_columns(steady)})
 
 
 async def _erased_threads(

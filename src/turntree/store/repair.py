@@ -166,9 +166,9 @@ class _Repair:
             if not dry_run:
                 self._run("repair_drop_document", {**scope, "turn": turn})
             yield Change("search_documents", str(turn), 1, 0)
-        for turn, embedder in self._run("repair_useless_meanings", scope):
+        for turn, embedder in self._run("repair_stale_embeddings", scope):
             if not dry_run:
-                self._run("repair_drop_meaning", {**scope, "turn": turn, "embedder": embedder})
+                self._run("repair_drop_embedding", {**scope, "turn": turn, "embedder": embedder})
             yield Change("search_embeddings", f"{turn} by {embedder}", 1, 0)
 
     def _write(self, found: Difference) -> None:

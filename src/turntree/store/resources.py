@@ -79,7 +79,7 @@ class PostgresResources:
     async def keep(self, snapshot: Snapshot, *, by: str) -> Snapshot:
         """Note a state that was kept; the same state of the same resource is noted once."""
         row = await self.database.fetch_one(
-            "keep_snapshot",
+            "insert_snapshot",
             id=UUID(snapshot.id),
             resource=UUID(snapshot.resource),
             method=snapshot.method,
@@ -103,11 +103,11 @@ class PostgresResources:
 
     async def list_pinned_kinds(self) -> list[str]:
         """Return the kinds of the resources that turns pin."""
-        return [kind for (kind,) in await self.database.fetch("list_pinned_kinds")]
+        return [kind for (kind,) in await self.database.fetch("list_snapshotted_kinds")]
 
     async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
         """Return where the bytes of pinned states are, and whether a host has to have them."""
-        rows = await self.database.fetch("list_pinned_states", kind=kind, host=host)
+        rows = await self.database.fetch("list_snapshots_in_use", kind=kind, host=host)
         return dict(rows)
 
 
@@ -158,7 +158,7 @@ class PostgresAttachments:
             rows = await self.database.fetch("list_holders", resource=UUID(resource))
         else:
             asked = {"resource": UUID(resource), "since": since}
-            rows = await self.database.fetch("list_newcomers", **asked)
+            rows = await self.database.fetch("list_new_attachments", **asked)
         return [SessionId(id) for (id,) in rows]
 
     async def find_last_holder(
@@ -193,19 +193,19 @@ class PostgresAttachments:
         async with whole.connection() as connection, connection.transaction():
             scope = self.database.workspace
             asked = {"workspace": scope, "resource": UUID(resource)}
-            await run(connection, "hold_resource", asked)
+            await run(connection, "lock_resource", asked)
             holders = [SessionId(id) for (id,) in await fetch(connection, "list_holders", **asked)]
             if not force and set(holders) - set(left.sessions):
                 raise Refused("somebody else works there, in a session that is closed to you")
             for session in holders:
                 await detach_resource(connection, scope, resource, session, by=by, at=at)
             told = {"workspace": scope, "stream": UUID(resource), "kind": "resource.removed"}
-            await run(connection, "tell", {**told, "at": at, "data": as_data(said)})
+            await run(connection, "record_event", {**told, "at": at, "data": as_data(said)})
         return left
 
     async def find_left(self, resource: ResourceId) -> Left | None:
         """Return how a resource was left when it last went."""
-        row = await self.database.fetch_one("find_left", resource=UUID(resource))
+        row = await self.database.fetch_one("find_resource_after_turn", resource=UUID(resource))
         if row is None:
             return None
         data = orjson.loads(row[0])["data"]
@@ -228,7 +228,7 @@ class PostgresPins:
     async def pin(self, pin: Pin, *, by: str, at: Instant) -> bool:
         """Note in which states a turn found and left a resource; False if that is known."""
         row = await self.database.fetch_one(
-            "pin_turn",
+            "insert_turn_snapshot",
             turn=UUID(pin.turn),
             resource=UUID(pin.resource),
             before=as_uuid(pin.before),
@@ -243,12 +243,12 @@ class PostgresPins:
 
     async def list_pins(self, turns: Sequence[TurnId]) -> list[Pinned]:
         """Return the pins of turns, in the order of the turns given."""
-        rows = await self.database.fetch("list_pins", turns=as_uuids(turns))
+        rows = await self.database.fetch("list_turn_snapshots", turns=as_uuids(turns))
         return [_pinned(row) for row in rows]
 
     async def list_pinned_along(self, head: TurnId, *, limit: int) -> list[tuple[TurnId, int]]:
         """Return the turns of a thread that pin anything, newest first, with their depths."""
-        rows = await self.database.fetch("list_pinned_along", head=UUID(head), limit=limit)
+        rows = await self.database.fetch("list_thread_snapshots", head=UUID(head), limit=limit)
         return [(TurnId(turn), depth) for turn, depth in rows]
 
     async def list_pins_between(
@@ -256,7 +256,7 @@ class PostgresPins:
     ) -> list[Pinned]:
         """Return the pins of a resource whose turns were at work in an interval, oldest first."""
         rows = await self.database.fetch(
-            "list_pins_between", resource=UUID(resource), since=since, until=until
+            "list_turn_snapshots_between", resource=UUID(resource), since=since, until=until
         )
         return [_pinned(row) for row in rows]
 
@@ -292,7 +292,7 @@ class PostgresAdvice:
         """Note whether a resource was there."""
         data = as_data({"resource_ref": resource, "status": status})
         await self.database.run(
-            "note_liveness", resource=UUID(resource), status=status, at=at, data=data
+            "record_liveness", resource=UUID(resource), status=status, at=at, data=data
         )
 
     async def lease(
@@ -300,7 +300,7 @@ class PostgresAdvice:
     ) -> Lease | None:
         """Take or renew a lease; None while somebody else's has not run out."""
         row = await self.database.fetch_one(
-            "take_lease", resource=UUID(resource), holder=holder, until=until, now=now
+            "acquire_lease", resource=UUID(resource), holder=holder, until=until, now=now
         )
         return None if row is None else Lease(resource, holder, as_instant(row[0]))
 

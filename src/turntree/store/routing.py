@@ -50,7 +50,7 @@ class PostgresRouting:
         if not turns:
             return {}
         rows = await self.database.fetch(
-            "route_likeness",
+            "route_similarity",
             embedder=embedder,
             vector="{" + ",".join(map(str, vector)) + "}",
             turns=as_uuids(turns),
@@ -74,7 +74,7 @@ class PostgresRouting:
 
     async def list_closed(self, sessions: Sequence[SessionId], *, to: str) -> set[SessionId]:
         """Return those of some sessions that a principal may not read."""
-        rows = await self.database.fetch("list_closed_sessions", sessions=as_uuids(sessions), by=to)
+        rows = await self.database.fetch("list_hidden_sessions", sessions=as_uuids(sessions), by=to)
         return {SessionId(id) for (id,) in rows}
 
 

@@ -68,7 +68,7 @@ class PostgresSearch:
     ) -> list[tuple[TurnId, float]]:
         """Return turns that lie near a vector, nearest first, with how alike they are."""
         rows = await self.database.fetch(
-            "search_meaning",
+            "search_embeddings",
             embedder=embedder,
             vector="{" + ",".join(map(str, vector)) + "}",
             facets=conjoin(facets(query)) or None,
@@ -98,7 +98,9 @@ class PostgresSearch:
         if not digests:
             return {}
         raw = [digest_raw(digest) for digest in dict.fromkeys(digests)]
-        rows = await self.database.fetch("search_lifted", digests=raw, bytes=LIFTED_BYTES_READ)
+        rows = await self.database.fetch(
+            "search_object_parts", digests=raw, bytes=LIFTED_BYTES_READ
+        )
         return {digest_from_raw(bytes(digest)): bytes(data) for digest, data in rows}
 
     async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[Holder]]:
@@ -111,7 +113,7 @@ class PostgresSearch:
 
     async def list_touches(self, path: str, *, limit: int) -> list[FileTouch]:
         """Return who used a file, newest turn first."""
-        rows = await self.database.fetch("list_touches", path=pattern(path), limit=limit)
+        rows = await self.database.fetch("list_file_uses", path=pattern(path), limit=limit)
         return [FileTouch(TurnId(turn), *rest) for turn, *rest in rows]
 
     async def sees_everything(self) -> bool:

@@ -42,7 +42,7 @@ class PostgresSearchWriter:
     async def list_missing(self, index: str, *, limit: int) -> Batch:
         """Return turns that an index lacks, whatever the feed says of them."""
         epoch, horizon = await self._horizon()
-        query = "search_missing_documents" if index == WORDS else "search_missing_meanings"
+        query = "search_missing_documents" if index == WORDS else "search_missing_embeddings"
         rows = await self.database.fetch(query, limit=limit, **_scope(index))
         is_last = len(rows) < limit
         # Whatever was committed before the horizon was there to be gone through.
@@ -59,7 +59,7 @@ class PostgresSearchWriter:
             limit=min(limit * 2, EVENTS_READ_MAX),
         )
         touched = list(dict.fromkeys(turn for *_, turn, _ in events if turn is not None))
-        query = "search_lacking_documents" if index == WORDS else "search_lacking_meanings"
+        query = "search_pending_documents" if index == WORDS else "search_pending_embeddings"
         rows = await self.database.fetch(query, turns=touched, **_scope(index)) if touched else []
         if any(gap_above for _, gap_above in rows):
             # Many turns came at once, and the journal names only the last: an import did that.
@@ -93,23 +93,23 @@ class PostgresSearchWriter:
     ) -> None:
         """Write the vectors of a batch and how far it led; both, or neither."""
         rows = [(UUID(id), None, list(vector)) for id, vector in vectors]
-        await self._put(embedder, "search_unstage_meanings", batch, rows)
+        await self._put(embedder, "search_unstage_embeddings", batch, rows)
 
     async def _put(self, index: str, query: str, batch: Batch, rows: Sequence[Row]) -> None:
         scope: Mapping[str, Any] = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
-            await run(connection, "search_hold", scope)
+            await run(connection, "search_lock", scope)
             if rows:
                 await _copy(connection, rows)
                 seen = {"seen_from": str(batch.seen_from)}
                 await run(connection, query, {**scope, **seen, **_scope(index)})
             if (at := batch.position) is not None:
                 place = {"epoch": at.epoch, "xid": str(at.transaction), "n": at.n}
-                await run(connection, "search_note", {**scope, **place, "index": index})
+                await run(connection, "search_save_progress", {**scope, **place, "index": index})
 
     async def prepare_meanings(self) -> bool:
         """Make room for vectors if the database can hold them; says whether it can."""
-        ((there,),) = await self.database.fetch("search_holds_meanings")
+        ((there,),) = await self.database.fetch("search_embeddings_exist")
         if there:
             return True
         # Only the owner of the schema may add to it: no role is taken here.
@@ -117,7 +117,7 @@ class PostgresSearchWriter:
             async with await AsyncConnection[Row].connect(
                 self.database.conninfo, autocommit=True
             ) as owner:
-                ((made,),) = await fetch(owner, "search_prepare_meanings")
+                ((made,),) = await fetch(owner, "search_create_embeddings")
         except psycopg.errors.InsufficientPrivilege:
             return False
         except psycopg.Error as error:
@@ -126,10 +126,10 @@ class PostgresSearchWriter:
 
     async def has_meanings(self, embedder: str) -> bool:
         """Say whether an embedder's index was ever filled."""
-        ((there,),) = await self.database.fetch("search_holds_meanings")
+        ((there,),) = await self.database.fetch("search_embeddings_exist")
         if not there:
             return False
-        ((filled,),) = await self.database.fetch("search_has_meanings", embedder=embedder)
+        ((filled,),) = await self.database.fetch("search_has_embeddings", embedder=embedder)
         return bool(filled)
 
     async def clear(self, index: str) -> None:
@@ -140,7 +140,7 @@ class PostgresSearchWriter:
             if index == WORDS:
                 await run(connection, "search_clear_documents", scope)
             else:
-                await run(connection, "search_clear_meanings", {**scope, "embedder": index})
+                await run(connection, "search_clear_embeddings", {**scope, "embedder": index})
 
 
 def _scope(index: str) -> dict[str, Any]:

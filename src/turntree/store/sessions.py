@@ -76,7 +76,7 @@ class PostgresSessions:
         """Begin a session and return it, in one round trip."""
         fact = begun(session, label, head, by=by, at=at, origin=origin)
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
-        row = await self.database.fetch_one("begin_session", **params)
+        row = await self.database.fetch_one("insert_session", **params)
         assert row is not None, "one row, whether there is a head or not"
         _, digest, sealed, depth = row
         return Session(
@@ -170,7 +170,7 @@ class PostgresSessions:
         if self.database.sight != EVERYTHING:
             # Only the system can tell whether there is none, or one that must not be seen.
             everything = self.database.seen_by(EVERYTHING)
-            await everything.run("note_closed_name", name=name, by=self.database.sight)
+            await everything.run("record_hidden_name", name=name, by=self.database.sight)
 
     async def list_page(
         self,

@@ -117,7 +117,7 @@ class PostgresIndex:
 
     async def list_neighbours(self, digests: Sequence[Digest]) -> dict[Digest, list[Digest]]:
         """Return, for each digest, the nearest ones below and above it."""
-        rows = await self.database.fetch("neighbours", digests=[digest_raw(d) for d in digests])
+        rows = await self.database.fetch("adjacent_turns", digests=[digest_raw(d) for d in digests])
         return {
             digest_from_raw(bytes(of)): [digest_from_raw(bytes(n)) for n in near if n is not None]
             for of, *near in rows

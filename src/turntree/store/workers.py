@@ -43,10 +43,10 @@ class PostgresWorkers:
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self.database.acting_as("turntree_app"))
             scope = {"workspace": self.database.workspace, "worker": worker}
-            ((is_held,),) = await fetch(connection, "lease_worker", **scope)
+            ((is_held,),) = await fetch(connection, "lock_worker", **scope)
             if not is_held:
                 raise Conflict(f"the name {worker} is taken by somebody who lives")
-            await run(connection, "announce_worker", scope)
+            await run(connection, "register_worker", scope)
             self._leases[worker] = _Lease(connection, stack.pop_all())
 
     async def beat(self, worker: str) -> list[RunId]:
@@ -59,7 +59,7 @@ class PostgresWorkers:
         scope = {"workspace": self.database.workspace, "worker": worker}
         try:
             async with Translated():
-                rows = await fetch(lease.connection, "beat_worker", **scope)
+                rows = await fetch(lease.connection, "heartbeat_worker", **scope)
         except (Unreachable, asyncio.CancelledError):
             # Whatever state the connection is in, the next beat begins afresh.
             await self._drop(worker)
@@ -74,23 +74,23 @@ class PostgresWorkers:
                 # A server may take its time to notice that a connection has ended.
                 scope = {"workspace": self.database.workspace, "worker": worker}
                 async with Translated():
-                    await fetch(lease.connection, "release_worker", **scope)
+                    await fetch(lease.connection, "unlock_worker", **scope)
         finally:
             await self._drop(worker)
 
     async def list_dead(self, *, silent_s: float) -> list[str]:
         """Return workers whose lease is free, or that have not been heard of for so long."""
-        rows = await self.database.fetch("list_dead_workers", silent_s=silent_s)
+        rows = await self.database.fetch("list_expired_workers", silent_s=silent_s)
         return [name for (name,) in rows]
 
     async def bury(self, workers: Sequence[str]) -> None:
         """Forget workers whose sessions were woken up again."""
-        await self.database.run("forget_workers", workers=text_array(workers))
+        await self.database.run("delete_workers", workers=text_array(workers))
 
     async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
         """Wake sessions up that are awake without anybody living who handles them."""
         found = await self.database.fetch(
-            "list_unattended",
+            "list_orphaned_queues",
             silent_s=silent_s,
             idle_s=silent_s if idle_s is None else idle_s,
             mine=text_array([*self._leases]),
@@ -126,14 +126,16 @@ class PostgresWorkers:
         """Return why some runs failed; one whose journal does not say it is absent."""
         if not runs:
             return {}
-        rows = await self.database.fetch("list_reasons", runs=as_uuids(runs))
+        rows = await self.database.fetch("list_failure_reasons", runs=as_uuids(runs))
         return {RunId(run): reason for run, reason in rows if reason}
 
     async def _wake_again(self, session: SessionId, wakes: int, worker: str | None) -> bool:
         async with self.engine.transaction() as transaction:
             async with self.database.borrow(transaction.driver) as connection:
                 scope = {"workspace": self.database.workspace, "session": as_uuid(session)}
-                found = await fetch(connection, "wake_again", **scope, wakes=wakes, worker=worker)
+                found = await fetch(
+                    connection, "requeue_wakeup", **scope, wakes=wakes, worker=worker
+                )
             if not found:
                 return False
             ((number,),) = found

@@ -36,14 +36,14 @@ CREATE OR REPLACE FUNCTION turntree.speaks_for_itself() RETURNS boolean LANGUAGE
   SELECT pg_has_role(session_user, 'turntree_app', 'MEMBER')
 $$;
 
-CREATE OR REPLACE FUNCTION turntree.here() RETURNS uuid LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.current_workspace() RETURNS uuid LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN pg_has_role(session_user, 'turntree_app', 'MEMBER')
     THEN nullif(current_setting('turntree.workspace', true), '')::uuid
     ELSE coalesce(turntree.console_workspace(), nullif(current_setting('turntree.workspace', true), '')::uuid) END
 $$;
 
-CREATE OR REPLACE FUNCTION turntree.sight() RETURNS text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.viewer() RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN pg_has_role(session_user, 'turntree_app', 'MEMBER')
-    THEN coalesce(current_setting('turntree.sight', true), '')
-    ELSE coalesce(turntree.console_viewer(), current_setting('turntree.sight', true), '') END
+    THEN coalesce(current_setting('turntree.viewer', true), '')
+    ELSE coalesce(turntree.console_viewer(), current_setting('turntree.viewer', true), '') END
 $$;

@@ -26,11 +26,11 @@ END $$;
 -- names the digest of an object in a private session would open it.
 CREATE OR REPLACE FUNCTION turntree.hold_objects(p_ws uuid, p_turn uuid, p_messages text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_sees_all constant boolean := turntree.sees_every_program();
+  v_sees_all constant boolean := turntree.can_see_all_programs();
   v_digest bytea;
 BEGIN
   FOR v_digest IN SELECT turntree.objects_in(p_messages) LOOP
-    IF NOT (v_sees_all OR turntree.reader_sees_object(p_ws, v_digest)) THEN
+    IF NOT (v_sees_all OR turntree.reader_can_see_object(p_ws, v_digest)) THEN
       RAISE EXCEPTION 'there is no object sha256:%', encode(v_digest, 'hex') USING ERRCODE = 'TT002';
     END IF;
     INSERT INTO turntree.object_holders (workspace_id, turn_id, digest) VALUES (p_ws, p_turn, v_digest) ON CONFLICT DO NOTHING;
@@ -40,7 +40,7 @@ END $$;
 -- Stores bytes under their digest, once, and notes who stored them.
 CREATE OR REPLACE FUNCTION turntree.put_object(p_ws uuid, p_digest bytea, p_bytes bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_by constant text := turntree.sight();
+  v_by constant text := turntree.viewer();
 BEGIN
   INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (p_ws, p_digest, p_bytes) ON CONFLICT DO NOTHING;
   IF v_by NOT LIKE 'system:%' THEN
@@ -88,8 +88,8 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'another fact took place % of %', p_seq, p_stream USING ERRCODE = 'TT001';
   END IF;
-  IF turntree.may_link(p_kind, p_body) THEN
-    PERFORM turntree.note_links(p_ws, p_stream, p_seq);
+  IF turntree.has_links(p_kind, p_body) THEN
+    PERFORM turntree.insert_links(p_ws, p_stream, p_seq);
   END IF;
   IF p_payload IS NOT NULL THEN
     INSERT INTO turntree.run_payloads (workspace_id, run_id, seq, payload)
@@ -102,7 +102,7 @@ BEGIN
 END $$;
 
 -- Records a fact at the end of a stream that has no owner to number its facts: they queue up here.
-CREATE OR REPLACE FUNCTION turntree.tell(p_ws uuid, p_stream uuid, p_kind text, p_at text, p_data text)
+CREATE OR REPLACE FUNCTION turntree.record_event(p_ws uuid, p_stream uuid, p_kind text, p_at text, p_data text)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
@@ -110,14 +110,14 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_stream, 0));
   SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events WHERE workspace_id = p_ws AND stream_id = p_stream;
   PERFORM turntree.insert_event(p_ws, p_stream, v_seq, p_kind, p_at, p_data);
-  IF turntree.may_link(p_kind, p_data) THEN
-    PERFORM turntree.note_links(p_ws, p_stream, v_seq);
+  IF turntree.has_links(p_kind, p_data) THEN
+    PERFORM turntree.insert_links(p_ws, p_stream, v_seq);
   END IF;
   RETURN v_seq;
 END $$;
 
 -- The same for a session, which numbers its facts itself.
-CREATE OR REPLACE FUNCTION turntree.tell_session(p_ws uuid, p_session uuid, p_kind text, p_at text, p_data text)
+CREATE OR REPLACE FUNCTION turntree.record_session_event(p_ws uuid, p_session uuid, p_kind text, p_at text, p_data text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
@@ -128,8 +128,8 @@ BEGIN
     RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
   END IF;
   PERFORM turntree.insert_event(p_ws, p_session, v_seq, p_kind, p_at, p_data);
-  IF turntree.may_link(p_kind, p_data) THEN
-    PERFORM turntree.note_links(p_ws, p_session, v_seq);
+  IF turntree.has_links(p_kind, p_data) THEN
+    PERFORM turntree.insert_links(p_ws, p_session, v_seq);
   END IF;
 END $$;
 
@@ -140,7 +140,7 @@ RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   v_epoch int;
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
   SELECT epoch INTO v_epoch FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run;
   IF v_epoch IS NULL THEN
     INSERT INTO turntree.runs (workspace_id, id, session_id, started_at)
@@ -154,7 +154,7 @@ EXCEPTION WHEN unique_violation THEN
 END $$;
 
 -- Takes a run over from a worker that may be dead; returns the epoch to write under.
-CREATE OR REPLACE FUNCTION turntree.take_run(p_ws uuid, p_run uuid)
+CREATE OR REPLACE FUNCTION turntree.claim_run(p_ws uuid, p_run uuid)
 RETURNS int LANGUAGE sql AS $$
   UPDATE turntree.runs SET epoch = epoch + 1
     WHERE workspace_id = p_ws AND id = p_run AND status <> 'finished' RETURNING epoch
@@ -171,17 +171,17 @@ DECLARE
   v_may boolean;
 BEGIN
   IF EXISTS (SELECT FROM turntree.turns WHERE workspace_id = p_ws AND id = p_node) THEN
-    PERFORM turntree.require_right_on(p_ws, p_node, 'invoke');
+    PERFORM turntree.require_turn_access(p_ws, p_node, 'invoke');
     -- A sealed turn's stream has no owner to number its facts, so they queue up here.
     PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_node, 0));
   ELSE
-    SELECT p.kind, p.name, turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'invoke')
+    SELECT p.kind, p.name, turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'invoke')
       INTO v_kind, v_name, v_may FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_node
-      AND turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'read') FOR NO KEY UPDATE;
+      AND turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'read') FOR NO KEY UPDATE;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'there is no turn and no program %', p_node USING ERRCODE = 'TT002';
     ELSIF v_kind = 'session' THEN
-      PERFORM turntree.require_right(p_ws, p_node, 'invoke');
+      PERFORM turntree.require_session_access(p_ws, p_node, 'invoke');
     ELSIF NOT v_may THEN
       RAISE EXCEPTION '% may read % and not tag it: that takes the right invoke', p_by, v_name USING ERRCODE = '42501';
     END IF;
@@ -196,7 +196,7 @@ BEGIN
     RETURN false;
   END IF;
   IF v_kind IS NOT NULL THEN
-    v_seq := turntree.next_program_place(p_ws, p_node, v_kind);
+    v_seq := turntree.next_program_seq(p_ws, p_node, v_kind);
   ELSE
     SELECT coalesce(max(seq) + 1, 0) INTO v_seq FROM turntree.events
       WHERE workspace_id = p_ws AND stream_id = p_node;

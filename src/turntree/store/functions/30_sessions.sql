@@ -2,7 +2,7 @@
 
 -- What a principal's key led to, if it was asked before; nulls if it was not. Another's key is another key. A key answers the call it was
 -- first used for: with another session or another kind of move it would hide that nothing was done.
-CREATE OR REPLACE FUNCTION turntree.find_answer(
+CREATE OR REPLACE FUNCTION turntree.find_idempotent_result(
   p_ws uuid, p_by text, p_key text, p_session uuid, p_kinds text[], OUT session_id uuid, OUT version int, OUT head uuid)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -60,7 +60,7 @@ END $$;
 -- that says so, (p_id, p_body). It is as closed as p_source, the session or the turn that it is made from,
 -- and as its head, unless p_visibility says otherwise. A fork is as hot as an append: this function returns
 -- nothing, because whoever calls it knows the answer, and log_move's statements stand here in line.
-CREATE OR REPLACE FUNCTION turntree.begin_session(
+CREATE OR REPLACE FUNCTION turntree.insert_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
   p_id bytea, p_body text, p_origin text, p_origin_session text, p_source uuid, p_visibility text)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -88,16 +88,16 @@ BEGIN
     VALUES (p_ws, p_session, 0, p_id, 'session.created', p_body);
   IF p_visibility IS NOT NULL OR coalesce(p_source, p_head) IS NOT NULL AND EXISTS (SELECT FROM turntree.programs p
       WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
-    PERFORM turntree.close_alike(p_ws, p_session, p_source, p_head, p_visibility, p_by, p_at);
+    PERFORM turntree.inherit_visibility(p_ws, p_session, p_source, p_head, p_visibility, p_by, p_at);
   END IF;
 END $$;
 
 -- The same for a process of the previous release, which does not say what a session is made from.
-CREATE OR REPLACE FUNCTION turntree.begin_session(
+CREATE OR REPLACE FUNCTION turntree.insert_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
   p_id bytea, p_body text, p_origin text, p_origin_session text)
 RETURNS void LANGUAGE sql AS $$
-  SELECT turntree.begin_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session, NULL, NULL)
+  SELECT turntree.insert_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session, NULL, NULL)
 $$;
 
 -- Begins a session that was spawned, or that is begun once however often it is asked for under a key.
@@ -111,11 +111,11 @@ LANGUAGE plpgsql AS $$
 BEGIN
   IF p_key IS NOT NULL THEN
     SELECT a.session_id, a.version, a.head INTO session_id, version, head
-      FROM turntree.find_answer(p_ws, p_by, p_key, NULL, ARRAY['create', 'fork']) a WHERE a.session_id IS NOT NULL;
+      FROM turntree.find_idempotent_result(p_ws, p_by, p_key, NULL, ARRAY['create', 'fork']) a WHERE a.session_id IS NOT NULL;
     repeated := FOUND;
     IF repeated THEN RETURN; END IF;
   END IF;
-  PERFORM turntree.begin_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session,
+  PERFORM turntree.insert_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session,
     coalesce(p_parent_session, p_source), p_visibility);
   IF p_parent_session IS NOT NULL THEN
     INSERT INTO turntree.spawns (workspace_id, session_id, parent_session_id, parent_turn_id, call_id, mode, task)
@@ -154,7 +154,7 @@ DECLARE
   v_segment uuid;
   v_depth int;
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
   SELECT x.id, x.head_id, x.version, x.event_seq INTO s FROM turntree.sessions x
     WHERE x.workspace_id = p_ws AND x.id = p_session FOR NO KEY UPDATE;
   IF NOT FOUND THEN
@@ -162,7 +162,7 @@ BEGIN
   END IF;
   IF p_key IS NOT NULL THEN
     SELECT a.session_id, a.version, a.head INTO session_id, version, head
-      FROM turntree.find_answer(p_ws, p_by, p_key, p_session, ARRAY[p_kind]) a WHERE a.session_id IS NOT NULL;
+      FROM turntree.find_idempotent_result(p_ws, p_by, p_key, p_session, ARRAY[p_kind]) a WHERE a.session_id IS NOT NULL;
     repeated := FOUND;
     IF repeated THEN RETURN; END IF;
   END IF;
@@ -183,7 +183,7 @@ BEGIN
   IF NOT FOUND AND NOT (v_target IS NULL AND p_kind IN ('undo', 'rewind')) THEN
     RAISE EXCEPTION 'there is no turn %', v_target USING ERRCODE = 'TT002';
   END IF;
-  PERFORM turntree.require_no_opening(p_ws, p_session, v_target);
+  PERFORM turntree.forbid_exposure(p_ws, p_session, v_target);
   UPDATE turntree.sessions x SET head_id = v_target, version = s.version + 1, event_seq = s.event_seq + 1,
       updated_at = p_at::timestamptz
     WHERE x.workspace_id = p_ws AND x.id = p_session;
@@ -223,7 +223,7 @@ DECLARE
   v_seq int;
   v_label text;
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'configure');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'configure');
   UPDATE turntree.sessions SET event_seq = event_seq + 1
     WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
   IF NOT FOUND THEN
@@ -265,7 +265,7 @@ BEGIN
   IF p_session = p_other THEN
     RAISE EXCEPTION 'a session cannot be merged into itself' USING ERRCODE = 'TT003';
   END IF;
-  PERFORM turntree.require_right(p_ws, p_session, 'configure'), turntree.require_right(p_ws, p_other, 'configure');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'configure'), turntree.require_session_access(p_ws, p_other, 'configure');
   -- Locked in one order everywhere, so that two merges cannot wait for each other.
   PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id IN (p_session, p_other) ORDER BY id FOR NO KEY UPDATE;
   UPDATE turntree.sessions SET event_seq = event_seq + 1
@@ -294,7 +294,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'configure');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'configure');
   UPDATE turntree.sessions SET event_seq = event_seq + 1, status = p_status, updated_at = p_at::timestamptz
     WHERE workspace_id = p_ws AND id = p_session AND status <> p_status RETURNING event_seq - 1 INTO v_seq;
   IF v_seq IS NULL THEN

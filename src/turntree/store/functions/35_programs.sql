@@ -2,7 +2,7 @@
 -- is for the kind's lifecycle to say, before these are called; here it must still stand where it did.
 
 -- Whether a principal has a right on a program. The system may do everything, and the owner too.
-CREATE OR REPLACE FUNCTION turntree.may_use_program(
+CREATE OR REPLACE FUNCTION turntree.has_program_access(
   p_ws uuid, p_program uuid, p_owner text, p_visibility text, p_by text, p_right text)
 RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT p_by = p_owner OR p_by LIKE 'system:%' OR p_visibility = 'public' AND p_right <> 'configure'
@@ -12,21 +12,21 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
 $$;
 
 -- The details of a program as a principal may see them: an agent that works on somebody's private task does not say on which.
-CREATE OR REPLACE FUNCTION turntree.details_for(p_ws uuid, p_details jsonb, p_by text) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.visible_details(p_ws uuid, p_details jsonb, p_by text) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN p_details ? 'current_task' AND EXISTS (SELECT FROM turntree.programs t
       WHERE t.workspace_id = p_ws AND t.name = p_details ->> 'current_task'
-        AND NOT turntree.may_use_program(p_ws, t.id, t.owner, t.visibility, p_by, 'read'))
+        AND NOT turntree.has_program_access(p_ws, t.id, t.owner, t.visibility, p_by, 'read'))
     THEN p_details || '{"current_task": "(private)", "current_session": "(private)"}' ELSE p_details END::text
 $$;
 
 -- What people call a program. A session's is called by its label.
-CREATE OR REPLACE FUNCTION turntree.name_for_people(p_ws uuid, p_program uuid, p_name text) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.display_name(p_ws uuid, p_program uuid, p_name text) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT n.name FROM turntree.session_names n
     WHERE n.workspace_id = p_ws AND n.session_id = p_program AND n.reason IS NULL), p_name)
 $$;
 
 -- Takes the next place in a program's stream. A session numbers its own.
-CREATE OR REPLACE FUNCTION turntree.next_program_place(p_ws uuid, p_program uuid, p_kind text)
+CREATE OR REPLACE FUNCTION turntree.next_program_seq(p_ws uuid, p_program uuid, p_kind text)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
@@ -58,7 +58,7 @@ BEGIN
 END $$;
 
 -- Begins a program with its first version and the fact that says so.
-CREATE OR REPLACE FUNCTION turntree.begin_program(
+CREATE OR REPLACE FUNCTION turntree.create_program(
   p_ws uuid, p_program uuid, p_kind text, p_name text, p_owner text, p_state text, p_visibility text, p_details text,
   p_digest bytea, p_config bytea, p_members text[], p_targets text[], p_event text, p_data text, p_by text, p_at text)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -92,12 +92,12 @@ BEGIN
     RAISE EXCEPTION 'the name % is taken: see `turntree program get %`', p_name, p_name USING ERRCODE = 'TT001', HINT = 'name';
   END IF;
   PERFORM turntree.add_program_version(p_ws, p_program, 1, p_digest, p_config, p_members, p_targets, p_by, p_at);
-  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_place(p_ws, p_program, p_kind), p_event, p_at, p_data);
+  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p_kind), p_event, p_at, p_data);
 END $$;
 
 -- Tells a fact of a program, and lets become true what it says: another state (p_from, p_to), another
 -- version (p_version, which must be the next), details set anew, another visibility.
-CREATE OR REPLACE FUNCTION turntree.tell_program(
+CREATE OR REPLACE FUNCTION turntree.change_program(
   p_ws uuid, p_program uuid, p_right text, p_event text, p_data text, p_by text, p_at text,
   p_from text, p_to text, p_sets text, p_visibility text,
   p_version int, p_digest bytea, p_config bytea, p_members text[], p_targets text[])
@@ -107,18 +107,18 @@ DECLARE
 BEGIN
   SELECT x.kind, x.name, x.owner, x.state, x.visibility, x.version, x.details INTO p FROM turntree.programs x
     WHERE x.workspace_id = p_ws AND x.id = p_program FOR NO KEY UPDATE;
-  IF NOT FOUND OR NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
+  IF NOT FOUND OR NOT turntree.has_program_access(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
     RAISE EXCEPTION 'there is no program %', p_program USING ERRCODE = 'TT002';
-  ELSIF NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, p_right) THEN
-    RAISE EXCEPTION '% may not % %: it is %''s', p_by, p_right, turntree.name_for_people(p_ws, p_program, p.name), p.owner USING ERRCODE = '42501';
+  ELSIF NOT turntree.has_program_access(p_ws, p_program, p.owner, p.visibility, p_by, p_right) THEN
+    RAISE EXCEPTION '% may not % %: it is %''s', p_by, p_right, turntree.display_name(p_ws, p_program, p.name), p.owner USING ERRCODE = '42501';
   ELSIF p.state <> coalesce(p_from, p.state) THEN
-    RAISE EXCEPTION '% is %, no longer %', turntree.name_for_people(p_ws, p_program, p.name), p.state, p_from USING ERRCODE = 'TT001';
+    RAISE EXCEPTION '% is %, no longer %', turntree.display_name(p_ws, p_program, p.name), p.state, p_from USING ERRCODE = 'TT001';
   ELSIF p_version <> p.version + 1 THEN
-    RAISE EXCEPTION '% was configured meanwhile: it is at version %', turntree.name_for_people(p_ws, p_program, p.name), p.version USING ERRCODE = 'TT001';
+    RAISE EXCEPTION '% was configured meanwhile: it is at version %', turntree.display_name(p_ws, p_program, p.name), p.version USING ERRCODE = 'TT001';
   ELSIF p_visibility IS NOT NULL AND p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
-    RAISE EXCEPTION 'only % says who sees %', p.owner, turntree.name_for_people(p_ws, p_program, p.name) USING ERRCODE = '42501';
+    RAISE EXCEPTION 'only % says who sees %', p.owner, turntree.display_name(p_ws, p_program, p.name) USING ERRCODE = '42501';
   ELSIF p_event IN ('human.approval_requested', 'human.approved', 'human.rejected') THEN
-    PERFORM turntree.check_answer(p_ws, p_program, p.name, p.details, p_event,
+    PERFORM turntree.check_approval(p_ws, p_program, p.name, p.details, p_event,
       turntree.document(p_data), turntree.document(p_sets), p_by);
   ELSIF p_event = 'task.assigned' THEN
     PERFORM turntree.require_permission(p_ws, p_by, 'assign', p_program);
@@ -134,11 +134,11 @@ BEGIN
   IF p_version IS NOT NULL THEN
     PERFORM turntree.add_program_version(p_ws, p_program, p_version, p_digest, p_config, p_members, p_targets, p_by, p_at);
   END IF;
-  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_place(p_ws, p_program, p.kind), p_event, p_at, p_data);
+  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p.kind), p_event, p_at, p_data);
 END $$;
 
 -- Grants a right on a program or takes it back; one that is already so changes nothing.
-CREATE OR REPLACE FUNCTION turntree.grant_program(
+CREATE OR REPLACE FUNCTION turntree.set_program_grant(
   p_ws uuid, p_program uuid, p_grantee text, p_right text, p_on boolean, p_data text, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -146,10 +146,10 @@ DECLARE
 BEGIN
   SELECT x.kind, x.name, x.owner, x.visibility INTO p FROM turntree.programs x
     WHERE x.workspace_id = p_ws AND x.id = p_program FOR NO KEY UPDATE;
-  IF NOT FOUND OR NOT turntree.may_use_program(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
+  IF NOT FOUND OR NOT turntree.has_program_access(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN
     RAISE EXCEPTION 'there is no program %', p_program USING ERRCODE = 'TT002';
   ELSIF p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
-    RAISE EXCEPTION 'only % lets others use %', p.owner, turntree.name_for_people(p_ws, p_program, p.name) USING ERRCODE = '42501';
+    RAISE EXCEPTION 'only % lets others use %', p.owner, turntree.display_name(p_ws, p_program, p.name) USING ERRCODE = '42501';
   END IF;
   IF p_on THEN
     INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
@@ -162,7 +162,7 @@ BEGIN
     RETURN false;
   END IF;
   UPDATE turntree.programs SET updated_at = p_at::timestamptz WHERE workspace_id = p_ws AND id = p_program;
-  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_place(p_ws, p_program, p.kind),
+  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p.kind),
     CASE WHEN p_on THEN 'program.granted' ELSE 'program.revoked' END, p_at, p_data);
   RETURN true;
 END $$;

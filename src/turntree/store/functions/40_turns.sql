@@ -30,7 +30,7 @@ DECLARE
 BEGIN
   IF p_session IS NOT NULL THEN
     -- Before the session's next place is read: it may tell of a right that is used.
-    PERFORM turntree.require_right(p_ws, p_session, 'invoke');
+    PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
     SELECT s.head_id, s.version + 1, s.event_seq INTO v_head, version, v_seq FROM turntree.sessions s
       WHERE s.workspace_id = p_ws AND s.id = p_session FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -40,7 +40,7 @@ BEGIN
   IF p_key IS NOT NULL AND EXISTS (SELECT FROM turntree.answers i
       WHERE i.workspace_id = p_ws AND i.by = p_by AND i.key = p_key) THEN
     SELECT a.head, a.version, t.depth INTO turn_id, v_again, depth
-      FROM turntree.find_answer(p_ws, p_by, p_key, p_session, ARRAY['advance']) a
+      FROM turntree.find_idempotent_result(p_ws, p_by, p_key, p_session, ARRAY['advance']) a
       JOIN turntree.turns t ON t.workspace_id = p_ws AND t.id = a.head;
     IF FOUND THEN
       version := v_again; repeated := true;
@@ -48,7 +48,7 @@ BEGIN
     END IF;
   END IF;
   IF v_head IS DISTINCT FROM p_parent OR p_session IS NULL OR p_parent IS NULL THEN
-    SELECT k.depth, k.version INTO depth, v_again FROM turntree.known_turn(p_ws, p_turn, p_digest, p_session) k;
+    SELECT k.depth, k.version INTO depth, v_again FROM turntree.find_stored_turn(p_ws, p_turn, p_digest, p_session) k;
     IF depth IS NOT NULL THEN
       turn_id := p_turn; version := v_again; repeated := true;
       RETURN;
@@ -83,7 +83,7 @@ BEGIN
     ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN
     -- The place is taken: by a sibling, or by this very turn if its session was moved back.
-    SELECT k.depth, k.version INTO v_depth, v_again FROM turntree.known_turn(p_ws, p_turn, p_digest, p_session) k;
+    SELECT k.depth, k.version INTO v_depth, v_again FROM turntree.find_stored_turn(p_ws, p_turn, p_digest, p_session) k;
     IF v_depth IS NOT NULL THEN
       turn_id := p_turn; version := v_again; repeated := true;
       RETURN;
@@ -116,13 +116,13 @@ BEGIN
       ON CONFLICT DO NOTHING;
   END IF;
   IF p_compaction IS NOT NULL THEN
-    PERFORM turntree.store_compaction(p_ws, p_turn, p_compaction);
+    PERFORM turntree.insert_compaction(p_ws, p_turn, p_compaction);
   END IF;
   IF position('"object":"sha256:' IN p_body) > 0 THEN
     PERFORM turntree.hold_objects(p_ws, p_turn, p_body);
   END IF;
   IF p_epoch IS NOT NULL THEN
-    v_first := turntree.close_run(p_ws, p_turn, p_epoch);
+    v_first := turntree.finish_run(p_ws, p_turn, p_epoch);
     IF v_first <> (p_event_bodies[1]::json ->> 'seq')::int THEN
       RAISE EXCEPTION 'another fact took place % of %', p_event_bodies[1]::json ->> 'seq', p_turn USING ERRCODE = 'TT001';
     END IF;
@@ -153,7 +153,7 @@ BEGIN
       WHERE p_session IS NOT NULL;
   -- A run of ours may end with facts about other things, and a header may name what it came from.
   IF p_epoch IS NOT NULL OR position('"derived_from":[' IN p_header) > 0 OR position('"retry_of":"' IN p_header) > 0 THEN
-    PERFORM turntree.note_links(p_ws, p_turn, v_first);
+    PERFORM turntree.insert_links(p_ws, p_turn, v_first);
   END IF;
   -- What an attempt referred to and the turn does not.
   IF p_epoch IS NOT NULL THEN
@@ -167,7 +167,7 @@ END $$;
 -- Holds a session until the transaction ends; returns where it stands, or no row. Two statements,
 -- because one would see the head that its last holder left but not that holder's turn, which is
 -- younger than the statement.
-CREATE OR REPLACE FUNCTION turntree.hold_session(p_ws uuid, p_session uuid)
+CREATE OR REPLACE FUNCTION turntree.lock_session(p_ws uuid, p_session uuid)
 RETURNS TABLE (head uuid, digest bytea) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -180,7 +180,7 @@ BEGIN
 END $$;
 
 -- Where a turn stands if it is already stored; no row's worth of nulls if it is not.
-CREATE OR REPLACE FUNCTION turntree.known_turn(
+CREATE OR REPLACE FUNCTION turntree.find_stored_turn(
   p_ws uuid, p_turn uuid, p_digest bytea, p_session uuid, OUT depth int, OUT version int)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -200,7 +200,7 @@ BEGIN
 END $$;
 
 -- The details of a compaction turn. Its summary covers ancestors only, and what it keeps follows.
-CREATE OR REPLACE FUNCTION turntree.store_compaction(p_ws uuid, p_turn uuid, p jsonb)
+CREATE OR REPLACE FUNCTION turntree.insert_compaction(p_ws uuid, p_turn uuid, p jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_through constant uuid := p ->> 'summarized_through';
@@ -220,7 +220,7 @@ END $$;
 
 -- Ends the run that left a turn and drops its payloads, which now stand in the turn's body.
 -- Returns the place of the next fact in its journal.
-CREATE OR REPLACE FUNCTION turntree.close_run(p_ws uuid, p_run uuid, p_epoch int)
+CREATE OR REPLACE FUNCTION turntree.finish_run(p_ws uuid, p_run uuid, p_epoch int)
 RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE turntree.runs SET status = 'finished'
@@ -264,7 +264,7 @@ BEGIN
   UPDATE turntree.turn_bodies SET body = array_to_string(v_lines, E'\n')
     WHERE workspace_id = p_ws AND turn_id = p_turn;
   -- What search kept of the turn goes at once; the receipt below brings the rest of it back.
-  PERFORM turntree.forget_turn(p_turn);
+  PERFORM turntree.unindex_turn(p_turn);
   -- Nor do the paths that it named stay, and the titles that may be its first words.
   UPDATE turntree.message_files SET path = '(erased)'
     WHERE workspace_id = p_ws AND turn_id = p_turn AND message = p_sequence AND path <> '(erased)';

@@ -17,7 +17,7 @@ CREATE OR REPLACE FUNCTION turntree.objects_in(p_messages text) RETURNS SETOF by
 $$;
 
 -- The header of a turn's body.
-CREATE OR REPLACE FUNCTION turntree.header(p_ws uuid, p_turn uuid) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION turntree.turn_header(p_ws uuid, p_turn uuid) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT turntree.document(header) FROM turntree.turn_bodies
     WHERE workspace_id = p_ws AND turn_id = p_turn
 $$;
@@ -28,19 +28,19 @@ CREATE OR REPLACE FUNCTION turntree.unix_ms(p_at timestamptz) RETURNS bigint LAN
 $$;
 
 -- All words of one kind in a message, in order; null if there are none.
-CREATE OR REPLACE FUNCTION turntree.text_of(p_message jsonb, p_kind text) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION turntree.message_text(p_message jsonb, p_kind text) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT string_agg(p.j ->> 'text', '' ORDER BY p.o)
     FROM jsonb_array_elements(p_message -> 'parts') WITH ORDINALITY AS p (j, o) WHERE p.j ->> 'kind' = p_kind
 $$;
 
 -- The id of the last message an assistant said in a turn.
-CREATE OR REPLACE FUNCTION turntree.response_message(p_ws uuid, p_turn uuid) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.response_message_id(p_ws uuid, p_turn uuid) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT p_turn || '/' || max(l.o - 1) FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o)
     WHERE b.workspace_id = p_ws AND b.turn_id = p_turn AND turntree.document(l.line) ->> 'role' = 'assistant'
 $$;
 
 -- A call or its result as the turn's body holds it, with the id of its message.
-CREATE OR REPLACE FUNCTION turntree.call_part(p_ws uuid, p_turn uuid, p_call text, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.tool_part(p_ws uuid, p_turn uuid, p_call text, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT p.j || jsonb_build_object('message_id', p_turn || '/' || (l.o - 1))
     FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
       jsonb_array_elements(turntree.document(l.line) -> 'parts') AS p (j)
@@ -58,19 +58,19 @@ $$;
 -- The first entry of a kind in a turn's manifest.
 CREATE OR REPLACE FUNCTION turntree.manifest_entry(p_ws uuid, p_turn uuid, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT e.j FROM jsonb_array_elements(
-      turntree.object_document(p_ws, turntree.header(p_ws, p_turn) ->> 'manifest') -> 'entries') WITH ORDINALITY AS e (j, o)
+      turntree.object_document(p_ws, turntree.turn_header(p_ws, p_turn) ->> 'manifest') -> 'entries') WITH ORDINALITY AS e (j, o)
     WHERE e.j ->> 'kind' = p_kind ORDER BY e.o LIMIT 1
 $$;
 
 -- The names of the tools a turn's manifest offers.
 CREATE OR REPLACE FUNCTION turntree.manifest_tools(p_ws uuid, p_turn uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_agg(e.j -> 'name' ORDER BY e.o) FROM jsonb_array_elements(
-      turntree.object_document(p_ws, turntree.header(p_ws, p_turn) ->> 'manifest') -> 'entries') WITH ORDINALITY AS e (j, o)
+      turntree.object_document(p_ws, turntree.turn_header(p_ws, p_turn) ->> 'manifest') -> 'entries') WITH ORDINALITY AS e (j, o)
     WHERE e.j ->> 'kind' = 'tool'
 $$;
 
 -- What the first fact of a run says: its parent, its model, what started it and where.
-CREATE OR REPLACE FUNCTION turntree.started_by(p_ws uuid, p_run uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.run_source(p_ws uuid, p_run uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT turntree.document(body) -> 'data' FROM turntree.events
     WHERE workspace_id = p_ws AND stream_id = p_run AND seq = 0 AND kind IN ('run.started', 'turn.recorded')
 $$;

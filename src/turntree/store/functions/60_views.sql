@@ -29,28 +29,28 @@ SELECT t.id, t.parent_id AS parent_turn_id, t.kind::text AS turn_type,
     (SELECT sum(m.input_tokens + m.cached_input_tokens + m.cache_write_tokens + m.output_tokens)
       FROM turntree.model_calls m WHERE m.workspace_id = t.workspace_id AND m.turn_id = t.id) AS total_tokens,
     (SELECT jsonb_agg(t.id || '/' || i) FROM generate_series(0,
-      (turntree.header(t.workspace_id, t.id) #>> '{messages,query}')::int - 1) i) AS query_message_ids,
-    turntree.response_message(t.workspace_id, t.id) AS response_message_id,
+      (turntree.turn_header(t.workspace_id, t.id) #>> '{messages,query}')::int - 1) i) AS query_message_ids,
+    turntree.response_message_id(t.workspace_id, t.id) AS response_message_id,
     EXISTS (SELECT FROM turntree.turns n WHERE n.workspace_id = t.workspace_id
         AND n.segment_id = t.segment_id AND n.depth = t.depth + 1)
       OR EXISTS (SELECT FROM turntree.segments f WHERE f.workspace_id = t.workspace_id
         AND f.parent_id = t.segment_id AND f.fork_depth = t.depth) AS has_children,
     (SELECT count(*) FROM turntree.tool_calls c
       WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id) AS tool_call_count,
-    turntree.started_by(t.workspace_id, t.id) ->> 'source_event' AS source_event_id,
-    turntree.started_by(t.workspace_id, t.id) ->> 'workspace_path' AS workspace_path,
+    turntree.run_source(t.workspace_id, t.id) ->> 'source_event' AS source_event_id,
+    turntree.run_source(t.workspace_id, t.id) ->> 'workspace_path' AS workspace_path,
     t.outcome::text AS outcome, t.digest::bytea AS digest, t.depth
   FROM turntree.turns t
 UNION ALL
-SELECT r.id, (turntree.started_by(r.workspace_id, r.id) ->> 'parent')::uuid, 'normal',
+SELECT r.id, (turntree.run_source(r.workspace_id, r.id) ->> 'parent')::uuid, 'normal',
     CASE WHEN EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = r.workspace_id
       AND e.stream_id = r.id AND e.kind IN ('model_call.started', 'model_call.finished')) THEN 'streaming' ELSE 'pending' END,
-    turntree.unix_ms(r.started_at), NULL, turntree.started_by(r.workspace_id, r.id) ->> 'model', NULL, 'unified',
+    turntree.unix_ms(r.started_at), NULL, turntree.run_source(r.workspace_id, r.id) ->> 'model', NULL, 'unified',
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false,
     (SELECT count(*) FROM turntree.events e WHERE e.workspace_id = r.workspace_id
       AND e.stream_id = r.id AND e.kind = 'tool_call.started'),
-    turntree.started_by(r.workspace_id, r.id) ->> 'source_event',
-    turntree.started_by(r.workspace_id, r.id) ->> 'workspace_path', NULL, NULL, NULL
+    turntree.run_source(r.workspace_id, r.id) ->> 'source_event',
+    turntree.run_source(r.workspace_id, r.id) ->> 'workspace_path', NULL, NULL, NULL
   FROM turntree.runs r WHERE r.status <> 'finished';
 
 -- A turn with its ancestry. ancestry walks segments, so it costs what it returns and no more.
@@ -91,8 +91,8 @@ SELECT l.name AS label, s.head_id AS thread_id,
 -- A message's id is its turn's id and its sequence: look one up by both, or by ledger.message(id).
 CREATE OR REPLACE VIEW ledger.messages WITH (security_invoker = true) AS
 SELECT t.id || '/' || (l.o - 1) AS id, t.id AS turn_id, coalesce(d.j ->> 'role', 'erased') AS role,
-    turntree.text_of(d.j, 'text') AS content, d.j ->> 'source' AS source, (l.o - 1)::int AS sequence,
-    turntree.unix_ms(t.started_at) AS created_at, turntree.text_of(d.j, 'reasoning') AS thinking,
+    turntree.message_text(d.j, 'text') AS content, d.j ->> 'source' AS source, (l.o - 1)::int AS sequence,
+    turntree.unix_ms(t.started_at) AS created_at, turntree.message_text(d.j, 'reasoning') AS thinking,
     d.j -> 'context' AS context_json, d.j -> 'meta' AS metadata_json, d.j -> 'parts' AS parts
   FROM turntree.turns t,
     LATERAL (SELECT body FROM turntree.turn_bodies b WHERE b.workspace_id = t.workspace_id AND b.turn_id = t.id OFFSET 0) b,
@@ -101,12 +101,12 @@ SELECT t.id || '/' || (l.o - 1) AS id, t.id AS turn_id, coalesce(d.j ->> 'role',
 
 CREATE OR REPLACE VIEW ledger.tool_calls WITH (security_invoker = true) AS
 SELECT c.call_id AS id, c.turn_id,
-    turntree.call_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') ->> 'message_id' AS message_id,
+    turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') ->> 'message_id' AS message_id,
     c.tool AS tool_name, NULL::int AS tool_number,
-    turntree.call_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') -> 'args' AS params_json,
-    turntree.call_part(c.workspace_id, c.turn_id, c.call_id, 'tool_result') -> 'output' AS result_json,
+    turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') -> 'args' AS params_json,
+    turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_result') -> 'output' AS result_json,
     CASE WHEN c.status <> 'ok'
-      THEN turntree.call_part(c.workspace_id, c.turn_id, c.call_id, 'tool_result') ->> 'output' END AS error,
+      THEN turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_result') ->> 'output' END AS error,
     CASE c.status WHEN 'ok' THEN 'completed' ELSE 'failed' END AS status,
     (SELECT n.name FROM turntree.spawns w JOIN turntree.session_names n ON n.workspace_id = w.workspace_id
         AND n.session_id = w.session_id AND n.reason IS NULL
@@ -119,7 +119,7 @@ SELECT c.call_id AS id, c.turn_id,
 
 CREATE OR REPLACE VIEW ledger.compactions WITH (security_invoker = true) AS
 SELECT c.turn_id,
-    (SELECT string_agg(turntree.text_of(turntree.document(l.line), 'text'), E'\n' ORDER BY l.o)
+    (SELECT string_agg(turntree.message_text(turntree.document(l.line), 'text'), E'\n' ORDER BY l.o)
       FROM turntree.turn_bodies b, LATERAL string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o)
       WHERE b.workspace_id = c.workspace_id AND b.turn_id = c.turn_id
         AND turntree.document(l.line) ->> 'role' = 'assistant') AS summary,
@@ -130,7 +130,7 @@ SELECT c.turn_id,
     (SELECT sum(m.output_tokens) FROM turntree.model_calls m
       WHERE m.workspace_id = c.workspace_id AND m.turn_id = c.turn_id) AS summarization_output_tokens,
     c.duration_ms, c.trigger,
-    turntree.header(c.workspace_id, c.turn_id) -> 'compaction' AS metadata_json
+    turntree.turn_header(c.workspace_id, c.turn_id) -> 'compaction' AS metadata_json
   FROM turntree.compactions c
   JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id;
 
@@ -170,7 +170,7 @@ SELECT m.id || '/' || (x.o - 1) AS id, m.id AS message_id, (x.o - 1)::int AS idx
 
 -- A thread, turn by turn: SELECT … FROM ledger.thread(head) a JOIN ledger.messages m USING (turn_id).
 CREATE OR REPLACE FUNCTION ledger.thread(head uuid) RETURNS TABLE (turn_id uuid, depth int) LANGUAGE sql STABLE ROWS 100 AS $$
-  SELECT a.turn_id, a.depth FROM turntree.ancestry(turntree.here(), head) a
+  SELECT a.turn_id, a.depth FROM turntree.ancestry(turntree.current_workspace(), head) a
 $$;
 
 -- The turns that follow a turn directly. A turn does not list its children and has no index of its
@@ -183,7 +183,7 @@ CREATE OR REPLACE FUNCTION ledger.children(turn uuid) RETURNS TABLE (turn_id uui
       SELECT f.id FROM turntree.segments f
         WHERE f.workspace_id = t.workspace_id AND f.parent_id = t.segment_id AND f.fork_depth = t.depth
     ) x
-    WHERE t.workspace_id = turntree.here() AND t.id = turn
+    WHERE t.workspace_id = turntree.current_workspace() AND t.id = turn
 $$;
 
 -- One message by its id.
@@ -196,17 +196,17 @@ CREATE OR REPLACE FUNCTION ledger.sessions_holding(turn uuid) RETURNS TABLE (ses
 LANGUAGE sql STABLE ROWS 10 AS $$
   WITH RECURSIVE below (segment_id, low) AS (
     SELECT t.segment_id, t.depth FROM turntree.turns t
-      WHERE t.workspace_id = turntree.here() AND t.id = turn
+      WHERE t.workspace_id = turntree.current_workspace() AND t.id = turn
     UNION ALL
     SELECT s.id, s.fork_depth + 1 FROM below b, LATERAL (SELECT f.id, f.fork_depth FROM turntree.segments f
-      WHERE f.workspace_id = turntree.here()
+      WHERE f.workspace_id = turntree.current_workspace()
         AND f.parent_id = b.segment_id AND f.fork_depth >= b.low OFFSET 0) s
   )
   SELECT DISTINCT n.name, r.session_id FROM below b
     CROSS JOIN LATERAL (SELECT x.session_id FROM turntree.session_reach x
-      WHERE x.workspace_id = turntree.here()
+      WHERE x.workspace_id = turntree.current_workspace()
         AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
-    JOIN turntree.session_names n ON n.workspace_id = turntree.here()
+    JOIN turntree.session_names n ON n.workspace_id = turntree.current_workspace()
       AND n.session_id = r.session_id AND n.reason IS NULL
 $$;
 

@@ -30,7 +30,7 @@ $$;
 
 -- Every relation one event tells of. An id is cut where an index could not hold it. Two are no
 -- edges: DETACHED ends those that an attachment began, HANDLE leads from a live grip to its resource.
-CREATE OR REPLACE FUNCTION turntree.links_of(p_ws uuid, p_stream uuid, p_seq int, p_kind text, p_body text)
+CREATE OR REPLACE FUNCTION turntree.links_in_event(p_ws uuid, p_stream uuid, p_seq int, p_kind text, p_body text)
 RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text, holder text, valid_from timestamptz,
   valid_to timestamptz) LANGUAGE sql STABLE ROWS 4 AS $$
   WITH e AS (
@@ -91,7 +91,7 @@ RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text
 $$;
 
 -- Whether an event may tell of two things at all; most do not, and are spared the reading.
-CREATE OR REPLACE FUNCTION turntree.may_link(p_kind text, p_body text) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.has_links(p_kind text, p_body text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT p_kind IN ('mcp.resource_updated', 'run.interrupted', 'event.substituted', 'snapshot.created', 'resource.attached',
       'resource.detached', 'snapshot.restore_attempted', 'session.forked', 'policy.activated', 'policy.proposed', 'run.started')
     OR p_kind = 'model_call.started' AND position('"input_refs":[' IN p_body) > 0 OR position('"parents":[' IN p_body) > 0
@@ -102,7 +102,7 @@ CREATE OR REPLACE FUNCTION turntree.readable_links(p_ws uuid, p_stream uuid, p_s
 RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text, holder text, valid_from timestamptz,
   valid_to timestamptz) LANGUAGE plpgsql STABLE ROWS 4 AS $$
 BEGIN
-  RETURN QUERY SELECT * FROM turntree.links_of(p_ws, p_stream, p_seq, p_kind, p_body);
+  RETURN QUERY SELECT * FROM turntree.links_in_event(p_ws, p_stream, p_seq, p_kind, p_body);
 EXCEPTION WHEN data_exception THEN
   RETURN;
 END $$;
@@ -125,13 +125,13 @@ RETURNS TABLE (how text, to_kind text, to_id text, at timestamptz) LANGUAGE sql 
 $$;
 
 -- Writes what the events of a stream say of two things, from a place on; what stands there stays.
-CREATE OR REPLACE FUNCTION turntree.note_links(p_ws uuid, p_stream uuid, p_first int) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION turntree.insert_links(p_ws uuid, p_stream uuid, p_first int) RETURNS void LANGUAGE sql AS $$
   INSERT INTO turntree.event_links (workspace_id, stream_id, seq, sequence, kind, from_kind, from_id, to_kind, to_id,
       holder, valid_from, valid_to)
     SELECT p_ws, p_stream, e.seq, l.o - 1, l.kind, l.from_kind, l.from_id, l.to_kind, l.to_id, l.holder, l.valid_from, l.valid_to
-      FROM turntree.events e, LATERAL turntree.links_of(p_ws, p_stream, e.seq, e.kind, e.body) WITH ORDINALITY
+      FROM turntree.events e, LATERAL turntree.links_in_event(p_ws, p_stream, e.seq, e.kind, e.body) WITH ORDINALITY
         AS l (kind, from_kind, from_id, to_kind, to_id, holder, valid_from, valid_to, o)
-      WHERE e.workspace_id = p_ws AND e.stream_id = p_stream AND e.seq >= p_first AND turntree.may_link(e.kind, e.body)
+      WHERE e.workspace_id = p_ws AND e.stream_id = p_stream AND e.seq >= p_first AND turntree.has_links(e.kind, e.body)
     UNION ALL SELECT p_ws, p_stream, -1, l.o - 1, 'DERIVED_FROM', 'Run', p_stream::text, l.to_kind, l.to_id, l.how, l.at, NULL
       FROM turntree.header_links(p_ws, p_stream) WITH ORDINALITY AS l (how, to_kind, to_id, at, o)
     ON CONFLICT DO NOTHING

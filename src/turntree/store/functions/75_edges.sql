@@ -12,23 +12,23 @@
 -- The name that the source documents give to a kind of event; its own name where they give none.
 CREATE OR REPLACE FUNCTION ledger.document_kind(kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE $1
-    WHEN 'model_call.started' THEN 'model_request'
-    WHEN 'model_call.finished' THEN 'model_response'
-    WHEN 'message.appended' THEN 'history_append'
-    WHEN 'tool_call.started' THEN 'tool_call'
-    WHEN 'tool_call.finished' THEN 'tool_result'
-    WHEN 'policy.activated' THEN 'policy_activated'
-    WHEN 'run.interrupted' THEN 'interruption'
-    WHEN 'event.substituted' THEN 'substitution'
-    WHEN 'session.forked' THEN 'agent_forked'
-    WHEN 'run.started' THEN 'run_started'
-    WHEN 'run.finished' THEN 'run_finished'
+    WHEN 'model_call.started' THEN 'model_call.started'
+    WHEN 'model_call.finished' THEN 'model_call.finished'
+    WHEN 'message.appended' THEN 'message.appended'
+    WHEN 'tool_call.started' THEN 'tool_call.started'
+    WHEN 'tool_call.finished' THEN 'tool_call.finished'
+    WHEN 'policy.activated' THEN 'policy.activated'
+    WHEN 'run.interrupted' THEN 'run.interrupted'
+    WHEN 'event.substituted' THEN 'event.substituted'
+    WHEN 'session.forked' THEN 'session.forked'
+    WHEN 'run.started' THEN 'run.started'
+    WHEN 'run.finished' THEN 'run.finished'
     WHEN 'transcript.materialized' THEN 'snapshot_materialized'
-    WHEN 'snapshot.created' THEN 'snapshot_created'
-    WHEN 'resource.attached' THEN 'resource_attached'
-    WHEN 'resource.detached' THEN 'resource_detached'
-    WHEN 'resource.probed' THEN 'resource_liveness_probe'
-    WHEN 'snapshot.restore_attempted' THEN 'restore_attempted'
+    WHEN 'snapshot.created' THEN 'snapshot.created'
+    WHEN 'resource.attached' THEN 'resource.attached'
+    WHEN 'resource.detached' THEN 'resource.detached'
+    WHEN 'resource.probed' THEN 'resource.probed'
+    WHEN 'snapshot.restore_attempted' THEN 'snapshot.restore_attempted'
     ELSE $1 END
 $$;
 
@@ -41,7 +41,7 @@ $$;
 CREATE OR REPLACE FUNCTION turntree.recorded_at(p_event jsonb) RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT turntree.unix_ms((p_event ->> 'at')::timestamptz)
 $$;
-CREATE OR REPLACE FUNCTION turntree.holds_from(p_event jsonb) RETURNS bigint LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.effective_from(p_event jsonb) RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT turntree.unix_ms(coalesce(p_event ->> 'valid_from', p_event ->> 'at')::timestamptz)
 $$;
 
@@ -56,7 +56,7 @@ RETURNS int LANGUAGE sql STABLE AS $$
 $$;
 
 -- The lines of a turn's body, as documents.
-CREATE OR REPLACE FUNCTION turntree.said(p_ws uuid, p_turn uuid) RETURNS TABLE (sequence int, j jsonb)
+CREATE OR REPLACE FUNCTION turntree.turn_messages(p_ws uuid, p_turn uuid) RETURNS TABLE (sequence int, j jsonb)
 LANGUAGE sql STABLE ROWS 6 AS $$
   SELECT (l.o - 1)::int, turntree.document(l.line)
     FROM turntree.turn_bodies b, LATERAL string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o)
@@ -64,14 +64,14 @@ LANGUAGE sql STABLE ROWS 6 AS $$
 $$;
 
 -- The history a message of a turn was added to: its journal may name one.
-CREATE OR REPLACE FUNCTION turntree.history_of(p_ws uuid, p_turn uuid, p_sequence int) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.history_list(p_ws uuid, p_turn uuid, p_sequence int) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT turntree.document(e.body) #>> '{data,list}' FROM turntree.events e
     WHERE e.workspace_id = p_ws AND e.stream_id = p_turn AND e.kind = 'message.appended'
       AND turntree.event_message(p_ws, p_turn, e.seq, e.kind) = p_sequence LIMIT 1), 'main')
 $$;
 
 -- The turns of a thread from a depth on, by segments.
-CREATE OR REPLACE FUNCTION turntree.thread_part(p_ws uuid, p_head uuid, p_low int) RETURNS TABLE (turn_id uuid)
+CREATE OR REPLACE FUNCTION turntree.thread_range(p_ws uuid, p_head uuid, p_low int) RETURNS TABLE (turn_id uuid)
 LANGUAGE sql STABLE ROWS 20 AS $$
   WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
     SELECT s.id, s.fork_depth, t.depth, s.parent_id FROM turntree.turns t
@@ -86,7 +86,7 @@ LANGUAGE sql STABLE ROWS 20 AS $$
 $$;
 
 -- The compactions that cover a turn. There are few, and each is judged by its depth before it is walked to.
-CREATE OR REPLACE FUNCTION turntree.summaries_over(p_ws uuid, p_turn uuid) RETURNS TABLE (turn_id uuid)
+CREATE OR REPLACE FUNCTION turntree.compactions_covering(p_ws uuid, p_turn uuid) RETURNS TABLE (turn_id uuid)
 LANGUAGE sql STABLE ROWS 2 AS $$
   SELECT c.turn_id FROM turntree.turns x, turntree.compactions c
     JOIN turntree.turns l ON l.workspace_id = c.workspace_id AND l.id = c.summarized_through
@@ -99,7 +99,7 @@ CREATE OR REPLACE VIEW turntree.run_edges WITH (security_invoker = true) AS
 SELECT 'RUN_HAS_EVENT' AS kind, 'Run' AS from_kind, e.stream_id::text AS from_id, 'Event' AS to_kind,
     e.stream_id || '/event/' || e.seq AS to_id,
     jsonb_build_object('seq', e.seq, 'event', ledger.document_kind(e.kind)) AS attributes,
-    turntree.holds_from(turntree.document(e.body)) AS valid_from, NULL::bigint AS valid_to,
+    turntree.effective_from(turntree.document(e.body)) AS valid_from, NULL::bigint AS valid_to,
     turntree.recorded_at(turntree.document(e.body)) AS recorded_at, e.stream_id
   FROM turntree.events e
   WHERE EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = e.workspace_id AND t.id = e.stream_id)
@@ -107,7 +107,7 @@ SELECT 'RUN_HAS_EVENT' AS kind, 'Run' AS from_kind, e.stream_id::text AS from_id
 UNION ALL
 -- What a run of ours produced, fact by fact.
 SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, e.stream_id || p.to_part, '{}'::jsonb,
-    turntree.holds_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
+    turntree.effective_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e, LATERAL (
     SELECT 'Message' AS to_kind, '/' || turntree.event_message(e.workspace_id, e.stream_id, e.seq, e.kind) AS to_part
     UNION ALL SELECT 'Generation', '/generation/' || turntree.event_message(e.workspace_id, e.stream_id, e.seq, e.kind)
@@ -119,24 +119,24 @@ SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, 
 UNION ALL
 -- What a turn taken elsewhere produced: its one fact stands for all of it.
 SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, e.stream_id || p.to_part, '{}'::jsonb,
-    turntree.holds_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
+    turntree.effective_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e, LATERAL (
-    SELECT 'Generation' AS to_kind, '/generation/' || m.sequence AS to_part FROM turntree.said(e.workspace_id, e.stream_id) m
+    SELECT 'Generation' AS to_kind, '/generation/' || m.sequence AS to_part FROM turntree.turn_messages(e.workspace_id, e.stream_id) m
       WHERE m.j ->> 'role' = 'assistant'
     UNION ALL SELECT 'ToolResult', '/result/' || c.call_id FROM turntree.tool_calls c
       WHERE c.workspace_id = e.workspace_id AND c.turn_id = e.stream_id
     UNION ALL SELECT 'Summary', '/summary' FROM turntree.compactions c
       WHERE c.workspace_id = e.workspace_id AND c.turn_id = e.stream_id
-    UNION ALL SELECT 'Message', '/' || i FROM (SELECT turntree.header(e.workspace_id, e.stream_id) -> 'messages' AS h OFFSET 0) h,
+    UNION ALL SELECT 'Message', '/' || i FROM (SELECT turntree.turn_header(e.workspace_id, e.stream_id) -> 'messages' AS h OFFSET 0) h,
       generate_series((h.h ->> 'query')::int, (h.h ->> 'count')::int - 1) i
   ) p
   WHERE e.kind = 'turn.recorded'
 UNION ALL
 SELECT 'EVENT_CONSUMES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, e.stream_id || p.to_part, '{}'::jsonb,
-    turntree.holds_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
+    turntree.effective_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e, LATERAL (
     SELECT 'Message' AS to_kind, '/' || i AS to_part
-      FROM generate_series(0, (turntree.header(e.workspace_id, e.stream_id) #>> '{messages,query}')::int - 1) i
+      FROM generate_series(0, (turntree.turn_header(e.workspace_id, e.stream_id) #>> '{messages,query}')::int - 1) i
       WHERE e.kind = 'turn.recorded'
     UNION ALL SELECT CASE WHEN o.kind = 'model_call.finished' THEN 'Generation' ELSE 'Message' END,
         CASE WHEN o.kind = 'model_call.finished' THEN '/generation/' ELSE '/' END
@@ -150,12 +150,12 @@ SELECT 'EVENT_CONSUMES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, 
   WHERE e.kind IN ('turn.recorded', 'model_call.started', 'tool_call.finished')
 UNION ALL
 SELECT 'APPENDED_TO_HISTORY', 'Run', t.id::text, 'Message', t.id || '/' || i,
-    jsonb_build_object('list', turntree.history_of(t.workspace_id, t.id, i)),
+    jsonb_build_object('list', turntree.history_list(t.workspace_id, t.id, i)),
     turntree.unix_ms(t.started_at), NULL, turntree.unix_ms(t.sealed_at), t.id
-  FROM turntree.turns t, LATERAL generate_series(0, (turntree.header(t.workspace_id, t.id) #>> '{messages,count}')::int - 1) i
+  FROM turntree.turns t, LATERAL generate_series(0, (turntree.turn_header(t.workspace_id, t.id) #>> '{messages,count}')::int - 1) i
 UNION ALL
 SELECT 'CALLS_TOOL', 'Generation',
-    replace(turntree.call_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') ->> 'message_id', '/', '/generation/'),
+    replace(turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') ->> 'message_id', '/', '/generation/'),
     'ToolCall', c.turn_id || '/call/' || c.call_id, jsonb_build_object('tool', c.tool),
     turntree.unix_ms(t.started_at), NULL, turntree.unix_ms(t.sealed_at), c.turn_id
   FROM turntree.tool_calls c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
@@ -163,7 +163,7 @@ UNION ALL
 SELECT 'CALLS_TOOL', 'Event', e.stream_id || '/event/' || e.seq, 'ToolCall',
     e.stream_id || '/call/' || (turntree.document(e.body) #>> '{data,call_id}'),
     jsonb_strip_nulls(jsonb_build_object('tool', turntree.document(e.body) #> '{data,tool}')),
-    turntree.holds_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
+    turntree.effective_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e WHERE e.kind = 'tool_call.started'
 UNION ALL
 SELECT 'RETURNS_RESULT', 'ToolCall', c.turn_id || '/call/' || c.call_id, 'ToolResult', c.turn_id || '/result/' || c.call_id,
@@ -188,7 +188,7 @@ SELECT 'SPAWNED_FROM' AS kind, 'Subagent' AS from_kind, w.session_id::text AS fr
   JOIN turntree.sessions s ON s.workspace_id = w.workspace_id AND s.id = w.session_id;
 
 -- A turn is derived from the one it follows.
-CREATE OR REPLACE VIEW turntree.follow_edges WITH (security_invoker = true) AS
+CREATE OR REPLACE VIEW turntree.parent_edges WITH (security_invoker = true) AS
 SELECT 'DERIVED_FROM' AS kind, 'Run' AS from_kind, t.id::text AS from_id, 'Run' AS to_kind, t.parent_id::text AS to_id,
     '{"how": "follows"}'::jsonb AS attributes, turntree.unix_ms(t.started_at) AS valid_from, NULL::bigint AS valid_to,
     turntree.unix_ms(t.sealed_at) AS recorded_at, t.id AS from_stream, t.parent_id AS to_stream
@@ -203,7 +203,7 @@ SELECT x.kind, 'Summary' AS from_kind, c.turn_id || '/summary' AS from_id, 'Run'
   JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
   CROSS JOIN LATERAL (
     SELECT 'SUMMARIZES' AS kind, a.turn_id, '{}'::jsonb AS attributes FROM turntree.turns l,
-        turntree.thread_part(c.workspace_id, c.summarized_through, l.depth - c.turns_summarized + 1) a
+        turntree.thread_range(c.workspace_id, c.summarized_through, l.depth - c.turns_summarized + 1) a
       WHERE l.workspace_id = c.workspace_id AND l.id = c.summarized_through
     UNION ALL SELECT 'DERIVED_FROM', c.summarized_through, '{"how": "summarizes"}'::jsonb
   ) x;
@@ -255,7 +255,7 @@ SELECT kind, from_kind, from_id, to_kind, to_id, attributes, valid_from, valid_t
     stream_id AS from_stream, stream_id AS to_stream FROM turntree.run_edges
 UNION ALL SELECT * FROM turntree.agent_edges
 UNION ALL SELECT * FROM turntree.spawn_edges
-UNION ALL SELECT * FROM turntree.follow_edges
+UNION ALL SELECT * FROM turntree.parent_edges
 UNION ALL SELECT * FROM turntree.summary_edges
 UNION ALL SELECT * FROM turntree.fork_edges
 UNION ALL SELECT * FROM turntree.link_edges;
@@ -266,7 +266,7 @@ CREATE OR REPLACE FUNCTION ledger.edges_from(id text) RETURNS SETOF ledger.edges
       e.stream_id, e.stream_id FROM turntree.run_edges e WHERE e.stream_id = turntree.node_stream($1) AND e.from_id = $1
   UNION ALL SELECT * FROM turntree.agent_edges e WHERE e.from_id = $1
   UNION ALL SELECT * FROM turntree.spawn_edges e WHERE e.from_stream = turntree.node_stream($1) AND e.from_id = $1
-  UNION ALL SELECT * FROM turntree.follow_edges e WHERE e.from_stream = turntree.node_stream($1) AND e.from_id = $1
+  UNION ALL SELECT * FROM turntree.parent_edges e WHERE e.from_stream = turntree.node_stream($1) AND e.from_id = $1
   UNION ALL SELECT * FROM turntree.summary_edges e WHERE e.from_stream = turntree.node_stream($1) AND e.from_id = $1
   UNION ALL SELECT * FROM turntree.fork_edges e WHERE e.from_stream = turntree.node_stream($1) AND e.from_id = $1
   UNION ALL SELECT * FROM turntree.link_edges e WHERE e.from_id = $1
@@ -280,15 +280,15 @@ CREATE OR REPLACE FUNCTION ledger.edges_to(id text) RETURNS SETOF ledger.edges L
   UNION ALL SELECT * FROM turntree.agent_edges e WHERE e.to_stream = turntree.node_stream($1) AND e.to_id = $1
   UNION ALL SELECT * FROM turntree.spawn_edges e WHERE e.to_id = $1
   UNION ALL SELECT e.* FROM ledger.children(CASE WHEN length($1) = 36 THEN turntree.node_stream($1) END) c,
-    LATERAL (SELECT * FROM turntree.follow_edges f WHERE f.from_stream = c.turn_id AND f.to_id = $1 OFFSET 0) e
-  UNION ALL SELECT e.* FROM turntree.summaries_over(turntree.here(), CASE WHEN length($1) = 36 THEN turntree.node_stream($1) END) c,
+    LATERAL (SELECT * FROM turntree.parent_edges f WHERE f.from_stream = c.turn_id AND f.to_id = $1 OFFSET 0) e
+  UNION ALL SELECT e.* FROM turntree.compactions_covering(turntree.current_workspace(), CASE WHEN length($1) = 36 THEN turntree.node_stream($1) END) c,
     LATERAL (SELECT * FROM turntree.summary_edges s WHERE s.from_stream = c.turn_id AND s.to_id = $1 OFFSET 0) e
   UNION ALL SELECT e.* FROM turntree.turns t JOIN turntree.session_reach r ON r.workspace_id = t.workspace_id
       AND r.segment_id = t.segment_id AND r.max_depth >= t.depth,
     LATERAL (SELECT * FROM turntree.fork_edges f WHERE f.from_stream = r.session_id AND f.to_id = $1 OFFSET 0) e
-    WHERE t.workspace_id = turntree.here() AND t.id = CASE WHEN length($1) = 36 THEN turntree.node_stream($1) END
+    WHERE t.workspace_id = turntree.current_workspace() AND t.id = CASE WHEN length($1) = 36 THEN turntree.node_stream($1) END
   UNION ALL SELECT * FROM turntree.link_edges e WHERE e.to_id = $1
 $$;
 
-GRANT SELECT ON turntree.run_edges, turntree.agent_edges, turntree.spawn_edges, turntree.follow_edges,
+GRANT SELECT ON turntree.run_edges, turntree.agent_edges, turntree.spawn_edges, turntree.parent_edges,
   turntree.summary_edges, turntree.fork_edges, turntree.link_edges TO turntree_app, turntree_reader;

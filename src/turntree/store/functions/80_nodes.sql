@@ -18,11 +18,11 @@ UNION ALL
 SELECT 'Message', t.id || '/' || m.sequence,
     jsonb_strip_nulls(jsonb_build_object('role', coalesce(m.j ->> 'role', 'erased'), 'source', m.j ->> 'source')),
     turntree.unix_ms(t.started_at), t.id
-  FROM turntree.turns t, LATERAL turntree.said(t.workspace_id, t.id) m
+  FROM turntree.turns t, LATERAL turntree.turn_messages(t.workspace_id, t.id) m
 UNION ALL
 SELECT 'Generation', t.id || '/generation/' || m.sequence,
     jsonb_strip_nulls(jsonb_build_object('message', t.id || '/' || m.sequence, 'model', t.model)), turntree.unix_ms(t.started_at), t.id
-  FROM turntree.turns t, LATERAL turntree.said(t.workspace_id, t.id) m WHERE m.j ->> 'role' = 'assistant'
+  FROM turntree.turns t, LATERAL turntree.turn_messages(t.workspace_id, t.id) m WHERE m.j ->> 'role' = 'assistant'
 UNION ALL
 SELECT x.kind, c.turn_id || x.part || c.call_id, jsonb_build_object('call_id', c.call_id, 'tool', c.tool, 'status', c.status::text),
     turntree.unix_ms(t.started_at), c.turn_id
@@ -30,7 +30,7 @@ SELECT x.kind, c.turn_id || x.part || c.call_id, jsonb_build_object('call_id', c
     (VALUES ('ToolCall', '/call/'), ('ToolResult', '/result/')) AS x (kind, part)
 UNION ALL
 SELECT 'Summary', c.turn_id || '/summary', jsonb_strip_nulls(jsonb_build_object('turns_summarized', c.turns_summarized,
-      'message', turntree.response_message(c.workspace_id, c.turn_id))), turntree.unix_ms(t.sealed_at), c.turn_id
+      'message', turntree.response_message_id(c.workspace_id, c.turn_id))), turntree.unix_ms(t.sealed_at), c.turn_id
   FROM turntree.compactions c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
 UNION ALL
 SELECT 'Branch', s.id::text, jsonb_strip_nulls(jsonb_build_object('label', n.name, 'status', s.status::text, 'head', s.head_id)),
@@ -46,7 +46,7 @@ SELECT 'Subagent', w.session_id::text, jsonb_strip_nulls(jsonb_build_object('lab
   JOIN turntree.session_names n ON n.workspace_id = w.workspace_id AND n.session_id = w.session_id AND n.reason IS NULL;
 
 -- The events that tell of a thing outside of the ledger.
-CREATE OR REPLACE FUNCTION turntree.thing_events(p_ws uuid, p_kind text, p_id text) RETURNS TABLE (d jsonb)
+CREATE OR REPLACE FUNCTION turntree.external_node_events(p_ws uuid, p_kind text, p_id text) RETURNS TABLE (d jsonb)
 LANGUAGE sql STABLE ROWS 5 AS $$
   SELECT turntree.document(e.body) FROM (
       SELECT l.stream_id, l.seq FROM turntree.event_links l
@@ -58,15 +58,15 @@ LANGUAGE sql STABLE ROWS 5 AS $$
 $$;
 
 -- Things outside of the ledger are what the newest event that names them says.
-CREATE OR REPLACE VIEW turntree.thing_nodes WITH (security_invoker = true) AS
+CREATE OR REPLACE VIEW turntree.external_nodes WITH (security_invoker = true) AS
 SELECT n.kind, n.id, (SELECT CASE WHEN n.kind = 'Handle' THEN l.d #> '{data,handle}' ELSE (l.d -> 'data') - 'handle' END
-      FROM turntree.thing_events(n.workspace_id, n.kind, n.id) l 
+      FROM turntree.external_node_events(n.workspace_id, n.kind, n.id) l 
       ORDER BY l.d ->> 'kind' = CASE n.kind WHEN 'Snapshot' THEN 'snapshot.created' ELSE 'resource.attached' END DESC,
-        turntree.holds_from(l.d) DESC LIMIT 1)
+        turntree.effective_from(l.d) DESC LIMIT 1)
       || CASE WHEN n.kind = 'Policy' THEN jsonb_build_object('kind', CASE WHEN EXISTS (SELECT FROM turntree.event_links p
         WHERE p.workspace_id = n.workspace_id AND p.to_id = n.id AND p.kind = 'ACTIVATES_POLICY') THEN 'active'
         ELSE 'proposal' END) ELSE '{}' END AS attributes,
-    (SELECT min(turntree.recorded_at(l.d)) FROM turntree.thing_events(n.workspace_id, n.kind, n.id) l) AS created_at
+    (SELECT min(turntree.recorded_at(l.d)) FROM turntree.external_node_events(n.workspace_id, n.kind, n.id) l) AS created_at
   FROM (SELECT workspace_id, from_kind AS kind, from_id AS id FROM turntree.event_links
       WHERE from_kind IN ('Resource', 'Snapshot', 'Policy', 'Handle')
     UNION SELECT workspace_id, to_kind, to_id FROM turntree.event_links WHERE to_kind IN ('Resource', 'Snapshot', 'Policy')) n;
@@ -84,14 +84,14 @@ SELECT 'Agent' AS kind, a.name AS id, jsonb_build_object('principal', split_part
 -- Every node there is.
 CREATE OR REPLACE VIEW ledger.nodes WITH (security_invoker = true) AS
 SELECT kind, id, attributes, created_at, stream_id FROM turntree.stream_nodes
-UNION ALL SELECT kind, id, attributes, created_at, NULL::uuid FROM turntree.thing_nodes
+UNION ALL SELECT kind, id, attributes, created_at, NULL::uuid FROM turntree.external_nodes
 UNION ALL SELECT kind, id, attributes, created_at, NULL::uuid FROM turntree.agent_nodes;
 
 -- The nodes of an id: one, or two where a session is a branch and a subagent.
 CREATE OR REPLACE FUNCTION ledger.node(id text) RETURNS SETOF ledger.nodes LANGUAGE sql STABLE ROWS 2 AS $$
   SELECT n.kind, n.id, n.attributes, n.created_at, n.stream_id FROM turntree.stream_nodes n
     WHERE n.stream_id = turntree.node_stream($1) AND n.id = $1
-  UNION ALL SELECT n.kind, n.id, n.attributes, n.created_at, NULL FROM turntree.thing_nodes n WHERE n.id = $1
+  UNION ALL SELECT n.kind, n.id, n.attributes, n.created_at, NULL FROM turntree.external_nodes n WHERE n.id = $1
   UNION ALL SELECT n.kind, n.id, n.attributes, n.created_at, NULL FROM turntree.agent_nodes n WHERE n.id = $1
 $$;
 
@@ -102,7 +102,7 @@ LANGUAGE sql STABLE ROWS 20 AS $$
   SELECT e.seq, e.stream_id || '/event/' || e.seq, ledger.document_kind(e.kind), turntree.recorded_at(d.j), 'sha256:' || encode(e.id, 'hex'),
       d.j ->> 'correlation_id', d.j -> 'data'
     FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) AS j OFFSET 0) d
-    WHERE e.workspace_id = turntree.here() AND e.stream_id = run ORDER BY e.seq
+    WHERE e.workspace_id = turntree.current_workspace() AND e.stream_id = run ORDER BY e.seq
 $$;
 
 -- Lineage: what a node was derived from, and that in turn, so many steps at most.
@@ -127,18 +127,18 @@ RETURNS TABLE (call_id text, tool text, status text, call text, result text, mes
 LANGUAGE sql STABLE ROWS 5 AS $$
   WITH e AS (
     SELECT e.stream_id || '/event/' || e.seq AS id, e.seq, e.kind, turntree.document(e.body) AS j FROM turntree.events e
-      WHERE e.workspace_id = turntree.here() AND e.stream_id = run AND e.kind IN ('tool_call.started', 'tool_call.finished')
+      WHERE e.workspace_id = turntree.current_workspace() AND e.stream_id = run AND e.kind IN ('tool_call.started', 'tool_call.finished')
   ), c AS (
     SELECT x.call_id, x.tool, x.status::text, x.sequence FROM turntree.tool_calls x
-      WHERE x.workspace_id = turntree.here() AND x.turn_id = run
+      WHERE x.workspace_id = turntree.current_workspace() AND x.turn_id = run
     UNION ALL SELECT e.j #>> '{data,call_id}', e.j #>> '{data,tool}', NULL, e.seq FROM e
-      WHERE e.kind = 'tool_call.started' AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = turntree.here() AND t.id = run)
+      WHERE e.kind = 'tool_call.started' AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = turntree.current_workspace() AND t.id = run)
   )
   SELECT c.call_id, c.tool, coalesce(c.status, r.j #>> '{data,status}'), run || '/call/' || c.call_id,
       CASE WHEN c.status IS NOT NULL OR r.id IS NOT NULL THEN run || '/result/' || c.call_id END,
-      turntree.call_part(turntree.here(), run, c.call_id, 'tool_use') ->> 'message_id', a.id, r.id,
+      turntree.tool_part(turntree.current_workspace(), run, c.call_id, 'tool_use') ->> 'message_id', a.id, r.id,
       coalesce(a.j ->> 'correlation_id', r.j ->> 'correlation_id'),
-      (SELECT w.session_id FROM turntree.spawns w WHERE w.workspace_id = turntree.here() AND w.parent_turn_id = run
+      (SELECT w.session_id FROM turntree.spawns w WHERE w.workspace_id = turntree.current_workspace() AND w.parent_turn_id = run
         AND w.call_id = c.call_id LIMIT 1)
     FROM c LEFT JOIN e a ON a.kind = 'tool_call.started' AND a.j #>> '{data,call_id}' = c.call_id
       LEFT JOIN e r ON r.kind = 'tool_call.finished' AND r.j #>> '{data,call_id}' = c.call_id
@@ -146,7 +146,7 @@ LANGUAGE sql STABLE ROWS 5 AS $$
 $$;
 
 -- Ownership and mounts: who owned, mounted or was attached to which resource at a moment.
-CREATE OR REPLACE FUNCTION ledger.held_at(at bigint, holder text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION ledger.resources_at(at bigint, holder text DEFAULT NULL)
 RETURNS TABLE (kind text, holder_kind text, holder_id text, resource text, attributes jsonb, valid_from bigint, valid_to bigint,
   recorded_at bigint)
 LANGUAGE sql STABLE ROWS 20 AS $$
@@ -183,7 +183,7 @@ LANGUAGE sql STABLE ROWS 1 AS $$
     CROSS JOIN LATERAL (SELECT * FROM turntree.session_history x WHERE x.workspace_id = t.workspace_id AND x.session_id = r.session_id
       AND x.after_id = t.id AND x.kind = 'advance' ORDER BY x.version LIMIT 1) h
     JOIN turntree.session_names n ON n.workspace_id = t.workspace_id AND n.session_id = h.session_id AND n.reason IS NULL
-    WHERE t.workspace_id = turntree.here() AND t.id = turn ORDER BY h.changed_at LIMIT 1
+    WHERE t.workspace_id = turntree.current_workspace() AND t.id = turn ORDER BY h.changed_at LIMIT 1
 $$;
 
 -- Ancestry: the session a session was forked from or spawned by, and that one's, so many steps at most.
@@ -200,7 +200,7 @@ LANGUAGE sql STABLE ROWS 5 AS $$
           coalesce(w.parent_turn_id, h.after_id) AS turn_id, w.call_id, w.mode, turntree.unix_ms(h.changed_at) AS at, h.by
         FROM turntree.session_history h
         LEFT JOIN turntree.spawns w ON w.workspace_id = h.workspace_id AND w.session_id = h.session_id
-        WHERE h.workspace_id = turntree.here() AND h.session_id = a.parent_session_id AND h.version = 1
+        WHERE h.workspace_id = turntree.current_workspace() AND h.session_id = a.parent_session_id AND h.version = 1
           AND (h.kind = 'fork' OR w.session_id IS NOT NULL) OFFSET 0) b
       WHERE a.step < depth_max
   ) CYCLE parent_session_id SET is_cycle USING path
@@ -208,5 +208,5 @@ LANGUAGE sql STABLE ROWS 5 AS $$
     WHERE a.step > 0 AND NOT a.is_cycle ORDER BY a.step
 $$;
 
-GRANT SELECT ON turntree.stream_nodes, turntree.thing_nodes, turntree.agent_nodes TO turntree_app, turntree_reader;
+GRANT SELECT ON turntree.stream_nodes, turntree.external_nodes, turntree.agent_nodes TO turntree_app, turntree_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA ledger TO turntree_app, turntree_reader;

@@ -20,7 +20,7 @@ BEGIN
       p_metadata, p_at::timestamptz)
     ON CONFLICT (workspace_id, kind, host, md5(place)) DO NOTHING;
   IF FOUND THEN
-    PERFORM turntree.tell(p_ws, p_id, 'resource.created', p_at, p_data);
+    PERFORM turntree.record_event(p_ws, p_id, 'resource.created', p_at, p_data);
     RETURN p_id;
   END IF;
   RETURN (SELECT id FROM turntree.resources WHERE workspace_id = p_ws AND kind = p_kind AND host = p_host
@@ -29,7 +29,7 @@ END $$;
 
 -- What a resource is when it was made anew: a place keeps its id, and where something else stood before, the event that
 -- tells of the newest making says what it is now. Links find that event; a resource has few that lead from it.
-CREATE OR REPLACE FUNCTION turntree.made_anew(p_ws uuid, p_resource uuid)
+CREATE OR REPLACE FUNCTION turntree.recreated_as(p_ws uuid, p_resource uuid)
 RETURNS TABLE (at timestamptz, made jsonb) LANGUAGE sql STABLE ROWS 1 AS $$
   SELECT (d.said ->> 'at')::timestamptz, d.said #> '{data,made}'
     FROM turntree.event_links l
@@ -42,7 +42,7 @@ RETURNS TABLE (at timestamptz, made jsonb) LANGUAGE sql STABLE ROWS 1 AS $$
 $$;
 
 -- Resources as they are now.
-CREATE OR REPLACE FUNCTION turntree.resources_now(p_ws uuid, p_ids uuid[])
+CREATE OR REPLACE FUNCTION turntree.current_resources(p_ws uuid, p_ids uuid[])
 RETURNS TABLE (id uuid, kind text, host text, place text, name text, capabilities text[], imperative boolean,
   created_at timestamptz, agent_id text, run_id text, session_id uuid, part_of uuid, metadata jsonb)
 LANGUAGE sql STABLE ROWS 10 AS $$
@@ -54,7 +54,7 @@ LANGUAGE sql STABLE ROWS 10 AS $$
       CASE WHEN m.made IS NULL THEN r.part_of ELSE (m.made ->> 'part_of')::uuid END,
       CASE WHEN m.made IS NULL THEN r.metadata ELSE coalesce(m.made -> 'metadata', '{}') END
     FROM turntree.resources r
-    LEFT JOIN LATERAL turntree.made_anew(p_ws, r.id) m ON m.made IS NOT NULL
+    LEFT JOIN LATERAL turntree.recreated_as(p_ws, r.id) m ON m.made IS NOT NULL
     WHERE r.workspace_id = p_ws AND r.id = ANY (p_ids)
 $$;
 
@@ -63,7 +63,7 @@ CREATE OR REPLACE FUNCTION turntree.attach_resource(
   p_ws uuid, p_resource uuid, p_session uuid, p_mode text, p_at text, p_data text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
   -- Whoever takes it away from everybody has to know who they are.
   PERFORM pg_advisory_xact_lock_shared(hashtextextended('turntree:resource:' || p_resource, 0));
   -- The session's row first: whoever attaches and detaches at once does so one after the other.
@@ -74,7 +74,7 @@ BEGIN
   END IF;
   INSERT INTO turntree.resource_attachments (workspace_id, session_id, resource_id, mode)
     VALUES (p_ws, p_session, p_resource, p_mode);
-  PERFORM turntree.tell_session(p_ws, p_session, 'resource.attached', p_at, p_data);
+  PERFORM turntree.record_session_event(p_ws, p_session, 'resource.attached', p_at, p_data);
   RETURN true;
 END $$;
 
@@ -82,19 +82,19 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.detach_resource(p_ws uuid, p_resource uuid, p_session uuid, p_at text, p_data text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
   PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session FOR NO KEY UPDATE;
   DELETE FROM turntree.resource_attachments
     WHERE workspace_id = p_ws AND session_id = p_session AND resource_id = p_resource;
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  PERFORM turntree.tell_session(p_ws, p_session, 'resource.detached', p_at, p_data);
+  PERFORM turntree.record_session_event(p_ws, p_session, 'resource.detached', p_at, p_data);
   RETURN true;
 END $$;
 
 -- Notes a state that was kept and returns the id it is known by.
-CREATE OR REPLACE FUNCTION turntree.keep_snapshot(
+CREATE OR REPLACE FUNCTION turntree.insert_snapshot(
   p_ws uuid, p_id uuid, p_resource uuid, p_method text, p_external_kind text, p_external_id text, p_size bigint,
   p_restorable boolean, p_consistency text, p_at text, p_data text)
 RETURNS uuid LANGUAGE plpgsql AS $$
@@ -113,7 +113,7 @@ BEGIN
       p_at::timestamptz)
     ON CONFLICT (workspace_id, resource_id, external_kind, external_id) DO NOTHING;
   IF FOUND THEN
-    PERFORM turntree.tell(p_ws, p_resource, 'snapshot.created', p_at, p_data);
+    PERFORM turntree.record_event(p_ws, p_resource, 'snapshot.created', p_at, p_data);
     RETURN p_id;
   END IF;
   RETURN (SELECT id FROM turntree.snapshots WHERE workspace_id = p_ws AND resource_id = p_resource
@@ -121,7 +121,7 @@ BEGIN
 END $$;
 
 -- Notes in which states a turn found and left a resource; false if that is known.
-CREATE OR REPLACE FUNCTION turntree.pin_turn(
+CREATE OR REPLACE FUNCTION turntree.insert_turn_snapshot(
   p_ws uuid, p_turn uuid, p_resource uuid, p_before uuid, p_after uuid, p_mode text, p_began text, p_ended text,
   p_at text, p_data text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -136,12 +136,12 @@ BEGIN
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  PERFORM turntree.tell(p_ws, p_turn, 'turn.snapshotted', p_at, p_data);
+  PERFORM turntree.record_event(p_ws, p_turn, 'turn.snapshotted', p_at, p_data);
   RETURN true;
 END $$;
 
 -- Notes whether a resource was there; an event tells of it only when it is news.
-CREATE OR REPLACE FUNCTION turntree.note_liveness(p_ws uuid, p_resource uuid, p_status text, p_at text, p_data text)
+CREATE OR REPLACE FUNCTION turntree.record_liveness(p_ws uuid, p_resource uuid, p_status text, p_at text, p_data text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_was text;
@@ -152,12 +152,12 @@ BEGIN
     ON CONFLICT (workspace_id, resource_id) DO UPDATE SET status = excluded.status, probed_at = excluded.probed_at
     WHERE l.probed_at <= excluded.probed_at;
   IF FOUND AND v_was IS DISTINCT FROM p_status THEN
-    PERFORM turntree.tell(p_ws, p_resource, 'resource.probed', p_at, p_data);
+    PERFORM turntree.record_event(p_ws, p_resource, 'resource.probed', p_at, p_data);
   END IF;
 END $$;
 
 -- Begins a plan, with the fact that says so; asked again with the same fact, it changes nothing.
-CREATE OR REPLACE FUNCTION turntree.begin_plan(p_ws uuid, p_plan uuid, p_kind text, p_at text, p_id bytea, p_body text)
+CREATE OR REPLACE FUNCTION turntree.start_plan(p_ws uuid, p_plan uuid, p_kind text, p_at text, p_id bytea, p_body text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO turntree.plans (workspace_id, id, kind, started_at) VALUES (p_ws, p_plan, p_kind, p_at::timestamptz)
@@ -166,7 +166,7 @@ BEGIN
 END $$;
 
 -- Records a fact of a plan at its place. A plan that has ended takes none: whoever comes late learns it here.
-CREATE OR REPLACE FUNCTION turntree.append_to_plan(
+CREATE OR REPLACE FUNCTION turntree.append_plan_event(
   p_ws uuid, p_plan uuid, p_seq int, p_id bytea, p_kind text, p_body text, p_outcome text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -189,7 +189,7 @@ BEGIN
 END $$;
 
 -- What the events of a workspace say of resources and plans. Where there is no resource nothing is read.
-CREATE OR REPLACE FUNCTION turntree.resource_facts(p_ws uuid, p_kinds text[])
+CREATE OR REPLACE FUNCTION turntree.resource_events(p_ws uuid, p_kinds text[])
 RETURNS TABLE (stream_id uuid, seq int, kind text, size int, data jsonb) LANGUAGE sql STABLE AS $$
   SELECT e.stream_id, e.seq, e.kind, octet_length(e.body), turntree.readable_document(e.body) -> 'data'
     FROM turntree.events e

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION turntree.search_filter(
 RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
 BEGIN
   RETURN QUERY
   -- How deep the sessions asked for ever stood, and with them everything above.
@@ -53,17 +53,17 @@ RETURNS TABLE (turn_id uuid, score float8) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
   v_query tsquery;
   v_found int;
   v_hits uuid[];
-  v_all constant boolean := turntree.sees_everything();
+  v_all constant boolean := turntree.can_see_all_sessions();
 BEGIN
   FOREACH v_query IN ARRAY p_ladder LOOP
     -- What the filters leave is not known yet, so they get everything that may pass.
     CONTINUE WHEN p_filtered;
     SELECT count(*) INTO v_found FROM (SELECT FROM turntree.search_documents d
-      WHERE d.workspace_id = v_ws AND d.words @@ v_query AND (v_all OR turntree.sees_turn(v_ws, d.turn_id)) LIMIT p_limit) x;
+      WHERE d.workspace_id = v_ws AND d.words @@ v_query AND (v_all OR turntree.can_see_turn(v_ws, d.turn_id)) LIMIT p_limit) x;
     EXIT WHEN v_found >= p_limit;
   END LOOP;
   IF p_filtered THEN
@@ -74,7 +74,7 @@ BEGIN
     -- Newest first, so that no more are judged than there is room for.
     v_hits := ARRAY(SELECT o.turn_id FROM (SELECT h.turn_id FROM (SELECT d.turn_id FROM turntree.search_documents d
         WHERE d.workspace_id = v_ws AND d.words @@ v_query OFFSET 0) h ORDER BY h.turn_id DESC OFFSET 0) o
-      WHERE turntree.sees_turn(v_ws, o.turn_id) LIMIT p_candidates);
+      WHERE turntree.can_see_turn(v_ws, o.turn_id) LIMIT p_candidates);
   END IF;
   RETURN QUERY
   -- OFFSET 0: the order by id would otherwise tempt the planner to read the key backwards and try
@@ -101,11 +101,11 @@ RETURNS TABLE (turn_id uuid, place int, rarity float8) LANGUAGE plpgsql SECURITY
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
   -- How many turns there are: counted where they are few, else as the planner knows it.
   v_all float8 := (SELECT count(*) FROM (SELECT FROM turntree.search_documents d WHERE d.workspace_id = v_ws
     LIMIT 2 * p_common) x);
-  v_open constant boolean := turntree.sees_everything();
+  v_open constant boolean := turntree.can_see_all_sessions();
 BEGIN
   IF v_all >= 2 * p_common THEN
     v_all := greatest(v_all, (SELECT c.reltuples FROM pg_class c WHERE c.oid = 'turntree.search_documents'::regclass));
@@ -114,7 +114,7 @@ BEGIN
   WITH held AS MATERIALIZED (
     SELECT x.place::int AS place, h.turn_id FROM unnest(p_terms) WITH ORDINALITY AS x (term, place),
       LATERAL (SELECT d.turn_id FROM turntree.search_documents d
-        WHERE d.workspace_id = v_ws AND d.words @@ x.term AND (v_open OR turntree.sees_turn(v_ws, d.turn_id))
+        WHERE d.workspace_id = v_ws AND d.words @@ x.term AND (v_open OR turntree.can_see_turn(v_ws, d.turn_id))
         LIMIT p_common + 1) h
   ), weight AS MATERIALIZED (
     SELECT h.place, ln(1 + v_all / count(*)) AS rarity FROM held h GROUP BY h.place HAVING count(*) <= p_common
@@ -134,7 +134,7 @@ RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
   v_hits uuid[];
 BEGIN
   IF p_facets IS NOT NULL THEN
@@ -146,16 +146,16 @@ END $$;
 
 -- Turns by what they mean, nearest first. Where the filters leave few, each is compared; where they
 -- leave many, or there are none, the index proposes some, and goes on until enough of them pass.
-CREATE OR REPLACE FUNCTION turntree.search_meaning(
+CREATE OR REPLACE FUNCTION turntree.search_embeddings(
   p_embedder text, p_vector real[], p_facets tsquery, p_filtered boolean,
   p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
   p_exact_max int, p_proposed int, p_limit int)
 RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
   v_few uuid[];
-  v_all constant boolean := turntree.sees_everything();
+  v_all constant boolean := turntree.can_see_all_sessions();
 BEGIN
   IF p_filtered OR p_facets IS NOT NULL THEN
     v_few := ARRAY(SELECT f.turn_id FROM turntree.search_names(
@@ -172,7 +172,7 @@ BEGIN
   RETURN QUERY EXECUTE format(
     'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.vector FROM turntree.search_embeddings e
        WHERE e.workspace_id = $1 AND e.embedder = $2 AND e.kind = ''turn'' AND vector_dims(e.vector) = %1$s
-         AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5)) AND ($7 OR turntree.sees_turn($1, e.node_id))
+         AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5)) AND ($7 OR turntree.can_see_turn($1, e.node_id))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
      SELECT p.node_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC LIMIT $6',
     cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit, v_all;
@@ -181,16 +181,16 @@ END $$;
 -- Whatever means something like a vector, nearest first: turns, programs, anything that was embedded. Where
 -- the kinds and tags asked for leave few, each is compared; where they leave many, the index proposes some,
 -- and goes on until enough of them pass.
-CREATE OR REPLACE FUNCTION turntree.near_nodes(
+CREATE OR REPLACE FUNCTION turntree.nearest_nodes(
   p_embedder text, p_vector real[], p_kinds text[], p_tags text[], p_without uuid,
   p_exact_max int, p_proposed int, p_limit int)
 RETURNS TABLE (node_id uuid, kind text, likeness float8) LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
   v_found int;
   v_few uuid[];
-  v_all constant boolean := turntree.sees_everything();
+  v_all constant boolean := turntree.can_see_all_sessions();
 BEGIN
   PERFORM set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true);
   -- Whoever has every tag has the first one; the others are asked for one by one.
@@ -213,7 +213,7 @@ BEGIN
         AND (p_tags IS NULL OR NOT EXISTS (SELECT FROM unnest(p_tags) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
           WHERE t.workspace_id = v_ws AND t.target_id = e.node_id AND t.tag = x)))
       ORDER BY 3 DESC, 1 DESC OFFSET 0) o
-      WHERE v_all OR o.kind <> 'turn' OR turntree.sees_turn(v_ws, o.node_id) LIMIT p_limit;
+      WHERE v_all OR o.kind <> 'turn' OR turntree.can_see_turn(v_ws, o.node_id) LIMIT p_limit;
     RETURN;
   END IF;
   PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true),
@@ -225,7 +225,7 @@ BEGIN
          AND ($5::text[] IS NULL OR e.kind = ANY ($5)) AND e.node_id IS DISTINCT FROM $6
          AND ($7::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($7) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
            WHERE t.workspace_id = $1 AND t.target_id = e.node_id AND t.tag = x)))
-         AND ($8 OR e.kind <> ''turn'' OR turntree.sees_turn($1, e.node_id))
+         AND ($8 OR e.kind <> ''turn'' OR turntree.can_see_turn($1, e.node_id))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
      SELECT p.node_id, p.kind, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 3 DESC, 1 DESC LIMIT $4',
     cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_limit, p_kinds, p_without, p_tags, v_all;
@@ -233,11 +233,11 @@ END $$;
 
 -- How alike some turns are to a vector. A function, because whoever installed the vectors chose the schema of what
 -- compares them.
-CREATE OR REPLACE FUNCTION turntree.likeness_of(p_embedder text, p_vector real[], p_turns uuid[])
+CREATE OR REPLACE FUNCTION turntree.similarity_of(p_embedder text, p_vector real[], p_turns uuid[])
 RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
 BEGIN
   RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
     WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (p_turns);
@@ -246,7 +246,7 @@ END $$;
 -- Vectors that nothing can ask for: of no turn, or of another length than most of their embedder's.
 -- A function, because where pgvector cannot be had there is no table to name. The numbers are counted
 -- as an array, for whoever installed the vectors chose the schema of what counts them.
-CREATE OR REPLACE FUNCTION turntree.useless_meanings(p_workspace uuid)
+CREATE OR REPLACE FUNCTION turntree.stale_embeddings(p_workspace uuid)
 RETURNS TABLE (node_id uuid, embedder text) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -267,10 +267,10 @@ BEGIN
 END $$;
 
 -- Takes a turn out of every index, in the transaction that erases a message of it.
-CREATE OR REPLACE FUNCTION turntree.forget_turn(p_turn uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+CREATE OR REPLACE FUNCTION turntree.unindex_turn(p_turn uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$
 DECLARE
-  v_ws uuid := turntree.here();
+  v_ws uuid := turntree.current_workspace();
 BEGIN
   -- Whoever fills the indexes holds this too, and looks for receipts before it writes: words that
   -- were read before an erasure are never written after it.
@@ -290,23 +290,23 @@ DECLARE
 BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
-      AND proname IN ('search_words', 'route_words', 'search_names', 'search_meaning', 'near_nodes', 'forget_turn',
-        'reader_sees', 'reader_sees_everything', 'reader_sees_segment', 'reader_sees_object', 'permissions_of',
+      AND proname IN ('search_words', 'route_words', 'search_names', 'search_embeddings', 'nearest_nodes', 'unindex_turn',
+        'reader_can_see', 'reader_can_see_all', 'reader_can_see_segment', 'reader_can_see_object', 'permissions_of',
         'console_workspace', 'console_viewer', 'bind_console') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE
-      WHEN v_function::text LIKE '%forget_turn%' THEN 'turntree_eraser'
+      WHEN v_function::text LIKE '%unindex_turn%' THEN 'turntree_eraser'
       WHEN v_function::text LIKE '%permissions_of%' OR v_function::text LIKE '%bind_console%' THEN 'turntree_app'
       WHEN v_function::text LIKE '%console_%' THEN 'turntree_app, turntree_reader, turntree_importer, turntree_eraser'
-      WHEN v_function::text LIKE '%reader_sees_object%' THEN 'turntree_app, turntree_reader, turntree_importer'
+      WHEN v_function::text LIKE '%reader_can_see_object%' THEN 'turntree_app, turntree_reader, turntree_importer'
       ELSE 'turntree_app, turntree_reader' END);
-    IF v_function::text LIKE '%search_meaning%' OR v_function::text LIKE '%near_nodes%' THEN
+    IF v_function::text LIKE '%search_embeddings%' OR v_function::text LIKE '%nearest_nodes%' THEN
       -- Whoever installed the vectors chose their schema.
       EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, turntree, %s, pg_temp', v_function, v_vectors);
     END IF;
   END LOOP;
-  EXECUTE format('ALTER FUNCTION turntree.likeness_of(text, real[], uuid[]) SET search_path = pg_catalog, turntree, %s, pg_temp',
+  EXECUTE format('ALTER FUNCTION turntree.similarity_of(text, real[], uuid[]) SET search_path = pg_catalog, turntree, %s, pg_temp',
     v_vectors);
   REVOKE CREATE ON SCHEMA turntree FROM turntree_searcher;
 END $$;

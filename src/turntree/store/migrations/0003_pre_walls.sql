@@ -1,6 +1,6 @@
 -- The walls: facts refuse change, and no row of another workspace can be seen or written.
 
-CREATE FUNCTION turntree.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION turntree.forbid_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION 'facts are permanent: % refuses %', TG_TABLE_NAME, lower(TG_OP)
     USING ERRCODE = 'TT003', HINT = 'Append a new fact instead; a session can be moved.';
@@ -29,7 +29,7 @@ BEGIN
 END $$;
 
 -- An object goes only with the message that held it.
-CREATE FUNCTION turntree.check_removal() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION turntree.check_object_deletion() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF current_user <> 'turntree_eraser' THEN
     RAISE EXCEPTION 'facts are permanent: objects refuses delete' USING ERRCODE = 'TT003';
@@ -40,7 +40,7 @@ END $$;
 -- COPY is refused under row-level security, so the importer bypasses it and this trigger
 -- checks what the policy would have checked. The question who is asking stands in here and not in
 -- the trigger's WHEN: a WHEN is parsed anew by every statement, which cost a tenth of an append.
-CREATE FUNCTION turntree.check_importer() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION turntree.check_import_workspace() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
   v_workspace uuid;
 BEGIN
@@ -56,7 +56,7 @@ BEGIN
 END $$;
 
 -- Walls around a table: everybody sees and writes one workspace only, and may read it there.
-CREATE FUNCTION turntree.wall_in(p_table text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION turntree.enable_row_security(p_table text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   EXECUTE format('ALTER TABLE turntree.%I ENABLE ROW LEVEL SECURITY', p_table);
   EXECUTE format('ALTER TABLE turntree.%I FORCE ROW LEVEL SECURITY', p_table);
@@ -66,32 +66,32 @@ BEGIN
 END $$;
 
 -- The same around facts, which refuse change besides. p_imported: an import copies into it.
-CREATE FUNCTION turntree.wall_in_facts(
-  p_table text, p_imported boolean, p_update text DEFAULT 'refuse_change', p_delete text DEFAULT 'refuse_change')
+CREATE FUNCTION turntree.make_append_only(
+  p_table text, p_imported boolean, p_update text DEFAULT 'forbid_change', p_delete text DEFAULT 'forbid_change')
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM turntree.wall_in(p_table);
+  PERFORM turntree.enable_row_security(p_table);
   EXECUTE format('CREATE TRIGGER refuse_update BEFORE UPDATE ON turntree.%I FOR EACH ROW
     EXECUTE FUNCTION turntree.%I()', p_table, p_update);
   EXECUTE format('CREATE TRIGGER refuse_delete BEFORE DELETE ON turntree.%I FOR EACH ROW
     EXECUTE FUNCTION turntree.%I()', p_table, p_delete);
   EXECUTE format('CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON turntree.%I
-    EXECUTE FUNCTION turntree.refuse_change()', p_table);
+    EXECUTE FUNCTION turntree.forbid_change()', p_table);
   EXECUTE format('GRANT INSERT ON turntree.%I TO turntree_app', p_table);
   IF p_imported THEN
     EXECUTE format('GRANT INSERT ON turntree.%I TO turntree_importer', p_table);
     EXECUTE format('CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.%I FOR EACH ROW
-      EXECUTE FUNCTION turntree.check_importer()', p_table);
+      EXECUTE FUNCTION turntree.check_import_workspace()', p_table);
   END IF;
 END $$;
 
 -- An import moves no session, so the importer may write only what it copies.
-SELECT turntree.wall_in_facts(t, true) FROM unnest(ARRAY['segments', 'turns', 'tool_calls', 'model_calls', 'compactions',
+SELECT turntree.make_append_only(t, true) FROM unnest(ARRAY['segments', 'turns', 'tool_calls', 'model_calls', 'compactions',
   'events']) t;
-SELECT turntree.wall_in_facts('turn_bodies', true, p_update => 'check_erasure');
-SELECT turntree.wall_in_facts('objects', true, p_delete => 'check_removal');
-SELECT turntree.wall_in_facts(t, false) FROM unnest(ARRAY['session_history', 'spawns', 'inbox']) t;
-SELECT turntree.wall_in(t) FROM unnest(ARRAY['sessions', 'session_names', 'session_reach', 'tags', 'runs',
+SELECT turntree.make_append_only('turn_bodies', true, p_update => 'check_erasure');
+SELECT turntree.make_append_only('objects', true, p_delete => 'check_object_deletion');
+SELECT turntree.make_append_only(t, false) FROM unnest(ARRAY['session_history', 'spawns', 'inbox']) t;
+SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['sessions', 'session_names', 'session_reach', 'tags', 'runs',
   'run_payloads']) t;
 GRANT INSERT, UPDATE ON turntree.sessions, turntree.session_names, turntree.session_reach, turntree.tags, turntree.runs,
   turntree.run_payloads TO turntree_app;

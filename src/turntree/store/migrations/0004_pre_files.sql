@@ -17,7 +17,7 @@ CREATE TABLE turntree.message_files (
 -- The same files are touched again and again, so an entry shares its key with many others.
 CREATE INDEX message_files_path ON turntree.message_files (workspace_id, path);
 
-SELECT turntree.wall_in_facts('message_files', true);
+SELECT turntree.make_append_only('message_files', true);
 
 -- Stable names for people who write SQL; the views are made with the functions.
 CREATE SCHEMA ledger;

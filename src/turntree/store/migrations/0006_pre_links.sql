@@ -24,4 +24,4 @@ CREATE INDEX event_links_to ON turntree.event_links (workspace_id, to_id);
 -- Policies and resources are asked for by kind: what was active, what was held at a moment.
 CREATE INDEX event_links_kind ON turntree.event_links (workspace_id, kind, valid_from);
 
-SELECT turntree.wall_in_facts('event_links', true);
+SELECT turntree.make_append_only('event_links', true);

@@ -99,11 +99,11 @@ BEGIN
   RETURN NEW;
 END $$;
 
-SELECT turntree.wall_in_facts('raw_blocks', false, p_update => 'check_record_erasure');
-SELECT turntree.wall_in_facts('bundles', true);
-SELECT turntree.wall_in_facts('turn_sources', true);
-SELECT turntree.wall_in_facts('checkouts', false);
-SELECT turntree.wall_in('imports');
+SELECT turntree.make_append_only('raw_blocks', false, p_update => 'check_record_erasure');
+SELECT turntree.make_append_only('bundles', true);
+SELECT turntree.make_append_only('turn_sources', true);
+SELECT turntree.make_append_only('checkouts', false);
+SELECT turntree.enable_row_security('imports');
 GRANT INSERT, UPDATE ON turntree.imports TO turntree_app;
 GRANT SELECT ON turntree.raw_blocks, turntree.bundles, turntree.turn_sources, turntree.imports TO turntree_eraser;
 GRANT UPDATE (now, leaning, packed, objects) ON turntree.raw_blocks TO turntree_eraser;

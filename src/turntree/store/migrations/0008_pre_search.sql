@@ -70,7 +70,7 @@ GRANT SELECT ON turntree.turns, turntree.segments, turntree.sessions, turntree.s
 
 -- Makes the table of meanings where pgvector 0.8 or later can be had, and says whether it is there.
 -- A function, because the extension may be installed long after this file has run.
-CREATE FUNCTION turntree.prepare_meanings() RETURNS boolean LANGUAGE plpgsql AS $f$
+CREATE FUNCTION turntree.create_embeddings_table() RETURNS boolean LANGUAGE plpgsql AS $f$
 DECLARE
   v_dims int;
   v_vectors text;
@@ -114,4 +114,4 @@ BEGIN
   GRANT SELECT, DELETE ON turntree.search_embeddings TO turntree_searcher;
   RETURN true;
 END $f$;
-SELECT turntree.prepare_meanings();
+SELECT turntree.create_embeddings_table();

@@ -129,9 +129,9 @@ CREATE TABLE turntree.session_plans (
   FOREIGN KEY (workspace_id, plan_id) REFERENCES turntree.plans
 );
 
-SELECT turntree.wall_in_facts(t, false) FROM unnest(ARRAY['resources', 'snapshots', 'handles', 'turn_resources',
+SELECT turntree.make_append_only(t, false) FROM unnest(ARRAY['resources', 'snapshots', 'handles', 'turn_resources',
   'session_plans']) t;
-SELECT turntree.wall_in(t) FROM unnest(ARRAY['resource_attachments', 'resource_liveness', 'leases', 'plans']) t;
+SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['resource_attachments', 'resource_liveness', 'leases', 'plans']) t;
 GRANT INSERT, UPDATE ON turntree.resource_attachments, turntree.resource_liveness, turntree.leases, turntree.plans
   TO turntree_app;
 GRANT DELETE ON turntree.resource_attachments, turntree.leases TO turntree_app;

@@ -61,7 +61,7 @@ CREATE TABLE turntree.program_grants (
 );
 CREATE INDEX program_grants_grantee ON turntree.program_grants (workspace_id, grantee);
 
-SELECT turntree.wall_in_facts(t, false) FROM unnest(ARRAY['program_versions', 'program_refs']) t;
-SELECT turntree.wall_in(t) FROM unnest(ARRAY['programs', 'program_grants']) t;
+SELECT turntree.make_append_only(t, false) FROM unnest(ARRAY['program_versions', 'program_refs']) t;
+SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['programs', 'program_grants']) t;
 GRANT INSERT, UPDATE ON turntree.programs, turntree.program_grants TO turntree_app;
 GRANT DELETE ON turntree.program_grants TO turntree_app;

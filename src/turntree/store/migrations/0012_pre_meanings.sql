@@ -6,8 +6,8 @@
 
 -- The table is made where pgvector can be had, perhaps long after this file has run, so what changes it is a
 -- function around the one that makes it.
-ALTER FUNCTION turntree.prepare_meanings() RENAME TO make_meanings;
-CREATE FUNCTION turntree.prepare_meanings() RETURNS boolean LANGUAGE plpgsql AS $f$
+ALTER FUNCTION turntree.create_embeddings_table() RENAME TO make_meanings;
+CREATE FUNCTION turntree.create_embeddings_table() RETURNS boolean LANGUAGE plpgsql AS $f$
 DECLARE
   v_dims int;
   v_vectors text;
@@ -38,10 +38,10 @@ BEGIN
   END LOOP;
   RETURN true;
 END $f$;
-SELECT turntree.prepare_meanings();
+SELECT turntree.create_embeddings_table();
 
 -- What is found may be narrowed down by tags, behind the same policy as for everybody.
 GRANT SELECT ON turntree.tags TO turntree_searcher;
 
 -- Its columns are named after what they hold now.
-DROP FUNCTION IF EXISTS turntree.useless_meanings(uuid);
+DROP FUNCTION IF EXISTS turntree.stale_embeddings(uuid);

@@ -60,6 +60,6 @@ ALTER TABLE turntree.runs
 -- Asked twice a second by every worker; hardly ever is there a row in it.
 CREATE INDEX runs_canceled ON turntree.runs (workspace_id, worker) WHERE cancel_requested AND status <> 'finished';
 
-SELECT turntree.wall_in(t) FROM unnest(ARRAY['actors', 'inbox', 'workers']) t;
+SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['actors', 'inbox', 'workers']) t;
 GRANT INSERT, UPDATE ON turntree.actors, turntree.inbox, turntree.workers TO turntree_app;
 GRANT DELETE ON turntree.workers TO turntree_app;

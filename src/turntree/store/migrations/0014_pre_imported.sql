@@ -1,4 +1,4 @@
--- Everything that this upgrade changes, here, in the next files and by functions/36_open.sql, is locked before any of the
+-- Everything that this upgrade changes, here, in the next files and by functions/36_visibility.sql, is locked before any of the
 -- work is done. Who writes meanwhile may hold one table and want another: then all are let go and asked for anew, so that
 -- neither of the two has to fail.
 DO $$

@@ -1,4 +1,4 @@
--- Private sessions are absent to whoever may not read them; functions/36_open.sql says how. A process of the previous
+-- Private sessions are absent to whoever may not read them; functions/36_visibility.sql says how. A process of the previous
 -- release says nothing of who looks: it finds what is open, and no private session until it is replaced.
 
 -- "Is anything closed to me?" is asked by every statement. Those that are somebody else's stand together.

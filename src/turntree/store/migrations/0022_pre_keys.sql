@@ -11,4 +11,4 @@ UPDATE turntree.answers a SET by = h.by FROM turntree.session_history h
 ALTER TABLE turntree.answers FORCE ROW LEVEL SECURITY, ENABLE TRIGGER refuse_update, ALTER COLUMN by SET NOT NULL,
   DROP CONSTRAINT answers_pkey, ADD CONSTRAINT answers_pkey PRIMARY KEY (workspace_id, by, key);
 ALTER TABLE turntree.session_history FORCE ROW LEVEL SECURITY;
-DROP FUNCTION IF EXISTS turntree.find_answer(uuid, text, uuid, text[]);
+DROP FUNCTION IF EXISTS turntree.find_idempotent_result(uuid, text, uuid, text[]);

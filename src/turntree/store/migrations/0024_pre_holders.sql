@@ -41,11 +41,11 @@ ALTER TABLE turntree.turn_bodies FORCE ROW LEVEL SECURITY;
 ALTER TABLE turntree.run_payloads FORCE ROW LEVEL SECURITY;
 ALTER TABLE turntree.inbox FORCE ROW LEVEL SECURITY;
 
-SELECT turntree.wall_in_facts('object_writers', false, p_delete => 'check_removal');
-SELECT turntree.wall_in('object_holders');
+SELECT turntree.make_append_only('object_writers', false, p_delete => 'check_object_deletion');
+SELECT turntree.enable_row_security('object_holders');
 GRANT INSERT, UPDATE, DELETE ON turntree.object_holders TO turntree_app;
 GRANT INSERT ON turntree.object_holders TO turntree_importer;
 CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.object_holders FOR EACH ROW
-  EXECUTE FUNCTION turntree.check_importer();
+  EXECUTE FUNCTION turntree.check_import_workspace();
 GRANT SELECT, DELETE ON turntree.object_holders, turntree.object_writers TO turntree_eraser;
 GRANT SELECT ON turntree.object_holders, turntree.object_writers, turntree.inbox TO turntree_searcher;

@@ -25,20 +25,20 @@ SELECT digest FROM turntree.objects WHERE workspace_id = %(workspace)b AND diges
 -- name: bulk_hidden_objects
 -- What turns refer to and did not bring along must not be hidden from the viewer.
 SELECT d FROM unnest(%(digests)b::bytea[]) d
-  WHERE NOT (turntree.sees_every_program() OR turntree.reader_sees_object(%(workspace)b, d));
+  WHERE NOT (turntree.can_see_all_programs() OR turntree.reader_can_see_object(%(workspace)b, d));
 
 -- name: bulk_sources
 SELECT turn_id::text, bundle FROM turntree.turn_sources
   WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[]);
 
--- name: bulk_name_bundles
+-- name: bulk_insert_transcripts
 INSERT INTO turntree.bundles (workspace_id, origin, bundle)
   SELECT %(workspace)b, x.origin, x.bundle FROM unnest(%(origins)b::text[], %(bundles)b::text[]) AS x (origin, bundle)
   WHERE NOT EXISTS (SELECT FROM turntree.bundles b
     WHERE b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.bundle = x.bundle)
   RETURNING number;
 
--- name: bulk_bundles
+-- name: bulk_transcripts
 SELECT b.number, b.origin, b.bundle FROM unnest(%(origins)b::text[], %(bundles)b::text[]) AS x (origin, bundle)
   JOIN turntree.bundles b ON b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.bundle = x.bundle;
 
@@ -74,7 +74,7 @@ INSERT INTO turntree.object_holders SELECT * FROM pg_temp.object_holders;
 INSERT INTO turntree.turn_sources SELECT * FROM pg_temp.turn_sources;
 
 -- name: bulk_links
-SELECT turntree.note_links(%(workspace)b, s, 0) FROM unnest(%(streams)b::uuid[]) AS s;
+SELECT turntree.insert_links(%(workspace)b, s, 0) FROM unnest(%(streams)b::uuid[]) AS s;
 
 -- name: copy_segments
 COPY segments (workspace_id, id, parent_id, fork_depth, ordinal, jump_id) FROM STDIN (FORMAT binary);

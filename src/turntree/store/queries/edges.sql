@@ -18,9 +18,9 @@ SELECT step, from_kind, from_id, to_kind, to_id, how FROM ledger.lineage(%(node)
 SELECT call_id, tool, status, message_id, call_event, result_event, correlation_id, spawned_session_id::text
   FROM ledger.calls(%(run)b);
 
--- name: edge_held
+-- name: edge_resources
 SELECT kind, holder_kind, holder_id, resource, attributes, valid_from, valid_to, recorded_at
-  FROM ledger.held_at(%(at)b::bigint, %(holder)b::text);
+  FROM ledger.resources_at(%(at)b::bigint, %(holder)b::text);
 
 -- name: edge_policies
 SELECT what, policy, agent_id, event, valid_from, valid_to, recorded_at, notes FROM ledger.policies(%(agent)b::text);

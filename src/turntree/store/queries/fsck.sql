@@ -92,7 +92,7 @@ SELECT DISTINCT what FROM found f
     AND NOT EXISTS (SELECT FROM turntree.programs WHERE workspace_id = %(workspace)b AND id = f.id)
   ORDER BY 1 LIMIT %(limit)b;
 
--- name: fsck_i65_walls
+-- name: fsck_i65_row_security
 -- A table that holds rows of workspaces shows each only to its own, and none where nobody looks. A second policy could only open
 -- the wall, for policies add up; the searcher's stands on what search keeps and on nothing else.
 SELECT c.relname::text FROM pg_class c
@@ -101,7 +101,7 @@ SELECT c.relname::text FROM pg_class c
       WHERE a.attrelid = c.oid AND a.attname = 'workspace_id' AND NOT a.attisdropped)
     AND NOT (c.relrowsecurity AND c.relforcerowsecurity
       AND (SELECT count(*) = 1 AND bool_and(pg_get_expr(polqual, polrelid)
-            LIKE '%%workspace_id =%%current_setting(''turntree.sight''%%current_setting(''turntree.workspace''%%')
+            LIKE '%%workspace_id =%%current_setting(''turntree.viewer''%%current_setting(''turntree.workspace''%%')
           FROM pg_policy WHERE polrelid = c.oid AND polpermissive AND NOT (c.relname IN ('search_documents', 'search_embeddings')
             AND polroles = ARRAY(SELECT oid FROM pg_roles WHERE rolname = 'turntree_searcher'))))
   ORDER BY 1 LIMIT %(limit)b;
@@ -223,7 +223,7 @@ SELECT f || ' without ' || n
           || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure'
             WHEN f = 'raw_blocks' AND n = 'refuse_update' THEN 'check_record_erasure'
             WHEN f = 'message_files' AND n = 'refuse_update' THEN 'check_file_erasure'
-            WHEN f IN ('objects', 'object_writers') AND n = 'refuse_delete' THEN 'check_removal' ELSE 'refuse_change' END)
+            WHEN f IN ('objects', 'object_writers') AND n = 'refuse_delete' THEN 'check_object_deletion' ELSE 'forbid_change' END)
         AND p.prosrc LIKE '%%RAISE EXCEPTION%%' AND g.tgqual IS NULL)
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -531,7 +531,7 @@ SELECT DISTINCT what FROM (
 WITH told AS (
   SELECT stream_id, seq, kind, data ->> 'resource_ref' AS resource, data ->> 'mode' AS mode,
       lag(kind, 1, 'resource.detached') OVER w AS before, lead(kind) OVER w AS after
-    FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.attached', 'resource.detached'])
+    FROM turntree.resource_events(%(workspace)b, ARRAY['resource.attached', 'resource.detached'])
     WHERE data ->> 'session_id' = stream_id::text
     WINDOW w AS (PARTITION BY stream_id, data ->> 'resource_ref' ORDER BY seq)
 )
@@ -550,7 +550,7 @@ SELECT DISTINCT what FROM (
 -- name: fsck_i44
 -- A state was kept of what can be kept, as its event says, under a digest; and what pins it is its resource's.
 WITH told AS (
-  SELECT data ->> 'snapshot_ref' AS snapshot, data FROM turntree.resource_facts(%(workspace)b, ARRAY['snapshot.created']) f
+  SELECT data ->> 'snapshot_ref' AS snapshot, data FROM turntree.resource_events(%(workspace)b, ARRAY['snapshot.created']) f
     WHERE EXISTS (SELECT FROM turntree.resources r WHERE r.workspace_id = %(workspace)b AND r.id = f.stream_id)
 )
 SELECT DISTINCT what FROM (
@@ -572,7 +572,7 @@ SELECT DISTINCT what FROM (
 -- name: fsck_i45
 -- What cannot be brought back never is, and no attempt that failed leaves a resource.
 SELECT f.stream_id || ' at ' || f.seq
-  FROM turntree.resource_facts(%(workspace)b, ARRAY['snapshot.restore_attempted']) f
+  FROM turntree.resource_events(%(workspace)b, ARRAY['snapshot.restore_attempted']) f
   LEFT JOIN turntree.snapshots s ON s.workspace_id = %(workspace)b AND s.id::text = f.data ->> 'snapshot_ref'
   LEFT JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = s.resource_id
   WHERE coalesce(f.data ->> 'outcome', '') NOT IN ('ok', 'unsupported', 'error')
@@ -586,7 +586,7 @@ SELECT f.stream_id || ' at ' || f.seq
 -- forked has a state, and what acts on the world is not forked.
 WITH forks AS (
   SELECT stream_id, seq, data, data #>> '{at_event,stream}' AS source, (data #>> '{at_event,seq}')::int AS at
-    FROM turntree.resource_facts(%(workspace)b, ARRAY['session.forked']) WHERE data ? 'volume_plan'
+    FROM turntree.resource_events(%(workspace)b, ARRAY['session.forked']) WHERE data ? 'volume_plan'
 ), told AS (
   SELECT f.stream_id, f.seq, p.said, p.said ->> 'resource' AS resource, p.said ->> 'mode' AS mode
     FROM forks f, jsonb_array_elements(turntree.array_or_empty(f.data -> 'volume_plan')) AS p (said)
@@ -594,7 +594,7 @@ WITH forks AS (
   SELECT DISTINCT ON (f.stream_id, f.seq, a.data ->> 'resource_ref')
       f.stream_id, f.seq, a.data ->> 'resource_ref' AS resource, a.kind
     FROM forks f
-    JOIN turntree.resource_facts(%(workspace)b, ARRAY['resource.attached', 'resource.detached']) a
+    JOIN turntree.resource_events(%(workspace)b, ARRAY['resource.attached', 'resource.detached']) a
       ON a.stream_id::text = f.source AND a.seq <= f.at
     ORDER BY f.stream_id, f.seq, a.data ->> 'resource_ref', a.seq DESC
 )
@@ -618,14 +618,14 @@ SELECT DISTINCT what FROM (
 SELECT DISTINCT what FROM (
     SELECT 'handle ' || id AS what FROM turntree.handles WHERE workspace_id = %(workspace)b AND restorable
     UNION ALL
-    SELECT 'handle ' || (data #>> '{handle,id}') FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.attached'])
+    SELECT 'handle ' || (data #>> '{handle,id}') FROM turntree.resource_events(%(workspace)b, ARRAY['resource.attached'])
       WHERE data #>> '{handle,restorable}' = 'true'
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i48
 -- Whether something was there, and who held it, is advice: nothing that is hashed says it, but the probe itself.
-SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.created', 'resource.attached',
+SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, ARRAY['resource.created', 'resource.attached',
     'resource.detached', 'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started',
     'plan.step_started', 'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
   WHERE data ?| ARRAY['liveness', 'lease', 'leases', 'expires_at'] OR data -> 'metadata' ?| ARRAY['liveness', 'lease']
@@ -633,7 +633,7 @@ SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, AR
 
 -- name: fsck_i49
 -- No byte of a resource is in the graph: its events say where the bytes are, and are short.
-SELECT stream_id || ' at ' || seq FROM turntree.resource_facts(%(workspace)b, ARRAY['resource.created', 'resource.attached',
+SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, ARRAY['resource.created', 'resource.attached',
     'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started', 'plan.step_started',
     'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
   WHERE size > 262144 OR data ?| ARRAY['bytes', 'content', 'payload'] OR data -> 'external_ref' ?| ARRAY['bytes', 'content']
@@ -659,8 +659,8 @@ SELECT 'words of ' || d.turn_id FROM turntree.search_documents d
     SELECT FROM turntree.turns t WHERE t.workspace_id = d.workspace_id AND t.id = d.turn_id)
   ORDER BY 1 LIMIT %(limit)b;
 
--- name: fsck_i62_meanings
-SELECT 'meaning of ' || node_id || ' by ' || embedder FROM turntree.useless_meanings(%(workspace)b)
+-- name: fsck_i62_embeddings
+SELECT 'meaning of ' || node_id || ' by ' || embedder FROM turntree.stale_embeddings(%(workspace)b)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i34_places
@@ -695,7 +695,7 @@ WITH said AS (
   SELECT e.stream_id, e.seq, l.kind, l.from_kind, l.from_id, l.to_kind, l.to_id, l.holder, l.valid_from, l.valid_to
     FROM turntree.events e,
       LATERAL turntree.readable_links(e.workspace_id, e.stream_id, e.seq, e.kind, e.body) l
-    WHERE e.workspace_id = %(workspace)b AND turntree.may_link(e.kind, e.body)
+    WHERE e.workspace_id = %(workspace)b AND turntree.has_links(e.kind, e.body)
 ), noted AS (
   SELECT stream_id, seq, kind, from_kind, from_id, to_kind, to_id, holder, valid_from, valid_to FROM turntree.event_links
     WHERE workspace_id = %(workspace)b AND seq >= 0
@@ -870,7 +870,7 @@ SELECT i.session_id || ' message ' || i.seq FROM turntree.inbox i
     AND ((i.payload IS NULL) <> (r.id IS NOT NULL) OR sha256(convert_to(i.payload, 'UTF8')) <> i.digest)
   ORDER BY 1 LIMIT %(limit)b;
 
--- name: fsck_i67_actors
+-- name: fsck_i67_queues
 -- A session that is awake without a reason is none of our business: whoever handles it will see.
 SELECT coalesce(a.session_id, i.session_id)::text
   FROM (SELECT * FROM turntree.actors WHERE workspace_id = %(workspace)b) a

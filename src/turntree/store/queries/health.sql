@@ -3,7 +3,7 @@
 -- name: list_roles
 SELECT rolname FROM pg_roles WHERE starts_with(rolname, 'turntree_') ORDER BY rolname;
 
--- name: list_unwalled_tables
+-- name: list_tables_without_row_security
 -- Tables with rows of workspaces whose row-level security is not on, or not for their owner.
 SELECT c.relname FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace

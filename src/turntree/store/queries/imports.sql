@@ -10,7 +10,7 @@ SELECT origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix, b
 -- No message is erased between the moment it is seen whole and the one a block leans on it.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)b::text, 0));
 
--- name: list_unsteady_turns
+-- name: list_changed_turns
 -- Those that no block can lean on: what they say is not here, or is no longer all that they said.
 SELECT x.id::text, e.erased FROM unnest(%(turns)b::uuid[], %(digests)b::bytea[]) AS x (id, digest)
   CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turntree.events e
@@ -23,7 +23,7 @@ SELECT x.id::text, e.erased FROM unnest(%(turns)b::uuid[], %(digests)b::bytea[])
 SELECT x.id::text FROM unnest(%(turns)b::uuid[]) AS x (id) WHERE EXISTS (SELECT FROM turntree.events e
   WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased' AND turntree.is_ancestor(%(workspace)b, e.stream_id, x.id));
 
--- name: keep_block
+-- name: insert_raw_block
 INSERT INTO turntree.raw_blocks (workspace_id, digest, now, leaning, packed, turns, spans, objects, written, planted)
   VALUES (%(workspace)b, %(digest)b, %(now)b, %(leaning)b, %(packed)b, %(turns)b::uuid[], %(spans)b::int[],
     %(objects)b::bytea[], %(written)b::int[], %(planted)b)
@@ -64,7 +64,7 @@ SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b 
 SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.planted IS NOT NULL
     AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.planted);
 
--- name: find_gap
+-- name: find_own_records
 -- With what a turn that follows has to know of the turn that it ends in.
 SELECT b.written, t.id::text, t.digest, t.depth FROM turntree.raw_blocks b
   JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.planted
@@ -113,11 +113,11 @@ SELECT s.key, s.turn_id::text FROM turntree.turn_sources s
   JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
   WHERE b.workspace_id = %(workspace)b AND b.origin = %(origin)b AND b.bundle = %(bundle)b ORDER BY s.projector;
 
--- name: note_checkout
-SELECT turntree.note_checkout(%(workspace)b, %(turn)b, %(origin)b, %(session)b, %(file)b, %(bytes)b, %(mark)b, %(last)b,
+-- name: record_handoff
+SELECT turntree.record_handoff(%(workspace)b, %(turn)b, %(origin)b, %(session)b, %(file)b, %(bytes)b, %(mark)b, %(last)b,
   %(by)b, %(at)b, %(data)b);
 
--- name: list_checkouts
+-- name: list_handoffs
 -- With what a turn that follows has to know of the turn that was checked out, and the session that goes on with
 -- the tool: only the fact that tells of the checkout names it.
 SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, f.data ->> 'continues', t.id::text, t.digest, t.depth
@@ -127,7 +127,7 @@ SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, f.data ->> 'cont
       AND d.data ->> 'tool' = c.origin AND d.data ->> 'tool_session_id' = c.session LIMIT 1) f ON true
   WHERE c.workspace_id = %(workspace)b ORDER BY c.checked_out_at, c.origin, c.session;
 
--- name: mark_import
+-- name: save_import_cursor
 -- Where a message was erased that came from the same bundle, its words do not come back as a title.
 INSERT INTO turntree.imports (workspace_id, origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix,
     blocks, heads, report, imported_at, by)

@@ -1,7 +1,7 @@
 -- Keys that one process of many holds while it does something.
 
--- name: hold_key
+-- name: lock_key
 SELECT pg_try_advisory_lock(hashtextextended('turntree:key:' || %(workspace)b::text || ':' || %(key)b::text, 0));
 
--- name: let_key_go
+-- name: unlock_key
 SELECT pg_advisory_unlock(hashtextextended('turntree:key:' || %(workspace)b::text || ':' || %(key)b::text, 0));

@@ -1,6 +1,6 @@
 -- Vectors of anything that has an address.
 
--- name: put_meanings
+-- name: put_embeddings
 -- A turn of which something was erased since it was read is left out, and so is one that is not there.
 INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, vector, kind, digest)
   SELECT %(workspace)b, x.id, %(embedder)b::text, x.vector::real[], x.kind, x.digest
@@ -11,20 +11,20 @@ INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, ve
   ON CONFLICT (workspace_id, node_id, embedder)
     DO UPDATE SET vector = excluded.vector, kind = excluded.kind, digest = excluded.digest;
 
--- name: find_meaning
+-- name: find_embedding
 SELECT kind, vector::real[], digest FROM turntree.search_embeddings
   WHERE workspace_id = %(workspace)b AND node_id = %(id)b::uuid AND embedder = %(embedder)b::text;
 
--- name: list_meaning_digests
+-- name: list_embedding_digests
 SELECT node_id::text, digest FROM turntree.search_embeddings
   WHERE workspace_id = %(workspace)b AND node_id = ANY (%(ids)b::uuid[]) AND embedder = %(embedder)b::text;
 
--- name: list_near
-SELECT node_id::text, kind, likeness FROM turntree.near_nodes(
+-- name: list_nearest
+SELECT node_id::text, kind, likeness FROM turntree.nearest_nodes(
   %(embedder)b::text, %(vector)b::text::real[], %(kinds)b::text[], %(tags)b::text[], %(without)b::uuid,
   %(exact_max)b::int, %(proposed)b::int, %(limit)b::int);
 
--- name: meaning_stats
+-- name: embedding_stats
 -- The length is read from one vector each: fsck says so when they differ.
 WITH held AS (
   SELECT embedder, kind, count(*) AS vectors, count(digest) FILTER (WHERE kind = 'turn') AS described

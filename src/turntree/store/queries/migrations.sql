@@ -18,11 +18,11 @@ SELECT name FROM public.turntree_migrations ORDER BY applied_at, name;
 -- name: log_migration
 INSERT INTO public.turntree_migrations (name) VALUES (%(name)s);
 
--- name: forget_functions
+-- name: delete_function_versions
 -- The functions in force are those of one release; schema.py says which may take another's place.
 DELETE FROM public.turntree_migrations WHERE name LIKE 'functions %';
 
--- name: list_strayed_functions
+-- name: list_misowned_functions
 -- Functions that lend the rights of somebody else than the searcher: a database that was restored
 -- without its owners gives them to whoever restored it.
 SELECT p.proname::text FROM pg_proc p
@@ -48,23 +48,23 @@ SELECT id FROM turntree.workspaces WHERE name = %(name)s;
 -- name: create_workspace
 INSERT INTO turntree.workspaces (id, name) VALUES (%(id)s, %(name)s) ON CONFLICT (name) DO NOTHING;
 
--- name: take_role
+-- name: set_role
 -- Says which process answers, so that a pooler is noticed: what is told here would be told to it.
 SELECT pg_backend_pid(), set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false),
-  set_config('turntree.sight', %(sight)s, false);
+  set_config('turntree.viewer', %(sight)s, false);
 
--- name: take_sight
-SELECT set_config('turntree.sight', %(sight)s, false);
+-- name: set_viewer
+SELECT set_config('turntree.viewer', %(sight)s, false);
 
--- name: keep_to_indexes
+-- name: disable_seqscan
 -- A plan made while a table is small reads all of it, and a connection keeps its plans while the
 -- table grows: until statistics are next gathered every append would cost more than the last.
 SELECT set_config('enable_seqscan', 'off', false);
 
--- name: hurry
+-- name: async_commit_on
 SELECT set_config('synchronous_commit', 'off', false);
 
--- name: hurry_no_more
+-- name: async_commit_off
 -- What the server, the role or the address says counts again.
 RESET synchronous_commit;
 

@@ -9,7 +9,7 @@ SELECT e.body, n.name FROM turntree.events e
     AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid)
   ORDER BY e.epoch, e.xid, e.n;
 
--- name: list_session_shares
+-- name: list_session_grants
 -- Who was let into a session and was not shut out again. The kinds are those of the index, word for word.
 SELECT e.body, n.name FROM turntree.events e
   JOIN turntree.session_names n ON n.workspace_id = e.workspace_id AND n.session_id = e.stream_id AND n.reason IS NULL
@@ -22,18 +22,18 @@ SELECT e.body, n.name FROM turntree.events e
   ORDER BY e.epoch, e.xid, e.n;
 
 -- name: record_permission
-SELECT turntree.require_right(%(workspace)b, %(session)b, 'invoke'),
-  turntree.tell_session(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
+SELECT turntree.require_session_access(%(workspace)b, %(session)b, 'invoke'),
+  turntree.record_session_event(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
 
--- name: note_denial
-SELECT turntree.note_right(%(workspace)b, %(session)b::text::uuid, 'permission.denied', %(by)b::text, %(right)b::text,
+-- name: record_denial
+SELECT turntree.record_permission(%(workspace)b, %(session)b::text::uuid, 'permission.denied', %(by)b::text, %(right)b::text,
   %(reason)b::text);
 
--- name: note_closed_name
+-- name: record_hidden_name
 -- Somebody asked for a session by a name of one that is closed to them.
-SELECT turntree.note_right(%(workspace)b, n.session_id, 'permission.denied', %(by)b::text, 'read', 'the session is private')
+SELECT turntree.record_permission(%(workspace)b, n.session_id, 'permission.denied', %(by)b::text, 'read', 'the session is private')
   FROM turntree.session_names n WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b::text
-    AND turntree.is_closed_session(%(workspace)b, n.session_id, %(by)b::text);
+    AND turntree.is_program_hidden(%(workspace)b, n.session_id, %(by)b::text);
 
 -- name: list_token_events
 -- The kinds are those of the index, word for word, or it could not be used.
@@ -46,7 +46,7 @@ SELECT e.body FROM turntree.events e
 -- A turn that pins permissions tells what was granted and, by its tool calls, what was used. A tool
 -- that an event of its run tells of already is left out. Most turns pin nothing, which their header
 -- shows without being parsed.
-SELECT turntree.unix_ms(t.started_at), turntree.header(t.workspace_id, t.id) -> 'by', p.granted,
+SELECT turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id) -> 'by', p.granted,
     (SELECT coalesce(jsonb_agg(c.tool ORDER BY c.sequence), '[]') FROM turntree.tool_calls c
       WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id
         AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = t.workspace_id AND e.stream_id = t.id

@@ -5,27 +5,27 @@
 SELECT id::text FROM turntree.programs WHERE workspace_id = %(workspace)b AND id = ANY (%(programs)b::uuid[])
   ORDER BY id FOR NO KEY UPDATE;
 
--- name: begin_program
-SELECT turntree.begin_program(%(workspace)b, %(program)b, %(kind)b, %(name)b, %(owner)b, %(state)b, %(visibility)b,
+-- name: create_program
+SELECT turntree.create_program(%(workspace)b, %(program)b, %(kind)b, %(name)b, %(owner)b, %(state)b, %(visibility)b,
   %(details)b, %(digest)b, %(config)b, %(members)b::text[], %(targets)b::text[], %(event)b, %(data)b, %(by)b, %(at)b);
 
--- name: tell_program
-SELECT turntree.tell_program(%(workspace)b, %(program)b, %(right)b, %(event)b, %(data)b, %(by)b, %(at)b,
+-- name: change_program
+SELECT turntree.change_program(%(workspace)b, %(program)b, %(right)b, %(event)b, %(data)b, %(by)b, %(at)b,
   %(from)b, %(to)b, %(sets)b, %(visibility)b,
   %(number)b::int, %(digest)b, %(config)b, %(members)b::text[], %(targets)b::text[]);
 
--- name: grant_program
-SELECT turntree.grant_program(%(workspace)b, %(program)b, %(grantee)b, %(right)b, %(on)b, %(data)b, %(by)b, %(at)b);
+-- name: set_program_grant
+SELECT turntree.set_program_grant(%(workspace)b, %(program)b, %(grantee)b, %(right)b, %(on)b, %(data)b, %(by)b, %(at)b);
 
 -- name: find_program
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.programs p
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE p.workspace_id = %(workspace)b AND (p.name = %(name)b OR p.id = %(id)b::uuid)
-    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
+    AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: list_reachable_programs
 -- Some programs and whatever they name through certain members, and what that names: who takes a turn
@@ -38,17 +38,17 @@ WITH RECURSIVE reached (id, steps) AS (
       JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = reached.id
       JOIN turntree.program_refs r ON r.workspace_id = %(workspace)b AND r.program_id = p.id AND r.version = p.version
       WHERE r.member = ANY (%(members)b::text[]) AND reached.steps < 4)
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM (SELECT DISTINCT id FROM reached) d
   JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = d.id
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
-  WHERE turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
+  WHERE turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: list_programs
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.details_for(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.programs p
@@ -59,13 +59,13 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
     AND (%(state)b::text IS NULL OR p.state = %(state)b::text)
     AND NOT EXISTS (SELECT FROM unnest(%(tags)b::text[]) w WHERE NOT EXISTS (SELECT FROM turntree.tags t
       WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id AND t.tag = w))
-    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+    AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
   ORDER BY p.name LIMIT %(limit)b;
 
 -- name: list_private_programs
 SELECT p.id::text FROM turntree.programs p
   WHERE p.workspace_id = %(workspace)b AND p.kind = %(kind)b AND p.visibility = 'private'
-    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
+    AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: find_program_version
 SELECT v.version, v.digest, v.by, o.bytes FROM turntree.program_versions v
@@ -79,19 +79,19 @@ SELECT version, digest, created_at, by FROM turntree.program_versions
 -- name: list_program_uses
 -- Who names a program now: a version that is no longer the newest names nothing any more.
 SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
-    turntree.details_for(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
+    turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.program_refs r
   JOIN turntree.programs p ON p.workspace_id = r.workspace_id AND p.id = r.program_id AND p.version = r.version
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE r.workspace_id = %(workspace)b AND r.target_id = %(program)b
-    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+    AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
   ORDER BY p.name, r.member;
 
 -- name: list_program_used
 SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
-    turntree.details_for(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
+    turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
   FROM turntree.programs u
   JOIN turntree.program_refs r ON r.workspace_id = u.workspace_id AND r.program_id = u.id AND r.version = u.version
@@ -99,7 +99,7 @@ SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.v
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE u.workspace_id = %(workspace)b AND u.id = %(program)b
-    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+    AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
   ORDER BY r.member;
 
 -- name: list_program_grants

@@ -1,9 +1,9 @@
 -- What people ask in SQL of their own.
 
--- name: ask_as_people
+-- name: set_console_role
 -- Nothing lasts for ever, and the views are found by their own names. The workspace and who looks are said here too, because
 -- every policy looks at them; to say others afterwards shows nothing more.
-SELECT set_config('turntree.workspace', %(workspace)s, false), set_config('turntree.sight', %(viewer)s, false),
+SELECT set_config('turntree.workspace', %(workspace)s, false), set_config('turntree.viewer', %(viewer)s, false),
   set_config('statement_timeout', %(timeout)s, false), set_config('idle_in_transaction_session_timeout', '5min', false),
   set_config('search_path', 'ledger, turntree', false);
 

@@ -4,7 +4,7 @@
 -- name: repair_begin
 -- Acts as the owner, whom no role keeps from its tables, but inside one workspace, and sees what is private too.
 -- Whoever would write to the tables waits until this is over.
-SELECT set_config('turntree.workspace', %(workspace)s, true), set_config('turntree.sight', 'system:repair', true), set_config('datestyle', 'ISO, YMD', true),
+SELECT set_config('turntree.workspace', %(workspace)s, true), set_config('turntree.viewer', 'system:repair', true), set_config('datestyle', 'ISO, YMD', true),
   set_config('timezone', 'UTC', true), set_config('jit', 'off', true);
 
 -- name: repair_open
@@ -95,10 +95,10 @@ SELECT d.turn_id FROM turntree.search_documents d
 -- name: repair_drop_document
 DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
 
--- name: repair_useless_meanings
-SELECT node_id, embedder FROM turntree.useless_meanings(%(workspace)b);
+-- name: repair_stale_embeddings
+SELECT node_id, embedder FROM turntree.stale_embeddings(%(workspace)b);
 
--- name: repair_drop_meaning
+-- name: repair_drop_embedding
 -- Without its progress the embedder's index goes through all turns again, and fills what is missing.
 WITH progress AS (
   DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND index_name = %(embedder)b::text

@@ -7,19 +7,19 @@ SELECT turntree.ensure_resource(%(workspace)b, %(id)b, %(kind)b, %(host)b, %(pla
 -- name: find_resource
 SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
-  FROM turntree.resources_now(%(workspace)b, ARRAY[%(resource)b::uuid]);
+  FROM turntree.current_resources(%(workspace)b, ARRAY[%(resource)b::uuid]);
 
 -- name: find_resource_at
 SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
-  FROM turntree.resources_now(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
+  FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
     WHERE r.workspace_id = %(workspace)b AND r.kind = %(kind)b AND r.host = %(host)b
       AND md5(r.place) = md5(%(place)b::text) AND r.place = %(place)b));
 
 -- name: list_resources
 SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
-  FROM turntree.resources_now(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
+  FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
     WHERE r.workspace_id = %(workspace)b AND r.id > %(after)b ORDER BY r.id LIMIT %(limit)b)) now
   ORDER BY now.id;
 
@@ -38,11 +38,11 @@ INSERT INTO turntree.handles (workspace_id, id, resource_id, provider, provider_
 SELECT r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata, a.mode
   FROM turntree.resource_attachments a
-  JOIN turntree.resources_now(%(workspace)b, ARRAY(SELECT x.resource_id FROM turntree.resource_attachments x
+  JOIN turntree.current_resources(%(workspace)b, ARRAY(SELECT x.resource_id FROM turntree.resource_attachments x
     WHERE x.workspace_id = %(workspace)b AND x.session_id = %(session)b)) r ON r.id = a.resource_id
   WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY r.id;
 
--- name: hold_resource
+-- name: lock_resource
 -- Nobody begins to work on it until this transaction ends.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:resource:' || %(resource)b::uuid, 0));
 
@@ -63,7 +63,7 @@ SELECT s.id::text FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (plac
   ORDER BY asked.n, EXISTS (SELECT FROM turntree.spawns w WHERE w.workspace_id = %(workspace)b AND w.session_id = s.id),
     s.updated_at DESC, s.id DESC LIMIT 1;
 
--- name: list_newcomers
+-- name: list_new_attachments
 -- Those of them that began to since a moment.
 SELECT a.session_id::text FROM turntree.resource_attachments a
   WHERE a.workspace_id = %(workspace)b AND a.resource_id = %(resource)b AND EXISTS (
@@ -71,21 +71,21 @@ SELECT a.session_id::text FROM turntree.resource_attachments a
       AND l.from_id = a.resource_id::text AND l.kind = 'ATTACHED_TO' AND l.valid_from >= %(since)b::text::timestamptz)
   ORDER BY 1;
 
--- name: keep_snapshot
-SELECT turntree.keep_snapshot(%(workspace)b, %(id)b, %(resource)b, %(method)b, %(external_kind)b, %(external_id)b,
+-- name: insert_snapshot
+SELECT turntree.insert_snapshot(%(workspace)b, %(id)b, %(resource)b, %(method)b, %(external_kind)b, %(external_id)b,
   %(size)b, %(restorable)b, %(consistency)b, %(at)b, %(data)b)::text;
 
 -- name: find_snapshot
 SELECT id::text, resource_id::text, method, external_kind, external_id, size_bytes, taken_at, restorable, consistency
   FROM turntree.snapshots WHERE workspace_id = %(workspace)b AND id = %(snapshot)b;
 
--- name: list_pinned_kinds
+-- name: list_snapshotted_kinds
 SELECT DISTINCT r.kind FROM turntree.resources r
   WHERE r.workspace_id = %(workspace)b AND EXISTS (
     SELECT FROM turntree.turn_resources p WHERE p.workspace_id = r.workspace_id AND p.resource_id = r.id)
   ORDER BY 1;
 
--- name: list_pinned_states
+-- name: list_snapshots_in_use
 -- Where the bytes of every state of a kind are that a turn pins, so that whoever keeps them knows what is still asked for;
 -- and whether a resource of this host was in it.
 SELECT s.external_id, bool_or(r.host = %(host)b)
@@ -99,14 +99,14 @@ SELECT s.external_id, bool_or(r.host = %(host)b)
 -- name: list_workspaces
 SELECT id::text, name FROM turntree.workspaces ORDER BY id;
 
--- name: pin_turn
-SELECT turntree.pin_turn(%(workspace)b, %(turn)b, %(resource)b, %(before)b, %(after)b, %(mode)b, %(began_at)b, %(ended_at)b,
+-- name: insert_turn_snapshot
+SELECT turntree.insert_turn_snapshot(%(workspace)b, %(turn)b, %(resource)b, %(before)b, %(after)b, %(mode)b, %(began_at)b, %(ended_at)b,
   %(at)b, %(data)b);
 
--- name: list_pins
+-- name: list_turn_snapshots
 -- Few resources have many pins: each is described once.
 WITH r AS MATERIALIZED (
-  SELECT * FROM turntree.resources_now(%(workspace)b, ARRAY(SELECT DISTINCT p.resource_id FROM turntree.turn_resources p
+  SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT DISTINCT p.resource_id FROM turntree.turn_resources p
     WHERE p.workspace_id = %(workspace)b AND p.turn_id = ANY (%(turns)b::uuid[])))
 )
 SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
@@ -123,8 +123,8 @@ SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
   LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_id
   ORDER BY asked.n, r.id;
 
--- name: list_pins_between
-WITH r AS MATERIALIZED (SELECT * FROM turntree.resources_now(%(workspace)b, ARRAY[%(resource)b::uuid]))
+-- name: list_turn_snapshots_between
+WITH r AS MATERIALIZED (SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY[%(resource)b::uuid]))
 SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
     r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata,
@@ -140,7 +140,7 @@ SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
     AND p.began_at <= %(until)b::text::timestamptz
   ORDER BY p.ended_at, p.turn_id;
 
--- name: list_pinned_along
+-- name: list_thread_snapshots
 -- The turns of a thread that pin anything, newest first, with their depths.
 WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
   SELECT s.id, s.fork_depth, t.depth, s.parent_id
@@ -195,10 +195,10 @@ SELECT t.id::text FROM unnest(%(turns)b::uuid[]) asked (id)
   WHERE EXISTS (SELECT FROM begun b JOIN turntree.session_reach r ON r.workspace_id = %(workspace)b
     AND r.session_id = b.session_id AND r.segment_id = t.segment_id AND r.max_depth >= t.depth);
 
--- name: note_liveness
-SELECT turntree.note_liveness(%(workspace)b, %(resource)b, %(status)b, %(at)b, %(data)b);
+-- name: record_liveness
+SELECT turntree.record_liveness(%(workspace)b, %(resource)b, %(status)b, %(at)b, %(data)b);
 
--- name: take_lease
+-- name: acquire_lease
 -- One's own lease is renewed, somebody else's is taken over only when it has run out.
 INSERT INTO turntree.leases AS l (workspace_id, resource_id, holder, expires_at)
   VALUES (%(workspace)b, %(resource)b, %(holder)b, %(until)b::text::timestamptz)
@@ -212,17 +212,17 @@ SELECT holder, expires_at FROM turntree.leases WHERE workspace_id = %(workspace)
 -- name: release_lease
 DELETE FROM turntree.leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b AND holder = %(holder)b;
 
--- name: begin_plan
-SELECT turntree.begin_plan(%(workspace)b, %(plan)b, %(kind)b, %(at)b, %(id)b, %(body)b);
+-- name: start_plan
+SELECT turntree.start_plan(%(workspace)b, %(plan)b, %(kind)b, %(at)b, %(id)b, %(body)b);
 
--- name: append_to_plan
-SELECT turntree.append_to_plan(%(workspace)b, %(plan)b, %(seq)b, %(id)b, %(kind)b, %(body)b, %(outcome)b);
+-- name: append_plan_event
+SELECT turntree.append_plan_event(%(workspace)b, %(plan)b, %(seq)b, %(id)b, %(kind)b, %(body)b, %(outcome)b);
 
--- name: tell
-SELECT turntree.tell(%(workspace)b, %(stream)b, %(kind)b, %(at)b, %(data)b);
+-- name: record_event
+SELECT turntree.record_event(%(workspace)b, %(stream)b, %(kind)b, %(at)b, %(data)b);
 
--- name: tell_session
-SELECT turntree.tell_session(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
+-- name: record_session_event
+SELECT turntree.record_session_event(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
 
 -- name: read_plan
 SELECT body FROM turntree.events WHERE workspace_id = %(workspace)b AND stream_id = %(plan)b ORDER BY seq;
@@ -241,7 +241,7 @@ INSERT INTO turntree.session_plans (workspace_id, session_id, version, plan_id)
 SELECT plan_id::text FROM turntree.session_plans
   WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND version = %(version)b;
 
--- name: find_left
+-- name: find_resource_after_turn
 -- How a resource was left when it last went; how something else went that stood there before is not asked.
 SELECT body FROM turntree.events
   WHERE workspace_id = %(workspace)b AND stream_id = %(resource)b AND kind = 'resource.removed'

@@ -4,8 +4,8 @@
 SELECT turn_id::text, place, rarity FROM turntree.route_words(
   %(terms)b::text[]::tsquery[], %(common)b::int, %(limit)b::int);
 
--- name: route_likeness
-SELECT turn_id::text, likeness FROM turntree.likeness_of(
+-- name: route_similarity
+SELECT turn_id::text, likeness FROM turntree.similarity_of(
   %(embedder)b::text, %(vector)b::text::real[], %(turns)b::uuid[]);
 
 -- name: route_holders
@@ -23,7 +23,7 @@ WITH RECURSIVE below (turn_id, segment_id, low) AS (
     WHERE x.workspace_id = %(workspace)b AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
 ), known AS MATERIALIZED (
   SELECT s.session_id, c.head_id, c.status = 'active' AS is_active, c.updated_at,
-      turntree.is_closed_session(%(workspace)b, s.session_id, %(by)b::text) AS is_closed
+      turntree.is_program_hidden(%(workspace)b, s.session_id, %(by)b::text) AS is_closed
     FROM (SELECT DISTINCT session_id FROM held) s
     JOIN LATERAL (SELECT x.head_id, x.status, x.updated_at FROM turntree.sessions x
       WHERE x.workspace_id = %(workspace)b AND x.id = s.session_id AND x.status <> 'deleted' OFFSET 0) c ON true
@@ -37,9 +37,9 @@ SELECT p.turn_id::text, p.session_id::text, n.name, p.head_id::text, p.is_active
     WHERE x.workspace_id = %(workspace)b AND x.session_id = p.session_id AND x.reason IS NULL OFFSET 0) n
   WHERE p.place <= %(limit)b::int ORDER BY p.turn_id, p.place;
 
--- name: list_closed_sessions
+-- name: list_hidden_sessions
 SELECT x.id::text FROM unnest(%(sessions)b::uuid[]) AS x (id)
-  WHERE turntree.is_closed_session(%(workspace)b, x.id, %(by)b::text);
+  WHERE turntree.is_program_hidden(%(workspace)b, x.id, %(by)b::text);
 
 -- name: list_described_programs
 SELECT p.id::text, p.kind, p.name, o.bytes FROM turntree.programs p
@@ -47,5 +47,5 @@ SELECT p.id::text, p.kind, p.name, o.bytes FROM turntree.programs p
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE p.workspace_id = %(workspace)b AND (%(ids)b::uuid[] IS NULL OR p.id = ANY (%(ids)b::uuid[]))
     AND (%(name)b::text IS NULL OR p.name = %(name)b::text) AND (%(after)b::uuid IS NULL OR p.id > %(after)b::uuid)
-    AND turntree.may_use_program(p.workspace_id, p.id, p.owner, p.visibility, %(by)b::text, 'read')
+    AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b::text, 'read')
   ORDER BY p.id LIMIT %(limit)b::int;

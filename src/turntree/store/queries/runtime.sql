@@ -1,11 +1,11 @@
 -- What is sent to sessions, and who answers it.
 
--- name: take_role_here
+-- name: set_local_role
 -- Until the transaction ends, on a connection that is lent.
 SELECT set_config('role', %(role)s, true), set_config('turntree.workspace', %(workspace)s, true),
-  set_config('turntree.sight', %(sight)s, true), set_config('enable_seqscan', 'off', true);
+  set_config('turntree.viewer', %(sight)s, true), set_config('enable_seqscan', 'off', true);
 
--- name: give_role_back
+-- name: reset_role
 SELECT set_config('role', 'none', true);
 
 -- name: post_message
@@ -17,22 +17,22 @@ SELECT what, run_id::text, epoch, canceled, head::text, head_digest, seq, payloa
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options
   FROM turntree.next_work(%(workspace)b, %(session)b, %(worker)b);
 
--- name: begin_run
-SELECT turntree.begin_run(%(workspace)b, %(run)b, %(session)b, %(seqs)b::int[], %(worker)b, %(at)b,
+-- name: start_queued_run
+SELECT turntree.start_queued_run(%(workspace)b, %(run)b, %(session)b, %(seqs)b::int[], %(worker)b, %(at)b,
   %(ids)b::bytea[], %(kinds)b::text[], %(bodies)b::text[], %(payloads)b::text[]);
 
--- name: append_facts
-SELECT turntree.append_facts(%(workspace)b, %(run)b, %(epoch)b, %(first)b,
+-- name: append_run_events
+SELECT turntree.append_run_events(%(workspace)b, %(run)b, %(epoch)b, %(first)b,
   %(ids)b::bytea[], %(kinds)b::text[], %(bodies)b::text[], %(payloads)b::text[]);
 
 -- name: unpark_run
 SELECT unparked, session::text, wake FROM turntree.unpark_run(%(workspace)b, %(run)b, %(at)b, %(data)b);
 
--- name: cancel_run
-SELECT run_id::text, wake FROM turntree.cancel_run(%(workspace)b, %(session)b, %(by)b, %(at)b, %(discard)b);
+-- name: cancel_session_run
+SELECT run_id::text, wake FROM turntree.cancel_session_run(%(workspace)b, %(session)b, %(by)b, %(at)b, %(discard)b);
 
--- name: cancel_one
-SELECT canceled, session::text, wake FROM turntree.cancel_one(%(workspace)b, %(run)b, %(by)b, %(at)b, %(discard)b);
+-- name: cancel_run
+SELECT canceled, session::text, wake FROM turntree.cancel_run(%(workspace)b, %(run)b, %(by)b, %(at)b, %(discard)b);
 
 -- name: can_enqueue
 SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'dbos'
@@ -71,7 +71,7 @@ REVOKE ALL ON FUNCTION dbos.turntree_wake(uuid, uuid, int, float8) FROM PUBLIC;
 GRANT USAGE ON SCHEMA dbos TO turntree_app;
 GRANT EXECUTE ON FUNCTION dbos.turntree_wake(uuid, uuid, int, float8) TO turntree_app;
 
--- name: note_failure
+-- name: count_crash
 UPDATE turntree.runs SET failures = failures + 1
   WHERE workspace_id = %(workspace)b AND id = %(run)b AND epoch = %(epoch)b AND status <> 'finished' RETURNING failures;
 
@@ -86,9 +86,9 @@ SELECT seq, run_id::text, payload, by,
   FROM turntree.inbox
   WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND payload IS NOT NULL
     AND canceled_at IS NULL
-    AND NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight()) ORDER BY seq;
+    AND NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer()) ORDER BY seq;
 
--- name: list_piles
+-- name: list_backlogs
 SELECT i.session_id::text, n.name, count(*)::int,
     to_char(min(i.received_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
   FROM turntree.inbox i
@@ -102,19 +102,19 @@ SELECT seq, run_id::text, payload, by,
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options
   FROM turntree.inbox
   WHERE workspace_id = %(workspace)b AND run_id = %(run)b AND payload IS NOT NULL
-    AND NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight()) ORDER BY seq LIMIT 1;
+    AND NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer()) ORDER BY seq LIMIT 1;
 
--- name: lease_worker
-SELECT pg_try_advisory_lock(turntree.worker_key(%(workspace)b, %(worker)b));
+-- name: lock_worker
+SELECT pg_try_advisory_lock(turntree.worker_lock_key(%(workspace)b, %(worker)b));
 
--- name: release_worker
-SELECT pg_advisory_unlock(turntree.worker_key(%(workspace)b, %(worker)b));
+-- name: unlock_worker
+SELECT pg_advisory_unlock(turntree.worker_lock_key(%(workspace)b, %(worker)b));
 
--- name: announce_worker
+-- name: register_worker
 INSERT INTO turntree.workers (workspace_id, name) VALUES (%(workspace)b, %(worker)b)
   ON CONFLICT (workspace_id, name) DO UPDATE SET began_at = clock_timestamp(), beat_at = clock_timestamp();
 
--- name: beat_worker
+-- name: heartbeat_worker
 -- A worker that was taken for dead and is not comes back with its next beat.
 WITH beat AS (
   INSERT INTO turntree.workers (workspace_id, name) VALUES (%(workspace)b, %(worker)b)
@@ -123,20 +123,20 @@ WITH beat AS (
 SELECT id::text FROM turntree.runs
   WHERE workspace_id = %(workspace)b AND worker = %(worker)b AND cancel_requested AND status <> 'finished';
 
--- name: forget_workers
+-- name: delete_workers
 DELETE FROM turntree.workers WHERE workspace_id = %(workspace)b AND name = ANY (%(workers)b::text[]);
 
--- name: list_dead_workers
-SELECT * FROM turntree.dead_workers(%(workspace)b, make_interval(secs => %(silent_s)b));
+-- name: list_expired_workers
+SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(silent_s)b));
 
 -- name: list_workers
-SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b AND turntree.is_leased(workspace_id, name) ORDER BY name;
+SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b AND turntree.is_worker_alive(workspace_id, name) ORDER BY name;
 
--- name: list_unattended
+-- name: list_orphaned_queues
 -- Awake sessions whose worker is dead, and those that have been awake for so long that somebody should
 -- ask whether their wake-up is still under way: those that nobody looks after, and those of whoever
 -- asks. What another does who lives is his business, and his wake-ups may be in his memory.
-WITH dead AS MATERIALIZED (SELECT * FROM turntree.dead_workers(%(workspace)b, make_interval(secs => %(silent_s)b)) AS name),
+WITH dead AS MATERIALIZED (SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(silent_s)b)) AS name),
 living AS MATERIALIZED (
   SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b EXCEPT SELECT name FROM dead
 )
@@ -148,7 +148,7 @@ SELECT session_id::text, wakes, worker, is_orphan FROM (
     OR worker = ANY (%(mine)b::text[]) AND awake_since < clock_timestamp() - make_interval(secs => %(silent_s)b)
   ORDER BY awake_since LIMIT %(limit)b;
 
--- name: wake_again
+-- name: requeue_wakeup
 -- Unless somebody has taken it since it was listed.
 WITH held AS MATERIALIZED (
   SELECT workspace_id, session_id, wakes FROM turntree.actors
@@ -156,7 +156,7 @@ WITH held AS MATERIALIZED (
       AND worker IS NOT DISTINCT FROM %(worker)b::text
     FOR UPDATE
 )
-SELECT turntree.wake_again(workspace_id, session_id, wakes) FROM held;
+SELECT turntree.requeue_wakeup(workspace_id, session_id, wakes) FROM held;
 
 -- name: list_open_runs
 SELECT id::text, session_id::text, status,
@@ -164,7 +164,7 @@ SELECT id::text, session_id::text, status,
     discard, canceled_by, failures
   FROM turntree.runs
   WHERE workspace_id = %(workspace)b AND status <> 'finished' AND session_id IS NOT NULL
-    AND NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())
+    AND NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())
     AND (%(session)b::uuid IS NULL OR session_id = %(session)b::uuid)
   ORDER BY started_at, id;
 
@@ -172,7 +172,7 @@ SELECT id::text, session_id::text, status,
 -- A turn that did nothing moves no session, so no thread leads to it: the inbox knows which run was a session's. Only the
 -- newest messages are looked at, and OFFSET 0 keeps the turns from being read before them.
 SELECT t.id::text, s.id::text, n.name,
-    to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.why_failed(t.workspace_id, t.id)
+    to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.failure_reason(t.workspace_id, t.id)
   FROM turntree.actors a
   JOIN turntree.sessions s ON s.workspace_id = a.workspace_id AND s.id = a.session_id
   JOIN turntree.session_names n ON n.workspace_id = a.workspace_id AND n.session_id = a.session_id AND n.reason IS NULL
@@ -186,7 +186,7 @@ SELECT t.id::text, s.id::text, n.name,
 -- The same of every session that is active and has not moved since, among the newest runs: their ids are in order of time.
 -- What was taken again is told by the turn that takes it again.
 SELECT t.id::text, s.id::text, n.name,
-    to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.why_failed(t.workspace_id, t.id)
+    to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.failure_reason(t.workspace_id, t.id)
   FROM (SELECT x.workspace_id, x.id, x.session_id FROM turntree.runs x
     WHERE x.workspace_id = %(workspace)b ORDER BY x.id DESC LIMIT %(last)b) r
   CROSS JOIN LATERAL (SELECT x.workspace_id, x.id, x.sealed_at FROM turntree.turns x
@@ -198,5 +198,5 @@ SELECT t.id::text, s.id::text, n.name,
     AND l.kind = 'DERIVED_FROM' AND l.holder = 'retries')
   ORDER BY t.sealed_at, t.id;
 
--- name: list_reasons
-SELECT r.id::text, turntree.why_failed(%(workspace)b, r.id) FROM unnest(%(runs)b::uuid[]) r (id);
+-- name: list_failure_reasons
+SELECT r.id::text, turntree.failure_reason(%(workspace)b, r.id) FROM unnest(%(runs)b::uuid[]) r (id);

@@ -11,8 +11,8 @@ SELECT turn_id::text FROM turntree.search_names(%(facets)b::text::tsquery,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
   %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(limit)b::int);
 
--- name: search_meaning
-SELECT turn_id::text, likeness FROM turntree.search_meaning(
+-- name: search_embeddings
+SELECT turn_id::text, likeness FROM turntree.search_embeddings(
   %(embedder)b::text, %(vector)b::text::real[], %(facets)b::text::tsquery, %(filtered)b::boolean,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
   %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(exact_max)b::int, %(proposed)b::int, %(limit)b::int);
@@ -24,7 +24,7 @@ SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text, t.id::
     LATERAL (SELECT header, body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id = x.id OFFSET 0) b
   ORDER BY x.place;
 
--- name: search_lifted
+-- name: search_object_parts
 -- The beginnings of large parts; the rest is not even read from disk.
 SELECT digest, substring(bytes FOR %(bytes)b::int) FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
@@ -40,13 +40,13 @@ SELECT x.id::text, h.session_id::text, h.session_label, h.is_head
       ORDER BY is_head DESC, c.status, c.updated_at DESC, s.session_label LIMIT %(limit)b::int) h
   ORDER BY x.id, h.is_head DESC, h.status, h.updated_at DESC, h.session_label;
 
--- name: list_touches
+-- name: list_file_uses
 SELECT f.turn_id::text, f.message, f.kind, f.path, f.line_start, f.line_end FROM turntree.message_files f
   WHERE f.workspace_id = %(workspace)b AND (f.path LIKE %(path)b::text OR f.path LIKE '%%/' || %(path)b::text)
   ORDER BY f.turn_id DESC, f.message, f.sequence LIMIT %(limit)b::int;
 
 -- name: viewer_sees_everything
-SELECT turntree.sees_everything();
+SELECT turntree.can_see_all_sessions();
 
 -- name: search_progress
 SELECT epoch, xid::text::bigint, n FROM turntree.search_progress
@@ -63,7 +63,7 @@ SELECT t.id FROM turntree.turns t
     WHERE d.workspace_id = t.workspace_id AND d.turn_id = t.id AND d.recipe = %(recipe)b::smallint)
   ORDER BY t.id DESC LIMIT %(limit)b::int;
 
--- name: search_missing_meanings
+-- name: search_missing_embeddings
 SELECT t.id FROM turntree.turns t
   WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
     WHERE d.workspace_id = t.workspace_id AND d.node_id = t.id AND d.embedder = %(embedder)b::text)
@@ -84,7 +84,7 @@ SELECT e.epoch, e.xid::text::bigint, e.n, t.id,
         THEN (turntree.document(e.body) #>> '{data,after}')::uuid ELSE e.stream_id END OFFSET 0) t ON true
   ORDER BY e.epoch, e.xid, e.n;
 
--- name: search_lacking_documents
+-- name: search_pending_documents
 -- Which of some turns have no document, and whether something above one of them has none either.
 SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_documents d
       WHERE d.workspace_id = %(workspace)b AND d.turn_id = p.id AND d.recipe = %(recipe)b::smallint)
@@ -94,7 +94,7 @@ SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_docume
   WHERE NOT EXISTS (SELECT FROM turntree.search_documents d
     WHERE d.workspace_id = %(workspace)b AND d.turn_id = x.id AND d.recipe = %(recipe)b::smallint);
 
--- name: search_lacking_meanings
+-- name: search_pending_embeddings
 SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
       WHERE d.workspace_id = %(workspace)b AND d.node_id = p.id AND d.embedder = %(embedder)b::text)
   FROM unnest(%(turns)b::uuid[]) AS x (id)
@@ -103,7 +103,7 @@ SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_embedd
   WHERE NOT EXISTS (SELECT FROM turntree.search_embeddings d
     WHERE d.workspace_id = %(workspace)b AND d.node_id = x.id AND d.embedder = %(embedder)b::text);
 
--- name: search_hold
+-- name: search_lock
 -- One writer at a time, and none while a message is being erased.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:index:' || %(workspace)b::text, 0));
 
@@ -122,26 +122,26 @@ INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, words
     ORDER BY s.turn_id -- Keys that come in order fill their pages.
   ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, words = excluded.words;
 
--- name: search_unstage_meanings
+-- name: search_unstage_embeddings
 INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, vector)
   SELECT %(workspace)b, s.turn_id, %(embedder)b::text, s.vector FROM search_staging s
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
       AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
   ON CONFLICT (workspace_id, node_id, embedder) DO UPDATE SET vector = excluded.vector WHERE d.digest IS NULL;
 
--- name: search_note
+-- name: search_save_progress
 INSERT INTO turntree.search_progress AS p (workspace_id, index_name, epoch, xid, n)
   VALUES (%(workspace)b, %(index)b::text, %(epoch)b::int, %(xid)b::text::xid8, %(n)b::bigint)
   ON CONFLICT (workspace_id, index_name) DO UPDATE SET epoch = excluded.epoch, xid = excluded.xid, n = excluded.n
     WHERE (p.epoch, p.xid, p.n) < (excluded.epoch, excluded.xid, excluded.n);
 
--- name: search_prepare_meanings
-SELECT turntree.prepare_meanings();
+-- name: search_create_embeddings
+SELECT turntree.create_embeddings_table();
 
--- name: search_holds_meanings
+-- name: search_embeddings_exist
 SELECT to_regclass('turntree.search_embeddings') IS NOT NULL;
 
--- name: search_has_meanings
+-- name: search_has_embeddings
 SELECT EXISTS (SELECT FROM turntree.search_embeddings
   WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text AND kind = 'turn');
 
@@ -151,7 +151,7 @@ DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND inde
 -- name: search_clear_documents
 DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b;
 
--- name: search_clear_meanings
+-- name: search_clear_embeddings
 -- What somebody described in words of their own, and what is no turn, was not made from turns.
 DELETE FROM turntree.search_embeddings
   WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text AND kind = 'turn' AND digest IS NULL;

@@ -1,9 +1,9 @@
 -- Sessions: pointers and their reflogs. A turn is looked up by a LATERAL with OFFSET 0: whether it is open is asked of
 -- that turn then, and not of every turn on the way to it.
 
--- name: begin_session
+-- name: insert_session
 -- With what its head adds to a session's row, so that the caller needs no second round trip.
-SELECT turntree.begin_session(%(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz,
+SELECT turntree.insert_session(%(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz,
     %(id)b, %(body)b, %(origin)b, %(origin_session)b, %(source)b, %(visibility)b), t.digest, t.sealed_at, coalesce(t.depth, 0)
   FROM (VALUES (%(head)b::uuid)) x (id)
   LEFT JOIN turntree.turns t ON t.workspace_id = %(workspace)b AND t.id = x.id;

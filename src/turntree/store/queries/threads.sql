@@ -104,7 +104,7 @@ SELECT id::text FROM turntree.turns_by_digest(%(workspace)b, %(low)b, %(high)b, 
 -- name: list_turns_by_id
 SELECT id::text FROM turntree.turns_by_id(%(workspace)b, %(low)b, %(high)b, %(limit)b) AS id;
 
--- name: neighbours
+-- name: adjacent_turns
 -- The digests just below and above each given one: what a prefix must tell apart.
 SELECT d, (SELECT digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND digest < d ORDER BY digest DESC LIMIT 1),
     (SELECT digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND digest > d ORDER BY digest LIMIT 1)

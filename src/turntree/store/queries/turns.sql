@@ -9,8 +9,8 @@ SELECT turn_id::text, depth, version, repeated FROM turntree.append_turn(
   %(event_ids)b::bytea[], %(event_kinds)b::text[], %(event_bodies)b::text[],
   %(epoch)b, %(session)b, %(by)b, %(at)b, %(key)b);
 
--- name: hold_session
-SELECT head::text, digest FROM turntree.hold_session(%(workspace)b, %(session)b);
+-- name: lock_session
+SELECT head::text, digest FROM turntree.lock_session(%(workspace)b, %(session)b);
 
 -- name: append_event
 SELECT turntree.append_event(%(workspace)b, %(stream)b, %(seq)b, %(id)b, %(kind)b, %(body)b, %(payload)b, %(epoch)b);
@@ -18,10 +18,10 @@ SELECT turntree.append_event(%(workspace)b, %(stream)b, %(seq)b, %(id)b, %(kind)
 -- name: start_run
 SELECT turntree.start_run(%(workspace)b, %(run)b, %(session)b, %(at)b, %(id)b, %(body)b, %(payload)b);
 
--- name: take_run
-SELECT turntree.take_run(%(workspace)b, %(run)b);
+-- name: claim_run
+SELECT turntree.claim_run(%(workspace)b, %(run)b);
 
--- name: list_facts
+-- name: list_run_events
 SELECT e.body, p.payload FROM turntree.events e
   LEFT JOIN turntree.run_payloads p ON p.workspace_id = e.workspace_id AND p.run_id = e.stream_id AND p.seq = e.seq
   WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(stream)b AND e.seq >= %(after)b ORDER BY e.seq LIMIT %(limit)b;
@@ -43,8 +43,8 @@ SELECT turntree.put_object(%(workspace)b, %(digest)b, %(bytes)b);
 -- name: find_object
 SELECT bytes FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
 
--- name: require_right_on
-SELECT turntree.require_right_on(%(workspace)b, %(turn)b, %(right)b::text);
+-- name: require_turn_access
+SELECT turntree.require_turn_access(%(workspace)b, %(turn)b, %(right)b::text);
 
 -- name: erase_message
 SELECT turntree.erase_message(%(workspace)b, %(turn)b, %(sequence)b, %(reason)b, %(by)b, %(at)b);

@@ -15,56 +15,56 @@ DECLARE
   p record;
 BEGIN
   CREATE TEMP TABLE wanted ON COMMIT DROP AS
-    SELECT 'open' AS policy, x.relation, 'turntree_app, turntree_reader, turntree_searcher' AS roles,
-        format('(SELECT turntree.sees_%s()) OR %s', x.open, x.seen) AS condition
+    SELECT 'visible' AS policy, x.relation, 'turntree_app, turntree_reader, turntree_searcher' AS roles,
+        format('(SELECT turntree.can_see_all_%s()) OR %s', x.every, x.seen) AS condition
       FROM (VALUES
-        ('sessions', 'everything', 'NOT turntree.is_closed_session(workspace_id, id, turntree.sight())'),
-        ('session_names', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())'),
-        ('session_history', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())'),
-        ('spawns', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())
-          AND NOT turntree.is_closed_session(workspace_id, parent_session_id, turntree.sight())'),
-        ('turns', 'everything', 'NOT turntree.is_closed_turn(workspace_id, id, segment_id, depth, turntree.sight())'),
-        ('message_files', 'everything', 'turntree.reader_sees(workspace_id, turn_id)'),
-        ('turn_resources', 'everything', 'turntree.reader_sees(workspace_id, turn_id)'),
-        ('resource_attachments', 'everything', 'NOT turntree.is_closed_session(workspace_id, session_id, turntree.sight())'),
-        ('tags', 'every_program', 'turntree.reader_sees(workspace_id, target_id)'),
-        ('events', 'every_program', 'turntree.reader_sees(workspace_id, stream_id)')) x (relation, open, seen)
+        ('sessions', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, id, turntree.viewer())'),
+        ('session_names', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())'),
+        ('session_history', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())'),
+        ('spawns', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())
+          AND NOT turntree.is_program_hidden(workspace_id, parent_session_id, turntree.viewer())'),
+        ('turns', 'sessions', 'NOT turntree.is_turn_hidden(workspace_id, id, segment_id, depth, turntree.viewer())'),
+        ('message_files', 'sessions', 'turntree.reader_can_see(workspace_id, turn_id)'),
+        ('turn_resources', 'sessions', 'turntree.reader_can_see(workspace_id, turn_id)'),
+        ('resource_attachments', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())'),
+        ('tags', 'programs', 'turntree.reader_can_see(workspace_id, target_id)'),
+        ('events', 'programs', 'turntree.reader_can_see(workspace_id, stream_id)')) x (relation, every, seen)
     UNION ALL
     -- For processes alone: who searches and who queries are judged by the tables themselves or by another policy.
-    SELECT 'open_to_app', x.relation, 'turntree_app',
-        format('(SELECT turntree.sees_%s()) OR turntree.reader_sees(workspace_id, %I)', x.open, x.stream)
+    SELECT 'visible_to_app', x.relation, 'turntree_app',
+        format('(SELECT turntree.can_see_all_%s()) OR turntree.reader_can_see(workspace_id, %I)', x.every, x.stream)
       FROM (VALUES
-        ('turn_bodies', 'everything', 'turn_id'), ('tool_calls', 'everything', 'turn_id'), ('model_calls', 'everything', 'turn_id'),
-        ('compactions', 'everything', 'turn_id'), ('checkouts', 'everything', 'turn_id'),
-        ('search_documents', 'everything', 'turn_id'), ('search_embeddings', 'every_program', 'node_id'),
-        ('event_links', 'every_program', 'stream_id'), ('program_versions', 'every_program', 'program_id'),
-        ('program_refs', 'every_program', 'program_id'), ('run_payloads', 'everything', 'run_id'),
-        ('inbox', 'everything', 'session_id'), ('actors', 'everything', 'session_id'), ('answers', 'everything', 'session_id'),
-        ('session_plans', 'everything', 'session_id'), ('object_holders', 'everything', 'turn_id')) x (relation, open, stream)
+        ('turn_bodies', 'sessions', 'turn_id'), ('tool_calls', 'sessions', 'turn_id'), ('model_calls', 'sessions', 'turn_id'),
+        ('compactions', 'sessions', 'turn_id'), ('checkouts', 'sessions', 'turn_id'),
+        ('search_documents', 'sessions', 'turn_id'), ('search_embeddings', 'programs', 'node_id'),
+        ('event_links', 'programs', 'stream_id'), ('program_versions', 'programs', 'program_id'),
+        ('program_refs', 'programs', 'program_id'), ('run_payloads', 'sessions', 'run_id'),
+        ('inbox', 'sessions', 'session_id'), ('actors', 'sessions', 'session_id'), ('answers', 'sessions', 'session_id'),
+        ('session_plans', 'sessions', 'session_id'), ('object_holders', 'sessions', 'turn_id')) x (relation, every, stream)
     UNION ALL
-    SELECT 'open_to_app', 'objects', 'turntree_app',
-      '(SELECT turntree.sees_every_program()) OR turntree.reader_sees_object(workspace_id, digest)'
+    SELECT 'visible_to_app', 'objects', 'turntree_app',
+      '(SELECT turntree.can_see_all_programs()) OR turntree.reader_can_see_object(workspace_id, digest)'
     UNION ALL
     -- Titles of sessions, and records word for word. An import itself acts as the system: it compares with what all have
     -- imported. Who imported something sees it, and so does everyone who sees all that was made of it.
-    SELECT 'open_to_app', 'imports', 'turntree_app', '(SELECT turntree.sees_every_program()) OR by = (SELECT turntree.sight())
+    SELECT 'visible_to_app', 'imports', 'turntree_app', '(SELECT turntree.can_see_all_programs()) OR by = (SELECT turntree.viewer())
       OR heads <> ''{}'' AND NOT EXISTS (SELECT FROM jsonb_object_keys(heads) h (id) WHERE NOT EXISTS (SELECT FROM turntree.sessions s
         WHERE s.workspace_id = imports.workspace_id AND s.origin = imports.origin AND s.origin_session_id = h.id
           AND s.imported_by IN (imports.by, ''system:import'')))'
     UNION ALL
-    SELECT 'open_to_app', 'raw_blocks', 'turntree_app', '(SELECT turntree.sees_every_program())
+    SELECT 'visible_to_app', 'raw_blocks', 'turntree_app', '(SELECT turntree.can_see_all_programs())
       OR cardinality(turns) > 0 AND NOT EXISTS (SELECT FROM unnest(turns || planted) t (id)
-        WHERE t.id IS NOT NULL AND NOT turntree.reader_sees(raw_blocks.workspace_id, t.id))
+        WHERE t.id IS NOT NULL AND NOT turntree.reader_can_see(raw_blocks.workspace_id, t.id))
       OR EXISTS (SELECT FROM turntree.imports i WHERE i.workspace_id = raw_blocks.workspace_id
-        AND i.by = (SELECT turntree.sight()) AND raw_blocks.digest = ANY (i.blocks))'
+        AND i.by = (SELECT turntree.viewer()) AND raw_blocks.digest = ANY (i.blocks))'
     UNION ALL
-    SELECT 'open_to_app', 'object_writers', 'turntree_app', '(SELECT turntree.sees_every_program()) OR by = (SELECT turntree.sight())'
+    SELECT 'visible_to_app', 'object_writers', 'turntree_app', '(SELECT turntree.can_see_all_programs()) OR by = (SELECT turntree.viewer())'
     UNION ALL
-    SELECT 'open_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_sees_everything())
-      OR turntree.reader_sees_segment(workspace_id, id, fork_depth)'
+    SELECT 'visible_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_can_see_all())
+      OR turntree.reader_can_see_segment(workspace_id, id, fork_depth)'
     UNION ALL
-    SELECT 'open_to_reader', x.relation, 'turntree_reader', '(SELECT turntree.reader_sees_everything())'
-        || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_sees(workspace_id, %I)', c), ' AND ')
+    SELECT 'visible_to_reader', x.relation, 'turntree_reader', '(SELECT turntree.reader_can_see_all())'
+        || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_can_see(workspace_id, %I)', c), ' AND ')
           FROM unnest(string_to_array(x.streams, ' ')) c), '')
       FROM (VALUES
         ('sessions', 'id'), ('session_names', 'session_id'), ('session_history', 'session_id'), ('session_reach', 'session_id'),
@@ -81,7 +81,7 @@ BEGIN
     UNION ALL
     -- A login that can only read is where it was bound to be, whatever it has said since.
     SELECT 'bound', c.relname, 'turntree_reader',
-        format('(SELECT turntree.speaks_for_itself()) OR %I = (SELECT turntree.here())', a.attname)
+        format('(SELECT turntree.speaks_for_itself()) OR %I = (SELECT turntree.current_workspace())', a.attname)
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped
         AND a.attname = CASE c.relname WHEN 'workspaces' THEN 'id' ELSE 'workspace_id' END
       WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind IN ('r', 'p') AND c.relrowsecurity;

@@ -1,17 +1,17 @@
 -- What is open, and to whom. A session is open to everybody in its workspace unless its program is private: then it is
--- closed to whoever may not read it. What is closed is absent: the policies (95_policies.sql) leave it out of every
+-- closed to whoever may not read it. What is closed is absent: the policies (95_row_security.sql) leave it out of every
 -- statement, so nothing has to remember to ask.
 --
--- Who looks is a setting of the connection, turntree.sight, beside the workspace (05_console.sql). Unset, it is nobody, to whom
+-- Who looks is a setting of the connection, turntree.viewer, beside the workspace (05_console.sql). Unset, it is nobody, to whom
 -- every private session is closed. The functions here read tables that have no such policy themselves, or they would ask
 -- each other without end.
 
 -- Whether no session here is closed to whoever looks. Every policy asks this first and once a statement, so that a
 -- workspace without private sessions pays for one look into an empty index.
-CREATE OR REPLACE FUNCTION turntree.sees_everything() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.can_see_all_sessions() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_ws constant uuid := turntree.here();
-  v_by constant text := turntree.sight();
+  v_ws constant uuid := turntree.current_workspace();
+  v_by constant text := turntree.viewer();
 BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN true;
@@ -19,38 +19,38 @@ BEGIN
   -- Two ranges and not one inequality: the index passes over one's own.
   RETURN NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.kind = 'session'
       AND p.visibility = 'private' AND p.owner < v_by
-      AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'))
+      AND NOT turntree.has_program_access(v_ws, p.id, p.owner, p.visibility, v_by, 'read'))
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.kind = 'session'
       AND p.visibility = 'private' AND p.owner > v_by
-      AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
+      AND NOT turntree.has_program_access(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
 END $$;
 
 -- The same for programs of every kind, whose streams tell of them: a private task is as absent from the feed as it is
 -- from every list. Asked for events and tags alone, so that a private task makes no turn dearer.
-CREATE OR REPLACE FUNCTION turntree.sees_every_program() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.can_see_all_programs() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_ws constant uuid := turntree.here();
-  v_by constant text := turntree.sight();
+  v_ws constant uuid := turntree.current_workspace();
+  v_by constant text := turntree.viewer();
 BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN true;
   END IF;
   RETURN NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.visibility = 'private'
-      AND p.owner < v_by AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'))
+      AND p.owner < v_by AND NOT turntree.has_program_access(v_ws, p.id, p.owner, p.visibility, v_by, 'read'))
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.visibility = 'private'
-      AND p.owner > v_by AND NOT turntree.may_use_program(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
+      AND p.owner > v_by AND NOT turntree.has_program_access(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
 END $$;
 
 -- Whether a session, or any program, is closed to a principal. What is no program is open.
-CREATE OR REPLACE FUNCTION turntree.is_closed_session(p_ws uuid, p_session uuid, p_by text)
+CREATE OR REPLACE FUNCTION turntree.is_program_hidden(p_ws uuid, p_session uuid, p_by text)
 RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_session
-    AND p.visibility <> 'public' AND NOT turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'read'));
+    AND p.visibility <> 'public' AND NOT turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'read'));
 END $$;
 
 -- The sessions that hold the turn at a place: they stood there or below.
-CREATE OR REPLACE FUNCTION turntree.holders_of(p_ws uuid, p_segment uuid, p_depth int)
+CREATE OR REPLACE FUNCTION turntree.sessions_holding_turn(p_ws uuid, p_segment uuid, p_depth int)
 RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
   WITH RECURSIVE below (segment_id, low) AS (
     SELECT p_segment, p_depth
@@ -65,7 +65,7 @@ $$;
 -- Whether a turn is closed to a principal: somebody holds it, and everybody who does is closed. What an open thread
 -- shares with a closed one stays open. A turn that nobody holds, because its run was canceled or its branch was left, is
 -- as closed as the session that its run was for, else as the nearest turn above that is held.
-CREATE OR REPLACE FUNCTION turntree.is_closed_turn(p_ws uuid, p_turn uuid, p_segment uuid, p_depth int, p_by text)
+CREATE OR REPLACE FUNCTION turntree.is_turn_hidden(p_ws uuid, p_turn uuid, p_segment uuid, p_depth int, p_by text)
 RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 DECLARE
   v_session uuid;
@@ -75,12 +75,12 @@ DECLARE
   v_found int;
 BEGIN
   -- Asked first and at once: an open thread may have any number of private forks.
-  IF EXISTS (SELECT FROM turntree.holders_of(p_ws, p_segment, p_depth) h (id) WHERE coalesce((SELECT p.visibility
+  IF EXISTS (SELECT FROM turntree.sessions_holding_turn(p_ws, p_segment, p_depth) h (id) WHERE coalesce((SELECT p.visibility
       FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = h.id), 'public') = 'public') THEN
     RETURN false;
   END IF;
-  FOR v_session IN SELECT turntree.holders_of(p_ws, p_segment, p_depth) LOOP
-    IF NOT turntree.is_closed_session(p_ws, v_session, p_by) THEN
+  FOR v_session IN SELECT turntree.sessions_holding_turn(p_ws, p_segment, p_depth) LOOP
+    IF NOT turntree.is_program_hidden(p_ws, v_session, p_by) THEN
       RETURN false;
     END IF;
     v_held := true;
@@ -90,17 +90,17 @@ BEGIN
   END IF;
   SELECT r.session_id INTO v_session FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.id = p_turn;
   IF v_session IS NOT NULL THEN
-    RETURN turntree.is_closed_session(p_ws, v_session, p_by);
+    RETURN turntree.is_program_hidden(p_ws, v_session, p_by);
   END IF;
   LOOP
     -- How deep anybody stands in this segment, or leaves it for one that is held.
     SELECT greatest((SELECT max(r.max_depth) FROM turntree.session_reach r
         WHERE r.workspace_id = p_ws AND r.segment_id = v_at),
       (SELECT f.fork_depth FROM turntree.segments f WHERE f.workspace_id = p_ws AND f.parent_id = v_at
-        AND f.fork_depth <= v_depth AND EXISTS (SELECT FROM turntree.holders_of(p_ws, f.id, f.fork_depth + 1))
+        AND f.fork_depth <= v_depth AND EXISTS (SELECT FROM turntree.sessions_holding_turn(p_ws, f.id, f.fork_depth + 1))
         ORDER BY f.fork_depth DESC LIMIT 1)) INTO v_found;
     IF v_found IS NOT NULL THEN
-      RETURN turntree.is_closed_turn(p_ws, NULL, v_at, least(v_found, v_depth), p_by);
+      RETURN turntree.is_turn_hidden(p_ws, NULL, v_at, least(v_found, v_depth), p_by);
     END IF;
     SELECT s.parent_id, s.fork_depth INTO v_at, v_depth FROM turntree.segments s WHERE s.workspace_id = p_ws AND s.id = v_at;
     IF v_at IS NULL THEN
@@ -111,25 +111,25 @@ END $$;
 
 -- Whether what a stream tells is closed to whoever looks: a program's, a run's, a turn's. A turn that has words and
 -- cannot be seen is one that is closed.
-CREATE OR REPLACE FUNCTION turntree.is_closed_stream(p_ws uuid, p_stream uuid)
+CREATE OR REPLACE FUNCTION turntree.is_stream_hidden(p_ws uuid, p_stream uuid)
 RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 BEGIN
-  RETURN turntree.is_closed_session(p_ws, p_stream, turntree.sight())
+  RETURN turntree.is_program_hidden(p_ws, p_stream, turntree.viewer())
     OR EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.id = p_stream
-      AND r.session_id IS NOT NULL AND turntree.is_closed_session(p_ws, r.session_id, turntree.sight()))
+      AND r.session_id IS NOT NULL AND turntree.is_program_hidden(p_ws, r.session_id, turntree.viewer()))
     OR EXISTS (SELECT FROM turntree.turn_bodies b WHERE b.workspace_id = p_ws AND b.turn_id = p_stream)
       AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_stream);
 END $$;
 
 -- Whether a turn is open to whoever looks, for those who read what was kept of turns and not the turns themselves.
-CREATE OR REPLACE FUNCTION turntree.sees_turn(p_ws uuid, p_turn uuid) RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
+CREATE OR REPLACE FUNCTION turntree.can_see_turn(p_ws uuid, p_turn uuid) RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn);
 END $$;
 
 -- Tells in a session's own stream that a right was used or denied. The same use tells nothing new right after it was told,
 -- and the same denial not before a hundred other events: nobody makes a stream grow that is closed to them.
-CREATE OR REPLACE FUNCTION turntree.note_right(p_ws uuid, p_session uuid, p_kind text, p_by text, p_right text, p_reason text)
+CREATE OR REPLACE FUNCTION turntree.record_permission(p_ws uuid, p_session uuid, p_kind text, p_by text, p_right text, p_reason text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_data constant text := '{"by":{"id":' || turntree.canonical_text(substring(p_by FROM position(':' IN p_by) + 1))
@@ -140,7 +140,7 @@ BEGIN
       WHERE e.workspace_id = p_ws AND e.stream_id = p_session ORDER BY e.seq DESC
       LIMIT CASE p_kind WHEN 'permission.denied' THEN 100 ELSE 1 END) n
       WHERE n.kind = p_kind AND position(v_data IN n.body) > 0) THEN
-    PERFORM turntree.tell_session(p_ws, p_session, p_kind,
+    PERFORM turntree.record_session_event(p_ws, p_session, p_kind,
       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), v_data);
   END IF;
 END $$;
@@ -148,27 +148,27 @@ END $$;
 -- Refuses whoever looks if a session is private and they lack a right on it. One that they may not even read is absent.
 -- Who uses a right that was granted leaves an event. So does who is denied one, but only when this transaction is over:
 -- the detail says what there is to tell.
-CREATE OR REPLACE FUNCTION turntree.require_right(p_ws uuid, p_session uuid, p_right text)
+CREATE OR REPLACE FUNCTION turntree.require_session_access(p_ws uuid, p_session uuid, p_right text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_by constant text := turntree.sight();
+  v_by constant text := turntree.viewer();
   v_held text;
   p record;
 BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN;
   END IF;
-  SELECT x.id, x.owner, x.visibility, turntree.name_for_people(p_ws, p_session, x.name) AS name
+  SELECT x.id, x.owner, x.visibility, turntree.display_name(p_ws, p_session, x.name) AS name
     INTO p FROM turntree.programs x WHERE x.workspace_id = p_ws AND x.id = p_session AND x.visibility <> 'public';
   IF NOT FOUND OR p.owner = v_by THEN
     RETURN;
-  ELSIF turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, v_by, p_right) THEN
+  ELSIF turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, v_by, p_right) THEN
     SELECT g."right" INTO v_held FROM turntree.program_grants g
       WHERE g.workspace_id = p_ws AND g.program_id = p_session AND g.grantee = v_by AND g."right" <> 'read'
       ORDER BY g."right" <> p_right LIMIT 1;
-    PERFORM turntree.note_right(p_ws, p_session, 'permission.used', v_by, v_held, p.owner || ' granted it');
+    PERFORM turntree.record_permission(p_ws, p_session, 'permission.used', v_by, v_held, p.owner || ' granted it');
     RETURN;
-  ELSIF NOT turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, v_by, 'read') THEN
+  ELSIF NOT turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, v_by, 'read') THEN
     RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002', DETAIL = jsonb_build_object(
       'session', p_session, 'by', v_by, 'right', 'read', 'reason', 'the session is private')::text;
   END IF;
@@ -179,13 +179,13 @@ END $$;
 
 -- The same for a turn. What counts is the session that it was said in, or the oldest of those that hold it if it came from
 -- elsewhere; for one that nobody holds, that of the turn above. A turn that whoever looks cannot see is absent.
-CREATE OR REPLACE FUNCTION turntree.require_right_on(p_ws uuid, p_turn uuid, p_right text)
+CREATE OR REPLACE FUNCTION turntree.require_turn_access(p_ws uuid, p_turn uuid, p_right text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_at uuid := p_turn;
   v_session uuid;
 BEGIN
-  IF turntree.sight() LIKE 'system:%' THEN
+  IF turntree.viewer() LIKE 'system:%' THEN
     RETURN;
   END IF;
   IF NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn) THEN
@@ -193,11 +193,11 @@ BEGIN
   END IF;
   WHILE v_at IS NOT NULL LOOP
     v_session := coalesce(turntree.session_of(p_ws, v_at), (SELECT s.id FROM turntree.turns t,
-      LATERAL turntree.holders_of(p_ws, t.segment_id, t.depth) h (id)
+      LATERAL turntree.sessions_holding_turn(p_ws, t.segment_id, t.depth) h (id)
       JOIN turntree.sessions s ON s.workspace_id = p_ws AND s.id = h.id
       WHERE t.workspace_id = p_ws AND t.id = v_at ORDER BY s.created_at, s.id LIMIT 1));
     IF v_session IS NOT NULL THEN
-      PERFORM turntree.require_right(p_ws, v_session, p_right);
+      PERFORM turntree.require_session_access(p_ws, v_session, p_right);
       RETURN;
     END IF;
     SELECT t.parent_id INTO v_at FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = v_at;
@@ -207,7 +207,7 @@ END $$;
 -- The private session whose turn this is to whoever looks, or null if a session holds it that is open. One that they may
 -- read comes before others; p_but does not count. For a turn that nobody holds it is the session that its run was for, else
 -- that of the nearest turn above that is held.
-CREATE OR REPLACE FUNCTION turntree.walls_of(p_ws uuid, p_turn uuid, p_by text, p_but uuid)
+CREATE OR REPLACE FUNCTION turntree.private_session_of(p_ws uuid, p_turn uuid, p_by text, p_but uuid)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_at uuid;
@@ -216,27 +216,27 @@ DECLARE
   v_found int;
 BEGIN
   SELECT t.segment_id, t.depth INTO v_at, v_depth FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn;
-  IF NOT EXISTS (SELECT FROM turntree.holders_of(p_ws, v_at, v_depth) h (id) WHERE h.id <> p_but) THEN
+  IF NOT EXISTS (SELECT FROM turntree.sessions_holding_turn(p_ws, v_at, v_depth) h (id) WHERE h.id <> p_but) THEN
     SELECT r.session_id INTO v_session FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.id = p_turn;
     IF v_session IS NOT NULL THEN
       RETURN (SELECT p.id FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = v_session AND p.visibility = 'private');
     END IF;
   END IF;
   WHILE v_at IS NOT NULL LOOP
-    IF EXISTS (SELECT FROM turntree.holders_of(p_ws, v_at, v_depth) h (id) WHERE h.id <> p_but AND NOT EXISTS (SELECT
+    IF EXISTS (SELECT FROM turntree.sessions_holding_turn(p_ws, v_at, v_depth) h (id) WHERE h.id <> p_but AND NOT EXISTS (SELECT
         FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = h.id AND p.visibility = 'private')) THEN
       RETURN NULL;
     END IF;
-    SELECT h.id INTO v_session FROM turntree.holders_of(p_ws, v_at, v_depth) h (id)
+    SELECT h.id INTO v_session FROM turntree.sessions_holding_turn(p_ws, v_at, v_depth) h (id)
       JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = h.id WHERE h.id <> p_but
-      ORDER BY turntree.may_use_program(p_ws, p.id, p.owner, p.visibility, p_by, 'read') DESC, h.id LIMIT 1;
+      ORDER BY turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'read') DESC, h.id LIMIT 1;
     IF FOUND THEN
       RETURN v_session;
     END IF;
     SELECT greatest((SELECT max(r.max_depth) FROM turntree.session_reach r
         WHERE r.workspace_id = p_ws AND r.segment_id = v_at AND r.session_id <> p_but),
       (SELECT f.fork_depth FROM turntree.segments f WHERE f.workspace_id = p_ws AND f.parent_id = v_at AND f.fork_depth <= v_depth
-        AND EXISTS (SELECT FROM turntree.holders_of(p_ws, f.id, f.fork_depth + 1) h (id) WHERE h.id <> p_but)
+        AND EXISTS (SELECT FROM turntree.sessions_holding_turn(p_ws, f.id, f.fork_depth + 1) h (id) WHERE h.id <> p_but)
         ORDER BY f.fork_depth DESC LIMIT 1)) INTO v_found;
     IF v_found IS NOT NULL THEN
       v_depth := v_found;
@@ -251,7 +251,7 @@ END $$;
 -- the same people in, and whoever begins it may go on in it. Only the owner opens it from the start. p_visibility may
 -- close what is made from something open: then it is whoever's who begins it. What was imported is the importer's in any
 -- case: they hold the transcript, and what their tool says next is not for the owner of another copy.
-CREATE OR REPLACE FUNCTION turntree.close_alike(
+CREATE OR REPLACE FUNCTION turntree.inherit_visibility(
   p_ws uuid, p_session uuid, p_source uuid, p_head uuid, p_visibility text, p_by text, p_at timestamptz)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -259,7 +259,7 @@ DECLARE
   v_by constant text := turntree.canonical_text(p_by);
   v_source uuid := coalesce((SELECT p.id FROM turntree.programs p
       WHERE p.workspace_id = p_ws AND p.id = p_source AND p.kind = 'session' AND p.visibility = 'private'),
-    turntree.walls_of(p_ws, p_source, p_by, p_session), turntree.walls_of(p_ws, p_head, p_by, p_session));
+    turntree.private_session_of(p_ws, p_source, p_by, p_session), turntree.private_session_of(p_ws, p_head, p_by, p_session));
   v_owner text := (SELECT p.owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = v_source);
   g record;
 BEGIN
@@ -282,39 +282,39 @@ BEGIN
     SELECT p_ws, p_session, x.grantee, x."right" FROM turntree.program_grants x
       WHERE x.workspace_id = p_ws AND x.program_id = v_source AND x.grantee <> p_by
     UNION SELECT p_ws, p_session, p_by, 'configure' WHERE p_by <> v_owner AND p_by NOT LIKE 'system:%';
-  PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_place(p_ws, p_session, 'session'), 'session.configured',
+  PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_seq(p_ws, p_session, 'session'), 'session.configured',
     v_at, '{"by":' || v_by || ',"config":"sha256:' || encode(sha256('{}'), 'hex') || '","kind":"session","name":"' || p_session
     || '","owner":' || turntree.canonical_text(v_owner) || ',"state":"created","version":1,"visibility":"private"}');
   FOR g IN SELECT x.grantee, x."right" FROM turntree.program_grants x
       WHERE x.workspace_id = p_ws AND x.program_id = p_session ORDER BY 1, 2 LOOP
-    PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_place(p_ws, p_session, 'session'), 'program.granted',
+    PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_seq(p_ws, p_session, 'session'), 'program.granted',
       v_at, '{"access":"' || g."right" || '","by":' || v_by || ',"to":' || turntree.canonical_text(g.grantee) || '}');
   END LOOP;
 END $$;
 
 -- Refuses to move a session to a turn of a private one of somebody else's, and an open session to one of anybody's: whoever
 -- owns a session says who reads what it holds. Where a session of the same owner stood already, nothing is opened.
-CREATE OR REPLACE FUNCTION turntree.require_no_opening(p_ws uuid, p_session uuid, p_turn uuid)
+CREATE OR REPLACE FUNCTION turntree.forbid_exposure(p_ws uuid, p_session uuid, p_turn uuid)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_mover text; -- Whose the session is that moves, if it is private.
   v_owner text;
   v_name text;
 BEGIN
-  IF p_turn IS NULL OR turntree.sight() LIKE 'system:%' OR NOT EXISTS (SELECT FROM turntree.programs p
+  IF p_turn IS NULL OR turntree.viewer() LIKE 'system:%' OR NOT EXISTS (SELECT FROM turntree.programs p
       WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
     RETURN;
   END IF;
   SELECT p.owner INTO v_mover FROM turntree.programs p
     WHERE p.workspace_id = p_ws AND p.id = p_session AND p.visibility = 'private';
   IF v_mover IS NOT NULL AND EXISTS (SELECT FROM turntree.turns t,
-      LATERAL turntree.holders_of(p_ws, t.segment_id, t.depth) h (id)
+      LATERAL turntree.sessions_holding_turn(p_ws, t.segment_id, t.depth) h (id)
       JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = h.id AND p.owner = v_mover
       WHERE t.workspace_id = p_ws AND t.id = p_turn) THEN
     RETURN;
   END IF;
-  SELECT p.owner INTO v_owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = turntree.walls_of(p_ws, p_turn,
-    turntree.sight(), CASE WHEN v_mover IS NULL THEN '00000000-0000-0000-0000-000000000000' ELSE p_session END);
+  SELECT p.owner INTO v_owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = turntree.private_session_of(p_ws, p_turn,
+    turntree.viewer(), CASE WHEN v_mover IS NULL THEN '00000000-0000-0000-0000-000000000000' ELSE p_session END);
   IF v_owner IS NULL OR v_owner = v_mover THEN
     RETURN;
   END IF;
@@ -331,36 +331,36 @@ END $$;
 -- What whoever looks may see, asked by the searcher, for whom the tables that judge hide nothing: a reader who does not see
 -- a run could not be told whose it was. Each is told of the workspace that was named to the connection and of no other,
 -- for the searcher's own policies say so.
-CREATE OR REPLACE FUNCTION turntree.reader_sees_everything() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.sees_every_program() $$;
+CREATE OR REPLACE FUNCTION turntree.reader_can_see_all() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.can_see_all_programs() $$;
 
-CREATE OR REPLACE FUNCTION turntree.reader_sees(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_closed_stream(p_ws, p_stream) $$;
+CREATE OR REPLACE FUNCTION turntree.reader_can_see(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_stream_hidden(p_ws, p_stream) $$;
 
 -- A segment is seen by whoever sees the first of its turns: who holds any of them holds that one.
-CREATE OR REPLACE FUNCTION turntree.reader_sees_segment(p_ws uuid, p_segment uuid, p_fork_depth int)
+CREATE OR REPLACE FUNCTION turntree.reader_can_see_segment(p_ws uuid, p_segment uuid, p_fork_depth int)
 RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
-  SELECT NOT turntree.is_closed_turn(p_ws, p_segment, p_segment, p_fork_depth + 1, turntree.sight())
+  SELECT NOT turntree.is_turn_hidden(p_ws, p_segment, p_segment, p_fork_depth + 1, turntree.viewer())
 $$;
 
 -- Whether an object may be read: by a principal who stored its bytes, or who sees a turn, run or program that refers to it.
 -- One that nothing refers to is not hidden: a manifest, an entry of one, a list of a plan. Nor is the config of a program that
 -- has none: it tells nothing, and any number of programs refer to it.
-CREATE OR REPLACE FUNCTION turntree.reader_sees_object(p_ws uuid, p_digest bytea) RETURNS boolean LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION turntree.reader_can_see_object(p_ws uuid, p_digest bytea) RETURNS boolean LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
 DECLARE
   v_stream uuid;
 BEGIN
   IF p_digest = sha256('{}') OR EXISTS (SELECT FROM turntree.object_writers w
-      WHERE w.workspace_id = p_ws AND w.digest = p_digest AND w.by = turntree.sight()) THEN
+      WHERE w.workspace_id = p_ws AND w.digest = p_digest AND w.by = turntree.viewer()) THEN
     RETURN true;
   END IF;
   FOR v_stream IN SELECT h.turn_id FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.digest = p_digest
       UNION ALL SELECT v.program_id FROM turntree.program_versions v WHERE v.workspace_id = p_ws AND v.digest = p_digest LOOP
     -- A message that waits has the id of a run that is not there yet.
-    IF NOT turntree.is_closed_stream(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = p_ws
-        AND i.run_id = v_stream AND i.payload IS NOT NULL AND turntree.is_closed_session(p_ws, i.session_id, turntree.sight())) THEN
+    IF NOT turntree.is_stream_hidden(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = p_ws
+        AND i.run_id = v_stream AND i.payload IS NOT NULL AND turntree.is_program_hidden(p_ws, i.session_id, turntree.viewer())) THEN
       RETURN true;
     END IF;
   END LOOP;

@@ -1,12 +1,12 @@
 -- Checkouts: threads that became sessions of other tools.
 
 -- Notes that a thread was written as a session of another tool, with the fact that says so.
-CREATE OR REPLACE FUNCTION turntree.note_checkout(
+CREATE OR REPLACE FUNCTION turntree.record_handoff(
   p_ws uuid, p_turn uuid, p_origin text, p_session text, p_file text, p_bytes bigint, p_mark text, p_last text,
   p_by text, p_at text, p_data text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO turntree.checkouts (workspace_id, origin, session, turn_id, file, bytes, mark, last_id, by, checked_out_at)
     VALUES (p_ws, p_origin, p_session, p_turn, p_file, p_bytes, p_mark, p_last, p_by, p_at::timestamptz);
-  PERFORM turntree.tell(p_ws, p_turn, 'transcript.materialized', p_at, p_data);
+  PERFORM turntree.record_event(p_ws, p_turn, 'transcript.materialized', p_at, p_data);
 END $$;

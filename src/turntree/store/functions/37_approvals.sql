@@ -32,7 +32,7 @@ END $$;
 
 -- Whether a principal holds a permission that a person's config names, and somebody else gave it: nobody makes
 -- themselves an approver.
-CREATE OR REPLACE FUNCTION turntree.was_given(p_ws uuid, p_by text, p_permission text) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION turntree.was_granted(p_ws uuid, p_by text, p_permission text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM turntree.programs p
     WHERE p.workspace_id = p_ws AND p.kind = 'human' AND 'human:' || p.name = p_by AND p.owner <> p_by
       AND turntree.permissions_of(p_ws, p.id) ? p_permission)
@@ -40,7 +40,7 @@ $$;
 
 -- Refuses a fact about an approval that is not so: an answer by another than who was asked, a second answer, or a
 -- question or an answer that would overwrite one that came in between.
-CREATE OR REPLACE FUNCTION turntree.check_answer(
+CREATE OR REPLACE FUNCTION turntree.check_approval(
   p_ws uuid, p_person uuid, p_name text, p_details jsonb, p_event text, p_data jsonb, p_sets jsonb, p_by text)
 RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -56,7 +56,7 @@ BEGIN
     END IF;
     RETURN;
   END IF;
-  IF p_by <> 'human:' || p_name AND NOT turntree.was_given(p_ws, p_by, 'approve') THEN
+  IF p_by <> 'human:' || p_name AND NOT turntree.was_granted(p_ws, p_by, 'approve') THEN
     RAISE EXCEPTION '% cannot answer for @(%): only human:% can, or somebody whom another gave the permission approve (turntree human create NAME --may approve)',
       p_by, p_name, p_name USING ERRCODE = '42501';
   ELSIF NOT v_waiting ? v_request THEN

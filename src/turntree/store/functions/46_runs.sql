@@ -4,7 +4,7 @@
 -- then its actor; then its run.
 
 -- The id that everybody gives to the run of the message at a place: domain.ids.derived_id.
-CREATE OR REPLACE FUNCTION turntree.run_of_message(p_session uuid, p_seq int, p_at timestamptz)
+CREATE OR REPLACE FUNCTION turntree.derive_run_id(p_session uuid, p_seq int, p_at timestamptz)
 RETURNS uuid LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_seed constant bit(80) := ('x' || left(encode(sha256(convert_to(
@@ -16,14 +16,14 @@ BEGIN
 END $$;
 
 -- What a worker holds a lock on as long as it lives.
-CREATE OR REPLACE FUNCTION turntree.worker_key(p_ws uuid, p_worker text)
+CREATE OR REPLACE FUNCTION turntree.worker_lock_key(p_ws uuid, p_worker text)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended('turntree:worker:' || p_ws || ':' || p_worker, 0) $$;
 
 -- Whether somebody holds the lock under a worker's name. Nothing is taken in order to find out.
-CREATE OR REPLACE FUNCTION turntree.is_leased(p_ws uuid, p_worker text)
+CREATE OR REPLACE FUNCTION turntree.is_worker_alive(p_ws uuid, p_worker text)
 RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_key constant bigint := turntree.worker_key(p_ws, p_worker);
+  v_key constant bigint := turntree.worker_lock_key(p_ws, p_worker);
 BEGIN
   RETURN EXISTS (SELECT FROM pg_locks l
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
@@ -32,7 +32,7 @@ BEGIN
 END $$;
 
 -- Locks the actor of a session; a session that was never sent anything has none yet.
-CREATE OR REPLACE FUNCTION turntree.hold_actor(p_ws uuid, p_session uuid)
+CREATE OR REPLACE FUNCTION turntree.lock_queue(p_ws uuid, p_session uuid)
 RETURNS turntree.actors LANGUAGE plpgsql AS $$
 DECLARE
   v_actor turntree.actors;
@@ -53,7 +53,7 @@ END $$;
 
 -- Sets a locked actor awake. Returns the number of the wake-up that the caller owes it, or null if
 -- one is under way.
-CREATE OR REPLACE FUNCTION turntree.wake_actor(p_ws uuid, p_session uuid)
+CREATE OR REPLACE FUNCTION turntree.wake_queue(p_ws uuid, p_session uuid)
 RETURNS int LANGUAGE sql AS $$
   UPDATE turntree.actors SET awake = true, wakes = wakes + 1, awake_since = clock_timestamp(), worker = NULL
     WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakes
@@ -73,8 +73,8 @@ DECLARE
   i record;
   v_label text;
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
-  a := turntree.hold_actor(p_ws, p_session);
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
+  a := turntree.lock_queue(p_ws, p_session);
   IF p_options @> '{"fold": true}' THEN
     -- It joins the newest message, unless that one is in somebody's hands already or was taken back.
     SELECT x.run_id INTO run_id FROM turntree.inbox x
@@ -82,7 +82,7 @@ BEGIN
         AND x.payload IS NOT NULL AND x.canceled_at IS NULL;
   END IF;
   seq := a.posted + 1;
-  run_id := coalesce(run_id, turntree.run_of_message(p_session, seq, v_at));
+  run_id := coalesce(run_id, turntree.derive_run_id(p_session, seq, v_at));
   repeated := false;
   INSERT INTO turntree.inbox (workspace_id, session_id, seq, run_id, key, digest, payload, options, by, received_at)
     VALUES (p_ws, p_session, seq, run_id, p_key, v_digest, p_payload, p_options, p_by, v_at)
@@ -127,9 +127,9 @@ DECLARE
   v_first record;
   v_last int;
 BEGIN
-  a := turntree.hold_actor(p_ws, p_session);
+  a := turntree.lock_queue(p_ws, p_session);
   -- A wake-up may be handled twice. Whoever came first goes on, as long as he lives.
-  IF a.awake AND a.worker <> p_worker AND turntree.is_leased(p_ws, a.worker) THEN
+  IF a.awake AND a.worker <> p_worker AND turntree.is_worker_alive(p_ws, a.worker) THEN
     what := 'sleep';
     RETURN NEXT;
     RETURN;
@@ -139,7 +139,7 @@ BEGIN
   IF FOUND AND (r.status = 'open' OR r.cancel_requested) THEN
     UPDATE turntree.runs x SET epoch = x.epoch + 1, worker = p_worker, status = 'open', parked_reason = NULL
       WHERE x.workspace_id = p_ws AND x.id = r.id RETURNING x.epoch INTO epoch;
-    PERFORM turntree.hold_awake(p_ws, p_session, a, p_worker, a.taken);
+    PERFORM turntree.assign_queue(p_ws, p_session, a, p_worker, a.taken);
     what := 'continue'; run_id := r.id; canceled := r.cancel_requested;
     RETURN NEXT;
     RETURN;
@@ -158,7 +158,7 @@ BEGIN
         v_last := seq;
         RETURN NEXT;
       END LOOP;
-      PERFORM turntree.hold_awake(p_ws, p_session, a, p_worker, greatest(a.taken, v_last));
+      PERFORM turntree.assign_queue(p_ws, p_session, a, p_worker, greatest(a.taken, v_last));
       RETURN;
     END IF;
   END IF;
@@ -171,7 +171,7 @@ BEGIN
 END $$;
 
 -- Notes who looks after a locked actor. It is written only if something is new: a worker asks often.
-CREATE OR REPLACE FUNCTION turntree.hold_awake(
+CREATE OR REPLACE FUNCTION turntree.assign_queue(
   p_ws uuid, p_session uuid, p_actor turntree.actors, p_worker text, p_taken int)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -182,7 +182,7 @@ BEGIN
 END $$;
 
 -- Facts of a run at places that are known to be free, with what was said.
-CREATE OR REPLACE FUNCTION turntree.insert_facts(
+CREATE OR REPLACE FUNCTION turntree.insert_run_events(
   p_ws uuid, p_run uuid, p_first int, p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -196,21 +196,21 @@ BEGIN
         PERFORM turntree.hold_objects(p_ws, p_run, p_payloads[i]);
       END IF;
     END IF;
-    IF turntree.may_link(p_kinds[i], p_bodies[i]) THEN
-      PERFORM turntree.note_links(p_ws, p_run, p_first + i - 1);
+    IF turntree.has_links(p_kinds[i], p_bodies[i]) THEN
+      PERFORM turntree.insert_links(p_ws, p_run, p_first + i - 1);
     END IF;
   END LOOP;
 END $$;
 
 -- Begins a run with its first facts; the words of its messages move from the inbox to the run.
-CREATE OR REPLACE FUNCTION turntree.begin_run(
+CREATE OR REPLACE FUNCTION turntree.start_queued_run(
   p_ws uuid, p_run uuid, p_session uuid, p_seqs int[], p_worker text, p_at text,
   p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   v_taken int;
 BEGIN
-  PERFORM turntree.hold_actor(p_ws, p_session);
+  PERFORM turntree.lock_queue(p_ws, p_session);
   IF EXISTS (SELECT FROM turntree.runs WHERE workspace_id = p_ws AND session_id = p_session AND status <> 'finished') THEN
     RAISE EXCEPTION 'the session has another open run' USING ERRCODE = 'TT001';
   END IF;
@@ -225,13 +225,13 @@ BEGIN
     SELECT p_ws, p_run, p_session, p_at::timestamptz, p_worker,
         coalesce(bool_or(canceled_at IS NOT NULL), false), max(canceled_by), max(canceled_at)
       FROM turntree.inbox WHERE workspace_id = p_ws AND session_id = p_session AND seq = ANY (p_seqs);
-  PERFORM turntree.insert_facts(p_ws, p_run, 0, p_ids, p_kinds, p_bodies, p_payloads);
+  PERFORM turntree.insert_run_events(p_ws, p_run, 0, p_ids, p_kinds, p_bodies, p_payloads);
   RETURN 1;
 END $$;
 
 -- Records facts of an open run that become true together. What stands there already, word for word,
 -- is answered again: whoever lost the acknowledgement may repeat the call.
-CREATE OR REPLACE FUNCTION turntree.append_facts(
+CREATE OR REPLACE FUNCTION turntree.append_run_events(
   p_ws uuid, p_run uuid, p_epoch int, p_first int, p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -260,7 +260,7 @@ BEGIN
   ELSIF r.cancel_requested AND p_kinds && ARRAY['model_call.started', 'tool_call.started'] THEN
     RAISE EXCEPTION 'the run % was canceled', p_run USING ERRCODE = 'TT004';
   END IF;
-  PERFORM turntree.insert_facts(p_ws, p_run, p_first, p_ids, p_kinds, p_bodies, p_payloads);
+  PERFORM turntree.insert_run_events(p_ws, p_run, p_first, p_ids, p_kinds, p_bodies, p_payloads);
   IF 'run.parked' = ANY (p_kinds) THEN
     UPDATE turntree.runs SET status = 'parked',
         parked_reason = p_bodies[array_position(p_kinds, 'run.parked')]::json -> 'data' ->> 'reason'
@@ -276,8 +276,8 @@ LANGUAGE plpgsql AS $$
 BEGIN
   SELECT session_id INTO session FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run;
   IF session IS NOT NULL THEN
-    PERFORM turntree.require_right(p_ws, session, 'invoke');
-    PERFORM turntree.hold_actor(p_ws, session);
+    PERFORM turntree.require_session_access(p_ws, session, 'invoke');
+    PERFORM turntree.lock_queue(p_ws, session);
   END IF;
   UPDATE turntree.runs SET status = 'open', parked_reason = NULL
     WHERE workspace_id = p_ws AND id = p_run AND status = 'parked';
@@ -285,29 +285,29 @@ BEGIN
   IF unparked THEN
     PERFORM turntree.insert_event(p_ws, p_run, (SELECT max(seq) + 1 FROM turntree.events
       WHERE workspace_id = p_ws AND stream_id = p_run), 'run.unparked', p_at, p_data);
-    wake := turntree.wake_actor(p_ws, session);
+    wake := turntree.wake_queue(p_ws, session);
   END IF;
 END $$;
 
 -- Asks for the end of the run that is open in a session. Whoever works on it hears of it when he
 -- says that he lives, and at the latest when he wants to begin another effect.
-CREATE OR REPLACE FUNCTION turntree.cancel_run(
+CREATE OR REPLACE FUNCTION turntree.cancel_session_run(
   p_ws uuid, p_session uuid, p_by text, p_at text, p_discard boolean, OUT run_id uuid, OUT wake int)
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM turntree.require_right(p_ws, p_session, 'invoke');
-  PERFORM turntree.hold_actor(p_ws, p_session);
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
+  PERFORM turntree.lock_queue(p_ws, p_session);
   UPDATE turntree.runs SET discard = discard OR p_discard, cancel_requested = true,
       canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
     WHERE workspace_id = p_ws AND session_id = p_session AND status <> 'finished' RETURNING id INTO run_id;
   IF run_id IS NOT NULL THEN
-    wake := turntree.wake_actor(p_ws, p_session);
+    wake := turntree.wake_queue(p_ws, p_session);
   END IF;
 END $$;
 
 -- Asks for the end of one run and no other, or takes back the message that it would have begun with.
 -- Nothing is found of one that is sealed.
-CREATE OR REPLACE FUNCTION turntree.cancel_one(
+CREATE OR REPLACE FUNCTION turntree.cancel_run(
   p_ws uuid, p_run uuid, p_by text, p_at text, p_discard boolean, OUT canceled boolean, OUT session uuid, OUT wake int)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -319,14 +319,14 @@ BEGIN
   IF session IS NULL THEN
     RETURN;
   END IF;
-  PERFORM turntree.require_right(p_ws, session, 'invoke');
-  PERFORM turntree.hold_actor(p_ws, session);
+  PERFORM turntree.require_session_access(p_ws, session, 'invoke');
+  PERFORM turntree.lock_queue(p_ws, session);
   UPDATE turntree.runs SET discard = discard OR p_discard, cancel_requested = true,
       canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
     WHERE workspace_id = p_ws AND id = p_run AND status <> 'finished';
   IF FOUND THEN
     canceled := true;
-    wake := turntree.wake_actor(p_ws, session);
+    wake := turntree.wake_queue(p_ws, session);
     RETURN;
   END IF;
   UPDATE turntree.inbox SET canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
@@ -335,7 +335,7 @@ BEGIN
 END $$;
 
 -- Why a run could not go on, as its journal says it; null if it says nothing of the kind.
-CREATE OR REPLACE FUNCTION turntree.why_failed(p_ws uuid, p_run uuid)
+CREATE OR REPLACE FUNCTION turntree.failure_reason(p_ws uuid, p_run uuid)
 RETURNS text LANGUAGE sql STABLE AS $$
   SELECT concat_ws(': ', nullif(d.said ->> 'reason', ''), nullif(d.said ->> 'error', ''))
     FROM (SELECT e.body::json -> 'data' AS said FROM turntree.events e
@@ -343,16 +343,16 @@ RETURNS text LANGUAGE sql STABLE AS $$
 $$;
 
 -- Wakes a session up again whose wake-up p_wakes is gone. Null if it is no longer so.
-CREATE OR REPLACE FUNCTION turntree.wake_again(p_ws uuid, p_session uuid, p_wakes int)
+CREATE OR REPLACE FUNCTION turntree.requeue_wakeup(p_ws uuid, p_session uuid, p_wakes int)
 RETURNS int LANGUAGE sql AS $$
   UPDATE turntree.actors SET wakes = wakes + 1, awake_since = clock_timestamp(), worker = NULL
     WHERE workspace_id = p_ws AND session_id = p_session AND awake AND wakes = p_wakes RETURNING wakes
 $$;
 
 -- Workers whose lock is free, or of whom nothing was heard for so long.
-CREATE OR REPLACE FUNCTION turntree.dead_workers(p_ws uuid, p_silent interval)
+CREATE OR REPLACE FUNCTION turntree.expired_workers(p_ws uuid, p_silent interval)
 RETURNS SETOF text LANGUAGE sql STABLE AS $$
   SELECT name FROM turntree.workers
-    WHERE workspace_id = p_ws AND (beat_at < clock_timestamp() - p_silent OR NOT turntree.is_leased(p_ws, name))
+    WHERE workspace_id = p_ws AND (beat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name))
     ORDER BY name
 $$;
