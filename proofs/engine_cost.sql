@@ -24,10 +24,10 @@ SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> p
 SELECT count(*) FROM turntree.runs WHERE status = 'parked';
 
 -- name: asleep
-SELECT count(*) FROM turntree.actors WHERE NOT awake;
+SELECT count(*) FROM turntree.session_queues WHERE NOT awake;
 
 -- name: awake
-SELECT count(*) FROM turntree.actors WHERE awake;
+SELECT count(*) FROM turntree.session_queues WHERE awake;
 
 -- name: analyze
 VACUUM ANALYZE;

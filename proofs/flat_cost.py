@@ -37,7 +37,7 @@ DEPTHS = (10, 1_000, 10_000)
 NESTED_FORKS = 1_000
 OWN_TABLES = ("turns", "turn_bodies", "segments")
 OTHER_TABLES = (
-    "tool_calls", "model_calls", "session_history", "session_reach", "sessions", "answers",
+    "tool_calls", "model_calls", "session_history", "session_reach", "sessions", "idempotency_keys",
 )  # fmt: skip
 BYTES_TURNS = 2_000
 

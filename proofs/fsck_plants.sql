@@ -25,7 +25,7 @@ UPDATE turntree.events e SET id = d.id FROM drawn p JOIN drawn d ON d.n = p.n + 
 
 -- name: i06
 WITH drawn AS (
-  SELECT target_id, tag, row_number() OVER (ORDER BY md5(target_id::text || %(seed)s)) AS n
+  SELECT node_id, tag, row_number() OVER (ORDER BY md5(node_id::text || %(seed)s)) AS n
     FROM turntree.tags WHERE workspace_id = %(workspace)s
 ), others AS (
   SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
@@ -33,9 +33,9 @@ WITH drawn AS (
       -- A session with a config is a program too, and may have tags.
       AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = s.workspace_id AND p.id = s.id)
 )
-UPDATE turntree.tags t SET target_id = o.id FROM drawn d JOIN others o USING (n)
-  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.target_id = d.target_id AND t.tag = d.tag
-  RETURNING 'tag of ' || t.target_id;
+UPDATE turntree.tags t SET node_id = o.id FROM drawn d JOIN others o USING (n)
+  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.node_id = d.target_id AND t.tag = d.tag
+  RETURNING 'tag of ' || t.node_id;
 
 -- name: i07
 UPDATE turntree.turns SET parent_id = gen_random_uuid() WHERE workspace_id = %(workspace)s AND id IN (
@@ -218,10 +218,10 @@ UPDATE turntree.handles SET restorable = true WHERE workspace_id = %(workspace)s
   RETURNING 'handle ' || id;
 
 -- name: i57
-UPDATE turntree.program_refs r SET target_id = r.program_id FROM (
-    SELECT program_id, version, member FROM turntree.program_refs WHERE workspace_id = %(workspace)s
-      ORDER BY md5(program_id::text || version || member || %(seed)s) LIMIT %(count)s) p
-  WHERE r.workspace_id = %(workspace)s AND (r.program_id, r.version, r.member) = (p.program_id, p.version, p.member)
+UPDATE turntree.program_refs r SET node_id = r.program_id FROM (
+    SELECT program_id, version, path FROM turntree.program_refs WHERE workspace_id = %(workspace)s
+      ORDER BY md5(program_id::text || version || path || %(seed)s) LIMIT %(count)s) p
+  WHERE r.workspace_id = %(workspace)s AND (r.program_id, r.version, r.path) = (p.program_id, p.version, p.member)
   RETURNING r.program_id::text;
 
 -- name: i59
@@ -239,7 +239,7 @@ WITH drawn AS (
     FROM drawn d WHERE n <= %(count)s AND p.workspace_id = %(workspace)s AND p.id = d.id
     RETURNING p.id::text
 ), lent AS (
-  INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
+  INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, access)
     SELECT %(workspace)s, id, 'human:eve', 'configure' FROM drawn WHERE n BETWEEN %(count)s + 1 AND 2 * %(count)s
     RETURNING program_id::text
 ), sessions AS (
@@ -255,11 +255,11 @@ WITH drawn AS (
   SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
     FROM turntree.turns WHERE workspace_id = %(workspace)s
 ), words AS (
-  INSERT INTO turntree.search_documents (workspace_id, turn_id, recipe, words)
+  INSERT INTO turntree.search_documents (workspace_id, turn_id, recipe, lexemes)
     SELECT %(workspace)s, gen_random_uuid(), 1, ''::tsvector FROM generate_series(1, %(count)s)
     RETURNING turn_id
 ), meanings AS (
-  INSERT INTO turntree.search_embeddings (workspace_id, node_id, embedder, vector)
+  INSERT INTO turntree.embeddings (workspace_id, node_id, embedder, vector)
     SELECT %(workspace)s, gen_random_uuid(), 'planted', array_fill(1::real, ARRAY[3]) FROM generate_series(1, %(count)s)
     UNION ALL
     SELECT %(workspace)s, id, 'planted', array_fill(1::real, ARRAY[CASE WHEN n <= %(count)s THEN 2 ELSE 3 END])
@@ -272,21 +272,21 @@ SELECT 'meaning of ' || node_id || ' by planted' FROM meanings
   WHERE node_id NOT IN (SELECT id FROM drawn WHERE n > %(count)s);
 
 -- name: i63
-INSERT INTO turntree.tags (workspace_id, target_id, tag) SELECT workspace_id, id, 'nobody put me here' FROM (
+INSERT INTO turntree.tags (workspace_id, node_id, tag) SELECT workspace_id, id, 'nobody put me here' FROM (
     SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s) t
-  RETURNING target_id::text;
+  RETURNING node_id::text;
 
 -- name: i65
 WITH drawn AS (
-  SELECT target_id, tag, row_number() OVER (ORDER BY md5(target_id::text || %(seed)s)) AS n
+  SELECT node_id, tag, row_number() OVER (ORDER BY md5(node_id::text || %(seed)s)) AS n
     FROM turntree.tags WHERE workspace_id = %(workspace)s
 ), abroad AS (
   SELECT id, row_number() OVER (ORDER BY md5(id::text || %(seed)s)) AS n
     FROM turntree.turns WHERE workspace_id <> %(workspace)s
 )
-UPDATE turntree.tags t SET target_id = a.id FROM drawn d JOIN abroad a USING (n)
-  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.target_id = d.target_id AND t.tag = d.tag
-  RETURNING 'tag of ' || t.target_id;
+UPDATE turntree.tags t SET node_id = a.id FROM drawn d JOIN abroad a USING (n)
+  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.node_id = d.target_id AND t.tag = d.tag
+  RETURNING 'tag of ' || t.node_id;
 
 -- name: draw_turns
 SELECT t.id::text, b.header || E'\n' || b.body FROM turntree.turns t
@@ -325,7 +325,7 @@ SELECT turn_id, sequence, call_id, tool, status FROM turntree.tool_calls WHERE w
 SELECT * FROM turntree.model_calls WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b;
 
 -- name: i67
-UPDATE turntree.actors SET posted = posted + 1 WHERE workspace_id = %(workspace)s AND session_id IN (
-    SELECT session_id FROM turntree.actors WHERE workspace_id = %(workspace)s
+UPDATE turntree.session_queues SET posted_seq = posted_seq + 1 WHERE workspace_id = %(workspace)s AND session_id IN (
+    SELECT session_id FROM turntree.session_queues WHERE workspace_id = %(workspace)s
       ORDER BY md5(session_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING session_id::text;

@@ -89,7 +89,7 @@ def test_a_checkout_that_cannot_be_noted_is_there_all_the_same(
     planted: Call, home: Path, tmp_path: Path
 ) -> None:
     with psycopg.connect(forging(), autocommit=True) as owner:
-        owner.execute("REVOKE INSERT ON turntree.checkouts FROM turntree_app")
+        owner.execute("REVOKE INSERT ON turntree.handoffs FROM turntree_app")
     answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
     assert answer.code == 0
     assert "nobody will know where it came from" in answer.err

@@ -288,7 +288,7 @@ async def test_records_that_were_changed_are_found(
     await bring(database, folder)
     with psycopg.connect(conninfo, autocommit=True) as owner:
         owner.execute("ALTER TABLE turntree.raw_blocks DISABLE TRIGGER refuse_update")
-        owner.execute("UPDATE turntree.raw_blocks SET packed = substr(packed, 2), leaning = false")
+        owner.execute("UPDATE turntree.raw_blocks SET data = substr(data, 2), needs_bodies = false")
         owner.execute("ALTER TABLE turntree.raw_blocks ENABLE TRIGGER refuse_update")
     found = await fsck(database)
     assert {finding.invariant for finding in found} == {"I1"}

@@ -38,19 +38,19 @@ async def test_erased_words_stand_in_no_title_and_no_path(
     heads = {"s": {"head": sealed.turn.id, "title": WORD}, "t": {"head": None, "title": None}}
     cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (), heads)
     await imports.mark([cursor], now)
-    assert count_words(conninfo) == {"imports": 1, "message_files": 1}
+    assert count_words(conninfo) == {"import_cursors": 1, "message_files": 1}
     assert await tree.turns.erase(sealed.turn.id, 0, reason="asked")
-    assert count_words(conninfo) == {"imports": 0, "message_files": 0}
+    assert count_words(conninfo) == {"import_cursors": 0, "message_files": 0}
     # The transcript still says it, and is read again.
     await imports.mark([cursor], now)
-    assert count_words(conninfo) == {"imports": 0, "message_files": 0}
+    assert count_words(conninfo) == {"import_cursors": 0, "message_files": 0}
     assert [found for found in await fsck(database) if found.severity == "fault"] == []
 
 
 def count_words(conninfo: str) -> dict[str, int]:
     found: dict[str, int] = {}
     with psycopg.connect(conninfo) as connection:
-        for table in ("imports", "message_files"):
+        for table in ("import_cursors", "message_files"):
             query = COUNT.format(table=sql.Identifier(table))
             row = connection.execute(query, (f"%{WORD}%",)).fetchone()
             assert row is not None

@@ -191,8 +191,8 @@ FAULTS = {
         " sha256(''), sha256(''), false, 'no', '{{}}', '{{}}', '{{}}'"
     ),
     "the records are missing": (
-        "I37 INSERT INTO turntree.imports SELECT (SELECT id FROM turntree.workspaces), 'toy',"
-        " 'one', '', 1, 1, 1, 1, sha256(''), ARRAY[sha256('')], '{{}}', '{{}}', now()"
+        "I37 INSERT INTO turntree.import_cursors SELECT (SELECT id FROM turntree.workspaces),"
+        " 'toy', 'one', '', 1, 1, 1, 1, sha256(''), ARRAY[sha256('')], '{{}}', '{{}}', now()"
     ),
     # The tree.
     "its parent does not exist": (
@@ -224,7 +224,9 @@ FAULTS = {
     "there is a turn without a body, or a body without a turn": (
         "I12 DELETE FROM turntree.turn_bodies WHERE turn_id = {leaf}"
     ),
-    "facts could be changed here": "I12 ALTER TABLE turntree.answers DISABLE TRIGGER refuse_delete",
+    "facts could be changed here": (
+        "I12 ALTER TABLE turntree.idempotency_keys DISABLE TRIGGER refuse_delete"
+    ),
     "the body does not prove the digest, or not after this parent": (
         "I12 UPDATE turntree.turn_bodies SET body = replace(body, 'leaf', 'lead')"
         " WHERE turn_id = {leaf}"
@@ -291,7 +293,7 @@ FAULTS = {
         "I27 UPDATE turntree.session_reach SET max_depth = max_depth + 1 WHERE session_id = {last}"
     ),
     "the key was answered with a move that does not exist": (
-        "I27 UPDATE turntree.answers SET version = 99"
+        "I27 UPDATE turntree.idempotency_keys SET version = 99"
     ),
     "a move of this kind cannot stand or lead here": (
         "I28 UPDATE turntree.session_history SET kind = 'create'"
@@ -336,7 +338,7 @@ FAULTS = {
         " WHERE kind IN ('node.tagged', 'message.erased')"
     ),
     "it refers to a thing of another kind": (
-        "I6 UPDATE turntree.tags SET target_id = {last} WHERE tag = 'often'"
+        "I6 UPDATE turntree.tags SET node_id = {last} WHERE tag = 'often'"
     ),
     "a file stands twice beside a message": (
         "I20 INSERT INTO turntree.message_files SELECT workspace_id, turn_id, message, 9,"
@@ -428,7 +430,7 @@ FAULTS = {
         " SELECT workspace_id, gen_random_uuid(), 1, '' FROM turntree.turns LIMIT 1"
     ),
     "the vector is of no turn, or not as long as its embedder's others": (
-        "I62 INSERT INTO turntree.search_embeddings SELECT workspace_id, id, 'toy', array_fill("
+        "I62 INSERT INTO turntree.embeddings SELECT workspace_id, id, 'toy', array_fill("
         "1::real, ARRAY[CASE WHEN id = {leaf} THEN 2 ELSE 3 END]) FROM turntree.turns"
     ),
     "its tags are not those that its events tell of": (
@@ -451,10 +453,10 @@ FAULTS = {
     ),
     # What is sent to sessions.
     "the message and the run that it began do not agree": (
-        "I67 UPDATE turntree.inbox SET payload = payload || ' '"
+        "I67 UPDATE turntree.queued_messages SET payload = payload || ' '"
     ),
     "the session counts other messages than it was sent, or sleeps": (
-        "I67 UPDATE turntree.actors SET awake = false"
+        "I67 UPDATE turntree.session_queues SET awake = false"
     ),
     "two runs are open in the session": (
         "I67 DROP INDEX turntree.runs_one_open; UPDATE turntree.runs SET status = 'open',"
@@ -509,7 +511,7 @@ async def test_the_vectors_that_search_cannot_use_are_named_and_no_others(
     stray = ScriptedWorld(8).new_id()
     with planting(conninfo) as connection:
         connection.execute(
-            "INSERT INTO turntree.search_embeddings SELECT workspace_id, id, 'toy',"
+            "INSERT INTO turntree.embeddings SELECT workspace_id, id, 'toy',"
             " array_fill(1::real, ARRAY[3]) FROM turntree.turns"
             " UNION ALL SELECT workspace_id, id, 'other', array_fill(1::real, ARRAY[4])"
             " FROM turntree.turns"
@@ -519,7 +521,7 @@ async def test_the_vectors_that_search_cannot_use_are_named_and_no_others(
         )
         leaf = (await tree.turns.get("last")).turn.id
         connection.execute(
-            "UPDATE turntree.search_embeddings SET vector = array_fill(1::real, ARRAY[4])"
+            "UPDATE turntree.embeddings SET vector = array_fill(1::real, ARRAY[4])"
             " WHERE embedder = 'toy' AND node_id = %s",
             (leaf,),
         )
@@ -529,7 +531,7 @@ async def test_the_vectors_that_search_cannot_use_are_named_and_no_others(
 
 
 async def test_a_database_without_vectors_is_sound(database: Database, conninfo: str) -> None:
-    plant(conninfo, "DROP TABLE turntree.search_embeddings")
+    plant(conninfo, "DROP TABLE turntree.embeddings")
     assert await fsck(database, full=False) == []
     assert repair_derived(conninfo, database.workspace, dry_run=False) == []
 

@@ -71,7 +71,8 @@ class Desk:
         """Return the actor's row."""
         async with self.inbox.database.connection() as connection:
             cursor = await connection.execute(
-                "SELECT to_jsonb(a) FROM turntree.actors a WHERE session_id = %s", (self.session,)
+                "SELECT to_jsonb(a) FROM turntree.session_queues a WHERE session_id = %s",
+                (self.session,),
             )
             row = await cursor.fetchone()
         assert row is not None
@@ -375,7 +376,9 @@ async def test_words_leave_the_inbox_when_their_run_begins(desk: Desk) -> None:
     await desk.post("a secret of ours")
     await desk.begin()
     async with desk.inbox.database.connection() as connection:
-        cursor = await connection.execute("SELECT to_jsonb(i)::text FROM turntree.inbox i")
+        cursor = await connection.execute(
+            "SELECT to_jsonb(i)::text FROM turntree.queued_messages i"
+        )
         (row,) = await cursor.fetchall()
     assert "secret" not in row[0]
 

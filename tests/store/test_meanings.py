@@ -84,8 +84,7 @@ async def test_many_are_found_by_the_index_and_not_by_comparing(
         await connection.execute("SELECT pg_stat_force_next_flush()")
     with psycopg.connect(conninfo) as connection_:
         row = connection_.execute(
-            "SELECT sum(idx_scan) FROM pg_stat_user_indexes"
-            " WHERE indexrelname = 'search_embeddings_384'"
+            "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname = 'embeddings_384'"
         ).fetchone()
     assert row is not None
     assert row[0] == 1

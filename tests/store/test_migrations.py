@@ -31,7 +31,7 @@ from turntree.store.embedded import EmbeddedServer
 from turntree.store.fsck import fsck
 from turntree.store.installation import find_installation
 from turntree.store.migrate import begin_epoch_if_moved, list_migrations, migrate
-from turntree.store.sql import load_files
+from turntree.store.sql import QUERIES, load_files
 from turntree.testing.worlds import ScriptedWorld
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -195,6 +195,20 @@ async def test_functions_from_before_there_were_numbers_are_replaced(conninfo: s
     assert describe(conninfo) == before
 
 
+async def test_a_schema_from_before_the_first_release_is_refused_and_unchanged(
+    conninfo: str,
+) -> None:
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(
+            "UPDATE public.turntree_migrations SET name = '0001_pre_roles'"
+            " WHERE name = '0001_pre_ledger'"
+        )
+    before = describe(conninfo)
+    with pytest.raises(Refused, match=r"before 0\.1\.0, which cannot be upgraded: import"):
+        await prepare_database(conninfo, "another", ScriptedWorld().new_id())
+    assert describe(conninfo) == before
+
+
 @contextmanager
 def another_release(number: int) -> Generator[None, None, None]:
     with pytest.MonkeyPatch.context() as other:
@@ -349,8 +363,12 @@ async def test_everything_works_on_the_oldest_postgresql(
 
 async def test_an_upgrade_waits_for_whoever_is_writing(empty: str) -> None:
     """A writer that holds one table and wants the next gets it; then the upgrade goes on."""
-    before = [one.name for one in list_migrations()].index("0014_pre_imported")
-    await climb(empty, upto=before)
+    await climb(empty)
+    with psycopg.connect(empty) as connection:
+        # Policies of another text, so that the upgrade has to lock their tables.
+        for table in ("sessions", "turns", "events"):
+            connection.execute(f"COMMENT ON POLICY visible ON turntree.{table} IS 'other'".encode())
+        connection.execute(QUERIES["delete_function_versions"])
     async with (
         await AsyncConnection.connect(empty) as writer,
         anyio.create_task_group() as group,

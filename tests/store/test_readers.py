@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 WORD = "xylophone"
 """Said in the private session alone, or the name of what belongs to it."""
 TABLES = (
-    "actors", "events", "inbox", "message_files", "model_calls", "program_grants",
+    "session_queues", "events", "queued_messages", "message_files", "model_calls", "program_grants",
     "program_versions", "programs", "run_payloads", "runs", "search_documents", "session_history",
     "session_names", "session_reach", "sessions", "spawns", "tags", "tool_calls", "turn_bodies",
     "turns",
@@ -56,7 +56,7 @@ def looking(conninfo: str, database: Database, sight: str) -> Generator[Connecti
     """Query as somebody who is let in by the reader's role."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SET ROLE turntree_reader")
-        for name, value in (("workspace", str(database.workspace)), ("sight", sight)):
+        for name, value in (("workspace", str(database.workspace)), ("viewer", sight)):
             connection.execute("SELECT set_config(%s, %s, false)", (f"turntree.{name}", value))
         yield connection
 
@@ -120,7 +120,7 @@ async def test_every_table_that_can_be_read_is_closed_or_holds_nothing_private(
               AND has_table_privilege(c.oid, 'SELECT')"""
         ).fetchall()
     assert {table for table, is_closed in found if not is_closed} == OPEN
-    assert {"imports", "session_plans", "turns"} < {
+    assert {"import_cursors", "session_plans", "turns"} < {
         table for table, is_closed in found if is_closed
     }
 
@@ -133,13 +133,13 @@ async def test_imports_are_seen_by_whom_nothing_is_closed_to(
     with psycopg.connect(conninfo, autocommit=True) as owner:
         owner.execute(TAKE_PLACE, (str(database.workspace),))
         owner.execute(
-            """INSERT INTO turntree.imports VALUES
+            """INSERT INTO turntree.import_cursors VALUES
               (%s, %s, %s, '', 1, 1, 0, 0, sha256(''), '{}', %s, '{}', now())""",
             (database.workspace, "claude-code", f"{WORD}.jsonl", f'{{"title": "{WORD}"}}'),
         )
     for sight, count in (("human:ana", 1), ("human:carl", 1), ("human:bob", 0), ("", 0)):
         with looking(conninfo, database, sight) as connection:
-            assert len(read(connection, "imports")) == count
+            assert len(read(connection, "import_cursors")) == count
 
 
 async def test_what_a_canceled_run_left_is_seen_no_more_than_the_run(
@@ -167,7 +167,7 @@ async def test_a_policy_whose_words_changed_is_made_anew(database: Database, con
     marks = b"SELECT oid, polname, polrelid::regclass::text FROM pg_policy ORDER BY 3, 2"
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as owner:
         before = await (await owner.execute(marks)).fetchall()
-        await owner.execute("COMMENT ON POLICY open ON turntree.turns IS 'other words'")
+        await owner.execute("COMMENT ON POLICY visible ON turntree.turns IS 'other words'")
         await owner.execute(QUERIES["delete_function_versions"])
         await migrate(owner)
         after = await (await owner.execute(marks)).fetchall()

@@ -66,7 +66,9 @@ async def test_a_block_whose_turns_are_not_stored_stands_by_itself(
     await imports.keep(blocks, [turn])
     assert await imports.read_records([blocks[0].digest]) == RECORDS
     with psycopg.connect(conninfo) as owner:
-        rows = owner.execute("SELECT leaning, now FROM turntree.raw_blocks").fetchall()
+        rows = owner.execute(
+            "SELECT needs_bodies, current_digest FROM turntree.raw_blocks"
+        ).fetchall()
     assert rows == [(False, None)]
 
 

@@ -37,7 +37,7 @@ DERIVED = {
     "tags": "INSERT INTO turntree.tags SELECT workspace_id, id, 'no' FROM turntree.turns",
     "search_documents": "INSERT INTO turntree.search_documents"
     " SELECT workspace_id, gen_random_uuid(), 1, '' FROM turntree.turns",
-    "search_embeddings": "INSERT INTO turntree.search_embeddings SELECT workspace_id, id, 'toy',"
+    "embeddings": "INSERT INTO turntree.embeddings SELECT workspace_id, id, 'toy',"
     " array_fill(1::real, ARRAY[CASE WHEN depth = 5 THEN 2 ELSE 3 END]) FROM turntree.turns",
     "session_reach": "UPDATE turntree.session_reach SET max_depth = max_depth + 1",
     "programs": "UPDATE turntree.programs SET state = 'asleep', details = '{{}}', event_seq = 99",
@@ -121,15 +121,15 @@ async def test_a_vector_that_was_taken_out_is_made_again(
 ) -> None:
     search = replace(tree.search, embedder=HashingEmbedder())
     await search.fill_meanings()
-    count = b"SELECT count(*) FROM turntree.search_embeddings"
+    count = b"SELECT count(*) FROM turntree.embeddings"
     with planting(conninfo) as connection:
         before = connection.execute(count).fetchone()
         connection.execute(
-            "UPDATE turntree.search_embeddings SET vector = array_fill(1::real, ARRAY[3])"
-            " WHERE node_id = (SELECT node_id FROM turntree.search_embeddings LIMIT 1)"
+            "UPDATE turntree.embeddings SET vector = array_fill(1::real, ARRAY[3])"
+            " WHERE node_id = (SELECT node_id FROM turntree.embeddings LIMIT 1)"
         )
         (change,) = repair_derived(conninfo, database.workspace, dry_run=False)
-        assert (change.table, change.removed, change.added) == ("search_embeddings", 1, 0)
+        assert (change.table, change.removed, change.added) == ("embeddings", 1, 0)
         assert connection.execute(count).fetchone() != before
         await search.fill_meanings()
         assert connection.execute(count).fetchone() == before

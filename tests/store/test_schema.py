@@ -10,7 +10,7 @@ def test_the_number_was_raised_with_the_sql() -> None:
 
 def test_what_a_database_notes_is_read_again() -> None:
     ours = schema.this_schema()
-    found = find_schema(["0001_pre_roles", ours.mark])
+    found = find_schema(["0001_pre_ledger", ours.mark])
     assert found is not None
     assert found[0] == ours
 

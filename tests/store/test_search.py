@@ -31,7 +31,8 @@ DEFINERS = {"bind_console", "console_viewer", "console_workspace",
     "permissions_of",
 }  # fmt: skip
 FIND = (
-    "SELECT turn_id FROM turntree.search_documents WHERE workspace_id = %s AND words @@ %s::tsquery"
+    "SELECT turn_id FROM turntree.search_documents"
+    " WHERE workspace_id = %s AND lexemes @@ %s::tsquery"
 )
 
 
@@ -193,13 +194,13 @@ async def test_a_document_is_bounded_and_can_be_made_again(tree: Tree, owner: Co
         "main", [user(" ".join(f"word{n:03}x" for n in range(500)))], [assistant("yes")]
     )
     await tree.search.fill()
-    before = owner.execute("SELECT words::text FROM turntree.search_documents").fetchall()
+    before = owner.execute("SELECT lexemes::text FROM turntree.search_documents").fetchall()
     ((count,),) = owner.execute("SELECT length(words) FROM turntree.search_documents").fetchall()
     assert count <= LEXEMES_MAX + 3
     await tree.search.forget()
     assert owner.execute("SELECT * FROM turntree.search_progress").fetchall() == []
     await tree.search.fill()
-    assert owner.execute("SELECT words::text FROM turntree.search_documents").fetchall() == before
+    assert owner.execute("SELECT lexemes::text FROM turntree.search_documents").fetchall() == before
 
 
 def test_a_ladder_leads_from_all_words_to_some() -> None:

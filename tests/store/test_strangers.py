@@ -55,10 +55,10 @@ OPEN_TO_PROCESSES = {
     "runs": JUDGED_BY,
     "segments": JUDGED_BY,
     "session_reach": JUDGED_BY,
-    "bundles": IMPORTED,
+    "transcripts": IMPORTED,
     "turn_sources": IMPORTED,
     "handles": NO_SESSION,
-    "leases": NO_SESSION,
+    "resource_leases": NO_SESSION,
     "plans": NO_SESSION,
     "resource_liveness": NO_SESSION,
     "resources": NO_SESSION,
@@ -73,9 +73,10 @@ OPEN_TO_READERS = {
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "bundles", "handles", "imports", "leases", "object_writers", "plans", "program_refs",
-    "raw_blocks", "resource_attachments", "resource_liveness", "resources", "session_plans",
-    "snapshots", "turn_resources", "turn_sources", "workers", "search_progress", "event_links",
+    "event_links", "handles", "import_cursors", "object_writers", "plans", "program_refs",
+    "raw_blocks", "resource_attachments", "resource_leases", "resource_liveness", "resources",
+    "search_progress", "session_plans", "snapshots", "transcripts", "turn_snapshots",
+    "turn_sources", "workers",
 }  # fmt: skip
 """The tables in which the story leaves no trace; their policies are looked at all the same."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
@@ -83,7 +84,8 @@ POLICIES = """
 SELECT p.polrelid::regclass::text FROM pg_policy p
   JOIN pg_class c ON c.oid = p.polrelid AND c.relrowsecurity AND c.relforcerowsecurity
   WHERE p.polname LIKE 'visible%%' AND NOT p.polpermissive
-    AND EXISTS (SELECT FROM unnest(p.polroles) r WHERE r = (SELECT oid FROM pg_roles WHERE rolname = %s))
+    AND EXISTS (SELECT FROM unnest(p.polroles) r
+      WHERE r = (SELECT oid FROM pg_roles WHERE rolname = %s))
 """
 
 
@@ -232,7 +234,7 @@ async def test_a_stranger_finds_no_title_and_no_record_of_an_import(
     await tree.programs.create("session", WORD, {}, visibility="private")
     for who, count in (("ana", 1), ("bob", 0)):
         with acting(conninfo, "turntree_app", database.workspace, f"human:{who}") as connection:
-            assert [len(read(connection, table)) for table in ("imports", "raw_blocks")] == [
+            assert [len(read(connection, table)) for table in ("import_cursors", "raw_blocks")] == [
                 count
             ] * 2
     assert await hers.read_records([blocks[0].digest]) == records

@@ -54,16 +54,18 @@ from turntree.testing.worlds import ScriptedWorld
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "answers", "bundles", "checkouts", "compactions", "event_links", "events", "handles",
-    "message_files", "model_calls", "object_writers", "objects", "program_refs", "program_versions",
-    "raw_blocks", "resources", "segments", "session_history", "session_plans", "snapshots",
-    "spawns", "tool_calls", "turn_bodies", "turn_resources", "turn_sources", "turns",
+    "compactions", "event_links", "events", "handles", "handoffs", "idempotency_keys",
+    "message_files", "model_calls", "object_writers", "objects", "program_refs",
+    "program_versions", "raw_blocks", "resources", "segments", "session_history",
+    "session_plans", "snapshots", "spawns", "tool_calls", "transcripts", "turn_bodies",
+    "turn_snapshots", "turn_sources", "turns",
 }  # fmt: skip
-DERIVED = {"search_documents", "search_embeddings", "search_progress"}
+DERIVED = {"search_documents", "embeddings", "search_progress"}
 MOVING = {
-    "actors", "imports", "inbox", "leases", "plans", "program_grants", "programs",
-    "object_holders", "resource_attachments", "resource_liveness", "run_payloads", "runs",
-    "session_names", "session_reach", "sessions", "tags", "workers",
+    "import_cursors", "object_holders", "plans", "program_grants", "programs",
+    "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
+    "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
+    "tags", "workers",
 }  # fmt: skip
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
@@ -338,9 +340,9 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
         ("objects", "SELECT"),
         ("objects", "DELETE"),
         ("raw_blocks", "SELECT"),
-        ("bundles", "SELECT"),
+        ("transcripts", "SELECT"),
         ("turn_sources", "SELECT"),
-        ("imports", "SELECT"),
+        ("import_cursors", "SELECT"),
         ("turns", "SELECT"),
         ("segments", "SELECT"),
         ("message_files", "SELECT"),
@@ -354,9 +356,10 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
             "SELECT table_name, column_name FROM information_schema.column_privileges"
             " WHERE grantee = 'turntree_eraser' AND privilege_type = 'UPDATE' ORDER BY 1, 2"
         ).fetchall()
-    records = [("raw_blocks", name) for name in ("leaning", "now", "objects", "packed")]
+    changed = ("current_digest", "data", "needs_bodies", "object_digests")
+    records = [("raw_blocks", name) for name in changed]
     assert columns == [
-        ("imports", "heads"),
+        ("import_cursors", "heads"),
         ("message_files", "path"),
         *records,
         ("turn_bodies", "body"),
@@ -371,7 +374,7 @@ async def test_an_eraser_can_write_nothing_but_stubs(
             "UPDATE turntree.turn_bodies SET body = replace(body, 'a', 'b')",
             "UPDATE turntree.turn_bodies SET body = body || E'\\n{}'",
             "UPDATE turntree.turn_bodies SET body = '{}'",
-            "UPDATE turntree.raw_blocks SET packed = ''",
+            "UPDATE turntree.raw_blocks SET data = ''",
             "UPDATE turntree.message_files SET path = 'b.py'",
         ):
             with pytest.raises(psycopg.Error) as refused:

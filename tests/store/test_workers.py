@@ -133,7 +133,7 @@ async def test_whoever_leaves_in_the_middle_of_a_beat_gives_its_name_back(house:
 
 async def test_whoever_is_silent_is_dead_though_it_holds_its_name(house: House) -> None:
     await house.workers.lease("w1")
-    house.execute("UPDATE turntree.workers SET beat_at = beat_at - interval '1 minute'")
+    house.execute("UPDATE turntree.workers SET heartbeat_at = heartbeat_at - interval '1 minute'")
     assert await house.workers.list_dead(silent_s=10) == ["w1"]
     await house.workers.beat("w1")
     assert await house.workers.list_dead(silent_s=10) == []
@@ -172,7 +172,8 @@ async def test_the_session_of_a_hung_worker_goes_to_another(house: House) -> Non
     await house.workers.lease("w2")
     run = await house.begin("w1")
     house.execute(
-        "UPDATE turntree.workers SET beat_at = beat_at - interval '1 minute' WHERE name = 'w1'"
+        "UPDATE turntree.workers SET heartbeat_at = heartbeat_at - interval '1 minute'"
+        " WHERE name = 'w1'"
     )
     await house.workers.beat("w2")
     assert await house.another_life().wake_stuck(silent_s=10) == 1
@@ -188,7 +189,9 @@ async def test_a_session_that_is_awake_without_a_wake_up_is_found(house: House) 
     await later.lease("w1")
     await house.begin("w1")
     assert await later.wake_stuck(silent_s=LONG_S) == 0, "it has not been awake for long"
-    house.execute("UPDATE turntree.actors SET awake_since = awake_since - interval '1 minute'")
+    house.execute(
+        "UPDATE turntree.session_queues SET awake_since = awake_since - interval '1 minute'"
+    )
     assert await house.workers.wake_stuck(silent_s=10) == 0, "somebody who lives looks after it"
     assert await later.wake_stuck(silent_s=10) == 1
     await later.leave("w1")
@@ -197,7 +200,9 @@ async def test_a_session_that_is_awake_without_a_wake_up_is_found(house: House) 
 
 async def test_a_session_whose_wake_up_is_under_way_is_left_alone(house: House) -> None:
     await house.inbox.post(house.session, user("hi"), by="human:ana", at=house.world.now())
-    house.execute("UPDATE turntree.actors SET awake_since = awake_since - interval '1 minute'")
+    house.execute(
+        "UPDATE turntree.session_queues SET awake_since = awake_since - interval '1 minute'"
+    )
     assert await house.workers.wake_stuck(silent_s=10) == 0
     assert await house.another_life().wake_stuck(silent_s=10) == 1
 
@@ -221,7 +226,9 @@ async def test_parked_runs_are_looked_at_by_nobody(house: House) -> None:
     await house.park(run)
     await house.inbox.next_work(house.session, worker="w1")
     await house.workers.leave("w1")
-    house.execute("UPDATE turntree.actors SET awake_since = awake_since - interval '1 minute'")
+    house.execute(
+        "UPDATE turntree.session_queues SET awake_since = awake_since - interval '1 minute'"
+    )
     assert await house.workers.wake_stuck(silent_s=1) == 0
     (found,) = await house.workers.list_open()
     assert (found.run, found.status, found.parked_reason) == (run, "parked", "approval")

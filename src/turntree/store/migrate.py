@@ -11,8 +11,15 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
+from turntree.domain.errors import Refused
 from turntree.domain.value import value
-from turntree.store.schema import Schema, find_schema, require_no_newer, this_schema
+from turntree.store.schema import (
+    Schema,
+    find_schema,
+    is_schema_mark,
+    require_no_newer,
+    this_schema,
+)
 from turntree.store.sql import QUERIES, load_files
 
 LOCK = 7_388_102_645  # Any number, as long as every process takes the same one.
@@ -44,7 +51,8 @@ async def migrate(
     ``upto`` stops after that many migrations, for the tests that climb from every earlier one.
 
     Raises:
-        Refused: The database has the rules of a newer release, or others with the same number.
+        Refused: The database has the rules of a newer release, others with the same number, or a
+            schema from before the first release.
     """
     ours = this_schema()
     wanted = [m for m in list_migrations()[:upto] if post or not m.is_post]
@@ -78,6 +86,22 @@ async def begin_epoch_if_moved(connection: AsyncConnection[Any]) -> bool:
         return began
 
 
+def _require_known(names: set[str]) -> None:
+    """Refuse a database from before the first release, whose migrations became one file.
+
+    Its names changed with the digests of its events, so no statement could bring it here.
+
+    Raises:
+        Refused: It has migrations that this release does not know.
+    """
+    known = {migration.name for migration in list_migrations()}
+    if any(name not in known for name in names if not is_schema_mark(name)):
+        raise Refused(
+            "this database has a schema from before 0.1.0, which cannot be upgraded:"
+            " import your sessions into a new one"
+        )
+
+
 async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[str], bool]:
     """Return what was applied, and whether our functions are in force."""
     exists = await (await connection.execute(QUERIES["migrations_exist"])).fetchone()
@@ -86,9 +110,11 @@ async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[
     rows = await connection.execute(QUERIES["list_migrations"])
     names = {name for (name,) in await rows.fetchall()}
     found = find_schema(names)
+    if found is not None:
+        require_no_newer(ours, *found)
+    _require_known(names)
     if found is None:
         return names, False
-    require_no_newer(ours, *found)
     # Some lend rights that are not the searcher's: to be made again is how they come home.
     strayed = await connection.execute(QUERIES["list_misowned_functions"])
     return names, found[0] == ours and await strayed.fetchone() is None

@@ -169,7 +169,7 @@ class _Repair:
         for turn, embedder in self._run("repair_stale_embeddings", scope):
             if not dry_run:
                 self._run("repair_drop_embedding", {**scope, "turn": turn, "embedder": embedder})
-            yield Change("search_embeddings", f"{turn} by {embedder}", 1, 0)
+            yield Change("embeddings", f"{turn} by {embedder}", 1, 0)
 
     def _write(self, found: Difference) -> None:
         scope = {"workspace": self.workspace, "turn": UUID(found.turn)}

@@ -15,8 +15,8 @@ from turntree.domain.errors import Refused
 from turntree.domain.value import value
 from turntree.store.sql import load_files
 
-NUMBER: Final = 14
-DIGEST: Final = "7c0118fa2df3fb9cbc0be452d11e6e0960eeda15c7c090637712746d0815a08a"
+NUMBER: Final = 15
+DIGEST: Final = "bc8973b40796359080bde5bd1ee6dc1e5cbdd7db1696b9d0718159c2a774f9ed"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
@@ -53,6 +53,11 @@ def find_schema(names: Iterable[str]) -> tuple[Schema, str] | None:
             case _:
                 pass
     return None
+
+
+def is_schema_mark(name: str) -> bool:
+    """Return whether a line of the table of migrations says whose functions are in force."""
+    return name.split(" ", maxsplit=1)[0] == _MARK
 
 
 def digest_files() -> str:

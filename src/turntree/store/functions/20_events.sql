@@ -187,10 +187,10 @@ BEGIN
     END IF;
   END IF;
   IF p_on THEN
-    INSERT INTO turntree.tags (workspace_id, target_id, tag) VALUES (p_ws, p_node, p_tag)
+    INSERT INTO turntree.tags (workspace_id, node_id, tag) VALUES (p_ws, p_node, p_tag)
       ON CONFLICT DO NOTHING;
   ELSE
-    DELETE FROM turntree.tags WHERE workspace_id = p_ws AND target_id = p_node AND tag = p_tag;
+    DELETE FROM turntree.tags WHERE workspace_id = p_ws AND node_id = p_node AND tag = p_tag;
   END IF;
   IF NOT FOUND THEN
     RETURN false;

@@ -10,10 +10,10 @@ DECLARE
   v_kind text;
 BEGIN
   SELECT i.session_id, i.version, h.after_id, h.kind INTO session_id, version, head, v_kind
-    FROM turntree.answers i
+    FROM turntree.idempotency_keys i
     JOIN turntree.session_history h ON h.workspace_id = i.workspace_id
       AND h.session_id = i.session_id AND h.version = i.version
-    WHERE i.workspace_id = p_ws AND i.by = p_by AND i.key = p_key;
+    WHERE i.workspace_id = p_ws AND i.by = p_by AND i.idempotency_key = p_key;
   IF v_kind <> ALL (p_kinds) OR session_id <> p_session THEN
     RAISE EXCEPTION 'the key % was used for something else: % of session %', p_key, v_kind, session_id
       USING ERRCODE = 'TT003';
@@ -51,7 +51,7 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_session, p_event_seq, 'session.head_moved', p_at,
     turntree.move_data(p_kind, p_before, p_after, p_by, p_version));
   IF p_key IS NOT NULL THEN
-    INSERT INTO turntree.answers (workspace_id, by, key, session_id, version)
+    INSERT INTO turntree.idempotency_keys (workspace_id, by, idempotency_key, session_id, version)
       VALUES (p_ws, p_by, p_key, p_session, p_version);
   END IF;
 END $$;
@@ -122,7 +122,7 @@ BEGIN
       VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
   END IF;
   IF p_key IS NOT NULL THEN
-    INSERT INTO turntree.answers (workspace_id, by, key, session_id, version) VALUES (p_ws, p_by, p_key, p_session, 1);
+    INSERT INTO turntree.idempotency_keys (workspace_id, by, idempotency_key, session_id, version) VALUES (p_ws, p_by, p_key, p_session, 1);
   END IF;
   session_id := p_session; version := 1; head := p_head; repeated := false;
 END $$;

@@ -8,7 +8,7 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT p_by = p_owner OR p_by LIKE 'system:%' OR p_visibility = 'public' AND p_right <> 'configure'
     OR EXISTS (SELECT FROM turntree.program_grants g
       WHERE g.workspace_id = p_ws AND g.program_id = p_program AND g.grantee = p_by AND CASE p_right
-        WHEN 'read' THEN true WHEN 'invoke' THEN g."right" <> 'read' ELSE g."right" = 'configure' END)
+        WHEN 'read' THEN true WHEN 'invoke' THEN g.access <> 'read' ELSE g.access = 'configure' END)
 $$;
 
 -- The details of a program as a principal may see them: an agent that works on somebody's private task does not say on which.
@@ -53,7 +53,7 @@ BEGIN
   INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (p_ws, p_digest, p_config) ON CONFLICT DO NOTHING;
   INSERT INTO turntree.program_versions (workspace_id, program_id, version, digest, created_at, by)
     VALUES (p_ws, p_program, p_version, p_digest, p_at::timestamptz, p_by);
-  INSERT INTO turntree.program_refs (workspace_id, program_id, version, member, target_id)
+  INSERT INTO turntree.program_refs (workspace_id, program_id, version, path, target_id)
     SELECT p_ws, p_program, p_version, r.member, r.target::uuid FROM unnest(p_members, p_targets) r (member, target);
 END $$;
 
@@ -152,11 +152,11 @@ BEGIN
     RAISE EXCEPTION 'only % lets others use %', p.owner, turntree.display_name(p_ws, p_program, p.name) USING ERRCODE = '42501';
   END IF;
   IF p_on THEN
-    INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
+    INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, access)
       VALUES (p_ws, p_program, p_grantee, p_right) ON CONFLICT DO NOTHING;
   ELSE
     DELETE FROM turntree.program_grants
-      WHERE workspace_id = p_ws AND program_id = p_program AND grantee = p_grantee AND "right" = p_right;
+      WHERE workspace_id = p_ws AND program_id = p_program AND grantee = p_grantee AND access = p_right;
   END IF;
   IF NOT FOUND THEN
     RETURN false;

@@ -163,9 +163,9 @@ BEGIN
   IF NOT FOUND OR p.owner = v_by THEN
     RETURN;
   ELSIF turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, v_by, p_right) THEN
-    SELECT g."right" INTO v_held FROM turntree.program_grants g
-      WHERE g.workspace_id = p_ws AND g.program_id = p_session AND g.grantee = v_by AND g."right" <> 'read'
-      ORDER BY g."right" <> p_right LIMIT 1;
+    SELECT g.access INTO v_held FROM turntree.program_grants g
+      WHERE g.workspace_id = p_ws AND g.program_id = p_session AND g.grantee = v_by AND g.access <> 'read'
+      ORDER BY g.access <> p_right LIMIT 1;
     PERFORM turntree.record_permission(p_ws, p_session, 'permission.used', v_by, v_held, p.owner || ' granted it');
     RETURN;
   ELSIF NOT turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, v_by, 'read') THEN
@@ -278,17 +278,17 @@ BEGIN
     VALUES (p_ws, p_session, 'session', p_session, v_owner, 'created', 'private', '{}', p_at, p_at);
   PERFORM turntree.add_program_version(p_ws, p_session, 1, sha256('{}'), '{}', '{}', '{}', p_by, v_at);
   -- Before anything is told: whoever tells it has to see the session.
-  INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
-    SELECT p_ws, p_session, x.grantee, x."right" FROM turntree.program_grants x
+  INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, access)
+    SELECT p_ws, p_session, x.grantee, x.access FROM turntree.program_grants x
       WHERE x.workspace_id = p_ws AND x.program_id = v_source AND x.grantee <> p_by
     UNION SELECT p_ws, p_session, p_by, 'configure' WHERE p_by <> v_owner AND p_by NOT LIKE 'system:%';
   PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_seq(p_ws, p_session, 'session'), 'session.configured',
     v_at, '{"by":' || v_by || ',"config":"sha256:' || encode(sha256('{}'), 'hex') || '","kind":"session","name":"' || p_session
     || '","owner":' || turntree.canonical_text(v_owner) || ',"state":"created","version":1,"visibility":"private"}');
-  FOR g IN SELECT x.grantee, x."right" FROM turntree.program_grants x
+  FOR g IN SELECT x.grantee, x.access FROM turntree.program_grants x
       WHERE x.workspace_id = p_ws AND x.program_id = p_session ORDER BY 1, 2 LOOP
     PERFORM turntree.insert_event(p_ws, p_session, turntree.next_program_seq(p_ws, p_session, 'session'), 'program.granted',
-      v_at, '{"access":"' || g."right" || '","by":' || v_by || ',"to":' || turntree.canonical_text(g.grantee) || '}');
+      v_at, '{"access":"' || g.access || '","by":' || v_by || ',"to":' || turntree.canonical_text(g.grantee) || '}');
   END LOOP;
 END $$;
 
@@ -359,7 +359,7 @@ BEGIN
   FOR v_stream IN SELECT h.turn_id FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.digest = p_digest
       UNION ALL SELECT v.program_id FROM turntree.program_versions v WHERE v.workspace_id = p_ws AND v.digest = p_digest LOOP
     -- A message that waits has the id of a run that is not there yet.
-    IF NOT turntree.is_stream_hidden(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = p_ws
+    IF NOT turntree.is_stream_hidden(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.queued_messages i WHERE i.workspace_id = p_ws
         AND i.run_id = v_stream AND i.payload IS NOT NULL AND turntree.is_program_hidden(p_ws, i.session_id, turntree.viewer())) THEN
       RETURN true;
     END IF;

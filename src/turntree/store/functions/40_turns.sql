@@ -37,8 +37,8 @@ BEGIN
       RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
     END IF;
   END IF;
-  IF p_key IS NOT NULL AND EXISTS (SELECT FROM turntree.answers i
-      WHERE i.workspace_id = p_ws AND i.by = p_by AND i.key = p_key) THEN
+  IF p_key IS NOT NULL AND EXISTS (SELECT FROM turntree.idempotency_keys i
+      WHERE i.workspace_id = p_ws AND i.by = p_by AND i.idempotency_key = p_key) THEN
     SELECT a.head, a.version, t.depth INTO turn_id, v_again, depth
       FROM turntree.find_idempotent_result(p_ws, p_by, p_key, p_session, ARRAY['advance']) a
       JOIN turntree.turns t ON t.workspace_id = p_ws AND t.id = a.head;
@@ -140,7 +140,7 @@ BEGIN
       PERFORM turntree.log_reach(p_ws, p_session, v_segment, depth);
     END IF;
     IF p_key IS NOT NULL THEN
-      INSERT INTO turntree.answers (workspace_id, by, key, session_id, version)
+      INSERT INTO turntree.idempotency_keys (workspace_id, by, idempotency_key, session_id, version)
         VALUES (p_ws, p_by, p_key, p_session, version);
     END IF;
     v_moved := turntree.event_body(p_session, v_seq, 'session.head_moved', p_at,
@@ -268,9 +268,9 @@ BEGIN
   -- Nor do the paths that it named stay, and the titles that may be its first words.
   UPDATE turntree.message_files SET path = '(erased)'
     WHERE workspace_id = p_ws AND turn_id = p_turn AND message = p_sequence AND path <> '(erased)';
-  UPDATE turntree.imports i SET heads = turntree.untitled(i.heads)
-    FROM turntree.turn_sources s JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
-    WHERE s.workspace_id = p_ws AND s.turn_id = p_turn AND i.workspace_id = p_ws AND i.origin = b.origin AND i.bundle = b.bundle;
+  UPDATE turntree.import_cursors i SET heads = turntree.untitled(i.heads)
+    FROM turntree.turn_sources s JOIN turntree.transcripts b ON b.workspace_id = s.workspace_id AND b.id = s.transcript_id
+    WHERE s.workspace_id = p_ws AND s.turn_id = p_turn AND i.workspace_id = p_ws AND i.origin = b.origin AND i.transcript = b.name;
   -- What was too large for the message goes with it, unless another message still refers to it.
   DELETE FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.turn_id = p_turn
     AND h.digest NOT IN (SELECT turntree.objects_in(array_to_string(v_lines, E'\n')));

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION turntree.record_handoff(
   p_by text, p_at text, p_data text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO turntree.checkouts (workspace_id, origin, session, turn_id, file, bytes, mark, last_id, by, checked_out_at)
+  INSERT INTO turntree.handoffs (workspace_id, tool, tool_session_id, turn_id, path, own_bytes, id_suffix, last_own_id, by, created_at)
     VALUES (p_ws, p_origin, p_session, p_turn, p_file, p_bytes, p_mark, p_last, p_by, p_at::timestamptz);
   PERFORM turntree.record_event(p_ws, p_turn, 'transcript.materialized', p_at, p_data);
 END $$;

@@ -33,30 +33,30 @@ END $$;
 
 -- Locks the actor of a session; a session that was never sent anything has none yet.
 CREATE OR REPLACE FUNCTION turntree.lock_queue(p_ws uuid, p_session uuid)
-RETURNS turntree.actors LANGUAGE plpgsql AS $$
+RETURNS turntree.session_queues LANGUAGE plpgsql AS $$
 DECLARE
-  v_actor turntree.actors;
+  v_queue turntree.session_queues;
 BEGIN
-  SELECT * INTO v_actor FROM turntree.actors
+  SELECT * INTO v_queue FROM turntree.session_queues
     WHERE workspace_id = p_ws AND session_id = p_session FOR NO KEY UPDATE;
   IF NOT FOUND THEN
     IF NOT EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session) THEN
       RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002';
     END IF;
-    INSERT INTO turntree.actors (workspace_id, session_id, awake_since) VALUES (p_ws, p_session, clock_timestamp())
+    INSERT INTO turntree.session_queues (workspace_id, session_id, awake_since) VALUES (p_ws, p_session, clock_timestamp())
       ON CONFLICT DO NOTHING;
-    SELECT * INTO v_actor FROM turntree.actors
+    SELECT * INTO v_queue FROM turntree.session_queues
       WHERE workspace_id = p_ws AND session_id = p_session FOR NO KEY UPDATE;
   END IF;
-  RETURN v_actor;
+  RETURN v_queue;
 END $$;
 
 -- Sets a locked actor awake. Returns the number of the wake-up that the caller owes it, or null if
 -- one is under way.
 CREATE OR REPLACE FUNCTION turntree.wake_queue(p_ws uuid, p_session uuid)
 RETURNS int LANGUAGE sql AS $$
-  UPDATE turntree.actors SET awake = true, wakes = wakes + 1, awake_since = clock_timestamp(), worker = NULL
-    WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakes
+  UPDATE turntree.session_queues SET awake = true, wakeup_number = wakeup_number + 1, awake_since = clock_timestamp(), worker = NULL
+    WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakeup_number
 $$;
 
 -- Takes a message in. wake is the number of the wake-up that the caller owes the session, or null. The option rest is the
@@ -69,7 +69,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   v_at constant timestamptz := p_at::timestamptz;
   v_digest constant bytea := sha256(convert_to(p_payload, 'UTF8'));
-  a turntree.actors;
+  a turntree.session_queues;
   i record;
   v_label text;
 BEGIN
@@ -77,19 +77,19 @@ BEGIN
   a := turntree.lock_queue(p_ws, p_session);
   IF p_options @> '{"fold": true}' THEN
     -- It joins the newest message, unless that one is in somebody's hands already or was taken back.
-    SELECT x.run_id INTO run_id FROM turntree.inbox x
-      WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.seq = a.posted AND x.seq > a.taken
+    SELECT x.run_id INTO run_id FROM turntree.queued_messages x
+      WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.seq = a.posted_seq AND x.seq > a.claimed_seq
         AND x.payload IS NOT NULL AND x.canceled_at IS NULL;
   END IF;
-  seq := a.posted + 1;
+  seq := a.posted_seq + 1;
   run_id := coalesce(run_id, turntree.derive_run_id(p_session, seq, v_at));
   repeated := false;
-  INSERT INTO turntree.inbox (workspace_id, session_id, seq, run_id, key, digest, payload, options, by, received_at)
+  INSERT INTO turntree.queued_messages (workspace_id, session_id, seq, run_id, idempotency_key, digest, payload, options, by, received_at)
     VALUES (p_ws, p_session, seq, run_id, p_key, v_digest, p_payload, p_options, p_by, v_at)
-    ON CONFLICT (workspace_id, by, key) WHERE key IS NOT NULL DO NOTHING;
+    ON CONFLICT (workspace_id, by, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING;
   IF NOT FOUND THEN
-    SELECT x.session_id, x.digest, x.run_id, x.seq, x.options -> 'rest' AS rest INTO i FROM turntree.inbox x
-      WHERE x.workspace_id = p_ws AND x.by = p_by AND x.key = p_key;
+    SELECT x.session_id, x.digest, x.run_id, x.seq, x.options -> 'rest' AS rest INTO i FROM turntree.queued_messages x
+      WHERE x.workspace_id = p_ws AND x.by = p_by AND x.idempotency_key = p_key;
     IF i.session_id IS DISTINCT FROM p_session OR i.digest <> v_digest OR i.rest IS DISTINCT FROM p_options -> 'rest' THEN
       -- To whom that session is closed, there is none.
       SELECT n.name INTO v_label FROM turntree.session_names n
@@ -105,11 +105,11 @@ BEGIN
     PERFORM turntree.hold_objects(p_ws, run_id, p_payload);
   END IF;
   IF a.awake THEN
-    UPDATE turntree.actors SET posted = post_message.seq WHERE workspace_id = p_ws AND session_id = p_session;
+    UPDATE turntree.session_queues SET posted_seq = post_message.seq WHERE workspace_id = p_ws AND session_id = p_session;
   ELSE
-    UPDATE turntree.actors SET posted = post_message.seq, awake = true, wakes = wakes + 1,
+    UPDATE turntree.session_queues SET posted_seq = post_message.seq, awake = true, wakeup_number = wakeup_number + 1,
         awake_since = clock_timestamp(), worker = NULL
-      WHERE workspace_id = p_ws AND session_id = p_session RETURNING wakes INTO wake;
+      WHERE workspace_id = p_ws AND session_id = p_session RETURNING wakeup_number INTO wake;
   END IF;
 END $$;
 
@@ -122,7 +122,7 @@ RETURNS TABLE (what text, run_id uuid, epoch int, canceled boolean, head uuid, h
   seq int, payload text, sender text, received_at timestamptz, options jsonb) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-  a turntree.actors;
+  a turntree.session_queues;
   r record;
   v_first record;
   v_last int;
@@ -139,31 +139,31 @@ BEGIN
   IF FOUND AND (r.status = 'open' OR r.cancel_requested) THEN
     UPDATE turntree.runs x SET epoch = x.epoch + 1, worker = p_worker, status = 'open', parked_reason = NULL
       WHERE x.workspace_id = p_ws AND x.id = r.id RETURNING x.epoch INTO epoch;
-    PERFORM turntree.assign_queue(p_ws, p_session, a, p_worker, a.taken);
+    PERFORM turntree.assign_queue(p_ws, p_session, a, p_worker, a.claimed_seq);
     what := 'continue'; run_id := r.id; canceled := r.cancel_requested;
     RETURN NEXT;
     RETURN;
   ELSIF NOT FOUND THEN
-    SELECT x.run_id, x.seq INTO v_first FROM turntree.inbox x
+    SELECT x.run_id, x.seq INTO v_first FROM turntree.queued_messages x
       WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.payload IS NOT NULL ORDER BY x.seq LIMIT 1;
     IF FOUND THEN
       SELECT s.head_id INTO head FROM turntree.sessions s WHERE s.workspace_id = p_ws AND s.id = p_session;
       SELECT t.digest INTO head_digest FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = head;
       what := 'begin';
       FOR run_id, seq, payload, sender, received_at, options IN
-          SELECT x.run_id, x.seq, x.payload, x.by, x.received_at, x.options FROM turntree.inbox x
+          SELECT x.run_id, x.seq, x.payload, x.by, x.received_at, x.options FROM turntree.queued_messages x
             WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.payload IS NOT NULL
               AND x.seq >= v_first.seq ORDER BY x.seq LOOP
         EXIT WHEN run_id <> v_first.run_id;
         v_last := seq;
         RETURN NEXT;
       END LOOP;
-      PERFORM turntree.assign_queue(p_ws, p_session, a, p_worker, greatest(a.taken, v_last));
+      PERFORM turntree.assign_queue(p_ws, p_session, a, p_worker, greatest(a.claimed_seq, v_last));
       RETURN;
     END IF;
   END IF;
   IF a.awake THEN
-    UPDATE turntree.actors x SET awake = false, worker = NULL
+    UPDATE turntree.session_queues x SET awake = false, worker = NULL
       WHERE x.workspace_id = p_ws AND x.session_id = p_session;
   END IF;
   what := 'sleep';
@@ -172,11 +172,11 @@ END $$;
 
 -- Notes who looks after a locked actor. It is written only if something is new: a worker asks often.
 CREATE OR REPLACE FUNCTION turntree.assign_queue(
-  p_ws uuid, p_session uuid, p_actor turntree.actors, p_worker text, p_taken int)
+  p_ws uuid, p_session uuid, p_queue turntree.session_queues, p_worker text, p_taken int)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF (p_actor.awake, p_actor.worker, p_actor.taken) IS DISTINCT FROM (true, p_worker, p_taken) THEN
-    UPDATE turntree.actors SET awake = true, worker = p_worker, taken = p_taken
+  IF (p_queue.awake, p_queue.worker, p_queue.claimed_seq) IS DISTINCT FROM (true, p_worker, p_taken) THEN
+    UPDATE turntree.session_queues SET awake = true, worker = p_worker, claimed_seq = p_taken
       WHERE workspace_id = p_ws AND session_id = p_session;
   END IF;
 END $$;
@@ -214,7 +214,7 @@ BEGIN
   IF EXISTS (SELECT FROM turntree.runs WHERE workspace_id = p_ws AND session_id = p_session AND status <> 'finished') THEN
     RAISE EXCEPTION 'the session has another open run' USING ERRCODE = 'TT001';
   END IF;
-  UPDATE turntree.inbox SET payload = NULL
+  UPDATE turntree.queued_messages SET payload = NULL
     WHERE workspace_id = p_ws AND session_id = p_session AND seq = ANY (p_seqs) AND run_id = p_run AND payload IS NOT NULL;
   GET DIAGNOSTICS v_taken = ROW_COUNT;
   IF v_taken <> cardinality(p_seqs) THEN
@@ -224,7 +224,7 @@ BEGIN
   INSERT INTO turntree.runs (workspace_id, id, session_id, started_at, worker, cancel_requested, canceled_by, canceled_at)
     SELECT p_ws, p_run, p_session, p_at::timestamptz, p_worker,
         coalesce(bool_or(canceled_at IS NOT NULL), false), max(canceled_by), max(canceled_at)
-      FROM turntree.inbox WHERE workspace_id = p_ws AND session_id = p_session AND seq = ANY (p_seqs);
+      FROM turntree.queued_messages WHERE workspace_id = p_ws AND session_id = p_session AND seq = ANY (p_seqs);
   PERFORM turntree.insert_run_events(p_ws, p_run, 0, p_ids, p_kinds, p_bodies, p_payloads);
   RETURN 1;
 END $$;
@@ -313,7 +313,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
   SELECT coalesce(
       (SELECT session_id FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run),
-      (SELECT session_id FROM turntree.inbox WHERE workspace_id = p_ws AND run_id = p_run AND payload IS NOT NULL LIMIT 1))
+      (SELECT session_id FROM turntree.queued_messages WHERE workspace_id = p_ws AND run_id = p_run AND payload IS NOT NULL LIMIT 1))
     INTO session;
   canceled := false;
   IF session IS NULL THEN
@@ -329,7 +329,7 @@ BEGIN
     wake := turntree.wake_queue(p_ws, session);
     RETURN;
   END IF;
-  UPDATE turntree.inbox SET canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
+  UPDATE turntree.queued_messages SET canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
     WHERE workspace_id = p_ws AND session_id = session AND run_id = p_run AND payload IS NOT NULL;
   canceled := FOUND;
 END $$;
@@ -345,14 +345,14 @@ $$;
 -- Wakes a session up again whose wake-up p_wakes is gone. Null if it is no longer so.
 CREATE OR REPLACE FUNCTION turntree.requeue_wakeup(p_ws uuid, p_session uuid, p_wakes int)
 RETURNS int LANGUAGE sql AS $$
-  UPDATE turntree.actors SET wakes = wakes + 1, awake_since = clock_timestamp(), worker = NULL
-    WHERE workspace_id = p_ws AND session_id = p_session AND awake AND wakes = p_wakes RETURNING wakes
+  UPDATE turntree.session_queues SET wakeup_number = wakeup_number + 1, awake_since = clock_timestamp(), worker = NULL
+    WHERE workspace_id = p_ws AND session_id = p_session AND awake AND wakeup_number = p_wakes RETURNING wakeup_number
 $$;
 
 -- Workers whose lock is free, or of whom nothing was heard for so long.
 CREATE OR REPLACE FUNCTION turntree.expired_workers(p_ws uuid, p_silent interval)
 RETURNS SETOF text LANGUAGE sql STABLE AS $$
   SELECT name FROM turntree.workers
-    WHERE workspace_id = p_ws AND (beat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name))
+    WHERE workspace_id = p_ws AND (heartbeat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name))
     ORDER BY name
 $$;

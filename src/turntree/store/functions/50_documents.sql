@@ -12,7 +12,7 @@ $$;
 CREATE OR REPLACE FUNCTION turntree.objects_in(p_messages text) RETURNS SETOF bytea LANGUAGE sql STABLE AS $$
   SELECT DISTINCT decode(substr(p.j ->> 'object', 8), 'hex')
     FROM string_to_table(p_messages, E'\n') l (line), jsonb_array_elements(turntree.document(l.line) -> 'parts') p (j)
-    WHERE position('"object":"sha256:' IN l.line) > 0 AND p.j ->> 'kind' IN ('lifted', 'image', 'audio', 'file')
+    WHERE position('"object":"sha256:' IN l.line) > 0 AND p.j ->> 'kind' IN ('object_ref', 'image', 'audio', 'file')
       AND p.j ->> 'object' ~ '^sha256:[0-9a-f]{64}$'
 $$;
 

@@ -14,17 +14,17 @@ CREATE OR REPLACE FUNCTION turntree.ensure_resource(
   p_agent text, p_run text, p_session uuid, p_part_of uuid, p_metadata jsonb, p_at text, p_data text)
 RETURNS uuid LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO turntree.resources (workspace_id, id, kind, host, place, name, capabilities, imperative, agent_id, run_id,
+  INSERT INTO turntree.resources (workspace_id, id, kind, host, location, name, capabilities, imperative, agent_id, run_id,
       session_id, part_of, metadata, created_at)
     VALUES (p_ws, p_id, p_kind, p_host, p_place, p_name, p_capabilities, p_imperative, p_agent, p_run, p_session, p_part_of,
       p_metadata, p_at::timestamptz)
-    ON CONFLICT (workspace_id, kind, host, md5(place)) DO NOTHING;
+    ON CONFLICT (workspace_id, kind, host, md5(location)) DO NOTHING;
   IF FOUND THEN
     PERFORM turntree.record_event(p_ws, p_id, 'resource.created', p_at, p_data);
     RETURN p_id;
   END IF;
   RETURN (SELECT id FROM turntree.resources WHERE workspace_id = p_ws AND kind = p_kind AND host = p_host
-    AND md5(place) = md5(p_place));
+    AND md5(location) = md5(p_place));
 END $$;
 
 -- What a resource is when it was made anew: a place keeps its id, and where something else stood before, the event that
@@ -43,10 +43,10 @@ $$;
 
 -- Resources as they are now.
 CREATE OR REPLACE FUNCTION turntree.current_resources(p_ws uuid, p_ids uuid[])
-RETURNS TABLE (id uuid, kind text, host text, place text, name text, capabilities text[], imperative boolean,
+RETURNS TABLE (id uuid, kind text, host text, location text, name text, capabilities text[], imperative boolean,
   created_at timestamptz, agent_id text, run_id text, session_id uuid, part_of uuid, metadata jsonb)
 LANGUAGE sql STABLE ROWS 10 AS $$
-  SELECT r.id, r.kind, r.host, r.place, coalesce(m.made ->> 'name', r.name), r.capabilities, r.imperative,
+  SELECT r.id, r.kind, r.host, r.location, coalesce(m.made ->> 'name', r.name), r.capabilities, r.imperative,
       coalesce(m.at, r.created_at),
       CASE WHEN m.made IS NULL THEN r.agent_id ELSE m.made #>> '{scope,agent_id}' END,
       CASE WHEN m.made IS NULL THEN r.run_id ELSE m.made #>> '{scope,run_id}' END,
@@ -130,7 +130,7 @@ BEGIN
       SELECT FROM turntree.snapshots x WHERE x.workspace_id = p_ws AND x.id = s.id AND x.resource_id = p_resource)) THEN
     RAISE EXCEPTION 'there is no such snapshot of %', p_resource USING ERRCODE = 'TT002';
   END IF;
-  INSERT INTO turntree.turn_resources (workspace_id, turn_id, resource_id, before_id, after_id, mode, began_at, ended_at)
+  INSERT INTO turntree.turn_snapshots (workspace_id, turn_id, resource_id, before_snapshot_id, after_snapshot_id, mode, started_at, ended_at)
     VALUES (p_ws, p_turn, p_resource, p_before, p_after, p_mode, p_began::timestamptz, p_ended::timestamptz)
     ON CONFLICT (workspace_id, turn_id, resource_id) DO NOTHING;
   IF NOT FOUND THEN

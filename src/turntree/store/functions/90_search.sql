@@ -1,7 +1,7 @@
 -- Finding turns by their words and by what they mean.
 --
 -- The functions that say SECURITY DEFINER belong to turntree_searcher, for which the tables of search
--- have no wall (0008_pre_search.sql says why). Each takes the workspace from the setting that every
+-- have no wall (0001_pre_ledger.sql says why). Each takes the workspace from the setting that every
 -- policy asks, and names it in every statement: unset, it is null, and a null equals nothing.
 
 -- Those of some turns, or of all of them, that pass the filters; newest first.
@@ -63,25 +63,25 @@ BEGIN
     -- What the filters leave is not known yet, so they get everything that may pass.
     CONTINUE WHEN p_filtered;
     SELECT count(*) INTO v_found FROM (SELECT FROM turntree.search_documents d
-      WHERE d.workspace_id = v_ws AND d.words @@ v_query AND (v_all OR turntree.can_see_turn(v_ws, d.turn_id)) LIMIT p_limit) x;
+      WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query AND (v_all OR turntree.can_see_turn(v_ws, d.turn_id)) LIMIT p_limit) x;
     EXIT WHEN v_found >= p_limit;
   END LOOP;
   IF p_filtered THEN
-    v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.words @@ v_query);
+    v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query);
     v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
       v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_candidates) f);
   ELSIF NOT v_all THEN
     -- Newest first, so that no more are judged than there is room for.
     v_hits := ARRAY(SELECT o.turn_id FROM (SELECT h.turn_id FROM (SELECT d.turn_id FROM turntree.search_documents d
-        WHERE d.workspace_id = v_ws AND d.words @@ v_query OFFSET 0) h ORDER BY h.turn_id DESC OFFSET 0) o
+        WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query OFFSET 0) h ORDER BY h.turn_id DESC OFFSET 0) o
       WHERE turntree.can_see_turn(v_ws, o.turn_id) LIMIT p_candidates);
   END IF;
   RETURN QUERY
   -- OFFSET 0: the order by id would otherwise tempt the planner to read the key backwards and try
   -- every document instead of asking the index of words.
   WITH newest AS MATERIALIZED (
-    SELECT h.turn_id, h.words FROM (SELECT d.turn_id, d.words FROM turntree.search_documents d
-        WHERE d.workspace_id = v_ws AND d.words @@ v_query AND (v_hits IS NULL OR d.turn_id = ANY (v_hits)) OFFSET 0) h
+    SELECT h.turn_id, h.words FROM (SELECT d.turn_id, d.lexemes FROM turntree.search_documents d
+        WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query AND (v_hits IS NULL OR d.turn_id = ANY (v_hits)) OFFSET 0) h
       ORDER BY h.turn_id DESC LIMIT p_candidates
   ), held AS MATERIALIZED (
     SELECT w.turn_id, x.place FROM newest w, unnest(p_terms) WITH ORDINALITY AS x (term, place) WHERE w.words @@ x.term
@@ -114,7 +114,7 @@ BEGIN
   WITH held AS MATERIALIZED (
     SELECT x.place::int AS place, h.turn_id FROM unnest(p_terms) WITH ORDINALITY AS x (term, place),
       LATERAL (SELECT d.turn_id FROM turntree.search_documents d
-        WHERE d.workspace_id = v_ws AND d.words @@ x.term AND (v_open OR turntree.can_see_turn(v_ws, d.turn_id))
+        WHERE d.workspace_id = v_ws AND d.lexemes @@ x.term AND (v_open OR turntree.can_see_turn(v_ws, d.turn_id))
         LIMIT p_common + 1) h
   ), weight AS MATERIALIZED (
     SELECT h.place, ln(1 + v_all / count(*)) AS rarity FROM held h GROUP BY h.place HAVING count(*) <= p_common
@@ -138,7 +138,7 @@ DECLARE
   v_hits uuid[];
 BEGIN
   IF p_facets IS NOT NULL THEN
-    v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.words @@ p_facets);
+    v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.lexemes @@ p_facets);
   END IF;
   RETURN QUERY SELECT f.turn_id FROM turntree.search_filter(
     v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_limit) f;
@@ -161,7 +161,7 @@ BEGIN
     v_few := ARRAY(SELECT f.turn_id FROM turntree.search_names(
       p_facets, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_exact_max) f);
     IF cardinality(v_few) < p_exact_max THEN
-      RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
+      RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.embeddings e
         WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.kind = 'turn' AND e.node_id = ANY (v_few)
         ORDER BY 2 DESC LIMIT p_limit;
       RETURN;
@@ -170,7 +170,7 @@ BEGIN
   PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true);
   -- The number of dimensions has to stand in the text: that is how the index of that length is known.
   RETURN QUERY EXECUTE format(
-    'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.vector FROM turntree.search_embeddings e
+    'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.vector FROM turntree.embeddings e
        WHERE e.workspace_id = $1 AND e.embedder = $2 AND e.kind = ''turn'' AND vector_dims(e.vector) = %1$s
          AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5)) AND ($7 OR turntree.can_see_turn($1, e.node_id))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
@@ -197,21 +197,21 @@ BEGIN
   SELECT count(*) INTO v_found FROM (SELECT FROM turntree.tags t
     WHERE p_tags IS NOT NULL AND t.workspace_id = v_ws AND t.tag = p_tags[1] LIMIT p_exact_max + 1) x;
   IF p_tags IS NULL THEN
-    SELECT count(*) INTO v_found FROM (SELECT FROM turntree.search_embeddings e WHERE e.workspace_id = v_ws
+    SELECT count(*) INTO v_found FROM (SELECT FROM turntree.embeddings e WHERE e.workspace_id = v_ws
       AND e.embedder = p_embedder AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)) LIMIT p_exact_max + 1) x;
   END IF;
   IF v_found <= p_exact_max THEN
     v_few := CASE WHEN p_tags IS NULL THEN
-      ARRAY(SELECT e.node_id FROM turntree.search_embeddings e WHERE e.workspace_id = v_ws
+      ARRAY(SELECT e.node_id FROM turntree.embeddings e WHERE e.workspace_id = v_ws
         AND e.embedder = p_embedder AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)))
-      ELSE ARRAY(SELECT t.target_id FROM turntree.tags t WHERE t.workspace_id = v_ws AND t.tag = p_tags[1]) END;
+      ELSE ARRAY(SELECT t.node_id FROM turntree.tags t WHERE t.workspace_id = v_ws AND t.tag = p_tags[1]) END;
     -- Nearest first, so that no more are judged than are asked for.
     RETURN QUERY SELECT o.node_id, o.kind, o.likeness FROM (
-      SELECT e.node_id, e.kind, 1 - (e.vector <=> p_vector::halfvec) AS likeness FROM turntree.search_embeddings e
+      SELECT e.node_id, e.kind, 1 - (e.vector <=> p_vector::halfvec) AS likeness FROM turntree.embeddings e
       WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (v_few)
         AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)) AND e.node_id IS DISTINCT FROM p_without
         AND (p_tags IS NULL OR NOT EXISTS (SELECT FROM unnest(p_tags) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
-          WHERE t.workspace_id = v_ws AND t.target_id = e.node_id AND t.tag = x)))
+          WHERE t.workspace_id = v_ws AND t.node_id = e.node_id AND t.tag = x)))
       ORDER BY 3 DESC, 1 DESC OFFSET 0) o
       WHERE v_all OR o.kind <> 'turn' OR turntree.can_see_turn(v_ws, o.node_id) LIMIT p_limit;
     RETURN;
@@ -220,11 +220,11 @@ BEGIN
     -- Only the index of the vectors gives them in order: any other way would compare them all.
     set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true);
   RETURN QUERY EXECUTE format(
-    'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.kind, e.vector FROM turntree.search_embeddings e
+    'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.kind, e.vector FROM turntree.embeddings e
        WHERE e.workspace_id = $1 AND e.embedder = $2 AND vector_dims(e.vector) = %1$s
          AND ($5::text[] IS NULL OR e.kind = ANY ($5)) AND e.node_id IS DISTINCT FROM $6
          AND ($7::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($7) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
-           WHERE t.workspace_id = $1 AND t.target_id = e.node_id AND t.tag = x)))
+           WHERE t.workspace_id = $1 AND t.node_id = e.node_id AND t.tag = x)))
          AND ($8 OR e.kind <> ''turn'' OR turntree.can_see_turn($1, e.node_id))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
      SELECT p.node_id, p.kind, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 3 DESC, 1 DESC LIMIT $4',
@@ -239,7 +239,7 @@ RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_ws uuid := turntree.current_workspace();
 BEGIN
-  RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.search_embeddings e
+  RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.embeddings e
     WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (p_turns);
 END $$;
 
@@ -250,12 +250,12 @@ CREATE OR REPLACE FUNCTION turntree.stale_embeddings(p_workspace uuid)
 RETURNS TABLE (node_id uuid, embedder text) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
-  IF to_regclass('turntree.search_embeddings') IS NULL THEN
+  IF to_regclass('turntree.embeddings') IS NULL THEN
     RETURN;
   END IF;
   RETURN QUERY
   WITH held AS MATERIALIZED (
-    SELECT e.node_id, e.embedder, e.kind, cardinality(e.vector::real[]) AS dims FROM turntree.search_embeddings e
+    SELECT e.node_id, e.embedder, e.kind, cardinality(e.vector::real[]) AS dims FROM turntree.embeddings e
       WHERE e.workspace_id = p_workspace
   ), usual AS (
     SELECT h.embedder, mode() WITHIN GROUP (ORDER BY h.dims) AS dims FROM held h GROUP BY h.embedder
@@ -276,8 +276,8 @@ BEGIN
   -- were read before an erasure are never written after it.
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:index:' || v_ws, 0));
   DELETE FROM turntree.search_documents WHERE workspace_id = v_ws AND turn_id = p_turn;
-  IF to_regclass('turntree.search_embeddings') IS NOT NULL THEN
-    DELETE FROM turntree.search_embeddings WHERE workspace_id = v_ws AND node_id = p_turn;
+  IF to_regclass('turntree.embeddings') IS NOT NULL THEN
+    DELETE FROM turntree.embeddings WHERE workspace_id = v_ws AND node_id = p_turn;
   END IF;
 END $$;
 

@@ -6,7 +6,7 @@
 -- once and not for every row.
 --
 -- One whose words have changed is made anew: its comment says which words it was made of. The tables are locked first, all
--- or none, as in 0014_pre_imported.sql. No file comes after this one: it would replace views while these tables are locked,
+-- or none: a writer that holds one table and wants another would deadlock with an upgrade that does the reverse. No file comes after this one: it would replace views while these tables are locked,
 -- and whoever reads a view locks it before its tables.
 DO $$
 DECLARE
@@ -25,9 +25,9 @@ BEGIN
           AND NOT turntree.is_program_hidden(workspace_id, parent_session_id, turntree.viewer())'),
         ('turns', 'sessions', 'NOT turntree.is_turn_hidden(workspace_id, id, segment_id, depth, turntree.viewer())'),
         ('message_files', 'sessions', 'turntree.reader_can_see(workspace_id, turn_id)'),
-        ('turn_resources', 'sessions', 'turntree.reader_can_see(workspace_id, turn_id)'),
+        ('turn_snapshots', 'sessions', 'turntree.reader_can_see(workspace_id, turn_id)'),
         ('resource_attachments', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())'),
-        ('tags', 'programs', 'turntree.reader_can_see(workspace_id, target_id)'),
+        ('tags', 'programs', 'turntree.reader_can_see(workspace_id, node_id)'),
         ('events', 'programs', 'turntree.reader_can_see(workspace_id, stream_id)')) x (relation, every, seen)
     UNION ALL
     -- For processes alone: who searches and who queries are judged by the tables themselves or by another policy.
@@ -35,11 +35,11 @@ BEGIN
         format('(SELECT turntree.can_see_all_%s()) OR turntree.reader_can_see(workspace_id, %I)', x.every, x.stream)
       FROM (VALUES
         ('turn_bodies', 'sessions', 'turn_id'), ('tool_calls', 'sessions', 'turn_id'), ('model_calls', 'sessions', 'turn_id'),
-        ('compactions', 'sessions', 'turn_id'), ('checkouts', 'sessions', 'turn_id'),
-        ('search_documents', 'sessions', 'turn_id'), ('search_embeddings', 'programs', 'node_id'),
+        ('compactions', 'sessions', 'turn_id'), ('handoffs', 'sessions', 'turn_id'),
+        ('search_documents', 'sessions', 'turn_id'), ('embeddings', 'programs', 'node_id'),
         ('event_links', 'programs', 'stream_id'), ('program_versions', 'programs', 'program_id'),
         ('program_refs', 'programs', 'program_id'), ('run_payloads', 'sessions', 'run_id'),
-        ('inbox', 'sessions', 'session_id'), ('actors', 'sessions', 'session_id'), ('answers', 'sessions', 'session_id'),
+        ('queued_messages', 'sessions', 'session_id'), ('session_queues', 'sessions', 'session_id'), ('idempotency_keys', 'sessions', 'session_id'),
         ('session_plans', 'sessions', 'session_id'), ('object_holders', 'sessions', 'turn_id')) x (relation, every, stream)
     UNION ALL
     SELECT 'visible_to_app', 'objects', 'turntree_app',
@@ -47,16 +47,16 @@ BEGIN
     UNION ALL
     -- Titles of sessions, and records word for word. An import itself acts as the system: it compares with what all have
     -- imported. Who imported something sees it, and so does everyone who sees all that was made of it.
-    SELECT 'visible_to_app', 'imports', 'turntree_app', '(SELECT turntree.can_see_all_programs()) OR by = (SELECT turntree.viewer())
+    SELECT 'visible_to_app', 'import_cursors', 'turntree_app', '(SELECT turntree.can_see_all_programs()) OR by = (SELECT turntree.viewer())
       OR heads <> ''{}'' AND NOT EXISTS (SELECT FROM jsonb_object_keys(heads) h (id) WHERE NOT EXISTS (SELECT FROM turntree.sessions s
-        WHERE s.workspace_id = imports.workspace_id AND s.origin = imports.origin AND s.origin_session_id = h.id
-          AND s.imported_by IN (imports.by, ''system:import'')))'
+        WHERE s.workspace_id = import_cursors.workspace_id AND s.origin = import_cursors.origin AND s.origin_session_id = h.id
+          AND s.imported_by IN (import_cursors.by, ''system:import'')))'
     UNION ALL
     SELECT 'visible_to_app', 'raw_blocks', 'turntree_app', '(SELECT turntree.can_see_all_programs())
-      OR cardinality(turns) > 0 AND NOT EXISTS (SELECT FROM unnest(turns || planted) t (id)
+      OR cardinality(turn_ids) > 0 AND NOT EXISTS (SELECT FROM unnest(turn_ids || handoff_turn_id) t (id)
         WHERE t.id IS NOT NULL AND NOT turntree.reader_can_see(raw_blocks.workspace_id, t.id))
-      OR EXISTS (SELECT FROM turntree.imports i WHERE i.workspace_id = raw_blocks.workspace_id
-        AND i.by = (SELECT turntree.viewer()) AND raw_blocks.digest = ANY (i.blocks))'
+      OR EXISTS (SELECT FROM turntree.import_cursors i WHERE i.workspace_id = raw_blocks.workspace_id
+        AND i.by = (SELECT turntree.viewer()) AND raw_blocks.digest = ANY (i.block_digests))'
     UNION ALL
     SELECT 'visible_to_app', 'object_writers', 'turntree_app', '(SELECT turntree.can_see_all_programs()) OR by = (SELECT turntree.viewer())'
     UNION ALL
@@ -68,16 +68,16 @@ BEGIN
           FROM unnest(string_to_array(x.streams, ' ')) c), '')
       FROM (VALUES
         ('sessions', 'id'), ('session_names', 'session_id'), ('session_history', 'session_id'), ('session_reach', 'session_id'),
-        ('spawns', 'session_id parent_session_id'), ('resource_attachments', 'session_id'), ('inbox', 'session_id'),
-        ('actors', 'session_id'), ('runs', 'id'), ('run_payloads', 'run_id'), ('turns', 'id'), ('turn_bodies', 'turn_id'),
+        ('spawns', 'session_id parent_session_id'), ('resource_attachments', 'session_id'), ('queued_messages', 'session_id'),
+        ('session_queues', 'session_id'), ('runs', 'id'), ('run_payloads', 'run_id'), ('turns', 'id'), ('turn_bodies', 'turn_id'),
         ('tool_calls', 'turn_id'), ('model_calls', 'turn_id'), ('compactions', 'turn_id'), ('message_files', 'turn_id'),
-        ('turn_resources', 'turn_id'), ('turn_sources', 'turn_id'), ('checkouts', 'turn_id'), ('search_documents', 'turn_id'),
-        ('search_embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'target_id'),
+        ('turn_snapshots', 'turn_id'), ('turn_sources', 'turn_id'), ('handoffs', 'turn_id'), ('search_documents', 'turn_id'),
+        ('embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'node_id'),
         ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
-        ('session_plans', 'session_id'), ('answers', 'session_id'), ('object_holders', 'turn_id'), ('object_writers', NULL),
-        ('objects', NULL), ('raw_blocks', NULL), ('imports', NULL),
-        ('bundles', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
-        ('leases', NULL)) x (relation, streams)
+        ('session_plans', 'session_id'), ('idempotency_keys', 'session_id'), ('object_holders', 'turn_id'), ('object_writers', NULL),
+        ('objects', NULL), ('raw_blocks', NULL), ('import_cursors', NULL),
+        ('transcripts', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
+        ('resource_leases', NULL)) x (relation, streams)
     UNION ALL
     -- A login that can only read is where it was bound to be, whatever it has said since.
     SELECT 'bound', c.relname, 'turntree_reader',

@@ -28,19 +28,19 @@ SELECT d FROM unnest(%(digests)b::bytea[]) d
   WHERE NOT (turntree.can_see_all_programs() OR turntree.reader_can_see_object(%(workspace)b, d));
 
 -- name: bulk_sources
-SELECT turn_id::text, bundle FROM turntree.turn_sources
+SELECT turn_id::text, transcript_id FROM turntree.turn_sources
   WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[]);
 
 -- name: bulk_insert_transcripts
-INSERT INTO turntree.bundles (workspace_id, origin, bundle)
+INSERT INTO turntree.transcripts (workspace_id, origin, name)
   SELECT %(workspace)b, x.origin, x.bundle FROM unnest(%(origins)b::text[], %(bundles)b::text[]) AS x (origin, bundle)
-  WHERE NOT EXISTS (SELECT FROM turntree.bundles b
-    WHERE b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.bundle = x.bundle)
-  RETURNING number;
+  WHERE NOT EXISTS (SELECT FROM turntree.transcripts b
+    WHERE b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.name = x.bundle)
+  RETURNING id;
 
 -- name: bulk_transcripts
-SELECT b.number, b.origin, b.bundle FROM unnest(%(origins)b::text[], %(bundles)b::text[]) AS x (origin, bundle)
-  JOIN turntree.bundles b ON b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.bundle = x.bundle;
+SELECT b.id, b.origin, b.name FROM unnest(%(origins)b::text[], %(bundles)b::text[]) AS x (origin, bundle)
+  JOIN turntree.transcripts b ON b.workspace_id = %(workspace)b AND b.origin = x.origin AND b.name = x.bundle;
 
 -- name: bulk_segment
 SELECT ordinal, jump_id::text FROM turntree.segments WHERE workspace_id = %(workspace)b AND id = %(segment)b;
@@ -111,5 +111,5 @@ COPY objects (workspace_id, digest, bytes) FROM STDIN (FORMAT binary);
 COPY object_holders (workspace_id, turn_id, digest) FROM STDIN (FORMAT binary);
 
 -- name: copy_sources
-COPY turn_sources (workspace_id, turn_id, bundle, record_first, record_last, projector, key)
+COPY turn_sources (workspace_id, turn_id, transcript_id, record_first, record_last, importer_version, source_key)
   FROM STDIN (FORMAT binary);

@@ -27,8 +27,8 @@ SELECT 'event ' || encode(id, 'hex') FROM turntree.events
 -- name: fsck_i06
 -- References that no other check follows. What is named is there, but as something else.
 WITH found (what, id, asked) AS (
-  SELECT 'tag of ' || target_id, target_id, 'turn' FROM turntree.tags g WHERE workspace_id = %(workspace)b
-    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.id = g.target_id)
+  SELECT 'tag of ' || node_id, node_id, 'turn' FROM turntree.tags g WHERE workspace_id = %(workspace)b
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.id = g.node_id)
   UNION ALL
   SELECT 'compaction ' || turn_id, r, 'turn' FROM turntree.compactions,
     unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
@@ -40,11 +40,11 @@ WITH found (what, id, asked) AS (
   UNION ALL
   SELECT 'run ' || id, session_id, 'session' FROM turntree.runs WHERE workspace_id = %(workspace)b
   UNION ALL
-  SELECT 'message to ' || session_id, session_id, 'session' FROM turntree.inbox WHERE workspace_id = %(workspace)b
+  SELECT 'message to ' || session_id, session_id, 'session' FROM turntree.queued_messages WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'payload of ' || run_id, run_id, 'run' FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
   UNION ALL
-  SELECT 'pin of ' || turn_id, turn_id, 'turn' FROM turntree.turn_resources WHERE workspace_id = %(workspace)b
+  SELECT 'pin of ' || turn_id, turn_id, 'turn' FROM turntree.turn_snapshots WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'attachment to ' || session_id, session_id, 'session' FROM turntree.resource_attachments
     WHERE workspace_id = %(workspace)b
@@ -64,7 +64,7 @@ SELECT DISTINCT what FROM found f CROSS JOIN LATERAL (
 -- The same references. A row sees nothing outside its workspace, so what it names across the wall is
 -- nothing at all.
 WITH found (what, id) AS (
-  SELECT 'tag of ' || target_id, target_id FROM turntree.tags WHERE workspace_id = %(workspace)b
+  SELECT 'tag of ' || node_id, node_id FROM turntree.tags WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'compaction ' || turn_id, r FROM turntree.compactions,
     unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
@@ -74,11 +74,11 @@ WITH found (what, id) AS (
   UNION ALL
   SELECT 'run ' || id, session_id FROM turntree.runs WHERE workspace_id = %(workspace)b
   UNION ALL
-  SELECT 'message to ' || session_id, session_id FROM turntree.inbox WHERE workspace_id = %(workspace)b
+  SELECT 'message to ' || session_id, session_id FROM turntree.queued_messages WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'payload of ' || run_id, run_id FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
   UNION ALL
-  SELECT 'pin of ' || turn_id, turn_id FROM turntree.turn_resources WHERE workspace_id = %(workspace)b
+  SELECT 'pin of ' || turn_id, turn_id FROM turntree.turn_snapshots WHERE workspace_id = %(workspace)b
   UNION ALL
   SELECT 'attachment to ' || session_id, session_id FROM turntree.resource_attachments WHERE workspace_id = %(workspace)b
   UNION ALL
@@ -102,7 +102,7 @@ SELECT c.relname::text FROM pg_class c
     AND NOT (c.relrowsecurity AND c.relforcerowsecurity
       AND (SELECT count(*) = 1 AND bool_and(pg_get_expr(polqual, polrelid)
             LIKE '%%workspace_id =%%current_setting(''turntree.viewer''%%current_setting(''turntree.workspace''%%')
-          FROM pg_policy WHERE polrelid = c.oid AND polpermissive AND NOT (c.relname IN ('search_documents', 'search_embeddings')
+          FROM pg_policy WHERE polrelid = c.oid AND polpermissive AND NOT (c.relname IN ('search_documents', 'embeddings')
             AND polroles = ARRAY(SELECT oid FROM pg_roles WHERE rolname = 'turntree_searcher'))))
   ORDER BY 1 LIMIT %(limit)b;
 
@@ -212,8 +212,8 @@ SELECT coalesce(t.id, b.turn_id)::text
 -- A trigger with a condition would refuse some changes only.
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
-    'session_history', 'spawns', 'events', 'event_links', 'answers', 'message_files', 'raw_blocks', 'bundles',
-    'turn_sources', 'checkouts', 'resources', 'snapshots', 'handles', 'turn_resources', 'session_plans',
+    'session_history', 'spawns', 'events', 'event_links', 'idempotency_keys', 'message_files', 'raw_blocks', 'transcripts',
+    'turn_sources', 'handoffs', 'resources', 'snapshots', 'handles', 'turn_snapshots', 'session_plans',
     'program_versions', 'program_refs', 'object_writers']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
@@ -231,16 +231,16 @@ SELECT f || ' without ' || n
 -- Records go with a message, and the message's receipt stands with a turn that was made of them, or with one
 -- of the thread that they were written from.
 SELECT 'block ' || encode(b.digest, 'hex') FROM turntree.raw_blocks b
-  WHERE b.workspace_id = %(workspace)b AND b.now IS NOT NULL AND NOT EXISTS (
+  WHERE b.workspace_id = %(workspace)b AND b.current_digest IS NOT NULL AND NOT EXISTS (
     SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased'
-      AND (e.stream_id = ANY (b.turns) OR turntree.is_ancestor(b.workspace_id, e.stream_id, b.planted) OR EXISTS (SELECT FROM turntree.turn_sources s
-        JOIN turntree.bundles n ON n.workspace_id = s.workspace_id AND n.number = s.bundle
-        JOIN turntree.imports i ON i.workspace_id = n.workspace_id AND i.origin = n.origin AND i.bundle = n.bundle
-        WHERE s.workspace_id = %(workspace)b AND s.turn_id = e.stream_id AND b.digest = ANY (i.blocks))))
+      AND (e.stream_id = ANY (b.turn_ids) OR turntree.is_ancestor(b.workspace_id, e.stream_id, b.handoff_turn_id) OR EXISTS (SELECT FROM turntree.turn_sources s
+        JOIN turntree.transcripts n ON n.workspace_id = s.workspace_id AND n.id = s.transcript_id
+        JOIN turntree.import_cursors i ON i.workspace_id = n.workspace_id AND i.origin = n.origin AND i.transcript = n.name
+        WHERE s.workspace_id = %(workspace)b AND s.turn_id = e.stream_id AND b.digest = ANY (i.block_digests))))
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i37_records
-SELECT DISTINCT 'block ' || encode(x.digest, 'hex') FROM turntree.imports i, unnest(i.blocks) AS x (digest)
+SELECT DISTINCT 'block ' || encode(x.digest, 'hex') FROM turntree.import_cursors i, unnest(i.block_digests) AS x (digest)
   WHERE i.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.raw_blocks b
     WHERE b.workspace_id = %(workspace)b AND b.digest = x.digest)
   ORDER BY 1 LIMIT %(limit)b;
@@ -373,7 +373,7 @@ SELECT coalesce(h.session_id, r.session_id) || ' in segment ' || coalesce(h.segm
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i27_keys
-SELECT i.key FROM turntree.answers i
+SELECT i.idempotency_key FROM turntree.idempotency_keys i
   WHERE i.workspace_id = %(workspace)b AND NOT EXISTS (
     SELECT FROM turntree.session_history h WHERE h.workspace_id = i.workspace_id
       AND h.session_id = i.session_id AND h.version = i.version AND h.by = i.by)
@@ -563,7 +563,7 @@ SELECT DISTINCT what FROM (
         OR t.data ->> 'resource_ref' <> s.resource_id::text OR t.data ->> 'size_bytes' <> s.size_bytes::text
         OR t.data #>> '{external_ref,kind}' <> s.external_kind OR t.data #>> '{external_ref,id}' <> s.external_id
     UNION ALL
-    SELECT 'snapshot ' || x.id FROM turntree.turn_resources p, unnest(ARRAY[p.before_id, p.after_id]) x (id)
+    SELECT 'snapshot ' || x.id FROM turntree.turn_snapshots p, unnest(ARRAY[p.before_snapshot_id, p.after_snapshot_id]) x (id)
       WHERE p.workspace_id = %(workspace)b AND x.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.snapshots s
         WHERE s.workspace_id = %(workspace)b AND s.id = x.id AND s.resource_id = p.resource_id)
   ) y
@@ -685,7 +685,7 @@ SELECT DISTINCT h.turn_id::text FROM turntree.object_holders h
   WHERE h.workspace_id = %(workspace)b
     AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
     AND NOT EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = %(workspace)b AND r.id = h.turn_id)
-    AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = %(workspace)b AND i.run_id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.queued_messages i WHERE i.workspace_id = %(workspace)b AND i.run_id = h.turn_id)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i14_links
@@ -770,9 +770,9 @@ SELECT h.turn_id::text, h.digest FROM turntree.object_holders h
   ORDER BY h.turn_id, h.digest;
 
 -- name: fsck_tags
-SELECT target_id::text, tag FROM turntree.tags
-  WHERE workspace_id = %(workspace)b AND target_id > %(after)b AND target_id <= %(last)b
-  ORDER BY target_id, tag COLLATE "C";
+SELECT node_id::text, tag FROM turntree.tags
+  WHERE workspace_id = %(workspace)b AND node_id > %(after)b AND node_id <= %(last)b
+  ORDER BY node_id, tag COLLATE "C";
 
 -- name: fsck_calls_of
 SELECT turn_id::text, call_id, status FROM turntree.tool_calls
@@ -855,16 +855,16 @@ SELECT v.program_id::text, v.version, v.digest, o.bytes FROM turntree.program_ve
   WHERE v.workspace_id = %(workspace)b AND v.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2;
 
 -- name: fsck_program_refs
-SELECT r.program_id::text, r.version, r.member, t.name FROM turntree.program_refs r
+SELECT r.program_id::text, r.version, r.path, t.name FROM turntree.program_refs r
   LEFT JOIN turntree.programs t ON t.workspace_id = r.workspace_id AND t.id = r.target_id
   WHERE r.workspace_id = %(workspace)b AND r.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
 
 -- name: fsck_program_grants
-SELECT program_id::text, grantee, "right" FROM turntree.program_grants
+SELECT program_id::text, grantee, access FROM turntree.program_grants
   WHERE workspace_id = %(workspace)b AND program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
 
 -- name: fsck_i67_inbox
-SELECT i.session_id || ' message ' || i.seq FROM turntree.inbox i
+SELECT i.session_id || ' message ' || i.seq FROM turntree.queued_messages i
   LEFT JOIN turntree.runs r ON r.workspace_id = i.workspace_id AND r.id = i.run_id
   WHERE i.workspace_id = %(workspace)b
     AND ((i.payload IS NULL) <> (r.id IS NOT NULL) OR sha256(convert_to(i.payload, 'UTF8')) <> i.digest)
@@ -873,10 +873,10 @@ SELECT i.session_id || ' message ' || i.seq FROM turntree.inbox i
 -- name: fsck_i67_queues
 -- A session that is awake without a reason is none of our business: whoever handles it will see.
 SELECT coalesce(a.session_id, i.session_id)::text
-  FROM (SELECT * FROM turntree.actors WHERE workspace_id = %(workspace)b) a
+  FROM (SELECT * FROM turntree.session_queues WHERE workspace_id = %(workspace)b) a
   FULL JOIN (
     SELECT session_id, max(seq) AS last, count(*) AS messages, count(payload) AS waiting
-      FROM turntree.inbox WHERE workspace_id = %(workspace)b GROUP BY session_id
+      FROM turntree.queued_messages WHERE workspace_id = %(workspace)b GROUP BY session_id
   ) i ON i.session_id = a.session_id
   LEFT JOIN turntree.runs r ON r.workspace_id = %(workspace)b AND r.session_id = a.session_id AND r.status <> 'finished'
   WHERE a.session_id IS NULL OR a.posted <> coalesce(i.last, 0) OR a.posted <> coalesce(i.messages, 0)

@@ -1,10 +1,11 @@
 -- Imported transcripts: records, sources and cursors.
 
 -- name: list_imports
-SELECT origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix, blocks, heads, report
-  FROM turntree.imports
+SELECT origin, transcript, fingerprint, importer_version, redaction_version, record_count, raw_bytes, prefix_digest,
+    block_digests, heads, report
+  FROM turntree.import_cursors
   WHERE workspace_id = %(workspace)b AND by = %(by)b AND (%(origin)b::text IS NULL OR origin = %(origin)b::text)
-  ORDER BY origin, bundle;
+  ORDER BY origin, transcript;
 
 -- name: lock_records
 -- No message is erased between the moment it is seen whole and the one a block leans on it.
@@ -24,13 +25,14 @@ SELECT x.id::text FROM unnest(%(turns)b::uuid[]) AS x (id) WHERE EXISTS (SELECT 
   WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased' AND turntree.is_ancestor(%(workspace)b, e.stream_id, x.id));
 
 -- name: insert_raw_block
-INSERT INTO turntree.raw_blocks (workspace_id, digest, now, leaning, packed, turns, spans, objects, written, planted)
+INSERT INTO turntree.raw_blocks (workspace_id, digest, current_digest, needs_bodies, data, turn_ids, record_spans, object_digests, own_spans, handoff_turn_id)
   VALUES (%(workspace)b, %(digest)b, %(now)b, %(leaning)b, %(packed)b, %(turns)b::uuid[], %(spans)b::int[],
     %(objects)b::bytea[], %(written)b::int[], %(planted)b)
   ON CONFLICT DO NOTHING;
 
 -- name: find_block
-SELECT coalesce(now, digest), leaning, packed, turns, spans, objects, written FROM turntree.raw_blocks
+SELECT coalesce(current_digest, digest), needs_bodies, data, turn_ids, record_spans, object_digests, own_spans
+  FROM turntree.raw_blocks
   WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
 
 -- name: list_hidden_blocks
@@ -49,36 +51,36 @@ SELECT o.bytes FROM unnest(%(digests)b::bytea[]) WITH ORDINALITY AS x (digest, p
 -- Those it was made of, wherever a copy of them lies; it may have been made of them later, by a better
 -- projector, and then its source says where to look. No index knows the turns of a block: erasing reads
 -- the whole table without its records, 3 MB for 100,000 turns, and an index would cost every import more.
-SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.turns @> ARRAY[%(turn)b::uuid]
+SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.turn_ids @> ARRAY[%(turn)b::uuid]
 UNION
-SELECT unnest(i.blocks) FROM turntree.turn_sources s
-  JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
-  JOIN turntree.imports i ON i.workspace_id = b.workspace_id AND i.origin = b.origin AND i.bundle = b.bundle
+SELECT unnest(i.block_digests) FROM turntree.turn_sources s
+  JOIN turntree.transcripts b ON b.workspace_id = s.workspace_id AND b.id = s.transcript_id
+  JOIN turntree.import_cursors i ON i.workspace_id = b.workspace_id AND i.origin = b.origin AND i.transcript = b.name
   WHERE s.workspace_id = %(workspace)b AND s.turn_id = %(turn)b
 UNION
-SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.planted IS NOT NULL
-    AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.planted);
+SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.handoff_turn_id IS NOT NULL
+    AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.handoff_turn_id);
 
 -- name: list_copies_of_turn
 -- Those that hold records which we wrote of a thread that the turn belongs to.
-SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.planted IS NOT NULL
-    AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.planted);
+SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.handoff_turn_id IS NOT NULL
+    AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.handoff_turn_id);
 
 -- name: find_own_records
 -- With what a turn that follows has to know of the turn that it ends in.
-SELECT b.written, t.id::text, t.digest, t.depth FROM turntree.raw_blocks b
-  JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.planted
-  WHERE b.workspace_id = %(workspace)b AND b.digest = ANY (%(blocks)b::bytea[]) ORDER BY b.written;
+SELECT b.own_spans, t.id::text, t.digest, t.depth FROM turntree.raw_blocks b
+  JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.handoff_turn_id
+  WHERE b.workspace_id = %(workspace)b AND b.digest = ANY (%(blocks)b::bytea[]) ORDER BY b.own_spans;
 
 -- name: list_spans_of_turn
 -- And where the next turn's begin.
-SELECT b.origin, b.bundle, s.record_first, coalesce((SELECT min(n.record_first) FROM turntree.turn_sources n
-    WHERE n.workspace_id = s.workspace_id AND n.bundle = s.bundle AND n.record_first > s.record_last), 2147483647)
-  FROM turntree.turn_sources s JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
+SELECT b.origin, b.name, s.record_first, coalesce((SELECT min(n.record_first) FROM turntree.turn_sources n
+    WHERE n.workspace_id = s.workspace_id AND n.transcript_id = s.transcript_id AND n.record_first > s.record_last), 2147483647)
+  FROM turntree.turn_sources s JOIN turntree.transcripts b ON b.workspace_id = s.workspace_id AND b.id = s.transcript_id
   WHERE s.workspace_id = %(workspace)b AND s.turn_id = %(turn)b;
 
 -- name: erase_records
-UPDATE turntree.raw_blocks SET now = %(now)b, leaning = false, packed = %(packed)b, objects = '{}'
+UPDATE turntree.raw_blocks SET current_digest = %(now)b, needs_bodies = false, data = %(packed)b, object_digests = '{}'
   WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
 
 -- name: list_block_digests
@@ -95,7 +97,7 @@ SELECT s.id::text, x.is_own FROM turntree.sessions s
 
 -- name: find_last_session_in
 -- A folder whose files are never kept, such as a home, is known from what the sessions' sources say alone.
-SELECT s.id::text FROM turntree.imports i, jsonb_each(i.heads) h
+SELECT s.id::text FROM turntree.import_cursors i, jsonb_each(i.heads) h
   JOIN turntree.sessions s ON s.workspace_id = %(workspace)b AND s.origin_session_id = h.key
   WHERE i.workspace_id = %(workspace)b AND s.origin = i.origin AND s.imported_by IN (i.by, 'system:import') AND h.value ->> 'cwd' = %(folder)b
     AND s.status = 'active' AND s.head_id IS NOT NULL
@@ -109,9 +111,9 @@ SELECT r.session_id::text FROM turntree.turns t JOIN turntree.session_reach r ON
 
 -- name: list_turn_sources
 -- In the order of projectors, so that of several turns the newest one stands last.
-SELECT s.key, s.turn_id::text FROM turntree.turn_sources s
-  JOIN turntree.bundles b ON b.workspace_id = s.workspace_id AND b.number = s.bundle
-  WHERE b.workspace_id = %(workspace)b AND b.origin = %(origin)b AND b.bundle = %(bundle)b ORDER BY s.projector;
+SELECT s.source_key, s.turn_id::text FROM turntree.turn_sources s
+  JOIN turntree.transcripts b ON b.workspace_id = s.workspace_id AND b.id = s.transcript_id
+  WHERE b.workspace_id = %(workspace)b AND b.origin = %(origin)b AND b.name = %(bundle)b ORDER BY s.importer_version;
 
 -- name: record_handoff
 SELECT turntree.record_handoff(%(workspace)b, %(turn)b, %(origin)b, %(session)b, %(file)b, %(bytes)b, %(mark)b, %(last)b,
@@ -120,25 +122,26 @@ SELECT turntree.record_handoff(%(workspace)b, %(turn)b, %(origin)b, %(session)b,
 -- name: list_handoffs
 -- With what a turn that follows has to know of the turn that was checked out, and the session that goes on with
 -- the tool: only the fact that tells of the checkout names it.
-SELECT c.origin, c.session, c.file, c.bytes, c.mark, c.last_id, f.data ->> 'continues', t.id::text, t.digest, t.depth
-  FROM turntree.checkouts c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
+SELECT c.tool, c.tool_session_id, c.path, c.own_bytes, c.id_suffix, c.last_own_id, f.data ->> 'continues', t.id::text, t.digest, t.depth
+  FROM turntree.handoffs c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
   LEFT JOIN LATERAL (SELECT d.data FROM turntree.events e, LATERAL (SELECT turntree.readable_document(e.body) -> 'data') d (data)
     WHERE e.workspace_id = c.workspace_id AND e.stream_id = c.turn_id AND e.kind = 'transcript.materialized'
-      AND d.data ->> 'tool' = c.origin AND d.data ->> 'tool_session_id' = c.session LIMIT 1) f ON true
-  WHERE c.workspace_id = %(workspace)b ORDER BY c.checked_out_at, c.origin, c.session;
+      AND d.data ->> 'tool' = c.tool AND d.data ->> 'tool_session_id' = c.tool_session_id LIMIT 1) f ON true
+  WHERE c.workspace_id = %(workspace)b ORDER BY c.created_at, c.tool, c.tool_session_id;
 
 -- name: save_import_cursor
 -- Where a message was erased that came from the same bundle, its words do not come back as a title.
-INSERT INTO turntree.imports (workspace_id, origin, bundle, stamp, projector, redactor, records, raw_bytes, prefix,
-    blocks, heads, report, imported_at, by)
+INSERT INTO turntree.import_cursors (workspace_id, origin, transcript, fingerprint, importer_version, redaction_version, record_count, raw_bytes, prefix_digest,
+    block_digests, heads, report, imported_at, by)
   VALUES (%(workspace)b, %(origin)b, %(bundle)b, %(stamp)b, %(projector)b, %(redactor)b, %(records)b,
     %(raw_bytes)b, %(prefix)b, %(blocks)b::bytea[],
     CASE WHEN EXISTS (SELECT FROM turntree.events e
         JOIN turntree.turn_sources s ON s.workspace_id = e.workspace_id AND s.turn_id = e.stream_id
-        JOIN turntree.bundles n ON n.workspace_id = s.workspace_id AND n.number = s.bundle
-        WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased' AND n.origin = %(origin)b AND n.bundle = %(bundle)b)
+        JOIN turntree.transcripts n ON n.workspace_id = s.workspace_id AND n.id = s.transcript_id
+        WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased' AND n.origin = %(origin)b AND n.name = %(bundle)b)
       THEN turntree.untitled(%(heads)b) ELSE %(heads)b END, %(report)b, %(at)b::text::timestamptz, %(by)b)
-  ON CONFLICT (workspace_id, origin, bundle, by) DO UPDATE SET stamp = excluded.stamp, projector = excluded.projector,
-    redactor = excluded.redactor, records = excluded.records, raw_bytes = excluded.raw_bytes,
-    prefix = excluded.prefix, blocks = excluded.blocks, heads = excluded.heads, report = excluded.report,
+  ON CONFLICT (workspace_id, origin, transcript, by) DO UPDATE SET fingerprint = excluded.fingerprint,
+    importer_version = excluded.importer_version, redaction_version = excluded.redaction_version,
+    record_count = excluded.record_count, raw_bytes = excluded.raw_bytes,
+    prefix_digest = excluded.prefix_digest, block_digests = excluded.block_digests, heads = excluded.heads, report = excluded.report,
     imported_at = excluded.imported_at;

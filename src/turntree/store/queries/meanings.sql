@@ -2,7 +2,7 @@
 
 -- name: put_embeddings
 -- A turn of which something was erased since it was read is left out, and so is one that is not there.
-INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, vector, kind, digest)
+INSERT INTO turntree.embeddings AS d (workspace_id, node_id, embedder, vector, kind, digest)
   SELECT %(workspace)b, x.id, %(embedder)b::text, x.vector::real[], x.kind, x.digest
     FROM unnest(%(ids)b::uuid[], %(vectors)b::text[], %(kinds)b::text[], %(digests)b::bytea[]) AS x (id, vector, kind, digest)
     WHERE x.kind <> 'turn' OR EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = x.id)
@@ -12,11 +12,11 @@ INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, ve
     DO UPDATE SET vector = excluded.vector, kind = excluded.kind, digest = excluded.digest;
 
 -- name: find_embedding
-SELECT kind, vector::real[], digest FROM turntree.search_embeddings
+SELECT kind, vector::real[], digest FROM turntree.embeddings
   WHERE workspace_id = %(workspace)b AND node_id = %(id)b::uuid AND embedder = %(embedder)b::text;
 
 -- name: list_embedding_digests
-SELECT node_id::text, digest FROM turntree.search_embeddings
+SELECT node_id::text, digest FROM turntree.embeddings
   WHERE workspace_id = %(workspace)b AND node_id = ANY (%(ids)b::uuid[]) AND embedder = %(embedder)b::text;
 
 -- name: list_nearest
@@ -28,10 +28,10 @@ SELECT node_id::text, kind, likeness FROM turntree.nearest_nodes(
 -- The length is read from one vector each: fsck says so when they differ.
 WITH held AS (
   SELECT embedder, kind, count(*) AS vectors, count(digest) FILTER (WHERE kind = 'turn') AS described
-    FROM turntree.search_embeddings WHERE workspace_id = %(workspace)b GROUP BY embedder, kind
+    FROM turntree.embeddings WHERE workspace_id = %(workspace)b GROUP BY embedder, kind
 )
 SELECT h.embedder, h.kind, h.vectors, h.described,
-    (SELECT cardinality(e.vector::real[]) FROM turntree.search_embeddings e
+    (SELECT cardinality(e.vector::real[]) FROM turntree.embeddings e
       WHERE e.workspace_id = %(workspace)b AND e.embedder = h.embedder AND e.kind = h.kind LIMIT 1),
     (SELECT count(*) FROM turntree.turns t WHERE t.workspace_id = %(workspace)b)
   FROM held h ORDER BY h.embedder, h.kind;

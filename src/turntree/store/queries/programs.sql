@@ -20,7 +20,7 @@ SELECT turntree.set_program_grant(%(workspace)b, %(program)b, %(grantee)b, %(rig
 -- name: find_program
 SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
-    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.programs p
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
@@ -37,10 +37,10 @@ WITH RECURSIVE reached (id, steps) AS (
     SELECT r.target_id, reached.steps + 1 FROM reached
       JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = reached.id
       JOIN turntree.program_refs r ON r.workspace_id = %(workspace)b AND r.program_id = p.id AND r.version = p.version
-      WHERE r.member = ANY (%(members)b::text[]) AND reached.steps < 4)
+      WHERE r.path = ANY (%(members)b::text[]) AND reached.steps < 4)
 SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
-    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM (SELECT DISTINCT id FROM reached) d
   JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = d.id
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
@@ -50,7 +50,7 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
 -- name: list_programs
 SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
-    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.programs p
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
@@ -58,7 +58,7 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
     AND (%(kind)b::text IS NULL OR p.kind = %(kind)b::text)
     AND (%(state)b::text IS NULL OR p.state = %(state)b::text)
     AND NOT EXISTS (SELECT FROM unnest(%(tags)b::text[]) w WHERE NOT EXISTS (SELECT FROM turntree.tags t
-      WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id AND t.tag = w))
+      WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id AND t.tag = w))
     AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
   ORDER BY p.name LIMIT %(limit)b;
 
@@ -78,21 +78,21 @@ SELECT version, digest, created_at, by FROM turntree.program_versions
 
 -- name: list_program_uses
 -- Who names a program now: a version that is no longer the newest names nothing any more.
-SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
+SELECT r.path, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
     turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
-    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.program_refs r
   JOIN turntree.programs p ON p.workspace_id = r.workspace_id AND p.id = r.program_id AND p.version = r.version
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE r.workspace_id = %(workspace)b AND r.target_id = %(program)b
     AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
-  ORDER BY p.name, r.member;
+  ORDER BY p.name, r.path;
 
 -- name: list_program_used
-SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
+SELECT r.path, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
     turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
-    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.target_id = p.id ORDER BY tag)
+    ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.programs u
   JOIN turntree.program_refs r ON r.workspace_id = u.workspace_id AND r.program_id = u.id AND r.version = u.version
   JOIN turntree.programs p ON p.workspace_id = r.workspace_id AND p.id = r.target_id
@@ -100,8 +100,8 @@ SELECT r.member, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.v
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE u.workspace_id = %(workspace)b AND u.id = %(program)b
     AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
-  ORDER BY r.member;
+  ORDER BY r.path;
 
 -- name: list_program_grants
-SELECT grantee, "right" FROM turntree.program_grants
-  WHERE workspace_id = %(workspace)b AND program_id = %(program)b ORDER BY grantee, "right";
+SELECT grantee, access FROM turntree.program_grants
+  WHERE workspace_id = %(workspace)b AND program_id = %(program)b ORDER BY grantee, access;

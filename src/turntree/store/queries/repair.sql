@@ -38,7 +38,7 @@ DELETE FROM turntree.message_files WHERE workspace_id = %(workspace)b AND turn_i
 DELETE FROM turntree.object_holders WHERE workspace_id = %(workspace)b AND turn_id = %(turn)b;
 
 -- name: repair_drop_tags
-DELETE FROM turntree.tags WHERE workspace_id = %(workspace)b AND target_id = %(turn)b;
+DELETE FROM turntree.tags WHERE workspace_id = %(workspace)b AND node_id = %(turn)b;
 
 -- name: repair_add_tool_calls
 INSERT INTO turntree.tool_calls (workspace_id, turn_id, sequence, call_id, tool, status)
@@ -67,11 +67,11 @@ SELECT DISTINCT h.turn_id FROM turntree.object_holders h
   WHERE h.workspace_id = %(workspace)b
     AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = h.workspace_id AND t.id = h.turn_id)
     AND NOT EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = h.workspace_id AND r.id = h.turn_id)
-    AND NOT EXISTS (SELECT FROM turntree.inbox i WHERE i.workspace_id = h.workspace_id AND i.run_id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.queued_messages i WHERE i.workspace_id = h.workspace_id AND i.run_id = h.turn_id)
   ORDER BY 1;
 
 -- name: repair_add_tags
-INSERT INTO turntree.tags (workspace_id, target_id, tag) VALUES (%(workspace)s, %(turn)s, %(c1)s);
+INSERT INTO turntree.tags (workspace_id, node_id, tag) VALUES (%(workspace)s, %(turn)s, %(c1)s);
 
 -- name: repair_reach
 -- How deep each session stood, by its reflog and by what is noted. Null where one says nothing.
@@ -103,7 +103,7 @@ SELECT node_id, embedder FROM turntree.stale_embeddings(%(workspace)b);
 WITH progress AS (
   DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND index_name = %(embedder)b::text
 )
-DELETE FROM turntree.search_embeddings
+DELETE FROM turntree.embeddings
   WHERE workspace_id = %(workspace)b AND node_id = %(turn)b AND embedder = %(embedder)b::text;
 
 -- name: repair_drop_reach
@@ -150,8 +150,8 @@ INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visib
 
 -- name: repair_drop_grant
 DELETE FROM turntree.program_grants WHERE workspace_id = %(workspace)s AND program_id = %(program)s
-  AND grantee = %(grantee)s AND "right" = %(right)s;
+  AND grantee = %(grantee)s AND access = %(right)s;
 
 -- name: repair_add_grant
-INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, "right")
+INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, access)
   VALUES (%(workspace)s, %(program)s, %(grantee)s, %(right)s);

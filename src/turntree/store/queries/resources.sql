@@ -5,19 +5,19 @@ SELECT turntree.ensure_resource(%(workspace)b, %(id)b, %(kind)b, %(host)b, %(pla
   %(imperative)b, %(agent)b, %(run)b, %(session)b, %(part_of)b, %(metadata)b, %(at)b, %(data)b)::text;
 
 -- name: find_resource
-SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
+SELECT id::text, kind, host, location, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
   FROM turntree.current_resources(%(workspace)b, ARRAY[%(resource)b::uuid]);
 
 -- name: find_resource_at
-SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
+SELECT id::text, kind, host, location, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
   FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
     WHERE r.workspace_id = %(workspace)b AND r.kind = %(kind)b AND r.host = %(host)b
-      AND md5(r.place) = md5(%(place)b::text) AND r.place = %(place)b));
+      AND md5(r.location) = md5(%(place)b::text) AND r.location = %(place)b));
 
 -- name: list_resources
-SELECT id::text, kind, host, place, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
+SELECT id::text, kind, host, location, name, capabilities, imperative, created_at, agent_id, run_id, session_id::text,
     part_of::text, metadata
   FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT r.id FROM turntree.resources r
     WHERE r.workspace_id = %(workspace)b AND r.id > %(after)b ORDER BY r.id LIMIT %(limit)b)) now
@@ -35,7 +35,7 @@ INSERT INTO turntree.handles (workspace_id, id, resource_id, provider, provider_
   ON CONFLICT DO NOTHING;
 
 -- name: list_attached
-SELECT r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
+SELECT r.id::text, r.kind, r.host, r.location, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata, a.mode
   FROM turntree.resource_attachments a
   JOIN turntree.current_resources(%(workspace)b, ARRAY(SELECT x.resource_id FROM turntree.resource_attachments x
@@ -54,9 +54,9 @@ SELECT session_id::text FROM turntree.resource_attachments
 -- name: find_last_holder
 -- The session that last worked on a resource of several places, of which the first that anybody works on counts. Nobody
 -- talks to a subagent: whoever works there works in the session that began it.
-SELECT s.id::text FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (place, n)
+SELECT s.id::text FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (location, n)
   JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.kind = %(kind)b AND r.host = %(host)b
-    AND md5(r.place) = md5(asked.place) AND r.place = asked.place
+    AND md5(r.location) = md5(asked.location) AND r.location = asked.location
   JOIN turntree.resource_attachments a ON a.workspace_id = %(workspace)b AND a.resource_id = r.id
   JOIN turntree.sessions s ON s.workspace_id = %(workspace)b AND s.id = a.session_id
     AND s.status = 'active' AND s.head_id IS NOT NULL
@@ -82,7 +82,7 @@ SELECT id::text, resource_id::text, method, external_kind, external_id, size_byt
 -- name: list_snapshotted_kinds
 SELECT DISTINCT r.kind FROM turntree.resources r
   WHERE r.workspace_id = %(workspace)b AND EXISTS (
-    SELECT FROM turntree.turn_resources p WHERE p.workspace_id = r.workspace_id AND p.resource_id = r.id)
+    SELECT FROM turntree.turn_snapshots p WHERE p.workspace_id = r.workspace_id AND p.resource_id = r.id)
   ORDER BY 1;
 
 -- name: list_snapshots_in_use
@@ -92,8 +92,8 @@ SELECT s.external_id, bool_or(r.host = %(host)b)
   FROM turntree.snapshots s
   JOIN turntree.resources r ON r.workspace_id = s.workspace_id AND r.id = s.resource_id
   WHERE s.workspace_id = %(workspace)b AND s.external_kind = %(kind)b AND EXISTS (
-    SELECT FROM turntree.turn_resources p WHERE p.workspace_id = s.workspace_id AND p.resource_id = s.resource_id
-      AND s.id IN (p.before_id, p.after_id))
+    SELECT FROM turntree.turn_snapshots p WHERE p.workspace_id = s.workspace_id AND p.resource_id = s.resource_id
+      AND s.id IN (p.before_snapshot_id, p.after_snapshot_id))
   GROUP BY s.external_id ORDER BY 1;
 
 -- name: list_workspaces
@@ -106,38 +106,38 @@ SELECT turntree.insert_turn_snapshot(%(workspace)b, %(turn)b, %(resource)b, %(be
 -- name: list_turn_snapshots
 -- Few resources have many pins: each is described once.
 WITH r AS MATERIALIZED (
-  SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT DISTINCT p.resource_id FROM turntree.turn_resources p
+  SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT DISTINCT p.resource_id FROM turntree.turn_snapshots p
     WHERE p.workspace_id = %(workspace)b AND p.turn_id = ANY (%(turns)b::uuid[])))
 )
-SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
-    r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
+SELECT p.turn_id::text, p.mode, p.started_at, p.ended_at,
+    r.id::text, r.kind, r.host, r.location, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata,
     a.id::text, a.resource_id::text, a.method, a.external_kind, a.external_id, a.size_bytes, a.taken_at, a.restorable,
     a.consistency,
     b.id::text, b.resource_id::text, b.method, b.external_kind, b.external_id, b.size_bytes, b.taken_at, b.restorable,
     b.consistency
   FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS asked (turn_id, n)
-  JOIN turntree.turn_resources p ON p.workspace_id = %(workspace)b AND p.turn_id = asked.turn_id
+  JOIN turntree.turn_snapshots p ON p.workspace_id = %(workspace)b AND p.turn_id = asked.turn_id
   JOIN r ON r.id = p.resource_id
-  JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_id
-  LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_id
+  JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_snapshot_id
+  LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_snapshot_id
   ORDER BY asked.n, r.id;
 
 -- name: list_turn_snapshots_between
 WITH r AS MATERIALIZED (SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY[%(resource)b::uuid]))
-SELECT p.turn_id::text, p.mode, p.began_at, p.ended_at,
-    r.id::text, r.kind, r.host, r.place, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
+SELECT p.turn_id::text, p.mode, p.started_at, p.ended_at,
+    r.id::text, r.kind, r.host, r.location, r.name, r.capabilities, r.imperative, r.created_at, r.agent_id, r.run_id,
     r.session_id::text, r.part_of::text, r.metadata,
     a.id::text, a.resource_id::text, a.method, a.external_kind, a.external_id, a.size_bytes, a.taken_at, a.restorable,
     a.consistency,
     b.id::text, b.resource_id::text, b.method, b.external_kind, b.external_id, b.size_bytes, b.taken_at, b.restorable,
     b.consistency
-  FROM turntree.turn_resources p
+  FROM turntree.turn_snapshots p
   JOIN r ON r.id = p.resource_id
-  JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_id
-  LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_id
+  JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_snapshot_id
+  LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_snapshot_id
   WHERE p.workspace_id = %(workspace)b AND p.resource_id = %(resource)b AND p.ended_at >= %(since)b::text::timestamptz
-    AND p.began_at <= %(until)b::text::timestamptz
+    AND p.started_at <= %(until)b::text::timestamptz
   ORDER BY p.ended_at, p.turn_id;
 
 -- name: list_thread_snapshots
@@ -156,7 +156,7 @@ SELECT t.id::text, t.depth
   FROM chain c,
     LATERAL (SELECT x.id, x.depth FROM turntree.turns x WHERE x.workspace_id = %(workspace)b
       AND x.segment_id = c.segment_id AND x.depth > c.low AND x.depth <= c.high AND EXISTS (
-        SELECT FROM turntree.turn_resources p WHERE p.workspace_id = %(workspace)b AND p.turn_id = x.id) OFFSET 0) t
+        SELECT FROM turntree.turn_snapshots p WHERE p.workspace_id = %(workspace)b AND p.turn_id = x.id) OFFSET 0) t
   ORDER BY t.depth DESC LIMIT %(limit)b;
 
 -- name: list_written
@@ -200,17 +200,17 @@ SELECT turntree.record_liveness(%(workspace)b, %(resource)b, %(status)b, %(at)b,
 
 -- name: acquire_lease
 -- One's own lease is renewed, somebody else's is taken over only when it has run out.
-INSERT INTO turntree.leases AS l (workspace_id, resource_id, holder, expires_at)
+INSERT INTO turntree.resource_leases AS l (workspace_id, resource_id, holder, expires_at)
   VALUES (%(workspace)b, %(resource)b, %(holder)b, %(until)b::text::timestamptz)
   ON CONFLICT (workspace_id, resource_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
   WHERE l.holder = excluded.holder OR l.expires_at <= %(now)b::text::timestamptz
   RETURNING expires_at;
 
 -- name: find_lease
-SELECT holder, expires_at FROM turntree.leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b;
+SELECT holder, expires_at FROM turntree.resource_leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b;
 
 -- name: release_lease
-DELETE FROM turntree.leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b AND holder = %(holder)b;
+DELETE FROM turntree.resource_leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b AND holder = %(holder)b;
 
 -- name: start_plan
 SELECT turntree.start_plan(%(workspace)b, %(plan)b, %(kind)b, %(at)b, %(id)b, %(body)b);

@@ -72,8 +72,8 @@ GRANT USAGE ON SCHEMA dbos TO turntree_app;
 GRANT EXECUTE ON FUNCTION dbos.turntree_wake(uuid, uuid, int, float8) TO turntree_app;
 
 -- name: count_crash
-UPDATE turntree.runs SET failures = failures + 1
-  WHERE workspace_id = %(workspace)b AND id = %(run)b AND epoch = %(epoch)b AND status <> 'finished' RETURNING failures;
+UPDATE turntree.runs SET crash_count = crash_count + 1
+  WHERE workspace_id = %(workspace)b AND id = %(run)b AND epoch = %(epoch)b AND status <> 'finished' RETURNING crash_count;
 
 -- name: note_retaken
 UPDATE turntree.runs r SET retaken = coalesce(r.retaken, '{}') || (
@@ -83,7 +83,7 @@ UPDATE turntree.runs r SET retaken = coalesce(r.retaken, '{}') || (
 -- name: list_waiting
 SELECT seq, run_id::text, payload, by,
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options
-  FROM turntree.inbox
+  FROM turntree.queued_messages
   WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND payload IS NOT NULL
     AND canceled_at IS NULL
     AND NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer()) ORDER BY seq;
@@ -91,7 +91,7 @@ SELECT seq, run_id::text, payload, by,
 -- name: list_backlogs
 SELECT i.session_id::text, n.name, count(*)::int,
     to_char(min(i.received_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-  FROM turntree.inbox i
+  FROM turntree.queued_messages i
   JOIN turntree.sessions s ON s.workspace_id = i.workspace_id AND s.id = i.session_id AND s.status = 'active'
   JOIN turntree.session_names n ON n.workspace_id = i.workspace_id AND n.session_id = i.session_id AND n.reason IS NULL
   WHERE i.workspace_id = %(workspace)b AND i.payload IS NOT NULL AND i.canceled_at IS NULL
@@ -100,7 +100,7 @@ SELECT i.session_id::text, n.name, count(*)::int,
 -- name: find_waiting
 SELECT seq, run_id::text, payload, by,
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options
-  FROM turntree.inbox
+  FROM turntree.queued_messages
   WHERE workspace_id = %(workspace)b AND run_id = %(run)b AND payload IS NOT NULL
     AND NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer()) ORDER BY seq LIMIT 1;
 
@@ -112,13 +112,13 @@ SELECT pg_advisory_unlock(turntree.worker_lock_key(%(workspace)b, %(worker)b));
 
 -- name: register_worker
 INSERT INTO turntree.workers (workspace_id, name) VALUES (%(workspace)b, %(worker)b)
-  ON CONFLICT (workspace_id, name) DO UPDATE SET began_at = clock_timestamp(), beat_at = clock_timestamp();
+  ON CONFLICT (workspace_id, name) DO UPDATE SET started_at = clock_timestamp(), heartbeat_at = clock_timestamp();
 
 -- name: heartbeat_worker
 -- A worker that was taken for dead and is not comes back with its next beat.
 WITH beat AS (
   INSERT INTO turntree.workers (workspace_id, name) VALUES (%(workspace)b, %(worker)b)
-    ON CONFLICT (workspace_id, name) DO UPDATE SET beat_at = clock_timestamp()
+    ON CONFLICT (workspace_id, name) DO UPDATE SET heartbeat_at = clock_timestamp()
 )
 SELECT id::text FROM turntree.runs
   WHERE workspace_id = %(workspace)b AND worker = %(worker)b AND cancel_requested AND status <> 'finished';
@@ -140,9 +140,9 @@ WITH dead AS MATERIALIZED (SELECT * FROM turntree.expired_workers(%(workspace)b,
 living AS MATERIALIZED (
   SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b EXCEPT SELECT name FROM dead
 )
-SELECT session_id::text, wakes, worker, is_orphan FROM (
+SELECT session_id::text, wakeup_number, worker, is_orphan FROM (
     SELECT a.*, a.worker IS NOT NULL AND a.worker NOT IN (SELECT name FROM living) AS is_orphan
-      FROM turntree.actors a WHERE a.workspace_id = %(workspace)b AND a.awake
+      FROM turntree.session_queues a WHERE a.workspace_id = %(workspace)b AND a.awake
   ) x
   WHERE is_orphan OR worker IS NULL AND awake_since < clock_timestamp() - make_interval(secs => %(idle_s)b)
     OR worker = ANY (%(mine)b::text[]) AND awake_since < clock_timestamp() - make_interval(secs => %(silent_s)b)
@@ -151,17 +151,17 @@ SELECT session_id::text, wakes, worker, is_orphan FROM (
 -- name: requeue_wakeup
 -- Unless somebody has taken it since it was listed.
 WITH held AS MATERIALIZED (
-  SELECT workspace_id, session_id, wakes FROM turntree.actors
-    WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND awake AND wakes = %(wakes)b
+  SELECT workspace_id, session_id, wakeup_number FROM turntree.session_queues
+    WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND awake AND wakeup_number = %(wakes)b
       AND worker IS NOT DISTINCT FROM %(worker)b::text
     FOR UPDATE
 )
-SELECT turntree.requeue_wakeup(workspace_id, session_id, wakes) FROM held;
+SELECT turntree.requeue_wakeup(workspace_id, session_id, wakeup_number) FROM held;
 
 -- name: list_open_runs
 SELECT id::text, session_id::text, status,
     to_char(started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), worker, cancel_requested, parked_reason,
-    discard, canceled_by, failures
+    discard, canceled_by, crash_count
   FROM turntree.runs
   WHERE workspace_id = %(workspace)b AND status <> 'finished' AND session_id IS NOT NULL
     AND NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())
@@ -173,11 +173,11 @@ SELECT id::text, session_id::text, status,
 -- newest messages are looked at, and OFFSET 0 keeps the turns from being read before them.
 SELECT t.id::text, s.id::text, n.name,
     to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.failure_reason(t.workspace_id, t.id)
-  FROM turntree.actors a
+  FROM turntree.session_queues a
   JOIN turntree.sessions s ON s.workspace_id = a.workspace_id AND s.id = a.session_id
   JOIN turntree.session_names n ON n.workspace_id = a.workspace_id AND n.session_id = a.session_id AND n.reason IS NULL
-  CROSS JOIN LATERAL (SELECT DISTINCT i.run_id FROM turntree.inbox i
-    WHERE i.workspace_id = a.workspace_id AND i.session_id = a.session_id AND i.seq > a.posted - %(last)b::int) i
+  CROSS JOIN LATERAL (SELECT DISTINCT i.run_id FROM turntree.queued_messages i
+    WHERE i.workspace_id = a.workspace_id AND i.session_id = a.session_id AND i.seq > a.posted_seq - %(last)b::int) i
   CROSS JOIN LATERAL (SELECT x.workspace_id, x.id, x.sealed_at FROM turntree.turns x
     WHERE x.workspace_id = a.workspace_id AND x.id = i.run_id AND x.outcome = 'failed' OFFSET 0) t
   WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY t.sealed_at, t.id;

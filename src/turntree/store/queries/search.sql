@@ -65,7 +65,7 @@ SELECT t.id FROM turntree.turns t
 
 -- name: search_missing_embeddings
 SELECT t.id FROM turntree.turns t
-  WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
+  WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.embeddings d
     WHERE d.workspace_id = t.workspace_id AND d.node_id = t.id AND d.embedder = %(embedder)b::text)
   ORDER BY t.id DESC LIMIT %(limit)b::int;
 
@@ -95,12 +95,12 @@ SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_docume
     WHERE d.workspace_id = %(workspace)b AND d.turn_id = x.id AND d.recipe = %(recipe)b::smallint);
 
 -- name: search_pending_embeddings
-SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_embeddings d
+SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.embeddings d
       WHERE d.workspace_id = %(workspace)b AND d.node_id = p.id AND d.embedder = %(embedder)b::text)
   FROM unnest(%(turns)b::uuid[]) AS x (id)
   LEFT JOIN LATERAL (SELECT parent_id AS id FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id
     AND parent_id <> ALL (%(turns)b::uuid[]) OFFSET 0) p ON true
-  WHERE NOT EXISTS (SELECT FROM turntree.search_embeddings d
+  WHERE NOT EXISTS (SELECT FROM turntree.embeddings d
     WHERE d.workspace_id = %(workspace)b AND d.node_id = x.id AND d.embedder = %(embedder)b::text);
 
 -- name: search_lock
@@ -115,15 +115,15 @@ COPY search_staging (turn_id, words, vector) FROM STDIN (FORMAT binary);
 
 -- name: search_unstage_documents
 -- Whose message was erased since it was read is left out: the receipt in the feed brings it back.
-INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, words)
+INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, lexemes)
   SELECT %(workspace)b, s.turn_id, %(recipe)b::smallint, array_to_tsvector(s.words) FROM search_staging s
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
       AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
     ORDER BY s.turn_id -- Keys that come in order fill their pages.
-  ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, words = excluded.words;
+  ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, lexemes = excluded.lexemes;
 
 -- name: search_unstage_embeddings
-INSERT INTO turntree.search_embeddings AS d (workspace_id, node_id, embedder, vector)
+INSERT INTO turntree.embeddings AS d (workspace_id, node_id, embedder, vector)
   SELECT %(workspace)b, s.turn_id, %(embedder)b::text, s.vector FROM search_staging s
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
       AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
@@ -139,10 +139,10 @@ INSERT INTO turntree.search_progress AS p (workspace_id, index_name, epoch, xid,
 SELECT turntree.create_embeddings_table();
 
 -- name: search_embeddings_exist
-SELECT to_regclass('turntree.search_embeddings') IS NOT NULL;
+SELECT to_regclass('turntree.embeddings') IS NOT NULL;
 
 -- name: search_has_embeddings
-SELECT EXISTS (SELECT FROM turntree.search_embeddings
+SELECT EXISTS (SELECT FROM turntree.embeddings
   WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text AND kind = 'turn');
 
 -- name: search_clear_progress
@@ -153,5 +153,5 @@ DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b;
 
 -- name: search_clear_embeddings
 -- What somebody described in words of their own, and what is no turn, was not made from turns.
-DELETE FROM turntree.search_embeddings
+DELETE FROM turntree.embeddings
   WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text AND kind = 'turn' AND digest IS NULL;

@@ -17,7 +17,7 @@ SELECT
 SELECT c.origin, sum(c.tokens)::bigint FROM (
     SELECT s.origin, max(m.input_tokens::bigint + m.cached_input_tokens + m.cache_write_tokens + m.output_tokens) AS tokens
       FROM (SELECT DISTINCT b.origin, x.turn_id FROM turntree.turn_sources x
-        JOIN turntree.bundles b ON b.workspace_id = x.workspace_id AND b.number = x.bundle
+        JOIN turntree.transcripts b ON b.workspace_id = x.workspace_id AND b.id = x.transcript_id
         WHERE x.workspace_id = %(workspace)b) s
       JOIN turntree.model_calls m ON m.workspace_id = %(workspace)b AND m.turn_id = s.turn_id
       GROUP BY s.origin, coalesce('call ' || m.call_id, m.turn_id || '/' || m.sequence)) c

@@ -31,11 +31,11 @@ SELECT turntree.set_tag(%(workspace)b, %(node)b, %(tag)b, %(on)b, %(by)b, %(at)b
 
 -- name: list_tags
 -- Of turns alone: a program carries its own tags.
-SELECT target_id::text, tag FROM turntree.tags g
-  WHERE workspace_id = %(workspace)b AND (%(turn)b::uuid IS NULL OR target_id = %(turn)b::uuid)
+SELECT node_id::text, tag FROM turntree.tags g
+  WHERE workspace_id = %(workspace)b AND (%(turn)b::uuid IS NULL OR node_id = %(turn)b::uuid)
     AND (%(tag)b::text IS NULL OR tag = %(tag)b::text)
-    AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = g.workspace_id AND t.id = g.target_id)
-  ORDER BY tag, target_id;
+    AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = g.workspace_id AND t.id = g.node_id)
+  ORDER BY tag, node_id;
 
 -- name: put_object
 SELECT turntree.put_object(%(workspace)b, %(digest)b, %(bytes)b);
