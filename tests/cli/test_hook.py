@@ -57,12 +57,12 @@ def leave(
         "agent": agent, "transcript": str(home / "there" / f"{session}.jsonl"),
         "place": None if place is None else str(place), "pid": os.getpid(),
     }  # fmt: skip
-    (folder / f"{at_ms:020d}-1.sighting").write_text(json.dumps(told), encoding="utf-8")
+    (folder / f"{at_ms:020d}-1.event").write_text(json.dumps(told), encoding="utf-8")
 
 
 def say(home: Path, kind: str, folder: Path) -> Path:
     """Leave what a tool said, as a hook does."""
-    said = home / FOLDER / f"{time.time_ns()}.said"
+    said = home / FOLDER / f"{time.time_ns()}.raw"
     head = "\0".join(("claude-code", kind, "", str(folder)))
     said.write_text(f'{head}\n{{"session_id": "s3"}}', encoding="utf-8")
     return said
@@ -153,7 +153,7 @@ def test_a_command_waits_for_a_turn_that_has_just_ended_and_says_so(
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
     leave(home, "end", now_ms, place=Path.cwd())
-    told = home / FOLDER / f"{now_ms:020d}-1.sighting"
+    told = home / FOLDER / f"{now_ms:020d}-1.event"
     read = threading.Timer(1.5, told.unlink)
     read.start()
     answer = turntree("session", "list")

@@ -30,7 +30,7 @@ from turntree.domain.errors import TurntreeError
 IDLE_S: Final = 600
 WORKERS: Final = 4
 LINE_MAX_BYTES: Final = 4096
-LOCK: Final = "attendant.lock"
+LOCK: Final = "daemon.lock"
 """Held by the attendant, whose process it names."""
 
 

@@ -32,7 +32,7 @@ DRAIN_POLL_S = 0.05
 STATE_MAX_S = 150
 SAID_MAX_BYTES = 16 * 1024 * 1024
 SPOOL = "spool"
-FIFO = "attendant.1"
+FIFO = "daemon.fifo"
 """The number is that of what is said through it."""
 DRAINING = frozenset({"session", "end", "close"})
 """After these there is something to import."""
@@ -56,7 +56,7 @@ def main() -> None:
     folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.environ.get("GEMINI_PROJECT_DIR") or ""
     head = "\0".join((words[0], words[1], folder, os.getcwd())).encode("utf-8", "surrogateescape")
     path = os.path.join(spool, stem)
-    write_whole(f"{path}.said", head + b"\n" + said)
+    write_whole(f"{path}.raw", head + b"\n" + said)
     if not _tell(os.path.join(spool, FIFO), stem) and os.fork() == 0:
         _leave_behind()
         _attend(spool)
@@ -132,7 +132,7 @@ def is_listening(spool: str) -> bool:
 def _wait(path: str, timeout_s: float, poll_s: float) -> None:
     """Return when what was said has been dealt with, or time is up."""
     until = time.monotonic() + timeout_s
-    while os.path.exists(f"{path}.said") and time.monotonic() < until:
+    while os.path.exists(f"{path}.raw") and time.monotonic() < until:
         time.sleep(poll_s)
 
 
@@ -162,7 +162,7 @@ def _drain_after(path: str) -> None:
     """
     spool = os.path.dirname(path)
     until = time.monotonic() + STATE_MAX_S
-    while os.path.exists(f"{path}.said") and time.monotonic() < until and _is_attended(spool):
+    while os.path.exists(f"{path}.raw") and time.monotonic() < until and _is_attended(spool):
         time.sleep(DRAIN_POLL_S)
     os.environ["TURNTREE_HOME"] = os.path.dirname(spool)
     os.nice(5)
@@ -178,7 +178,7 @@ def _become(program: str, *words: str) -> None:
 def _is_attended(spool: str) -> bool:
     """Say whether there is an attendant, or will be in a moment."""
     try:
-        with open(os.path.join(spool, "attendant.lock"), "rb") as file:
+        with open(os.path.join(spool, "daemon.lock"), "rb") as file:
             os.kill(int(file.read() or b"0"), 0)
     except (ProcessLookupError, ValueError):
         return False

@@ -1,4 +1,4 @@
-"""Sessions in the tools' own formats; whether the tools continue them is `proofs/checkout.py`'s."""
+"""Sessions in the tools' own formats; whether the tools continue them is `proofs/handoff.py`'s."""
 
 import json
 from itertools import pairwise

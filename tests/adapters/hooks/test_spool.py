@@ -124,7 +124,7 @@ def test_what_an_attendant_left_undone_is_done_by_whoever_comes_next(
     end_attendant(spool)
     head = "\0".join(("codex", "end", "", str(work)))
     said = json.dumps({"session_id": "s1"})
-    (spool.folder / "00000000000000000002-1.said").write_text(f"{head}\n{said}", encoding="utf-8")
+    (spool.folder / "00000000000000000002-1.raw").write_text(f"{head}\n{said}", encoding="utf-8")
     until = time.monotonic() + TIMEOUT_S
     while spool.list_said() and time.monotonic() < until:
         take_left(spool)
@@ -153,7 +153,7 @@ def test_a_state_that_nobody_finished_keeping_is_missed_and_not_waited_for(spool
         "version": 1, "tool": "codex", "kind": "end", "at_ms": 1, "session": "s", "agent": None,
         "transcript": None, "place": "/work", "pid": os.getpid(),
     }  # fmt: skip
-    path = spool.folder / "1-1.sighting"
+    path = spool.folder / "1-1.event"
     path.write_text(json.dumps(told), encoding="utf-8")
     assert [one.is_pending for one in spool.read()] == [True]
     old = time.time() - PENDING_MAX_S - 1
@@ -165,7 +165,7 @@ def test_a_state_that_nobody_finished_keeping_is_missed_and_not_waited_for(spool
 
 def test_what_is_no_mark_is_put_aside(spool: Spool) -> None:
     spool.folder.mkdir(parents=True)
-    (spool.folder / "1-1.sighting").write_text('{"version": 9}', encoding="utf-8")
+    (spool.folder / "1-1.event").write_text('{"version": 9}', encoding="utf-8")
     assert spool.read() == []
     assert spool.list_paths() == []
     assert "put aside" in (spool.last_error() or "")

@@ -27,18 +27,18 @@ start() {{
   fi
 }}
 pid=
-[ -p "$spool/attendant.1" ] && read -r pid 2>/dev/null <"$spool/attendant.lock"
+[ -p "$spool/daemon.fifo" ] && read -r pid 2>/dev/null <"$spool/daemon.lock"
 if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
   # An attendant listens: what is said goes to it without anything being started.
   said="$spool/sh-$$-$PPID"
   {{
     printf '%s\\0%s\\0%s\\0%s\\n' "$1" "$2" "${{CLAUDE_PROJECT_DIR:-$GEMINI_PROJECT_DIR}}" "$PWD"
     cat
-  }} >"$said.new" 2>/dev/null && mv "$said.new" "$said.said" &&
+  }} >"$said.new" 2>/dev/null && mv "$said.new" "$said.raw" &&
     # Opened to read, too: nobody may be there any more, and nobody shall wait for that.
-    echo 1<>"$spool/attendant.1"
+    echo 1<>"$spool/daemon.fifo"
   tries=0
-  while [ -e "$said.said" ] && [ "$tries" -lt {tries} ]; do
+  while [ -e "$said.raw" ] && [ "$tries" -lt {tries} ]; do
     sleep {poll} 2>/dev/null
     tries=$((tries + 1))
   done

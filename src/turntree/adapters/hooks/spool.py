@@ -1,12 +1,12 @@
 """The spool: what hooks have told and nobody has read yet, as files in one folder.
 
-    spool/*.said           what a tool said; gone as soon as somebody has looked at it
-    spool/<ns>-*.sighting  a moment: which tool, which session, where
-    spool/<ns>-*.state     the state of the workspace that was kept then
-    spool/attendant.1      the FIFO at which the attendant listens
+    spool/*.raw            what a tool said; gone as soon as somebody has looked at it
+    spool/<ns>-*.event     a moment: which tool, which session, where
+    spool/<ns>-*.snapshot  the state of the workspace that was kept then
+    spool/daemon.fifo      the FIFO at which the attendant listens
     spool/drain.lock       held by whoever reads
     spool/errors.log       what went wrong, newest last
-    spool/overcome         since when nothing has gone wrong; what was said before counts no more
+    spool/errors_cleared   since when nothing has gone wrong; what was said before counts no more
     spool/last.json        what was read last
 
 ``cli.hook_entry`` writes the first and ``cli.hook_attendant`` the next two. Nothing here knows a
@@ -30,9 +30,9 @@ from turntree.ports.keepers import Taken
 
 FOLDER: Final = "spool"
 VERSION: Final = 1
-SAID: Final = ".said"
-SIGHTING: Final = ".sighting"
-STATE: Final = ".state"
+SAID: Final = ".raw"
+SIGHTING: Final = ".event"
+STATE: Final = ".snapshot"
 ERRORS_MAX_BYTES: Final = 256 * 1024
 PENDING_MAX_S: Final = 600
 """A state that is still being kept after so long never will be."""
@@ -121,13 +121,13 @@ class Spool:
 
         The moment is when the reading began: what went wrong during it is news.
         """
-        fresh = self.folder / "overcome.new"
+        fresh = self.folder / "errors_cleared.new"
         fresh.write_text(since, encoding="utf-8")
-        fresh.replace(self.folder / "overcome")
+        fresh.replace(self.folder / "errors_cleared")
 
     def last_error(self) -> str | None:
         """Return what went wrong last and has not been overcome since."""
-        overcome = self._read("overcome")
+        overcome = self._read("errors_cleared")
         for name in ("errors.log", "errors.log.1"):
             if lines := self._read(name).strip():
                 last = lines.splitlines()[-1]

@@ -27,7 +27,7 @@ import turntree
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
 from proofs.agents.run import SCENES
 from proofs.agents.stage import AgentFailed, Stage
-from proofs.checkout_sent import Sent, sent_in
+from proofs.handoff_sent import Sent, sent_in
 from proofs.figures import Proof, run, temporary_server
 from turntree.boot import Settings
 from turntree.domain.compaction import Compaction
@@ -64,9 +64,9 @@ async def prove(proof: Proof) -> None:
     """Record the threads, then have every tool continue them."""
     with (
         temporary_server() as (conninfo, _),
-        tempfile.TemporaryDirectory(prefix="turntree-checkout-") as folder,
+        tempfile.TemporaryDirectory(prefix="turntree-handoff-") as folder,
     ):
-        await record(Settings(Path(folder), conninfo, workspace="checkout", user="ana"))
+        await record(Settings(Path(folder), conninfo, workspace="handoff", user="ana"))
         for program in PROGRAMS:
             if proof.wants(program.name) and (program.required or not proof.quick):
                 place = Path(folder) / program.name
@@ -116,7 +116,7 @@ async def record(settings: Settings) -> None:
 def continue_with(proof: Proof, program: Program, folder: Path, conninfo: str) -> None:
     """Check both threads out as a tool's sessions, continue them, and show what was sent."""
     began, name = time.monotonic(), program.name
-    settings = Settings(folder, conninfo, workspace="checkout", user="ana")
+    settings = Settings(folder, conninfo, workspace="handoff", user="ana")
     asyncio.run(fork(settings, name))
     before = asyncio.run(list_turns(settings))
     try:
@@ -204,7 +204,7 @@ def turntree_in(stage: Stage, conninfo: str, *words: str) -> dict[str, Any]:
     """
     settings = {
         "TURNTREE_DATABASE_URL": conninfo,
-        "TURNTREE_WORKSPACE": "checkout",
+        "TURNTREE_WORKSPACE": "handoff",
         "TURNTREE_USER": "ana",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
