@@ -34,7 +34,7 @@ WITH drawn AS (
       AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = s.workspace_id AND p.id = s.id)
 )
 UPDATE turntree.tags t SET node_id = o.id FROM drawn d JOIN others o USING (n)
-  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.node_id = d.target_id AND t.tag = d.tag
+  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.node_id = d.node_id AND t.tag = d.tag
   RETURNING 'tag of ' || t.node_id;
 
 -- name: i07
@@ -221,7 +221,7 @@ UPDATE turntree.handles SET restorable = true WHERE workspace_id = %(workspace)s
 UPDATE turntree.program_refs r SET node_id = r.program_id FROM (
     SELECT program_id, version, path FROM turntree.program_refs WHERE workspace_id = %(workspace)s
       ORDER BY md5(program_id::text || version || path || %(seed)s) LIMIT %(count)s) p
-  WHERE r.workspace_id = %(workspace)s AND (r.program_id, r.version, r.path) = (p.program_id, p.version, p.member)
+  WHERE r.workspace_id = %(workspace)s AND (r.program_id, r.version, r.path) = (p.program_id, p.version, p.path)
   RETURNING r.program_id::text;
 
 -- name: i59
@@ -285,7 +285,7 @@ WITH drawn AS (
     FROM turntree.turns WHERE workspace_id <> %(workspace)s
 )
 UPDATE turntree.tags t SET node_id = a.id FROM drawn d JOIN abroad a USING (n)
-  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.node_id = d.target_id AND t.tag = d.tag
+  WHERE d.n <= %(count)s AND t.workspace_id = %(workspace)s AND t.node_id = d.node_id AND t.tag = d.tag
   RETURNING 'tag of ' || t.node_id;
 
 -- name: draw_turns

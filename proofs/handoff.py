@@ -27,8 +27,8 @@ import turntree
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
 from proofs.agents.run import SCENES
 from proofs.agents.stage import AgentFailed, Stage
-from proofs.handoff_sent import Sent, sent_in
 from proofs.figures import Proof, run, temporary_server
+from proofs.handoff_sent import Sent, sent_in
 from turntree.boot import Settings
 from turntree.domain.compaction import Compaction
 from turntree.domain.message import Reasoning, ToolResult, ToolUse, assistant, tool, user

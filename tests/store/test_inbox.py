@@ -183,7 +183,7 @@ async def test_nothing_can_be_sent_to_no_session(desk: Desk) -> None:
 async def test_one_wake_up_is_owed_however_many_messages_come(desk: Desk) -> None:
     for text in ("one", "two", "three"):
         await desk.post(text)
-    assert (await desk.wakes())["wakes"] == 1
+    assert (await desk.wakes())["wakeup_number"] == 1
     assert await desk.engine.list_live([(desk.session, 1)]) == {(desk.session, 1)}
 
 
@@ -193,7 +193,7 @@ async def test_concurrent_posters_get_places_without_gaps(desk: Desk) -> None:
     waiting = await desk.inbox.list_waiting(desk.session)
     assert [one.seq for one in waiting] == list(range(1, 41))
     assert {one.run for one in waiting} == {one.run for one in posted}
-    assert (await desk.wakes())["wakes"] == 1
+    assert (await desk.wakes())["wakeup_number"] == 1
 
 
 async def test_concurrent_posters_of_one_key_send_one_message(desk: Desk) -> None:
@@ -322,7 +322,7 @@ async def test_a_parked_run_lets_its_session_sleep_and_goes_on_when_it_is_unpark
     now = desk.world.now()
     assert await desk.inbox.unpark(run, by="human:ana", at=now, data={"verdict": "yes"})
     assert not await desk.inbox.unpark(run, by="human:ana", at=now, data={"verdict": "no"})
-    assert (await desk.wakes())["wakes"] == 3
+    assert (await desk.wakes())["wakeup_number"] == 3
     assert await desk.work() == Continue(run, epoch + 1, is_canceled=False)
     last = (await desk.tree.ledger.facts(run))[-1].event
     assert (last.kind, last.data) == ("run.unparked", {"by": "human:ana", "verdict": "yes"})
@@ -353,7 +353,7 @@ async def test_a_parked_run_that_is_canceled_is_woken_up(desk: Desk) -> None:
     await desk.inbox.append_facts([desk.fact(run, 1, "run.parked", reason="approval")], epoch=epoch)
     await desk.work()
     await desk.inbox.cancel(desk.session, by="human:ana", at=desk.world.now())
-    assert (await desk.wakes())["wakes"] == 2
+    assert (await desk.wakes())["wakeup_number"] == 2
     assert await desk.work() == Continue(run, epoch + 1, is_canceled=True)
 
 

@@ -28,7 +28,7 @@ TURNS = 20_000
 DEFINERS = {"bind_console", "console_viewer", "console_workspace",
     "search_words", "route_words", "search_names", "search_embeddings", "nearest_nodes",
     "unindex_turn", "reader_can_see", "reader_can_see_all", "reader_can_see_segment",
-    "permissions_of",
+    "reader_can_see_object", "permissions_of",
 }  # fmt: skip
 FIND = (
     "SELECT turn_id FROM turntree.search_documents"
@@ -161,7 +161,7 @@ async def test_only_what_searches_and_judges_lends_rights_and_only_the_searchers
 
 async def test_the_searcher_may_read_and_forget_and_nothing_else(owner: Connection) -> None:
     rights = owner.execute(
-        "SELECT DISTINCT privilege_type, table_name LIKE 'search%' FROM"
+        "SELECT DISTINCT privilege_type, table_name IN ('search_documents', 'embeddings') FROM"
         " information_schema.table_privileges WHERE grantee = 'turntree_searcher'"
         " AND table_name <> 'console_bindings'"
     ).fetchall()
@@ -195,7 +195,7 @@ async def test_a_document_is_bounded_and_can_be_made_again(tree: Tree, owner: Co
     )
     await tree.search.fill()
     before = owner.execute("SELECT lexemes::text FROM turntree.search_documents").fetchall()
-    ((count,),) = owner.execute("SELECT length(words) FROM turntree.search_documents").fetchall()
+    ((count,),) = owner.execute("SELECT length(lexemes) FROM turntree.search_documents").fetchall()
     assert count <= LEXEMES_MAX + 3
     await tree.search.forget()
     assert owner.execute("SELECT * FROM turntree.search_progress").fetchall() == []

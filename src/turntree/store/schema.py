@@ -15,8 +15,8 @@ from turntree.domain.errors import Refused
 from turntree.domain.value import value
 from turntree.store.sql import load_files
 
-NUMBER: Final = 15
-DIGEST: Final = "bc8973b40796359080bde5bd1ee6dc1e5cbdd7db1696b9d0718159c2a774f9ed"
+NUMBER: Final = 16
+DIGEST: Final = "bf3ce22389f532e1591e137db9bbfd4f35d4946d0f7afac38e81c29170bc317b"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

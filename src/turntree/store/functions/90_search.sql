@@ -80,11 +80,11 @@ BEGIN
   -- OFFSET 0: the order by id would otherwise tempt the planner to read the key backwards and try
   -- every document instead of asking the index of words.
   WITH newest AS MATERIALIZED (
-    SELECT h.turn_id, h.words FROM (SELECT d.turn_id, d.lexemes FROM turntree.search_documents d
+    SELECT h.turn_id, h.lexemes FROM (SELECT d.turn_id, d.lexemes FROM turntree.search_documents d
         WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query AND (v_hits IS NULL OR d.turn_id = ANY (v_hits)) OFFSET 0) h
       ORDER BY h.turn_id DESC LIMIT p_candidates
   ), held AS MATERIALIZED (
-    SELECT w.turn_id, x.place FROM newest w, unnest(p_terms) WITH ORDINALITY AS x (term, place) WHERE w.words @@ x.term
+    SELECT w.turn_id, x.place FROM newest w, unnest(p_terms) WITH ORDINALITY AS x (term, place) WHERE w.lexemes @@ x.term
   ), weight AS (
     SELECT h.place, ln(1 + (SELECT count(*) FROM newest)::float8 / count(*)) AS rarity FROM held h GROUP BY h.place
   )

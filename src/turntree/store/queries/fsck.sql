@@ -879,8 +879,8 @@ SELECT coalesce(a.session_id, i.session_id)::text
       FROM turntree.queued_messages WHERE workspace_id = %(workspace)b GROUP BY session_id
   ) i ON i.session_id = a.session_id
   LEFT JOIN turntree.runs r ON r.workspace_id = %(workspace)b AND r.session_id = a.session_id AND r.status <> 'finished'
-  WHERE a.session_id IS NULL OR a.posted <> coalesce(i.last, 0) OR a.posted <> coalesce(i.messages, 0)
-    OR a.taken > a.posted
+  WHERE a.session_id IS NULL OR a.posted_seq <> coalesce(i.last, 0) OR a.posted_seq <> coalesce(i.messages, 0)
+    OR a.claimed_seq > a.posted_seq
     OR NOT a.awake AND CASE WHEN r.id IS NULL THEN i.waiting > 0 ELSE r.status = 'open' OR r.cancel_requested END
   ORDER BY 1 LIMIT %(limit)b;
 
