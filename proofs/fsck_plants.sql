@@ -218,7 +218,7 @@ UPDATE turntree.handles SET restorable = true WHERE workspace_id = %(workspace)s
   RETURNING 'handle ' || id;
 
 -- name: i57
-UPDATE turntree.program_refs r SET node_id = r.program_id FROM (
+UPDATE turntree.program_refs r SET target_id = r.program_id FROM (
     SELECT program_id, version, path FROM turntree.program_refs WHERE workspace_id = %(workspace)s
       ORDER BY md5(program_id::text || version || path || %(seed)s) LIMIT %(count)s) p
   WHERE r.workspace_id = %(workspace)s AND (r.program_id, r.version, r.path) = (p.program_id, p.version, p.path)
