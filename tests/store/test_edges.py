@@ -345,7 +345,7 @@ async def test_a_message_is_consumed_and_produced_by_events(ask: Ask, story: Sto
 async def test_history_is_the_events_of_a_run_in_order(story: Story) -> None:
     found = await story.tree.edges.list_history(story.run)
     assert [each.seq for each in found] == list(range(len(story.ids) + 1))
-    assert (found[0].kind, found[-1].kind) == ("run.started", "run.finished")
+    assert (found[0].kind, found[-1].kind) == ("run_started", "run_finished")
     assert found[3].node == Node("Event", story.event(3))
     assert found[3].data["call_id"] == "t1"
 

@@ -253,7 +253,7 @@ async def test_a_run_begins_with_its_facts_and_takes_its_words_along(desk: Desk)
 
 async def test_begin_with_a_message_that_does_not_wait_is_refused(desk: Desk) -> None:
     posted = await desk.post("one")
-    facts = [desk.fact(posted.run, 0, "run_started", user("one"))]
+    facts = [desk.fact(posted.run, 0, "run.started", user("one"))]
     with pytest.raises(Conflict):
         await desk.inbox.begin(posted.run, desk.session, facts, [1, 2], worker="w1")
     assert len(await desk.inbox.list_waiting(desk.session)) == 1

@@ -191,7 +191,7 @@ def _step_to_json(step: Step) -> dict[str, Json]:
             }  # fmt: skip
         case _:
             assert_never(step)
-    said["plan.step_compensated"] = _UNDONE_BY.get(str(said["action"]))
+    said["compensation"] = _UNDONE_BY.get(str(said["action"]))
     return without_nones(said)
 
 

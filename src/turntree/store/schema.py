@@ -15,8 +15,8 @@ from turntree.domain.errors import Refused
 from turntree.domain.value import value
 from turntree.store.sql import load_files
 
-NUMBER: Final = 16
-DIGEST: Final = "bf3ce22389f532e1591e137db9bbfd4f35d4946d0f7afac38e81c29170bc317b"
+NUMBER: Final = 17
+DIGEST: Final = "18bdf7505711104e13c9587350f666708367aca8c719570d4361640bf6338cff"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
