@@ -14,7 +14,7 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
-from turntree.store.embedded import EmbeddedServer
+from turntree.db.embedded.server import EmbeddedServer
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser()],

@@ -12,7 +12,7 @@ from typing import Any
 from openai import AsyncOpenAI
 
 import turntree  # turntree
-from turntree.wire import openai_chat  # turntree
+from turntree.transcripts import openai_chat  # turntree
 
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
 TOOLS: Any = [

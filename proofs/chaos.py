@@ -23,25 +23,25 @@ import anyio.to_thread
 from proofs.chaos_audit import Audit, Sent, Verdict, calm_replies
 from proofs.chaos_worker import DEEDS
 from proofs.figures import DURABLE, Proof, run, temporary_server
-from turntree.adapters.engines.dbos import open_dbos
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.errors import NotFound, TurntreeError
-from turntree.domain.ids import Label, RunId, SessionId, TurnId, WorkspaceId
-from turntree.domain.message import user
-from turntree.ports.sight import EVERYTHING
-from turntree.store.database import (
+from turntree.core.errors import NotFound, TurntreeError
+from turntree.core.ids import Label, RunId, SessionId, TurnId, WorkspaceId
+from turntree.core.message import user
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import (
     Database,
     ensure_database,
     open_database,
     prepare_database,
     sqlalchemy_url,
 )
-from turntree.store.embedded import EmbeddedServer
-from turntree.store.inbox import PostgresInbox
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
-from turntree.store.workers import PostgresWorkers
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.runs.engines.dbos import open_dbos
+from turntree.runs.inbox_store import PostgresInbox
+from turntree.runs.worker_store import PostgresWorkers
+from turntree.system.clock import SystemWorld
 
 TEXTS = ("hello", "tool", "risk", "tools risk", "tool risk tools", "broken", "risk risk", "wide")
 BY = "human:ana"

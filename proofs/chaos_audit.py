@@ -12,16 +12,16 @@ from typing import Any
 
 from proofs.run_stories import Player, Send
 from proofs.run_world import Fates, RunWorld
-from turntree.domain.errors import NotFound
-from turntree.domain.ids import RunId, SessionId, TurnId, unix_ms
-from turntree.domain.message import Erased, Message, ToolResult, tool
-from turntree.domain.run import Fact
-from turntree.domain.thread import Placed
-from turntree.store.database import Database
-from turntree.store.fsck import fsck
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
+from turntree.core.errors import NotFound
+from turntree.core.ids import RunId, SessionId, TurnId, unix_ms
+from turntree.core.message import Erased, Message, ToolResult, tool
+from turntree.core.run import Fact
+from turntree.core.thread import Placed
+from turntree.db.database import Database
+from turntree.integrity.fsck import fsck
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
 
 Reply = tuple[Message | Erased, ...]
 

@@ -16,24 +16,24 @@ from time import monotonic
 
 import anyio
 
-from turntree.adapters.engines.dbos import open_dbos
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.ids import WorkspaceId
-from turntree.domain.message import ToolUse
-from turntree.ports.sight import EVERYTHING
-from turntree.ports.tools import Occasion
-from turntree.runtime.actor import Actor
-from turntree.runtime.asking import Asking
-from turntree.runtime.calling import Calling
-from turntree.runtime.hub import Hub
-from turntree.runtime.runner import Runner
-from turntree.runtime.worker import Worker
-from turntree.store.database import open_database, sqlalchemy_url
-from turntree.store.inbox import PostgresInbox
-from turntree.store.ledger import PostgresLedger
-from turntree.store.threads import PostgresThreads
-from turntree.store.workers import PostgresWorkers
-from turntree.testing.scripted_provider import PlainAssembly, ScriptedProvider, ScriptedTools
+from turntree.core.ids import WorkspaceId
+from turntree.core.message import ToolUse
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import open_database, sqlalchemy_url
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.runs.engines.dbos import open_dbos
+from turntree.runs.inbox_store import PostgresInbox
+from turntree.runs.live_hub import Hub
+from turntree.runs.model_call import Asking
+from turntree.runs.runner import Runner
+from turntree.runs.session_loop import Actor
+from turntree.runs.tool_calls import Calling
+from turntree.runs.worker import Worker
+from turntree.runs.worker_store import PostgresWorkers
+from turntree.system.clock import SystemWorld
+from turntree.testing.scripted.provider import PlainAssembly, ScriptedProvider, ScriptedTools
+from turntree.tools.toolset import Occasion
 
 DEEDS = "deeds.txt"
 DAWDLE_S = 0.2

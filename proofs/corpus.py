@@ -23,7 +23,7 @@ from typing import Any
 
 import orjson
 
-from turntree.domain.ids import instant
+from turntree.core.ids import instant
 
 BEGAN_MS = 1_750_000_000_000
 TEXT_CHARS_MIN = 4_000

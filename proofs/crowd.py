@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from proofs.workload import BY, CALLS, MINUTE_MS, PAST_MS, Library
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.compaction import Compaction
-from turntree.domain.context import TouchedFile
-from turntree.domain.ids import RANDOM_BITS, Digest, Label, SessionId, TurnId, instant, uuid7
-from turntree.domain.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
-from turntree.domain.turn import Header, Outcome, Sealed, seal
-from turntree.ports.imports import Incoming
-from turntree.store.bulk import import_turns
-from turntree.store.database import Database
-from turntree.store.sessions import PostgresSessions
+from turntree.core.compaction import Compaction
+from turntree.core.ids import RANDOM_BITS, Digest, Label, SessionId, TurnId, instant, uuid7
+from turntree.core.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
+from turntree.core.message_context import TouchedFile
+from turntree.core.turn import Header, Outcome, Sealed, seal
+from turntree.db.database import Database
+from turntree.ledger.session_store import PostgresSessions
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.bulk_copy import import_turns
+from turntree.transcripts.incoming import Incoming
 
 LENGTH_MEAN = 40
 LENGTH_MAX = 1_000

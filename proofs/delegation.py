@@ -18,14 +18,14 @@ from typing import Final
 from unittest import mock
 
 from proofs.figures import Proof, run
-from turntree.domain.delegation import Chain, Link
-from turntree.domain.errors import Denied
-from turntree.domain.ids import Instant
-from turntree.domain.permission import KINDS, Pattern, Rights, pattern, right
-from turntree.domain.persona import Identity, Persona
-from turntree.domain.persona_fork import ForkAsked, decide_fork
-from turntree.domain.principal import Principal, PrincipalKind
-from turntree.domain.token import issue, narrow, open_token
+from turntree.auth.delegation import Chain, Link
+from turntree.auth.permissions import KINDS, Pattern, Rights, pattern, right
+from turntree.auth.persona import Identity, Persona
+from turntree.auth.persona_fork import ForkAsked, decide_fork
+from turntree.auth.token import issue, narrow, open_token
+from turntree.core.errors import Denied
+from turntree.core.ids import Instant
+from turntree.core.principal import Principal, PrincipalKind
 
 CHAINS: Final = 400_000
 CHAINS_QUICK: Final = 100_000

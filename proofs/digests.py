@@ -1,6 +1,6 @@
 """Digests: pinned for ever, the same by any reader's arithmetic, and blind to crashes.
 
-* ``golden``: every vector in ``tests/domain/golden`` is matched by the product, and by RFC 8785
+* ``golden``: every vector in ``tests/core/golden`` is matched by the product, and by RFC 8785
   and SHA-256 alone.
 * ``fuzz``: the fast way of writing a document gives the bytes of RFC 8785. The control is the
   same encoder without our check, which must be caught.
@@ -22,19 +22,19 @@ import orjson
 import rfc8785
 
 from proofs.figures import Proof, run, temporary_server
-from turntree.domain import event, message, turn
-from turntree.domain.canonical import INTEGER_MAX, NESTING_MAX, _is_plain, canonical, digest
-from turntree.domain.ids import uuid7
-from turntree.domain.message import Message
-from turntree.ports.sight import EVERYTHING
-from turntree.store.database import ensure_database, open_database, prepare_database
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresReflog, PostgresSessions
-from turntree.store.threads import PostgresThreads
-from turntree.testing.stories import STORY, Neighbours, Say, Scene, play
-from turntree.testing.worlds import START_MS, Dying, Fate
+from turntree.core import event, message, turn
+from turntree.core.canonical import INTEGER_MAX, NESTING_MAX, _is_plain, canonical, digest
+from turntree.core.ids import uuid7
+from turntree.core.message import Message
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import ensure_database, open_database, prepare_database
+from turntree.ledger.session_store import PostgresReflog, PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.testing.fakes import START_MS, Dying, Fate
+from turntree.testing.scenarios import STORY, Neighbours, Say, Scene, play
 
-GOLDEN = Path(__file__).parent.parent / "tests/domain/golden"
+GOLDEN = Path(__file__).parent.parent / "tests/core/golden"
 DOCUMENTS = 100_000
 RANDOM_WORLDS, RANDOM_WORLDS_QUICK = 1000, 16
 FATES: tuple[Fate, ...] = ("live", "die before", "die after")

@@ -28,11 +28,11 @@ from proofs.drills.pairs import PAIRS, explore
 from proofs.drills.processes import workers
 from proofs.drills.walk import Walked, take_walk
 from proofs.figures import DURABLE, Proof, temporary_server
-from turntree.domain.ids import WorkspaceId
-from turntree.ports.sight import EVERYTHING
-from turntree.store.database import ensure_database, open_database, prepare_database
-from turntree.store.embedded import EmbeddedServer
-from turntree.store.fsck import fsck
+from turntree.core.ids import WorkspaceId
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import ensure_database, open_database, prepare_database
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.integrity.fsck import fsck
 
 # What the walk writes may vanish with the machine; what it compares is read back at once.
 FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

@@ -22,22 +22,22 @@ import psycopg
 
 from proofs import figures
 from proofs.figures import DURABLE, Proof, load_statements
-from turntree.adapters.engines.dbos import open_dbos
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, tree_on
-from turntree.domain.canonical import Json
-from turntree.domain.ids import RunId, SessionId, WorkspaceId
-from turntree.domain.message import user
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.tree import Tree
-from turntree.store.database import (
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.canonical import Json
+from turntree.core.ids import RunId, SessionId, WorkspaceId
+from turntree.core.message import user
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import (
     Database,
     ensure_database,
     open_database,
     prepare_database,
     sqlalchemy_url,
 )
-from turntree.store.inbox import PostgresInbox
+from turntree.runs.engines.dbos import open_dbos
+from turntree.runs.inbox_store import PostgresInbox
+from turntree.system.clock import SystemWorld
 
 STATEMENTS = load_statements(Path(__file__).with_name("engine_cost.sql"))
 SERVER = {**DURABLE, "track_commit_timestamp": "on", "max_connections": "100"}

@@ -15,25 +15,25 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from turntree.adapters.engines.dbos import DbosEngine, open_dbos
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, engine_on, run_on, tree_on
-from turntree.domain.ids import WorkspaceId
-from turntree.domain.message import ToolUse
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.actor import Actor
-from turntree.runtime.asking import Asking
-from turntree.runtime.attempt import Attempt
-from turntree.runtime.calling import Calling
-from turntree.runtime.hub import Hub
-from turntree.runtime.runner import Runner
-from turntree.runtime.worker import Worker
-from turntree.store.database import Database, open_database, sqlalchemy_url
-from turntree.store.inbox import PostgresInbox
-from turntree.store.ledger import PostgresLedger
-from turntree.store.threads import PostgresThreads
-from turntree.store.workers import PostgresWorkers
-from turntree.testing.scripted_provider import PlainAssembly, ScriptedProvider, ScriptedTools
+from turntree.boot.open import Settings, engine_on, run_on, tree_on
+from turntree.core.ids import WorkspaceId
+from turntree.core.message import ToolUse
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, open_database, sqlalchemy_url
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.runs.attempt import Attempt
+from turntree.runs.engines.dbos import DbosEngine, open_dbos
+from turntree.runs.inbox_store import PostgresInbox
+from turntree.runs.live_hub import Hub
+from turntree.runs.model_call import Asking
+from turntree.runs.runner import Runner
+from turntree.runs.session_loop import Actor
+from turntree.runs.tool_calls import Calling
+from turntree.runs.worker import Worker
+from turntree.runs.worker_store import PostgresWorkers
+from turntree.system.clock import SystemWorld
+from turntree.testing.scripted.provider import PlainAssembly, ScriptedProvider, ScriptedTools
 
 
 def worker_on(database: Database, engine: DbosEngine, name: str) -> Worker:

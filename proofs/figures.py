@@ -25,8 +25,8 @@ from typing import Literal, NoReturn, TypeVar
 
 from psycopg.conninfo import make_conninfo
 
-from turntree.store.embedded import EmbeddedServer
-from turntree.store.server_logins import SUPERUSER
+from turntree.db.embedded.logins import SUPERUSER
+from turntree.db.embedded.server import EmbeddedServer
 
 Result = TypeVar("Result")
 Of = Literal["truth", "time"]

@@ -18,19 +18,19 @@ from proofs.figures import Cost, Proof, interleave, median_cpu
 from proofs.stage import STATEMENTS, Measured, Stage, prefill, set_stage
 from proofs.workload import BY, CALLS, Library, begin, record, thread
 from proofs.writers import LABEL, WRITERS, processes, run_pgbench, run_tasks
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, tree_on
-from turntree.domain.canonical import digest_raw
-from turntree.domain.ids import Label, SessionId, TurnId
-from turntree.domain.journal import recorded
-from turntree.domain.usage import ModelCall
-from turntree.ports.imports import Incoming
-from turntree.ports.sight import EVERYTHING
-from turntree.store.bulk import COLUMN_TYPES, import_turns
-from turntree.store.database import open_database
-from turntree.store.ledger import turn_params
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
+from turntree.boot.open import Settings, tree_on
+from turntree.core.canonical import digest_raw
+from turntree.core.ids import Label, SessionId, TurnId
+from turntree.core.journal import recorded
+from turntree.core.usage import ModelCall
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import open_database
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import turn_params
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.bulk_copy import COLUMN_TYPES, import_turns
+from turntree.transcripts.incoming import Incoming
 
 KB = 1024
 DEPTHS = (10, 1_000, 10_000)

@@ -25,16 +25,16 @@ from proofs.fsck_files import PLANTS, RULE, plant_files, tell_files
 from proofs.fsck_plants import RULES, STATEMENTS, plant
 from proofs.fsck_story import tell
 from proofs.workload import CALLS, Library, thread
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, tree_on
-from turntree.domain.journal import recorded
-from turntree.ports.imports import Incoming
-from turntree.ports.sight import EVERYTHING
-from turntree.store.bulk import import_turns
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
-from turntree.store.fsck import fsck
-from turntree.store.invariants import INVARIANTS
-from turntree.testing.worlds import ScriptedWorld
+from turntree.boot.open import Settings, tree_on
+from turntree.core.journal import recorded
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.integrity.invariants import INVARIANTS
+from turntree.system.clock import SystemWorld
+from turntree.testing.fakes import ScriptedWorld
+from turntree.transcripts.bulk_copy import import_turns
+from turntree.transcripts.incoming import Incoming
 
 COPIES = 12
 FAULTS = 10

@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from turntree.adapters.resources.shadow.store import ShadowStore
-from turntree.adapters.resources.shadow.trees import FOLDER, Node, read_state, walk_nodes
-from turntree.domain.message import assistant, user
-from turntree.runtime.tree import Tree
+from turntree.api import Tree
+from turntree.core.message import assistant, user
+from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.trees import FOLDER, Node, read_state, walk_nodes
 
 RULE: Final = "I68"
 FILES: Final = 40

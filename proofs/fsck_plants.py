@@ -16,7 +16,7 @@ import orjson
 import psycopg
 
 from proofs.figures import load_statements
-from turntree.domain.canonical import canonical, digest_bytes, digest_raw
+from turntree.core.canonical import canonical, digest_bytes, digest_raw
 
 STATEMENTS: Final = load_statements(Path(__file__).with_name("fsck_plants.sql"))
 Documents = list[dict[str, Any]]

@@ -6,13 +6,13 @@ Knows how the product is called. Must never know what is planted into what it te
 from dataclasses import replace
 from typing import Final
 
-from turntree.adapters.engines.inline import InlineEngine
-from turntree.domain import plan as plans
-from turntree.domain.canonical import Json, canonical, digest_bytes
-from turntree.domain.compaction import Compaction
-from turntree.domain.context import TouchedFile
-from turntree.domain.event import Event, record
-from turntree.domain.ids import (
+from turntree.api import Tree
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import Rights, right, tools
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.compaction import Compaction
+from turntree.core.event import Event, record
+from turntree.core.ids import (
     Digest,
     Label,
     PlanId,
@@ -22,8 +22,8 @@ from turntree.domain.ids import (
     SnapshotId,
     TurnId,
 )
-from turntree.domain.manifest import Entry, Manifest
-from turntree.domain.message import (
+from turntree.core.manifest import Entry, Manifest
+from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
     Message,
     ToolResult,
@@ -32,20 +32,20 @@ from turntree.domain.message import (
     tool,
     user,
 )
-from turntree.domain.permission import Rights, right, tools
-from turntree.domain.plan_steps import BeginSession, MakeFork, Plan, Restore, Share, Site
-from turntree.domain.principal import Principal
-from turntree.domain.ref import ExtRef
-from turntree.domain.resource import Capability, Handle, Pin, Resource, Snapshot
-from turntree.domain.run import Fact
-from turntree.domain.session import Origin, Session, Spawn
-from turntree.domain.turn import Header, seal
-from turntree.domain.usage import ModelCall, Usage, to_json
-from turntree.ports.inbox import Begin
-from turntree.runtime.execution import ExecutionContext
-from turntree.runtime.tree import Tree
-from turntree.store.inbox import PostgresInbox
-from turntree.store.ledger import PostgresLedger
+from turntree.core.message_context import TouchedFile
+from turntree.core.principal import Principal
+from turntree.core.ref import ExtRef
+from turntree.core.run import Fact
+from turntree.core.session import Origin, Session, Spawn
+from turntree.core.turn import Header, seal
+from turntree.core.usage import ModelCall, Usage, to_json
+from turntree.ledger.store import PostgresLedger
+from turntree.resources.plans import plan as plans
+from turntree.resources.plans.steps import BeginSession, MakeFork, Plan, Restore, Share, Site
+from turntree.resources.resource import Capability, Handle, Pin, Resource, Snapshot
+from turntree.runs.engines.inline import InlineEngine
+from turntree.runs.inbox import Begin
+from turntree.runs.inbox_store import PostgresInbox
 
 CALLS: Final = [
     ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),

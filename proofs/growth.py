@@ -19,13 +19,13 @@ from proofs import figures
 from proofs.crowd import Crowd
 from proofs.figures import Cost, Proof, interleave, measure, median_cpu
 from proofs.workload import Exchange, Library, begin, record
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, tree_on
-from turntree.domain.ids import TurnId
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.recorder import Recorder
-from turntree.runtime.tree import Tree
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.ids import TurnId
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.ledger.recorder import Recorder
+from turntree.system.clock import SystemWorld
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("growth.sql"))
 PAGE = 50

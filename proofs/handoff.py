@@ -29,10 +29,10 @@ from proofs.agents.run import SCENES
 from proofs.agents.stage import AgentFailed, Stage
 from proofs.figures import Proof, run, temporary_server
 from proofs.handoff_sent import Sent, sent_in
-from turntree.boot import Settings
-from turntree.domain.compaction import Compaction
-from turntree.domain.message import Reasoning, ToolResult, ToolUse, assistant, tool, user
-from turntree.testing.scripted_model import MODEL, Reply, Rule, ScriptedModel
+from turntree.boot.open import Settings
+from turntree.core.compaction import Compaction
+from turntree.core.message import Reasoning, ToolResult, ToolUse, assistant, tool, user
+from turntree.testing.scripted.server import MODEL, Reply, Rule, ScriptedModel
 
 PROMPT = "Go on from here."
 LARGE = "one line of many\n" * 540 + "the last line"

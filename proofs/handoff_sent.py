@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turntree.testing.scripted_model import Exchange
+from turntree.testing.scripted.server import Exchange
 
 
 @dataclass(slots=True)

@@ -30,11 +30,11 @@ from proofs.agents.hooked import TOOLS, Hooked, hooked
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
 from proofs.agents.stage import Stage
 from proofs.figures import DURABLE, Proof, run, temporary_server
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.message import Message
-from turntree.store.embedded import EmbeddedServer
-from turntree.testing.script import Reply, Rule
-from turntree.testing.scripted_model import ScriptedModel
+from turntree.core.message import Message
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.system.clock import SystemWorld
+from turntree.testing.scripted.script import Reply, Rule
+from turntree.testing.scripted.server import ScriptedModel
 
 WAIT_MAX_MS = 150
 FILES = 5_000

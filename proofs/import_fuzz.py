@@ -22,19 +22,20 @@ from proofs.figures import Proof, run, temporary_server
 from proofs.transcripts.claude_code import Tape, save
 from proofs.transcripts.mutations import mutated, mutated_bytes
 from proofs.transcripts.samples import SAMPLES
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import importing_on, load_importers
-from turntree.domain.errors import NotCanonical, Refused
-from turntree.domain.principal import Principal
-from turntree.domain.secrets import redact
-from turntree.domain.transcript import Projection, Record, seal_drafts
-from turntree.ports.importers import Bundle, Importer, Places
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.imports import Progress
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
-from turntree.store.fsck import fsck
-from turntree.store.imports import PostgresImports
-from turntree.testing.importer_contract import check_sessions
+from turntree.boot.open import importing_on, load_importers
+from turntree.core.errors import NotCanonical, Refused
+from turntree.core.principal import Principal
+from turntree.core.redaction import redact
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.ledger.raw_codec import Record
+from turntree.system.clock import SystemWorld
+from turntree.testing.contracts.importer import check_sessions
+from turntree.transcripts.drafts import Projection, seal_drafts
+from turntree.transcripts.importer import Bundle, Importer, Places
+from turntree.transcripts.imports import Progress
+from turntree.transcripts.store import PostgresImports
 
 CRASHES = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError,

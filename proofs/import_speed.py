@@ -23,18 +23,18 @@ import psycopg
 
 from proofs.corpus import Corpus, remember
 from proofs.figures import Proof, backend_ns, load_statements, run, temporary_server
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, importing_on, load_importers, tree_on
-from turntree.domain.ids import WorkspaceId
-from turntree.domain.search import Vector
-from turntree.ports.embedder import Embedder, TextKind
-from turntree.ports.importers import Bundle, Importer, Places
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.imports import Progress
-from turntree.runtime.search import Search
-from turntree.runtime.tree import Tree
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
-from turntree.store.fsck import fsck
+from turntree.api import Tree
+from turntree.boot.open import Settings, importing_on, load_importers, tree_on
+from turntree.core.ids import WorkspaceId
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.search.embedder import Embedder, TextKind
+from turntree.search.results import Vector
+from turntree.search.service import Search
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.importer import Bundle, Importer, Places
+from turntree.transcripts.imports import Progress
 
 STATEMENTS = load_statements(Path(__file__).with_name("import_speed.sql"))
 MB = 1e6

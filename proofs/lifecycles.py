@@ -20,12 +20,12 @@ from hypothesis.stateful import run_state_machine_as_test
 from proofs.drills.plants import Plant, install
 from proofs.figures import Proof, run, temporary_server
 from proofs.program_machine import ProgramMachine, Stage, list_pairs, try_pair
-from turntree.boot import Settings, tree_on
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.tree import Tree
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
-from turntree.store.fsck import fsck
-from turntree.testing.worlds import ScriptedWorld
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.testing.fakes import ScriptedWorld
 
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 STEPS_MAX = 25

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, cast
 
-from turntree.domain.ref import ExtRef
-from turntree.domain.resource import Capability, Change, Liveness
-from turntree.ports.keepers import Cost, FileKeeper, ResourceKeeper, Taken
-from turntree.runtime.plans import Plans
-from turntree.testing.worlds import Crash
+from turntree.core.ref import ExtRef
+from turntree.resources.driver import Cost, FileKeeper, ResourceKeeper, Taken
+from turntree.resources.plans.service import Plans
+from turntree.resources.resource import Capability, Change, Liveness
+from turntree.testing.fakes import Crash
 
 Moment = Literal["before", "within", "after"]
 T = TypeVar("T")

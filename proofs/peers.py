@@ -20,7 +20,7 @@ from pathlib import Path
 from proofs.figures import DURABLE, Cost, Proof, interleave, temporary_server
 from proofs.rivals.bench import Bench, Contender, ensure_environment
 from proofs.rivals.report import BYTES, Cell, Report, publish
-from turntree.store.database import ensure_database
+from turntree.db.database import ensure_database
 
 RIVALS = "proofs.rivals."
 OURS = "turntree"

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from turntree.domain.ids import TurnId
-from turntree.domain.message import assistant, user
-from turntree.domain.resource import Resource
-from turntree.runtime.fork_plans import Choice, ForkPlan
-from turntree.runtime.restore_plans import RestorePlan
-from turntree.runtime.tree import Tree
+from turntree.api import Tree
+from turntree.core.ids import TurnId
+from turntree.core.message import assistant, user
+from turntree.resources.plans.fork import Choice, ForkPlan
+from turntree.resources.plans.restore import RestorePlan
+from turntree.resources.resource import Resource
 
 KINDS: Final = ("directory", "file", "container")
 NAMES: Final = ("a", "b", "c", "d/a", "d/b", "d/e/f", "link")

@@ -23,26 +23,26 @@ from typing import cast
 from proofs.figures import Proof, run, temporary_server
 from proofs.mortals import Moment, Mortal, in_hands_of
 from proofs.plan_world import TASKS, Task, World
-from turntree.adapters.resources.directory import DirectoryKeeper
-from turntree.adapters.resources.file import SingleFileKeeper
-from turntree.boot import Settings, tree_on
-from turntree.domain.errors import NotFound
-from turntree.domain.event import Event
-from turntree.domain.ids import Instant
-from turntree.domain.plan import PlanState, fold, needs_undoing
-from turntree.domain.plan_steps import Commit, MakeFork, Plan, Restore, TakeSnapshot
-from turntree.domain.ref import ExtRef
-from turntree.ports.keepers import ResourceKeeper
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.fork_plans import ForkPlan
-from turntree.runtime.hands import Hands
-from turntree.runtime.plans import Plans
-from turntree.runtime.restore_plans import RestorePlan
-from turntree.runtime.tree import Tree
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
-from turntree.store.fsck import fsck
-from turntree.testing.copying_keeper import CopyingKeeper
-from turntree.testing.worlds import Crash, ScriptedWorld
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.errors import NotFound
+from turntree.core.event import Event
+from turntree.core.ids import Instant
+from turntree.core.ref import ExtRef
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.resources.driver import ResourceKeeper
+from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.file import SingleFileKeeper
+from turntree.resources.plans.fork import ForkPlan
+from turntree.resources.plans.plan import PlanState, fold, needs_undoing
+from turntree.resources.plans.restore import RestorePlan
+from turntree.resources.plans.service import Plans
+from turntree.resources.plans.step_executor import Hands
+from turntree.resources.plans.steps import Commit, MakeFork, Plan, Restore, TakeSnapshot
+from turntree.testing.copy_driver import CopyingKeeper
+from turntree.testing.fakes import Crash, ScriptedWorld
 
 HASTY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 """It is processes that die here, not machines."""

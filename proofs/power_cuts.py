@@ -27,11 +27,11 @@ from proofs.drills.disk import Disk, find_obstacle, hide_mounts, lend_disk
 from proofs.drills.history import Ack
 from proofs.drills.processes import workers
 from proofs.figures import Proof, run
-from turntree.domain.errors import TurntreeError
-from turntree.ports.sight import EVERYTHING
-from turntree.store.database import ensure_database, open_database
-from turntree.store.embedded import EmbeddedServer
-from turntree.store.fsck import fsck
+from turntree.core.errors import TurntreeError
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import ensure_database, open_database
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.integrity.fsck import fsck
 
 CUTS, CUTS_QUICK = 20, 3
 CUTS_OF_CONTROL_MAX = 20

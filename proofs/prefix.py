@@ -23,27 +23,27 @@ from pathlib import Path
 from typing import Any
 
 from proofs.figures import Proof, run, temporary_server
-from turntree.adapters.providers.building import build_provider
-from turntree.boot import Settings, tree_on
-from turntree.domain.canonical import Json
-from turntree.domain.compaction import Compaction
-from turntree.domain.errors import ProviderFailed
-from turntree.domain.ids import RunId, SessionId, TurnId
-from turntree.domain.message import Message, ToolResult, ToolUse, assistant, tool, user
-from turntree.domain.program import Program
-from turntree.domain.prompt import ToolSpec
-from turntree.domain.run import Run
-from turntree.ports.ledger import Ledger
-from turntree.ports.provider import Provider
-from turntree.ports.sight import EVERYTHING
-from turntree.ports.tools import Occasion
-from turntree.runtime.asking import Question
-from turntree.runtime.assembly import Assembled, Assembly
-from turntree.runtime.pinning import Pinning
-from turntree.runtime.tree import Tree
-from turntree.store.database import ensure_database, open_database, prepare_database
-from turntree.store.permissions import PostgresPermissions
-from turntree.testing.worlds import ScriptedWorld
+from turntree.api import Tree
+from turntree.auth.store import PostgresPermissions
+from turntree.boot.open import Settings, tree_on
+from turntree.core.canonical import Json
+from turntree.core.compaction import Compaction
+from turntree.core.errors import ProviderFailed
+from turntree.core.ids import RunId, SessionId, TurnId
+from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
+from turntree.core.program import Program
+from turntree.core.run import Run
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import ensure_database, open_database, prepare_database
+from turntree.ledger.store_port import Ledger
+from turntree.models.prompt import ToolSpec
+from turntree.models.provider import Provider
+from turntree.models.providers.factory import build_provider
+from turntree.runs.model_call import Question
+from turntree.runs.request_builder import Assembled, Assembly
+from turntree.runs.request_resolver import Pinning
+from turntree.testing.fakes import ScriptedWorld
+from turntree.tools.toolset import Occasion
 
 TREES, TREES_QUICK = 1000, 40
 TURNS_MAX = 14

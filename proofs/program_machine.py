@@ -12,13 +12,13 @@ from anyio.from_thread import BlockingPortal
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from turntree.domain.canonical import Json
-from turntree.domain.errors import Denied, NotFound, Refused
-from turntree.domain.lifecycles import LIFECYCLES
-from turntree.domain.principal import Principal
-from turntree.domain.program import Program, Right, Visibility, fold
-from turntree.runtime.programs import Programs
-from turntree.runtime.tree import Tree
+from turntree.api import Tree
+from turntree.core.canonical import Json
+from turntree.core.errors import Denied, NotFound, Refused
+from turntree.core.principal import Principal
+from turntree.core.program import Program, Right, Visibility, fold
+from turntree.programs.lifecycles import LIFECYCLES
+from turntree.programs.service import Programs
 
 T = TypeVar("T")
 CONFIGS: Final[dict[str, dict[str, Json]]] = {

@@ -24,20 +24,20 @@ from typing import Any, Final
 import anyio
 
 from proofs.figures import Proof, run, temporary_server
-from turntree.adapters.providers.building import build_provider
-from turntree.boot import Settings, open_tree
-from turntree.domain.errors import NotFound, ProviderFailed
-from turntree.domain.message import Message, Reasoning, ToolResult, ToolUse, from_json, tool, user
-from turntree.domain.message import to_json as message_to_json
-from turntree.domain.prompt import Prompt, ToolSpec
-from turntree.domain.usage import Usage
-from turntree.ports.provider import Answer, Delta, Provider
-from turntree.runtime.following import Following, Words
-from turntree.runtime.tree import Tree
+from turntree.api import Tree
+from turntree.boot.open import Settings, open_tree
+from turntree.core.errors import NotFound, ProviderFailed
+from turntree.core.message import Message, Reasoning, ToolResult, ToolUse, from_json, tool, user
+from turntree.core.message import to_json as message_to_json
+from turntree.core.usage import Usage
+from turntree.models.prompt import Prompt, ToolSpec
+from turntree.models.provider import Answer, Delta, Provider
+from turntree.models.providers.factory import build_provider
+from turntree.runs.follow import Following, Words
 from turntree.testing import local_model
 from turntree.testing.local_model import LocalModel
-from turntree.testing.scripted_model import Answer as Scripted
-from turntree.testing.scripted_model import Break, Call, Failure, Reply, ScriptedModel
+from turntree.testing.scripted.server import Answer as Scripted
+from turntree.testing.scripted.server import Break, Call, Failure, Reply, ScriptedModel
 
 KEY: Final = "a-key-that-nobody-may-see"
 TOKEN: Final = "a-token-of-the-gateway"  # noqa: S105 (nobody's)

@@ -24,9 +24,9 @@ from proofs.agents.hooked import TOOLS, Hooked, hooked
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
 from proofs.agents.stage import Stage
 from proofs.figures import Proof, run, temporary_server
-from turntree.domain.message import Message
-from turntree.domain.thread import Placed
-from turntree.testing.scripted_model import ScriptedModel
+from turntree.core.message import Message
+from turntree.core.thread import Placed
+from turntree.testing.scripted.server import ScriptedModel
 
 Tree = dict[str, tuple[int, bytes]]
 """What a folder holds: by path the mode, and the bytes or where a link leads."""

@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from proofs import figures
 from proofs.figures import Proof
 from proofs.routing_corpus import Labelled, Thread, is_held_out, load
-from turntree.adapters.embedders.minilm import find_minilm
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, tree_on
-from turntree.domain.ids import Label
-from turntree.domain.message import assistant, user
-from turntree.domain.principal import Principal
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.tree import Tree
-from turntree.store.database import ensure_database, open_database, prepare_database
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.ids import Label
+from turntree.core.message import assistant, user
+from turntree.core.principal import Principal
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import ensure_database, open_database, prepare_database
+from turntree.search.embedders.minilm import find_minilm
+from turntree.system.clock import SystemWorld
 
 THREADS_QUICK = 500
 CLOSED = 20

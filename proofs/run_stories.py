@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from proofs.run_world import BY, Fate, Fates, Life, MortalInbox, RunWorld, session_id
-from turntree.domain.canonical import digest_bytes
-from turntree.domain.errors import NotFound, Refused
-from turntree.domain.event import record
-from turntree.domain.ids import Instant, Label, RunId, TurnId, instant
-from turntree.domain.message import line_of, user
-from turntree.domain.session import MoveKind, Session
-from turntree.store.workers import PostgresWorkers
-from turntree.testing.worlds import START_MS
+from turntree.core.canonical import digest_bytes
+from turntree.core.errors import NotFound, Refused
+from turntree.core.event import record
+from turntree.core.ids import Instant, Label, RunId, TurnId, instant
+from turntree.core.message import line_of, user
+from turntree.core.session import MoveKind, Session
+from turntree.runs.worker_store import PostgresWorkers
+from turntree.testing.fakes import START_MS
 
 _SCENE_MS: Final = 10_000_000
 WORDS: Final = (

@@ -24,32 +24,32 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from turntree.domain.canonical import Json
-from turntree.domain.event import Recorded
-from turntree.domain.ids import Instant, RunId, SessionId, TurnId, derived_id, instant
-from turntree.domain.message import Message, ToolUse, user
-from turntree.domain.run import Fact
-from turntree.domain.thread import Stored
-from turntree.domain.turn import Sealed
-from turntree.domain.usage import ModelCall
-from turntree.ports.engine import Wake
-from turntree.ports.inbox import Pile, Posted, Sleep, Waiting, Work
-from turntree.ports.tools import Occasion
-from turntree.runtime.actor import Actor
-from turntree.runtime.asking import Asking
-from turntree.runtime.attempt import Attempt
-from turntree.runtime.calling import Calling
-from turntree.runtime.ending import error_of
-from turntree.runtime.hub import Hub
-from turntree.runtime.runner import Runner
-from turntree.store.database import Database
-from turntree.store.inbox import PostgresInbox
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresReflog, PostgresSessions
-from turntree.store.threads import PostgresThreads
-from turntree.store.workers import PostgresWorkers
-from turntree.testing.scripted_provider import PlainAssembly, ScriptedProvider, ScriptedTools
-from turntree.testing.worlds import Crash, DyingLedger
+from turntree.core.canonical import Json
+from turntree.core.event import Recorded
+from turntree.core.ids import Instant, RunId, SessionId, TurnId, derived_id, instant
+from turntree.core.message import Message, ToolUse, user
+from turntree.core.run import Fact
+from turntree.core.thread import Stored
+from turntree.core.turn import Sealed
+from turntree.core.usage import ModelCall
+from turntree.db.database import Database
+from turntree.ledger.session_store import PostgresReflog, PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.runs.attempt import Attempt
+from turntree.runs.capture_error import error_of
+from turntree.runs.engine import Wake
+from turntree.runs.inbox import Pile, Posted, Sleep, Waiting, Work
+from turntree.runs.inbox_store import PostgresInbox
+from turntree.runs.live_hub import Hub
+from turntree.runs.model_call import Asking
+from turntree.runs.runner import Runner
+from turntree.runs.session_loop import Actor
+from turntree.runs.tool_calls import Calling
+from turntree.runs.worker_store import PostgresWorkers
+from turntree.testing.fakes import Crash, DyingLedger
+from turntree.testing.scripted.provider import PlainAssembly, ScriptedProvider, ScriptedTools
+from turntree.tools.toolset import Occasion
 
 T = TypeVar("T")
 Fate = Literal["live", "die before", "die after", "slow", "give way"]

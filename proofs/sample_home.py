@@ -14,7 +14,7 @@ from uuid import UUID
 import orjson
 
 from proofs.corpus import Corpus
-from turntree.domain.ids import instant
+from turntree.core.ids import instant
 
 REMEMBERED = "rounding of the Northgate inv"
 UNTOUCHED_DAYS = 27

@@ -29,16 +29,16 @@ import psycopg
 from proofs import figures
 from proofs.figures import DURABLE, Proof, interleave, measure, median_cpu
 from proofs.vectors import DIMS, Cloud, Matrix
-from turntree.adapters.embedders.minilm import find_minilm
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, tree_on
-from turntree.domain.search import Vector
-from turntree.ports.embedder import Embedder, TextKind
-from turntree.ports.meanings import Meaning
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.tree import Tree
-from turntree.store.database import ensure_database, open_database, prepare_database
-from turntree.store.meanings import PROPOSED
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import ensure_database, open_database, prepare_database
+from turntree.search.embedder import Embedder, TextKind
+from turntree.search.embedders.minilm import find_minilm
+from turntree.search.embedding_source import Meaning
+from turntree.search.embedding_store import PROPOSED
+from turntree.search.results import Vector
+from turntree.system.clock import SystemWorld
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("similarity.sql"))
 ID = "drawn"

@@ -27,12 +27,12 @@ from proofs.drills.plants import Plant, install
 from proofs.figures import Proof, run, temporary_server
 from proofs.run_stories import Scene, play, random_fates, random_story
 from proofs.run_world import Fates, RunWorld
-from turntree.domain.ids import uuid7
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.ending import error_of
-from turntree.store.database import ensure_database, open_database, prepare_database
-from turntree.store.fsck import fsck
-from turntree.testing.worlds import START_MS
+from turntree.core.ids import uuid7
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import ensure_database, open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.runs.capture_error import error_of
+from turntree.testing.fakes import START_MS
 
 FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 STORIES, STORIES_QUICK = 5000, 160

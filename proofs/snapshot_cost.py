@@ -18,7 +18,7 @@ from statistics import median
 from typing import Final
 
 from proofs.figures import Proof, median_ratio, run
-from turntree.adapters.resources.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryKeeper
 
 MB: Final = 1e6
 FILES_A_FOLDER: Final = 25
@@ -29,8 +29,8 @@ PEAK_MB_BAR: Final = 250
 LINE: Final = b"a line that somebody added, number %06d\n"
 ALONE: Final = """
 import resource, sys, time
-from turntree.adapters.resources.shadow.capture import keep_folder
-from turntree.adapters.resources.shadow.store import ShadowStore
+from turntree.resources.snapshots.capture import keep_folder
+from turntree.resources.snapshots.store import ShadowStore
 began = time.perf_counter()
 keep_folder(ShadowStore(sys.argv[1]), sys.argv[2].encode())
 print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

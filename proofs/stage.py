@@ -14,12 +14,12 @@ import psycopg
 
 from proofs.figures import Cost, Proof, load_statements, measure
 from proofs.workload import Exchange, Library, thread
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.ids import TurnId, WorkspaceId
-from turntree.ports.sight import EVERYTHING
-from turntree.store.arrays import register_arrays
-from turntree.store.bulk import import_turns
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
+from turntree.core.ids import TurnId, WorkspaceId
+from turntree.core.viewer import EVERYTHING
+from turntree.db.arrays import register_arrays
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.bulk_copy import import_turns
 
 STATEMENTS = load_statements(Path(__file__).with_name("flat_cost.sql"))
 Connection = psycopg.AsyncConnection[Any]

@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 
 from proofs.figures import DURABLE, Proof, load_statements, run, temporary_server
-from turntree.store.embedded import EmbeddedServer
+from turntree.db.embedded.server import EmbeddedServer
 
 READ_MAX_RATIO = 1.6
 VERSION_MAX_RATIO = 3.0

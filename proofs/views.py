@@ -21,16 +21,16 @@ from proofs import crowd, figures
 from proofs.crowd import Crowd
 from proofs.figures import Proof
 from proofs.workload import BY, Library, begin, record
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain import event as events
-from turntree.domain.canonical import Json
-from turntree.domain.event import Event
-from turntree.domain.ids import Label, SessionId, unix_ms
-from turntree.domain.session import Spawn
-from turntree.ports.sight import EVERYTHING
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresSessions
+from turntree.core import event as events
+from turntree.core.canonical import Json
+from turntree.core.event import Event
+from turntree.core.ids import Label, SessionId, unix_ms
+from turntree.core.session import Spawn
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.system.clock import SystemWorld
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("views.sql"))
 SETTINGS = ("analyze", "set_role", "set_workspace", "count_alone", "touched", "explain")

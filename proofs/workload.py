@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.ids import RANDOM_BITS, Label, SessionId, TurnId, instant, uuid7
-from turntree.domain.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
-from turntree.domain.principal import Principal
-from turntree.domain.turn import Header, Sealed, seal
-from turntree.domain.usage import ModelCall, Usage
-from turntree.ports.imports import Incoming
-from turntree.runtime.recorder import Recorder
-from turntree.store.database import Database
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
+from turntree.core.ids import RANDOM_BITS, Label, SessionId, TurnId, instant, uuid7
+from turntree.core.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
+from turntree.core.principal import Principal
+from turntree.core.turn import Header, Sealed, seal
+from turntree.core.usage import ModelCall, Usage
+from turntree.db.database import Database
+from turntree.ledger.recorder import Recorder
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.incoming import Incoming
 
 BY = Principal("human", "proof")
 CALLS = (ModelCall("claude-x", Usage(1200, 300, 900, 40, 120), "anthropic", "msg_01XFDUDYJgAACz"),)

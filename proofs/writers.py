@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from proofs.workload import Exchange, Library, record, recorder_on
-from turntree.domain.ids import WorkspaceId
-from turntree.ports.sight import EVERYTHING
-from turntree.store.database import Database, open_database
-from turntree.store.installation import find_installation
+from turntree.core.ids import WorkspaceId
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, open_database
+from turntree.db.embedded.installation import find_installation
 
 WRITERS = 8
 LABEL = "writer-{}"

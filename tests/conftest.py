@@ -13,13 +13,17 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.databases import Databases, as_owner, as_superuser
-from turntree.boot import Settings, tree_on
-from turntree.domain.ids import WorkspaceId
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.tree import Tree
-from turntree.store.database import Database, open_database, prepare_database
-from turntree.store.embedded import EmbeddedServer
-from turntree.testing.worlds import ScriptedWorld
+from tests.workshop import Workshop
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.ids import WorkspaceId
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, open_database, prepare_database
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.runs.engines.inline import InlineEngine
+from turntree.runs.inbox_store import PostgresInbox
+from turntree.runs.worker_store import PostgresWorkers
+from turntree.testing.fakes import ScriptedWorld
 
 # What a test writes may vanish with the machine; what a proof writes may not. Nobody tidies up
 # meanwhile: whether a table was looked at would depend on how long the tests before took.
@@ -113,3 +117,17 @@ def world() -> ScriptedWorld:
 def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
     """The product, on a database of its own."""
     return tree_on(database, Settings(place, user="ana", session="main"), world)
+
+
+@pytest.fixture
+async def shop(
+    tree: Tree, database: Database, world: ScriptedWorld
+) -> AsyncGenerator[Workshop, None]:
+    """One session, and nobody at work yet."""
+    session = await tree.sessions.create("main")
+    engine = InlineEngine(database.lend)
+    workers = PostgresWorkers(database, engine)
+    inbox = PostgresInbox(database, engine)
+    yield Workshop(tree, database, world, engine, inbox, workers, session.id)
+    for name in await workers.list_workers():
+        await workers.leave(name)

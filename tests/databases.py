@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from turntree.store.server_logins import OWNER, SUPERUSER, as_login
+from turntree.db.embedded.logins import OWNER, SUPERUSER, as_login
 
 Connection = psycopg.Connection[tuple[object, ...]]
 Mark = tuple[int, int]

@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from turntree.store import schema
+from turntree.db import schema
 
 
 def main() -> None:

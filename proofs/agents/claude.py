@@ -10,8 +10,8 @@ from typing import Any
 
 from proofs.agents.deeds import Scene, Story
 from proofs.agents.stage import Stage
-from turntree.domain.usage import Usage
-from turntree.testing.scripted_model import Call, Reply, Rule
+from turntree.core.usage import Usage
+from turntree.testing.scripted.server import Call, Reply, Rule
 
 TOOLS = "Bash,Read,Write,Edit,Agent"
 NOTICE = "<task-notification>"

@@ -9,8 +9,8 @@ import json
 from proofs.agents.app_server import AppServer
 from proofs.agents.deeds import Scene, Story
 from proofs.agents.stage import AgentFailed, Stage
-from turntree.domain.usage import Usage
-from turntree.testing.scripted_model import MODEL, Call, Found, Reply, Rule
+from turntree.core.usage import Usage
+from turntree.testing.scripted.server import MODEL, Call, Found, Reply, Rule
 
 OPTIONS = ("--json", "--skip-git-repo-check")
 AGENTS = "multi_agent_v1"

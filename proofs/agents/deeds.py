@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from proofs.agents.stage import Stage
-from turntree.domain.usage import Usage
-from turntree.testing.scripted_model import Reply, Rule
+from turntree.core.usage import Usage
+from turntree.testing.scripted.server import Reply, Rule
 
 Kind: TypeAlias = Literal["prompt", "compaction", "subagent", "notice"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from proofs.agents import claude, codex
 from proofs.agents.deeds import Scene, Story
 from proofs.agents.stage import Stage
-from turntree.domain.usage import Usage
-from turntree.testing.scripted_model import Call, Reply, Rule
+from turntree.core.usage import Usage
+from turntree.testing.scripted.server import Call, Reply, Rule
 
 PROMPTS = (
     "CREATE the program.",

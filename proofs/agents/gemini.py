@@ -9,8 +9,8 @@ import uuid
 
 from proofs.agents.deeds import Scene, Story
 from proofs.agents.stage import Stage
-from turntree.domain.usage import Usage
-from turntree.testing.scripted_model import Call, Reply, Rule
+from turntree.core.usage import Usage
+from turntree.testing.scripted.server import Call, Reply, Rule
 
 MODEL = "gemini-2.5-flash"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from proofs.agents.stage import AgentFailed, Stage
-from turntree.adapters.hooks.spool import Spool
-from turntree.boot import Settings
-from turntree.cli.hook_entry import SPOOL
+from turntree.boot.open import Settings
+from turntree.cli.hook_process.entry import SPOOL
+from turntree.hooks.spool import Spool
 
 DRAIN_TIMEOUT_S = 60
 COMMAND = "from turntree.cli.main import main; main()"

@@ -9,14 +9,14 @@ import psycopg
 
 from proofs.agents.deeds import Deeds
 from proofs.figures import Proof, load_statements
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import importing_on, load_importers
-from turntree.domain.usage import Usage
-from turntree.ports.importers import Places
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.imports import Progress
-from turntree.store.database import Database, ensure_database, open_database, prepare_database
-from turntree.store.fsck import fsck
+from turntree.boot.open import importing_on, load_importers
+from turntree.core.usage import Usage
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.importer import Places
+from turntree.transcripts.imports import Progress
 
 STATEMENTS = load_statements(Path(__file__).with_name("imported.sql"))
 ORIGINS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode", "gemini": "gemini"}

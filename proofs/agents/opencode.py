@@ -13,8 +13,8 @@ from typing import Any
 
 from proofs.agents.deeds import Scene, Story
 from proofs.agents.stage import AgentFailed, Stage, end_group
-from turntree.domain.usage import Usage
-from turntree.testing.scripted_model import MODEL, Call, Reply, Rule
+from turntree.core.usage import Usage
+from turntree.testing.scripted.server import MODEL, Call, Reply, Rule
 
 SERVER_TIMEOUT_S = 60
 ANSWER_TIMEOUT_S = 2

@@ -14,7 +14,7 @@ from proofs.agents import claude, codex, gemini, opencode
 from proofs.agents.deeds import Deeds, Scene, Story, deeds_of
 from proofs.agents.programs import Program, say
 from proofs.agents.stage import AgentFailed, Stage
-from turntree.testing.scripted_model import Failure, ScriptedModel
+from turntree.testing.scripted.server import Failure, ScriptedModel
 
 SCENES: dict[str, Scene] = {
     scene.agent: scene for scene in (claude.SCENE, codex.SCENE, opencode.SCENE, gemini.SCENE)

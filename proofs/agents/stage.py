@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from turntree.testing.scripted_model import ScriptedModel
+from turntree.testing.scripted.server import ScriptedModel
 
 RUN_TIMEOUT_S = 120
 MARK = "TURNTREE_STAGE"

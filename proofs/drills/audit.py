@@ -1,11 +1,11 @@
 """Reads a session and everything it ever stood at, and lets ``history`` judge it."""
 
 from proofs.drills.history import judge_reflog, judge_thread
-from turntree.domain.ids import SessionId, TurnId
-from turntree.domain.thread import Placed
-from turntree.store.database import Database
-from turntree.store.sessions import VERSION_MAX, PostgresReflog, PostgresSessions
-from turntree.store.threads import PostgresThreads
+from turntree.core.ids import SessionId, TurnId
+from turntree.core.thread import Placed
+from turntree.db.database import Database
+from turntree.ledger.session_store import VERSION_MAX, PostgresReflog, PostgresSessions
+from turntree.ledger.thread_store import PostgresThreads
 
 
 async def read_thread(database: Database, session: SessionId) -> tuple[Placed, ...]:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proofs.drills.model import Model
-from turntree.domain.ids import SessionId, TurnId
-from turntree.domain.session import undo_target
-from turntree.store.database import Database
-from turntree.store.ledger import PostgresMarks
-from turntree.store.sessions import VERSION_MAX, PostgresReflog, PostgresSessions
-from turntree.store.threads import PostgresIndex, PostgresThreads
+from turntree.core.ids import SessionId, TurnId
+from turntree.core.session import undo_target
+from turntree.db.database import Database
+from turntree.ledger.session_store import VERSION_MAX, PostgresReflog, PostgresSessions
+from turntree.ledger.store import PostgresMarks
+from turntree.ledger.thread_store import PostgresIndex, PostgresThreads
 
 PAIRS = 4
 CLOSER_LOOKS = 0.3

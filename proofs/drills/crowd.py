@@ -15,18 +15,18 @@ import anyio
 
 from proofs.drills.history import Ack
 from proofs.drills.processes import workers
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.errors import Conflict, TurntreeError, Unreachable
-from turntree.domain.ids import Label, SessionId, TurnId, WorkspaceId
-from turntree.domain.message import assistant, user
-from turntree.domain.principal import Principal
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.recorder import Recorder
-from turntree.store.database import Database, open_database, prepare_database
-from turntree.store.embedded import EmbeddedServer
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
+from turntree.core.errors import Conflict, TurntreeError, Unreachable
+from turntree.core.ids import Label, SessionId, TurnId, WorkspaceId
+from turntree.core.message import assistant, user
+from turntree.core.principal import Principal
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, open_database, prepare_database
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.ledger.recorder import Recorder
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.system.clock import SystemWorld
 
 BY = Principal("human", "crowd")
 PROCESSES = 2

@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
-from turntree.domain.errors import TurntreeError
-from turntree.store.database import Database
+from turntree.core.errors import TurntreeError
+from turntree.db.database import Database
 
 EVERY_STOP = frozenset(
     {

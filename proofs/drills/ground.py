@@ -5,18 +5,18 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from proofs.drills.model import Model, ModelSession
-from turntree.domain.errors import TurntreeError
-from turntree.domain.ids import Digest, Instant, SessionId, TurnId
-from turntree.domain.principal import Principal
-from turntree.domain.session import MoveKind
-from turntree.domain.turn import Turn
-from turntree.domain.usage import ModelCall, Usage
-from turntree.runtime.recorder import Recorder
-from turntree.store.database import Database
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
-from turntree.testing.worlds import ScriptedWorld
+from turntree.core.errors import TurntreeError
+from turntree.core.ids import Digest, Instant, SessionId, TurnId
+from turntree.core.principal import Principal
+from turntree.core.session import MoveKind
+from turntree.core.turn import Turn
+from turntree.core.usage import ModelCall, Usage
+from turntree.db.database import Database
+from turntree.ledger.recorder import Recorder
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.testing.fakes import ScriptedWorld
 
 BY = Principal("human", "walker")
 

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turntree.domain.ids import TurnId
-from turntree.domain.session import SessionMove, undo_target
-from turntree.domain.thread import Placed
+from turntree.core.ids import TurnId
+from turntree.core.session import SessionMove, undo_target
+from turntree.core.thread import Placed
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
-from turntree.domain.ids import WorkspaceId
-from turntree.ports.sight import EVERYTHING
-from turntree.store.arrays import register_arrays
-from turntree.store.database import Database, Row, Sights, run
-from turntree.store.sql import QUERIES
+from turntree.core.ids import WorkspaceId
+from turntree.core.viewer import EVERYTHING
+from turntree.db.arrays import register_arrays
+from turntree.db.database import Database, Row, Sights, run
+from turntree.db.sql import QUERIES
 
 COMMIT = "commit"
 WRITES = {

@@ -15,18 +15,18 @@ import anyio
 from proofs.drills.audit import audit_session
 from proofs.drills.hooks import COMMIT, WRITES, open_hooked
 from proofs.drills.processes import clean_context
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.ids import Label, SessionId, TurnId, WorkspaceId
-from turntree.domain.message import assistant, user
-from turntree.domain.principal import Principal
-from turntree.domain.session import MoveKind
-from turntree.domain.thread import Moved
-from turntree.ports.sight import EVERYTHING
-from turntree.runtime.recorder import Recorder
-from turntree.store.database import Database, open_database, prepare_database
-from turntree.store.ledger import PostgresLedger
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
+from turntree.core.ids import Label, SessionId, TurnId, WorkspaceId
+from turntree.core.message import assistant, user
+from turntree.core.principal import Principal
+from turntree.core.session import MoveKind
+from turntree.core.thread import Moved
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, open_database, prepare_database
+from turntree.ledger.recorder import Recorder
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger
+from turntree.ledger.thread_store import PostgresThreads
+from turntree.system.clock import SystemWorld
 
 BY = Principal("human", "mortal")
 AT_ONCE = 3

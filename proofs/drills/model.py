@@ -7,9 +7,9 @@ because it is too simple to be wrong, and slow enough to stay small.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from turntree.domain.ids import Instant, SessionId, TurnId
-from turntree.domain.session import MoveKind, SessionStatus
-from turntree.domain.usage import ModelCall, Usage
+from turntree.core.ids import Instant, SessionId, TurnId
+from turntree.core.session import MoveKind, SessionStatus
+from turntree.core.usage import ModelCall, Usage
 
 
 @dataclass(frozen=True, slots=True)

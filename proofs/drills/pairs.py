@@ -10,15 +10,15 @@ from proofs.drills.audit import audit_session, read_thread
 from proofs.drills.gates import EVERY_STOP, Gate, Orders, Ran, Work, Writer
 from proofs.drills.hooks import open_hooked
 from proofs.drills.scene import Scene, make_scene
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.errors import Conflict, Refused, TurntreeError
-from turntree.domain.ids import SessionId
-from turntree.domain.thread import Moved, Placed
-from turntree.ports.sight import EVERYTHING
-from turntree.ports.world import World
-from turntree.store.database import Database, open_database, prepare_database
-from turntree.store.ledger import PostgresMarks
-from turntree.store.sessions import PostgresSessions
+from turntree.core.clock import World
+from turntree.core.errors import Conflict, Refused, TurntreeError
+from turntree.core.ids import SessionId
+from turntree.core.thread import Moved, Placed
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, open_database, prepare_database
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresMarks
+from turntree.system.clock import SystemWorld
 
 Judge = Callable[[Scene, tuple[object, ...]], Awaitable[list[str]]]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from turntree.store.sql import load_files
+from turntree.db.sql import load_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from turntree.boot import Settings, tree_on
-from turntree.domain.ids import Label, SessionId, TurnId
-from turntree.domain.message import assistant, user
-from turntree.domain.principal import Principal
-from turntree.domain.session import MoveKind
-from turntree.domain.thread import Moved, Placed
-from turntree.ports.world import World
-from turntree.runtime.recorder import Recorder
-from turntree.store.database import Database
-from turntree.store.ledger import PostgresLedger, PostgresMarks
-from turntree.store.sessions import PostgresSessions
-from turntree.store.threads import PostgresThreads
+from turntree.boot.open import Settings, tree_on
+from turntree.core.clock import World
+from turntree.core.ids import Label, SessionId, TurnId
+from turntree.core.message import assistant, user
+from turntree.core.principal import Principal
+from turntree.core.session import MoveKind
+from turntree.core.thread import Moved, Placed
+from turntree.db.database import Database
+from turntree.ledger.recorder import Recorder
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.store import PostgresLedger, PostgresMarks
+from turntree.ledger.thread_store import PostgresThreads
 
 BY = Principal("human", "writer")
 

@@ -13,17 +13,17 @@ from typing import Any
 from proofs.drills.compare import Comparer
 from proofs.drills.ground import BY, Difference, Ground, Known
 from proofs.drills.model import ModelSession
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.domain.errors import Conflict, Refused, TurntreeError
-from turntree.domain.ids import Label, SessionId, TurnId
-from turntree.domain.message import Message, assistant, user
-from turntree.domain.session import AliasReason, MoveKind, SessionStatus
-from turntree.domain.turn import Header, seal
-from turntree.ports.sight import EVERYTHING
-from turntree.store.database import open_database, prepare_database
-from turntree.store.fsck import fsck
-from turntree.store.ledger import PostgresMarks
-from turntree.testing.worlds import ScriptedWorld
+from turntree.core.errors import Conflict, Refused, TurntreeError
+from turntree.core.ids import Label, SessionId, TurnId
+from turntree.core.message import Message, assistant, user
+from turntree.core.session import AliasReason, MoveKind, SessionStatus
+from turntree.core.turn import Header, seal
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import open_database, prepare_database
+from turntree.integrity.fsck import fsck
+from turntree.ledger.store import PostgresMarks
+from turntree.system.clock import SystemWorld
+from turntree.testing.fakes import ScriptedWorld
 
 LOOK_EVERY = 100
 SESSIONS_MAX = (2, 6, 16)

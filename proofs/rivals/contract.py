@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 from psycopg.conninfo import conninfo_to_dict
 
 from proofs.workload import Exchange
-from turntree.domain.message import ToolResult, ToolUse
+from turntree.core.message import ToolResult, ToolUse
 
 TURN_BY_TURN = "turn by turn"
 FILL_PATIENTLY_MAX = 100

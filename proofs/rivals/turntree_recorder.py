@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from proofs.rivals.contract import TURN_BY_TURN, Place
 from proofs.workload import Exchange, record
-from turntree.boot import Settings, open_tree
-from turntree.runtime.recorder import Recorder
-from turntree.runtime.tree import Tree
+from turntree.api import Tree
+from turntree.boot.open import Settings, open_tree
+from turntree.ledger.recorder import Recorder
 
 LABEL = "main"
 

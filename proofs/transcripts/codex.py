@@ -7,7 +7,7 @@ from typing import Any
 
 import zstandard
 
-from turntree.domain.ids import instant, uuid7
+from turntree.core.ids import instant, uuid7
 
 BEGINNING = 1_794_719_676_000
 THREAD = uuid7(BEGINNING, 1)

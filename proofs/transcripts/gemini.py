@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from turntree.domain.ids import instant
+from turntree.core.ids import instant
 
 BEGINNING = 1_794_719_676_000
 SESSION = "b4048970-2c29-48b5-8b5c-32516ea07851"

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from proofs.transcripts.mangle import STRANGE
-from turntree.domain.transcript import Record
+from turntree.ledger.raw_codec import Record
 
 STROKES_MAX = 4
 NESTED = 400

@@ -9,11 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turntree.adapters.toolsets.functions import function_tool
-    from turntree.boot import Settings
-    from turntree.boot import open_tree as open  # noqa: A004
-    from turntree.domain.compaction import Compaction
-    from turntree.domain.errors import (
+    from turntree.api import Tree
+    from turntree.auth.execution_context import ExecutionContext
+    from turntree.auth.permissions import Rights
+    from turntree.auth.persona import Persona
+    from turntree.boot.open import Settings
+    from turntree.boot.open import open_tree as open  # noqa: A004
+    from turntree.core.compaction import Compaction
+    from turntree.core.errors import (
         Ambiguous,
         BadQuery,
         BadRevision,
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
         TurntreeError,
         Unreachable,
     )
-    from turntree.domain.ids import Digest, Instant, Label, RunId, SessionId, TurnId
-    from turntree.domain.message import (
+    from turntree.core.ids import Digest, Instant, Label, RunId, SessionId, TurnId
+    from turntree.core.message import (
         Message,
         Opaque,
         Reasoning,
@@ -39,46 +42,43 @@ if TYPE_CHECKING:
         tool,
         user,
     )
-    from turntree.domain.permission import Rights
-    from turntree.domain.persona import Persona
-    from turntree.domain.principal import Principal
-    from turntree.domain.program import Program
-    from turntree.domain.search import Hit, SearchResult
-    from turntree.domain.session import Origin, Session, SessionMove, Spawn
-    from turntree.domain.thread import Comparison, Placed
-    from turntree.domain.turn import Turn
-    from turntree.domain.usage import ModelCall, Usage
-    from turntree.runtime.execution import ExecutionContext
-    from turntree.runtime.recorder import Recorder
-    from turntree.runtime.tree import Tree
+    from turntree.core.principal import Principal
+    from turntree.core.program import Program
+    from turntree.core.session import Origin, Session, SessionMove, Spawn
+    from turntree.core.thread import Comparison, Placed
+    from turntree.core.turn import Turn
+    from turntree.core.usage import ModelCall, Usage
+    from turntree.ledger.recorder import Recorder
+    from turntree.search.results import Hit, SearchResult
+    from turntree.tools.functions import function_tool
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "adapters.toolsets.functions": ("function_tool",),
-    "boot": ("Settings",),
-    "domain.compaction": ("Compaction",),
-    "domain.errors": (
+    "tools.functions": ("function_tool",),
+    "boot.open": ("Settings",),
+    "core.compaction": ("Compaction",),
+    "core.errors": (
         "Ambiguous", "BadQuery", "BadRevision", "Conflict", "Denied", "NoProvider", "NotCanonical",
         "NotFound", "ProviderFailed", "Refused", "TurntreeError", "Unreachable",
     ),
-    "domain.ids": ("Digest", "Instant", "Label", "RunId", "SessionId", "TurnId"),
-    "domain.message": (
+    "core.ids": ("Digest", "Instant", "Label", "RunId", "SessionId", "TurnId"),
+    "core.message": (
         "Message", "Opaque", "Reasoning", "Text", "ToolResult", "ToolUse",
         "assistant", "tool", "user",
     ),
-    "domain.permission": ("Rights",),
-    "domain.persona": ("Persona",),
-    "domain.principal": ("Principal",),
-    "domain.program": ("Program",),
-    "domain.search": ("Hit", "SearchResult"),
-    "domain.session": ("Origin", "Session", "SessionMove", "Spawn"),
-    "domain.thread": ("Comparison", "Placed"),
-    "domain.turn": ("Turn",),
-    "domain.usage": ("ModelCall", "Usage"),
-    "runtime.execution": ("ExecutionContext",),
-    "runtime.recorder": ("Recorder",),
-    "runtime.tree": ("Tree",),
+    "auth.permissions": ("Rights",),
+    "auth.persona": ("Persona",),
+    "core.principal": ("Principal",),
+    "core.program": ("Program",),
+    "search.results": ("Hit", "SearchResult"),
+    "core.session": ("Origin", "Session", "SessionMove", "Spawn"),
+    "core.thread": ("Comparison", "Placed"),
+    "core.turn": ("Turn",),
+    "core.usage": ("ModelCall", "Usage"),
+    "auth.execution_context": ("ExecutionContext",),
+    "ledger.recorder": ("Recorder",),
+    "api": ("Tree",),
 }  # fmt: skip
 
 __all__ = [
@@ -140,7 +140,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name == "open":
-        return import_module("turntree.boot").open_tree
+        return import_module("turntree.boot.open").open_tree
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"turntree.{home}"), name)

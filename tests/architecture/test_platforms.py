@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 
 from tests.architecture.foreign_system import MODULES
 from tests.architecture.source import modules, name_of
-from turntree.store import installation
-from turntree.store.account import ServerError
+from turntree.db.embedded import installation
+from turntree.db.embedded.account import ServerError
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 110

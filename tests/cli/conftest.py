@@ -15,11 +15,11 @@ from psycopg.conninfo import make_conninfo
 
 from tests.cli.project import Project
 from tests.databases import Databases, as_owner
-from turntree.boot import Settings, open_tree
-from turntree.cli.place import write_head
+from turntree.boot.open import Settings, open_tree
+from turntree.cli.head_file import write_head
 from turntree.cli.root import root
-from turntree.runtime.demo import plant_demo
-from turntree.store.server_logins import CONSOLE, SUPERUSER, as_login
+from turntree.db.embedded.logins import CONSOLE, SUPERUSER, as_login
+from turntree.demo import plant_demo
 
 FROM_OUTSIDE = (
     "TURNTREE_CONSOLE_URL",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import anyio
 
-from turntree.boot import Settings, open_tree
-from turntree.domain.context import TouchedFile
-from turntree.domain.ids import TurnId
-from turntree.domain.message import assistant, user
-from turntree.runtime.tree import Tree
+from turntree.api import Tree
+from turntree.boot.open import Settings, open_tree
+from turntree.core.ids import TurnId
+from turntree.core.message import assistant, user
+from turntree.core.message_context import TouchedFile
 
 Edit = str | bytes | None
 """What a file holds from now on; None removes it."""

@@ -13,11 +13,11 @@ import turntree as package
 from tests.cli.conftest import Call
 from turntree.cli.reference import write_reference
 from turntree.cli.root import COMMANDS, root
-from turntree.domain.ids import short_id
+from turntree.core.ids import short_id
 
 ROOT = Path(__file__).parent.parent.parent
 START_RATIO_MAX = 6
-HEAVY = ("anyio", "asyncio", "click", "dataclasses", "psycopg", "rich", "turntree.boot")
+HEAVY = ("anyio", "asyncio", "click", "dataclasses", "psycopg", "rich", "turntree.boot.open")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_table_of_commands_uses_the_commands_own_words() -> None:
 def test_help_imports_no_command() -> None:
     code = "import sys\nfrom turntree.cli.root import root\n"
     code += "try: root(['--help'])\nexcept SystemExit: pass\n"
-    code += "assert 'turntree.boot' not in sys.modules and 'psycopg' not in sys.modules"
+    code += "assert 'turntree.boot.open' not in sys.modules and 'psycopg' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 

@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from tests.cli.conftest import Call
-from turntree.boot import open_tree
-from turntree.cli import export
+from turntree.boot.open import open_tree
 from turntree.cli.harmless import harmless, spelled
-from turntree.cli.server import hide_password
-from turntree.domain.message import ToolResult, ToolUse, assistant, tool, user
+from turntree.cli.setup.server import hide_password
+from turntree.cli.transcripts import export
+from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 EVIL = f"a{CLIPBOARD}b\x1b[2Jc\x9b31md\u202ee\u2066f\x08g\rh"

@@ -9,11 +9,11 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.project import Project
-from turntree.adapters.resources.shadow.capture import LOGGED, STATES_LOG, log_state
-from turntree.adapters.resources.shadow.store import ShadowStore
-from turntree.boot import open_tree
-from turntree.domain.context import TouchedFile
-from turntree.domain.message import assistant, user
+from turntree.boot.open import open_tree
+from turntree.core.message import assistant, user
+from turntree.core.message_context import TouchedFile
+from turntree.resources.snapshots.capture import LOGGED, STATES_LOG, log_state
+from turntree.resources.snapshots.store import ShadowStore
 
 pytestmark = pytest.mark.slow
 

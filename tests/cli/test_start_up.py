@@ -9,10 +9,10 @@ from tests.cli.conftest import Call
 
 READS = ("log", "status", "session list")
 HEAVY = (
-    "turntree.adapters.importers", "turntree.adapters.embedders", "turntree.adapters.providers",
-    "turntree.adapters.sandboxes", "turntree.adapters.toolsets", "turntree.adapters.engines.dbos",
-    "turntree.running", "turntree.runtime.runner", "turntree.runtime.worker",
-    "turntree.runtime.imports", "turntree.runtime.search", "turntree.programs", "turntree.testing",
+    "turntree.transcripts.importers", "turntree.search.embedders", "turntree.models.providers",
+    "turntree.sandbox", "turntree.tools", "turntree.runs.engines.dbos",
+    "turntree.boot.worker", "turntree.runs.runner", "turntree.runs.worker",
+    "turntree.transcripts.imports", "turntree.search.service", "turntree.programs", "turntree.testing",
     "psycopg_pool", "filelock", "dbos", "sqlalchemy", "pydantic", "pydantic_ai", "jsonschema",
     "onnxruntime", "numpy", "httpx", "openai", "anthropic", "rich", "opentelemetry",
 )  # fmt: skip

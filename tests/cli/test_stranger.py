@@ -9,13 +9,13 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.test_conventions import list_commands
-from turntree.boot import Settings, open_tree
+from turntree.boot.open import Settings, open_tree
 from turntree.cli.root import root
-from turntree.domain.event import Event
-from turntree.domain.ids import RunId
-from turntree.domain.message import assistant, user
-from turntree.domain.run import Fact
-from turntree.domain.usage import ModelCall, Usage
+from turntree.core.event import Event
+from turntree.core.ids import RunId
+from turntree.core.message import assistant, user
+from turntree.core.run import Fact
+from turntree.core.usage import ModelCall, Usage
 
 WORDS = ("canary", "falcon")
 """Said in the private session, or in the name of what belongs to it."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from turntree.domain.event import KINDS
-from turntree.store.sql import load_files
+from turntree.core.event import KINDS
+from turntree.db.sql import load_files
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -63,7 +63,7 @@ def test_the_words_of_the_glossary_are_the_words_of_the_code() -> None:
     assert WORDS.keys() - terms == set()
     for place in WORDS.values():
         module, name = place.split(".")
-        assert hasattr(import_module(f"turntree.domain.{module}"), name), place
+        assert hasattr(import_module(f"turntree.core.{module}"), name), place
 
 
 def test_every_kind_of_event_is_documented() -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from examples import openai_loop, record_openai_loop
-from turntree.adapters.worlds.system import SystemWorld
-from turntree.boot import Settings, connect, open_tree, tree_on
-from turntree.domain.message import ToolResult, ToolUse
-from turntree.domain.usage import Usage
-from turntree.ports.sight import EVERYTHING
-from turntree.store.verify import verify_thread
-from turntree.testing.scripted_model import Call, Reply, ScriptedModel
-from turntree.wire import openai_chat
+from turntree.boot.open import Settings, connect, open_tree, tree_on
+from turntree.core.message import ToolResult, ToolUse
+from turntree.core.usage import Usage
+from turntree.core.viewer import EVERYTHING
+from turntree.integrity.verify import verify_thread
+from turntree.system.clock import SystemWorld
+from turntree.testing.scripted.server import Call, Reply, ScriptedModel
+from turntree.transcripts import openai_chat
 
 pytestmark = pytest.mark.anyio
 

@@ -20,9 +20,9 @@ from tests.examples.tutorial import (
     reader,
     type_session,
 )
-from turntree.adapters.hooks.spool import FOLDER, Spool
-from turntree.domain.usage import Usage
-from turntree.testing.scripted_model import Call, Reply, Rule, ScriptedModel
+from turntree.core.usage import Usage
+from turntree.hooks.spool import FOLDER, Spool
+from turntree.testing.scripted.server import Call, Reply, Rule, ScriptedModel
 
 pytestmark = pytest.mark.slow
 AGENT_TIMEOUT_S = 120

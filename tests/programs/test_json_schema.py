@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from turntree.domain.canonical import Json
-from turntree.domain.errors import Refused
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
 from turntree.programs import json_schema
 from turntree.programs.json_schema import find_faults, is_quick
 

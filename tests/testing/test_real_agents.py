@@ -10,7 +10,7 @@ from proofs.agents.deeds import Story
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, npm
 from proofs.agents.run import run_agent
 from proofs.agents.stage import AgentFailed, Stage
-from turntree.testing.scripted_model import ScriptedModel
+from turntree.testing.scripted.server import ScriptedModel
 
 CLAUDE = next(program for program in PROGRAMS if program.name == "claude")
 

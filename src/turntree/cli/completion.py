@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 import turntree
-from turntree.cli.verb import Terminal, verb
+from turntree.cli.command import Terminal, verb
 
 VARIABLE = "_TURNTREE_COMPLETE"
 

@@ -1,44 +1,210 @@
-"""``context``: what the model saw for a turn.
+"""Opening the ledger for one command.
 
-Gathering is here; how it looks is ``cli.context_text``'s.
+Knows settings and how a current session is chosen when nobody chose one. A turn that has just ended
+comes in first, so that ``HEAD`` is where its agent left it. Must never print data.
 """
 
-from functools import partial
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from turntree.cli.context_text import context_document, draw_call, draw_context
-from turntree.cli.names import REVISION
-from turntree.cli.opening import Opened, with_ledger
-from turntree.cli.verb import Terminal, verb
-from turntree.domain.errors import NotFound
-from turntree.runtime.seen import Seen
-
-
-@verb()
-@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
-@click.option(
-    "--call", "number", type=click.IntRange(1), help="Everything that one call of the model saw."
+from turntree.api import Tree
+from turntree.boot.open import (
+    LazyRuntime,
+    Settings,
+    connect,
+    engine_on,
+    imports_on,
+    run_on,
+    tree_on,
+    workplace_in,
 )
-def context(terminal: Terminal, revision: str, number: int | None) -> None:
-    """Show what the model saw for a turn, call by call.
+from turntree.cli.command import Terminal
+from turntree.cli.hook_process.entry import SPOOL
+from turntree.cli.settings import merged_environment
+from turntree.core.ids import Instant
+from turntree.core.session import Session
+from turntree.core.value import value
+from turntree.core.viewer import sight_of
+from turntree.system.clock import SystemWorld
 
-    Instructions and tools come first, then the thread, then the turn's own messages. Prompts are
-    not stored: they are assembled again from what was recorded, and the digest of each request
-    says whether it is the very same. With --json the prompts are whole.
+if TYPE_CHECKING:
+    from turntree.boot.worker import Running
+    from turntree.db.database import Database
+    from turntree.transcripts.incoming import Imports
+
+T = TypeVar("T")
+SESSION_DEFAULT: Final = "main"
+
+
+@value
+class Opened:
+    """The ledger, open for one command."""
+
+    tree: Tree
+    runtime: LazyRuntime
+    database: "Database"
+    settings: Settings
+    now: Instant
+
+    @property
+    def running(self) -> "Running":
+        """What takes turns, loaded when it is first asked for."""
+        return self.runtime.running
+
+    @property
+    def current(self) -> str | None:
+        """The session that ``HEAD`` stands for; it may not exist."""
+        return self.settings.session
+
+    async def find_current(self) -> Session | None:
+        """Return the current session, or None if there is none."""
+        name = self.settings.session
+        return None if name is None else await self.tree.sessions.ledger.find(name)
+
+
+def load_settings() -> Settings:
+    """Return the settings that the environment, the file and ``.turntree`` add up to."""
+    return Settings.from_environment(merged_environment())
+
+
+def with_ledger(
+    terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool = True
+) -> T:
+    """Do one thing with the ledger and return what it gave.
+
+    It is opened by the first call of a command and stays open until the command ends. What reads no
+    session need not wait for a turn that is on its way in.
     """
-    seen = with_ledger(terminal, partial(_read, revision=revision))
-    if number is not None and seen.absence is None and number > len(seen.calls):
-        raise NotFound(f"the turn has {len(seen.calls)} call(s) of a model, not {number}")
-    if terminal.as_json:
-        terminal.document(context_document(seen, number))
-    elif number is None or seen.absence is not None:
-        terminal.page(draw_context(seen, terminal))
-    else:
-        terminal.page(draw_call(seen.calls[number - 1], terminal))
-    if not terminal.as_json and number is None and seen.calls:
-        terminal.note(f"all of it with: turntree context {revision} --call {len(seen.calls)}")
+    context = click.get_current_context(silent=True)
+    if context is None:
+        with closing(HeldLedger()) as held:
+            return held.run(terminal, act, waits=waits)
+    root = context.find_root()
+    if __name__ not in root.meta:
+        root.meta[__name__] = HeldLedger()
+        root.call_on_close(root.meta[__name__].close)
+    ledger: HeldLedger = root.meta[__name__]
+    return ledger.run(terminal, act, waits=waits)
 
 
-async def _read(opened: Opened, *, revision: str) -> Seen:
-    return await opened.tree.contexts.read((await opened.tree.resolve(revision)).turn)
+class HeldLedger:
+    """A ledger that stays open between the things a command does with it."""
+
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._database: Database | None = None
+
+    def run(self, terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool) -> T:
+        """Do one thing; which session is current is found out anew."""
+        return self._runner.run(self._act(terminal, act, waits=waits))
+
+    def close(self) -> None:
+        """Close the ledger, if it was opened."""
+        with self._runner:
+            self._runner.run(self._stack.aclose())
+
+    async def _act(
+        self, terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool
+    ) -> T:
+        settings, world = load_settings(), SystemWorld()
+        if self._database is None:
+            opening = connect(settings, world, report=terminal.note, is_brief=True)
+            self._database = await self._stack.enter_async_context(opening)
+        async with _open_on(self._database, settings, terminal, world, waits=waits) as opened:
+            return await act(opened)
+
+
+@asynccontextmanager
+async def open_ledger(
+    terminal: Terminal,
+    *,
+    tools: Sequence[object] = (),
+    lent: Path | None = None,
+) -> AsyncGenerator[Opened, None]:
+    """Open the ledger with a pool, with tools that models may call.
+
+    Programs work in the folder that is ``lent`` to those of others too, else in the one where the
+    command runs.
+    """
+    settings, world = load_settings(), SystemWorld()
+    async with (
+        connect(settings, world, report=terminal.note) as database,
+        _open_on(database, settings, terminal, world, tools=tools, lent=lent) as opened,
+    ):
+        yield opened
+
+
+@asynccontextmanager
+async def _open_on(
+    database: "Database",
+    settings: Settings,
+    terminal: Terminal,
+    world: SystemWorld,
+    *,
+    tools: Sequence[object] = (),
+    waits: bool = False,
+    lent: Path | None = None,
+) -> AsyncGenerator[Opened, None]:
+    """Yield what a command works on, after a turn that has just ended if it ``waits``."""
+    if waits and _has_unread(settings.home / SPOOL):
+        from turntree.cli.hook_wait import wait_for_hooks
+        from turntree.hooks.spool import Spool
+
+        await wait_for_hooks(Spool(settings.home / SPOOL), terminal)
+    here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
+    engine = engine_on(database)
+
+    def run() -> "Running":
+        plain = tree_on(database, settings, world, workplace=here, engine=engine)
+        return run_on(database, plain, settings, world, engine, tools)
+
+    runtime = LazyRuntime(run)
+
+    def open_tree() -> Tree:
+        return tree_on(database, settings, world, workplace=here, engine=engine, runtime=runtime)
+
+    tree = open_tree()
+    seen = database.seen_by(sight_of(tree.sessions.by))
+    if settings.session is None:
+        imports = imports_on(seen)
+        settings = replace(settings, session=await _likely_session(tree, imports, Path.cwd()))
+        tree = open_tree()
+    try:
+        yield Opened(tree, runtime, seen, settings, world.now())
+    finally:
+        await runtime.aclose()
+        await engine.close()
+
+
+def _has_unread(spool: Path) -> bool:
+    """Say whether hooks have told anything that was not read yet, without loading what reads it."""
+    try:
+        return any(path.suffix in {".said", ".sighting"} for path in spool.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+async def _likely_session(tree: Tree, imports: "Imports", here: Path) -> str | None:
+    """Return the session nobody has to choose: the last that worked here, main, or the only one."""
+    if (found := await _last_session_in(tree, here)) is not None:
+        return found
+    if (id := await imports.find_last_in(str(here))) is not None:
+        return (await tree.sessions.ledger.get(id)).label
+    if await tree.sessions.ledger.find(SESSION_DEFAULT) is not None:
+        return SESSION_DEFAULT
+    first = await tree.sessions.ledger.list_page(limit=2)
+    return first[0].label if len(first) == 1 else None
+
+
+async def _last_session_in(tree: Tree, here: Path) -> str | None:
+    folders = [str(folder) for folder in (here, *here.parents)]
+    found = await tree.resources.find_last_holder("directory", folders)
+    return None if found is None else (await tree.sessions.ledger.get(found)).label

@@ -8,7 +8,7 @@ here, so that a display that forgets to clean what it shows does no harm. Knows 
 import re
 from typing import Final
 
-from turntree.domain.pattern import pattern
+from turntree.core.pattern import pattern
 
 ESCAPES: Final = pattern(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import click
 
+from turntree.cli.command import Verb
 from turntree.cli.root import COMMANDS, root
-from turntree.cli.verb import Verb
 
 PREAMBLE = """\
 # The command line

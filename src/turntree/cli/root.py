@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 import click
 
 import turntree
-from turntree.cli.verb import Terminal, shared_options
-from turntree.domain.errors import (
+from turntree.cli.command import Terminal, shared_options
+from turntree.core.errors import (
     BadQuery,
     BadRevision,
     Conflict,
@@ -50,111 +50,159 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "chat": Entry("Talk", "chat", "Talk with a session, here in the terminal."),
-    "send": Entry("Talk", "send", "Send a message to a session and print the answer."),
+    "chat": Entry("Talk", "talk.chat", "Talk with a session, here in the terminal."),
+    "send": Entry("Talk", "talk.send", "Send a message to a session and print the answer."),
     "tail": Entry(
-        "Talk", "send", "Show the last turns of a session, or follow what is being answered there."
+        "Talk",
+        "talk.send",
+        "Show the last turns of a session, or follow what is being answered there.",
     ),
     "cancel": Entry(
-        "Talk", "send", "End what is being answered in a session, or one run and no other."
+        "Talk", "talk.send", "End what is being answered in a session, or one run and no other."
     ),
     "rerun": Entry(
         "Talk",
-        "replay",
+        "talk.replay",
         "Ask again what a turn was asked, from where it was taken, and show what differs.",
     ),
-    "worker": Entry("Talk", "worker", "Answer what is sent, until it is told to stop."),
-    "log": Entry("Read", "log", "List turns, or draw their tree."),
-    "show": Entry("Read", "show", "Show a turn: who, what was said, which tools, what follows."),
-    "search": Entry("Read", "search", "Find turns by what was said in them."),
+    "worker": Entry("Talk", "talk.worker", "Answer what is sent, until it is told to stop."),
+    "log": Entry("Read", "history.log", "List turns, or draw their tree."),
+    "show": Entry(
+        "Read", "history.show", "Show a turn: who, what was said, which tools, what follows."
+    ),
+    "search": Entry("Read", "history.search", "Find turns by what was said in them."),
     "blame": Entry(
-        "Read", "blame", "Say which turns read or wrote a file, or which turn wrote a line."
+        "Read", "history.blame", "Say which turns read or wrote a file, or which turn wrote a line."
     ),
-    "files": Entry("Read", "files", "Show the files a turn left, and which of them it changed."),
+    "files": Entry(
+        "Read", "files.files", "Show the files a turn left, and which of them it changed."
+    ),
     "similar": Entry(
-        "Read", "meanings", "Find what means something like a turn, a program or a text."
+        "Read", "maintenance.index", "Find what means something like a turn, a program or a text."
     ),
-    "route": Entry("Read", "route", "Say where a message would go; nothing is sent."),
+    "route": Entry("Read", "sessions.route", "Say where a message would go; nothing is sent."),
     "diff": Entry(
         "Read",
-        "compare",
+        "history.diff",
         "Compare what was said in two turns or two threads, or the files they left.",
     ),
-    "compare": Entry("Read", "compare", "Show where two threads part, and what each holds alone."),
-    "why": Entry("Read", "why", "Tell what led to a turn, step by step."),
-    "context": Entry("Read", "context", "Show what the model saw for a turn, call by call."),
-    "reflog": Entry("Read", "move", "List where a session has stood, newest first."),
-    "sql": Entry("Read", "sql", "Ask the ledger in SQL; nothing can be changed."),
-    "stats": Entry("Read", "stats", "Show tokens and cost over time, each model call once."),
-    "fork": Entry("Move", "move", "Begin a session at any turn; nothing is copied."),
+    "compare": Entry(
+        "Read", "history.diff", "Show where two threads part, and what each holds alone."
+    ),
+    "why": Entry("Read", "history.why", "Tell what led to a turn, step by step."),
+    "context": Entry(
+        "Read", "history.context", "Show what the model saw for a turn, call by call."
+    ),
+    "reflog": Entry("Read", "sessions.move", "List where a session has stood, newest first."),
+    "sql": Entry("Read", "maintenance.sql", "Ask the ledger in SQL; nothing can be changed."),
+    "stats": Entry(
+        "Read", "maintenance.stats", "Show tokens and cost over time, each model call once."
+    ),
+    "fork": Entry("Move", "sessions.move", "Begin a session at any turn; nothing is copied."),
     "worktree": Entry(
         "Move",
-        "worktree",
+        "files.worktree",
         "Make a folder with the files as a turn left them; the present ones stay as they are.",
     ),
-    "switch": Entry("Move", "move", "Make a session the current one, here."),
-    "rewind": Entry("Move", "move", "Move a session back to an earlier turn; nothing is deleted."),
-    "undo": Entry("Move", "move", "Take back the last move of a session."),
+    "switch": Entry("Move", "sessions.move", "Make a session the current one, here."),
+    "rewind": Entry(
+        "Move", "sessions.move", "Move a session back to an earlier turn; nothing is deleted."
+    ),
+    "undo": Entry("Move", "sessions.move", "Take back the last move of a session."),
     "pin": Entry(
-        "Move", "pin", "Keep the files as they are now, for the newest turn of the current session."
+        "Move",
+        "files.snapshot",
+        "Keep the files as they are now, for the newest turn of the current session.",
     ),
-    "tag": Entry("Move", "tag", "Put words on turns and programs, take them off, or list them."),
+    "tag": Entry(
+        "Move", "sessions.tag", "Put words on turns and programs, take them off, or list them."
+    ),
     "session": Entry(
-        "Move", "session", "Create, list, rename, merge and archive sessions, and talk in them."
+        "Move",
+        "sessions.session",
+        "Create, list, rename, merge and archive sessions, and talk in them.",
     ),
-    "identify": Entry("Move", "route", "Say who writes through a channel."),
+    "identify": Entry("Move", "sessions.route", "Say who writes through a channel."),
     "program": Entry(
-        "Programs", "program", "Create, list, configure, share and invoke programs of any kind."
+        "Programs",
+        "programs.program",
+        "Create, list, configure, share and invoke programs of any kind.",
     ),
-    "provider": Entry("Programs", "kinds", "Services that answer for models."),
-    "model": Entry("Programs", "kinds", "Named ways of asking a provider."),
-    "agent": Entry("Programs", "kinds", "Programs that act in sessions."),
-    "task": Entry("Programs", "kinds", "Work that is asked for, with criteria of success."),
-    "information": Entry("Programs", "kinds", "What is known, of shapes that can be checked."),
-    "human": Entry("Programs", "kinds", "People, who can be told things and asked for approval."),
-    "code": Entry("Programs", "kinds", "Programs in a language: one JSON document in, one out."),
-    "nodes": Entry("Programs", "nodes", "List programs, and the turns that have words on them."),
-    "verify": Entry("Check", "check", "Prove a thread, turn by turn, back to its root."),
+    "provider": Entry("Programs", "programs.kind_group", "Services that answer for models."),
+    "model": Entry("Programs", "programs.kind_group", "Named ways of asking a provider."),
+    "agent": Entry("Programs", "programs.kind_group", "Programs that act in sessions."),
+    "task": Entry(
+        "Programs", "programs.kind_group", "Work that is asked for, with criteria of success."
+    ),
+    "information": Entry(
+        "Programs", "programs.kind_group", "What is known, of shapes that can be checked."
+    ),
+    "human": Entry(
+        "Programs", "programs.kind_group", "People, who can be told things and asked for approval."
+    ),
+    "code": Entry(
+        "Programs", "programs.kind_group", "Programs in a language: one JSON document in, one out."
+    ),
+    "nodes": Entry(
+        "Programs", "programs.nodes", "List programs, and the turns that have words on them."
+    ),
+    "verify": Entry(
+        "Check", "maintenance.check", "Prove a thread, turn by turn, back to its root."
+    ),
     "replay": Entry(
         "Check",
-        "replay",
+        "talk.replay",
         "Take a turn again from its journal, and say whether the same one comes out.",
     ),
-    "fsck": Entry("Check", "check", "Check the whole store against its invariants."),
-    "audit": Entry("Check", "audit", "List rights that were granted, used, denied or never used."),
-    "token": Entry("Check", "token", "Issue, list and revoke tokens that carry rights elsewhere."),
-    "doctor": Entry("Check", "doctor", "Check this installation and say what to do."),
-    "plans": Entry("Check", "plans", "List forks and moves with files that were left unfinished."),
-    "import": Entry("Carry", "imports", "Bring other tools' transcripts home."),
-    "watch": Entry("Carry", "imports", "Follow other tools' transcripts while they work."),
-    "hook": Entry("Carry", "hook", "Let coding agents record themselves while they work."),
-    "checkout": Entry("Carry", "checkout", "Write a session that another tool can continue."),
+    "fsck": Entry("Check", "maintenance.check", "Check the whole store against its invariants."),
+    "audit": Entry(
+        "Check", "maintenance.audit", "List rights that were granted, used, denied or never used."
+    ),
+    "token": Entry(
+        "Check", "maintenance.token", "Issue, list and revoke tokens that carry rights elsewhere."
+    ),
+    "doctor": Entry("Check", "setup.doctor", "Check this installation and say what to do."),
+    "plans": Entry(
+        "Check", "files.plan", "List forks and moves with files that were left unfinished."
+    ),
+    "import": Entry("Carry", "transcripts.import_", "Bring other tools' transcripts home."),
+    "watch": Entry(
+        "Carry", "transcripts.import_", "Follow other tools' transcripts while they work."
+    ),
+    "hook": Entry("Carry", "setup.hook", "Let coding agents record themselves while they work."),
+    "checkout": Entry(
+        "Carry", "transcripts.handoff", "Write a session that another tool can continue."
+    ),
     "resume": Entry(
-        "Carry", "checkout", "Write a session that another tool can continue, and start the tool."
+        "Carry",
+        "transcripts.handoff",
+        "Write a session that another tool can continue, and start the tool.",
     ),
-    "export": Entry("Carry", "export", "Write a thread, or everything, as text."),
-    "demo": Entry("Carry", "demo", "Plant a small tree of sample data to look around in."),
-    "init": Entry("Set up", "server", "Make this folder a place with a current session."),
+    "export": Entry("Carry", "transcripts.export", "Write a thread, or everything, as text."),
+    "demo": Entry("Carry", "setup.demo", "Plant a small tree of sample data to look around in."),
+    "init": Entry("Set up", "setup.server", "Make this folder a place with a current session."),
     "up": Entry(
-        "Set up", "first_run", "Start the database and bring home what your agents have kept."
+        "Set up", "setup.up", "Start the database and bring home what your agents have kept."
     ),
-    "down": Entry("Set up", "server", "Stop the embedded database server."),
+    "down": Entry("Set up", "setup.server", "Stop the embedded database server."),
     "status": Entry(
         "Set up",
-        "server",
+        "setup.server",
         "Show the server, the workspace, the current session and what is being answered.",
     ),
-    "index": Entry("Set up", "search", "Bring the search indexes up to date."),
-    "gc": Entry("Set up", "gc", "Remove kept states of files that no turn pins any more."),
+    "index": Entry("Set up", "history.search", "Bring the search indexes up to date."),
+    "gc": Entry("Set up", "files.gc", "Remove kept states of files that no turn pins any more."),
     "embed": Entry(
         "Set up",
-        "meanings",
+        "maintenance.index",
         "Embed a turn or a program, or everything that has no vector yet.",
     ),
     "embed-stats": Entry(
-        "Set up", "meanings", "Say how many vectors there are, by embedder and kind."
+        "Set up", "maintenance.index", "Say how many vectors there are, by embedder and kind."
     ),
-    "config": Entry("Set up", "config", "Read and write the settings, and say where each is from."),
+    "config": Entry(
+        "Set up", "setup.config", "Read and write the settings, and say where each is from."
+    ),
     "completion": Entry(
         "Set up", "completion", "Print the script that completes words in a shell."
     ),
@@ -248,7 +296,7 @@ def _foreign_kinds() -> list[str]:
 
 
 def _kind_group(name: str) -> click.Command | None:
-    from turntree.cli.kinds import kind_group
+    from turntree.cli.programs.kind_group import kind_group
 
     if name not in _foreign_kinds():
         return None
@@ -257,7 +305,7 @@ def _kind_group(name: str) -> click.Command | None:
 
 def exit_code(error: TurntreeError) -> int:
     """Return the exit code an error stands for."""
-    from turntree.store.account import ServerError
+    from turntree.db.embedded.account import ServerError
 
     if getattr(error.__cause__, "sqlstate", None) == DENIED_STATE:
         return 4

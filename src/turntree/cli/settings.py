@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from turntree.cli.place import read_head
-from turntree.domain.errors import Refused
-from turntree.domain.secret_names import read_hosts
-from turntree.domain.value import value
+from turntree.cli.head_file import read_head
+from turntree.core.errors import Refused
+from turntree.core.secret_refs import read_hosts
+from turntree.core.value import value
 
 if TYPE_CHECKING:
-    from turntree.ports.importers import Places
+    from turntree.transcripts.importer import Places
 
 Source = Literal["environment", "file", "default"]
 
@@ -144,7 +144,7 @@ def merged_environment() -> dict[str, str]:
 
 def places_here() -> "Places":
     """Return where tools leave things on this machine."""
-    from turntree.ports.importers import Places
+    from turntree.transcripts.importer import Places
 
     return Places(Path.home(), os.environ)
 

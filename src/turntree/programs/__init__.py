@@ -1,1 +1,1 @@
-"""The kinds of program, a module each: lifecycle, config, events, and what invoking one does."""
+"""Programs: the registry, kinds, lifecycles and references."""

@@ -15,8 +15,8 @@ import anyio
 import anyio.lowlevel
 import orjson
 
-from turntree.domain.canonical import Json
-from turntree.domain.errors import Refused
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
 from turntree.programs import schema_process
 from turntree.programs.schema_process import NoSchemaError
 

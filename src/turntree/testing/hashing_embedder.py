@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from turntree.domain.search import Vector
-from turntree.domain.value import value
-from turntree.domain.words import lexemes_of
-from turntree.ports.embedder import TextKind
+from turntree.core.value import value
+from turntree.search.embedder import TextKind
+from turntree.search.results import Vector
+from turntree.search.tokenizer import lexemes_of
 
 DIMS_DEFAULT: Final = 384
 _SIGNS_A_DIGEST: Final = 256

@@ -12,11 +12,11 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from turntree.domain.canonical import INTEGER_MAX, Json, digest_bytes
-from turntree.domain.compaction import Compaction, CompactionKind, CompactionTrigger
-from turntree.domain.event import KINDS, Event
-from turntree.domain.ids import RANDOM_BITS, Digest, EventId, Instant, TurnId, instant, uuid7
-from turntree.domain.message import (
+from turntree.core.canonical import INTEGER_MAX, Json, digest_bytes
+from turntree.core.compaction import Compaction, CompactionKind, CompactionTrigger
+from turntree.core.event import KINDS, Event
+from turntree.core.ids import RANDOM_BITS, Digest, EventId, Instant, TurnId, instant, uuid7
+from turntree.core.message import (
     ROLES,
     SOURCES,
     TOOL_STATUSES,
@@ -33,8 +33,8 @@ from turntree.domain.message import (
     ToolStatus,
     ToolUse,
 )
-from turntree.domain.principal import Principal, PrincipalKind
-from turntree.domain.turn import AgentRole, Header, Outcome, Sealed, seal
+from turntree.core.principal import Principal, PrincipalKind
+from turntree.core.turn import AgentRole, Header, Outcome, Sealed, seal
 
 Exchange = tuple[tuple[Message, ...], tuple[Message, ...]]
 """What was sent in, and what came back."""

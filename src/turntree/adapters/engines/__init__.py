@@ -1,1 +1,0 @@
-"""What wakes sessions up."""

@@ -1,1 +1,0 @@
-"""Hooks: other tools say what they are doing, and it is kept until somebody reads it."""

@@ -1,1 +1,0 @@
-"""Readers of other tools' transcripts, a module a tool; ``reading`` is what they share."""

@@ -1,1 +1,0 @@
-"""Services that answer for models."""

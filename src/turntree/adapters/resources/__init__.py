@@ -1,1 +1,0 @@
-"""Keepers: what looks after resources, a module a kind; ``shadow`` is where they keep states."""

@@ -1,1 +1,0 @@
-"""Where code of others runs: a module for each kind of sandbox."""

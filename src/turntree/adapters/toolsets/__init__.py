@@ -1,1 +1,0 @@
-"""Tools that models may have called."""

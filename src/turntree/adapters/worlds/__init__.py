@@ -1,1 +1,0 @@
-"""Where the time, new ids and chance come from."""

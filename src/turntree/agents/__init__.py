@@ -1,0 +1,1 @@
+"""Agents at work: task assignment, supervision and one-off inference."""

@@ -1,0 +1,360 @@
+"""Assignments: an agent works on a task until its criteria are met, or it has to stop.
+
+The task's words are sent to the session that began for it, and the agent is held by its harness:
+``max_steps`` bounds how often a model answers in a turn, ``checkpoint_every`` says after how many
+answers it notes where it is, and ``reflect_on_failure`` gives it one more turn with what was seen
+instead of what was asked for. What the agent is doing is told while it does it.
+
+Everything here may be done again: messages have keys, and what was told before is not repeated.
+It must never know how a turn is taken.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, cast
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Conflict, Refused
+from turntree.core.ids import RunId
+from turntree.core.principal import Principal, PrincipalKind
+from turntree.core.program import Program, a_kind
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.db.locks import Holding
+from turntree.programs.service import Programs
+from turntree.runs.follow import CallBegun, CallEnded, Following, Heard, Said, Told
+from turntree.runs.inbox import Posted
+
+TURNS_MAX: Final = 2
+"""The task itself, and one more turn to reflect."""
+LOOK_S: Final = 0.5
+"""How often whoever looks on looks whether it has to take over."""
+TRIES_MAX: Final = 5
+_LISTS: Final = (("inputs", "Inputs"), ("outputs", "Outputs"), ("constraints", "Constraints"))
+
+
+class Post(Protocol):
+    """Sends a message to a session."""
+
+    def __call__(
+        self,
+        session: str,
+        text: str,
+        *,
+        key: str,
+        agent: str,
+        by: Principal | None,
+        max_steps: int | None,
+    ) -> Awaitable[Posted]:
+        """Take a message in, from somebody; the same key again sends nothing."""
+        ...
+
+
+@value
+class Assigned:
+    """How far a task has come."""
+
+    task: Program
+    turns: tuple[Placed, ...] = ()
+    verdicts: tuple[Mapping[str, Json], ...] = ()
+
+
+@value
+class Harness:
+    """How an agent is held."""
+
+    max_steps: int | None = None
+    checkpoint_every: int | None = None
+    reflects: bool = False
+
+    @classmethod
+    def of(cls, agent: Program) -> "Harness":
+        """Return what an agent's config says of it."""
+        config: Mapping[str, Any] = agent.config
+        held: Mapping[str, Any] = config.get("harness") or {}
+        return cls(
+            held.get("max_steps"),
+            held.get("checkpoint_every"),
+            bool(held.get("reflect_on_failure")),
+        )
+
+
+@value
+class Assignments:
+    """``tree.assignments``: tasks that agents work on."""
+
+    programs: Programs
+    following: Following
+    post: Post
+    holding: Holding
+
+    async def begin(self, task: str) -> tuple[Program, Program, Posted]:
+        """Start a task that is an agent's and send it to the agent; return task, agent, message.
+
+        Raises:
+            Refused: It is nobody's, or not an agent's, or the agent is busy with another, or it
+                has ended.
+        """
+        found = await self.programs.get(task)
+        agent = await self._agent_of(found)
+        if found.state in ("pending", "blocked"):
+            await self.programs.invoke(found.id, {"action": "start"})
+            found = await self.programs.get(found.id)
+        return found, agent, await self._send(found, agent, 0, brief_of(found))
+
+    async def work(self, task: str, hear: Callable[[Heard], None] = lambda _: None) -> Assigned:
+        """Have an agent work on its task, and return how it ended.
+
+        Where another process sees to it already, this one looks on, and takes over if need be.
+
+        Raises:
+            Refused: As ``begin`` says.
+        """
+        found = await self.programs.get(task)
+        seen: list[Placed] = []
+        while True:
+            async with self.holding(_key_of(found)) as is_held:
+                found = await self.programs.get(found.id)
+                if seen and found.state != "active":
+                    return Assigned(found, tuple(seen), _verdicts_of(found))
+                if is_held:
+                    return await self._work(found.id, hear)
+            if not seen:
+                _, _, posted = await self.begin(found.id)
+                seen.append(await self.following.follow(posted.run, hear))
+            await anyio.sleep(LOOK_S)
+
+    async def take(self, task: Program) -> Assigned | None:
+        """Have an agent work on a task; None if another process sees to it, or has.
+
+        Raises:
+            Refused: As ``begin`` says.
+        """
+        async with self.holding(_key_of(task)) as is_held:
+            found = await self.programs.get(task.id)
+            if not is_held or found.state in ("completed", "failed"):
+                return None
+            return await self._work(found.id, lambda _: None)
+
+    async def _work(self, task: str, hear: Callable[[Heard], None]) -> Assigned:
+        asked = await self.programs.get(task)
+        if _has_criteria(asked):
+            # Before anything is asked of a model: what cannot be judged here is left to others.
+            await self.programs.check_folder(asked)
+        found, agent, posted = await self.begin(task)
+        watch = _Watch(self.programs, agent, found, Harness.of(agent))
+        turns: list[Placed] = []
+        verdicts: Sequence[Mapping[str, Json]] = ()
+        for number in range(TURNS_MAX):
+            if number:
+                posted = await self._send(found, agent, number, reflection_on(verdicts))
+            placed = await self._follow(posted.run, watch, hear)
+            turns.append(placed)
+            if not await watch.is_at_work():
+                return Assigned(await self.programs.get(found.id), tuple(turns), tuple(verdicts))
+            if placed.turn.header.outcome != "completed":
+                ended = await self._stop(watch, placed)
+                return Assigned(ended, tuple(turns), tuple(verdicts))
+            # Criteria may be commands: whoever has answered is at work until they are judged.
+            await watch.move("executing")
+            found, verdicts = await self._check(found)
+            if found.state == "completed" or not watch.harness.reflects:
+                break
+        if found.state != "completed":
+            found = await self._fail(found, "the criteria are not met")
+        return Assigned(found, tuple(turns), tuple(verdicts))
+
+    async def _agent_of(self, task: Program) -> Program:
+        if task.kind != "task" or task.state in ("completed", "failed"):
+            raise Refused(
+                f"{task.address} is {a_kind(task.kind)}, {task.state}: there is nothing to do"
+            )
+        return await self.programs.take_up(task)
+
+    async def _send(self, task: Program, agent: Program, number: int, text: str) -> Posted:
+        session = str(task.details["session"])
+        harness = Harness.of(agent)
+        key = f"assignment/{task.id}/{session}/{number}"
+        return await self.post(
+            session,
+            text,
+            key=key,
+            agent=agent.name,
+            by=_given_by(task),
+            max_steps=harness.max_steps,
+        )
+
+    async def _follow(self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]) -> Placed:
+        """Follow a run to its end; what the agent does is told meanwhile, in order."""
+        send, receive = anyio.create_memory_object_stream[Heard](float("inf"))
+
+        def heard(one: Heard) -> None:
+            hear(one)
+            send.send_nowait(one)
+
+        telling = asyncio.create_task(watch.tell(receive))
+        try:
+            placed = await self.following.follow(run, heard)
+        finally:
+            send.close()
+        await telling
+        return placed
+
+    async def _check(self, task: Program) -> tuple[Program, Sequence[Mapping[str, Json]]]:
+        """Check a task's criteria; one that has none is done when its agent says so."""
+        action = "report" if _has_criteria(task) else "complete"
+        told = await self.programs.invoke(task.id, {"action": action})
+        verdicts: Any = told.get("verdicts") or ()
+        return await self.programs.get(task.id), verdicts
+
+    async def _stop(self, watch: "_Watch", placed: Placed) -> Program:
+        """End an attempt whose turn did not end well; what was canceled may be assigned again."""
+        outcome = placed.turn.header.outcome
+        task = await self.programs.get(watch.task.id)
+        if outcome == "failed":
+            await watch.move("error", {"task": task.name, "reason": watch.reason})
+            return await self._fail(task, watch.reason or outcome)
+        return await self.programs.tell(
+            task.id, "task.state_changed", right="invoke", to="blocked", more={"outcome": outcome}
+        )
+
+    async def _fail(self, task: Program, reason: str) -> Program:
+        await self.programs.invoke(task.id, {"action": "fail", "reason": reason})
+        return await self.programs.get(task.id)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Tells what an agent is doing, while it does it."""
+
+    programs: Programs
+    agent: Program
+    task: Program
+    harness: Harness
+    steps: int = 0
+    """How often a model has answered in this assignment."""
+    reason: str = ""
+    open_calls: set[str] = field(default_factory=set[str])
+
+    async def tell(self, heard: MemoryObjectReceiveStream[Heard]) -> None:
+        """Tell what follows from what is heard, until nothing more comes."""
+        await self.move("thinking")
+        async with heard:
+            async for one in heard:
+                await self._hear(one)
+
+    async def move(self, state: str, more: Mapping[str, Json] | None = None) -> None:
+        """Tell that the agent is in another state now, unless the task was taken from it."""
+        for tried in range(1, TRIES_MAX + 1):
+            agent = await self.programs.get(self.agent.id)
+            if agent.state == state or not self._is_its(agent):
+                return
+            try:
+                await self.programs.tell(
+                    agent.id,
+                    self.programs.kind("agent").kind.moved(agent.state, state),
+                    right="invoke",
+                    to=state,
+                    sets={"turn_count": self.steps},
+                    more=more or {"task": self.task.name},
+                )
+            except Conflict:
+                # Somebody moved it meanwhile: it may have been paused, or freed.
+                if tried == TRIES_MAX:
+                    raise
+            else:
+                return
+
+    async def is_at_work(self) -> bool:
+        """Say whether the task is still the agent's: somebody may have given it to another."""
+        return self._is_its(await self.programs.get(self.agent.id))
+
+    def _is_its(self, agent: Program) -> bool:
+        return agent.details.get("current_session") == self.task.details.get("session")
+
+    async def _hear(self, heard: Heard) -> None:
+        match heard:
+            case Said(seq=seq):
+                self.steps += 1
+                await self._checkpoint(seq)
+            case CallBegun(use):
+                self.open_calls.add(str(use.call_id))
+                await self.move("executing")
+            case CallEnded(use):
+                self.open_calls.discard(str(use.call_id))
+                if not self.open_calls:
+                    await self.move("thinking")
+            case Told("failed", reason):
+                self.reason = reason
+            case _:
+                pass
+
+    async def _checkpoint(self, seq: int) -> None:
+        every = self.harness.checkpoint_every
+        if every is None or self.steps % every:
+            return
+        agent = await self.programs.get(self.agent.id)
+        if not self._is_its(agent):
+            return
+        last = agent.details.get("last_checkpoint")
+        if isinstance(last, int) and last >= self.steps:
+            return  # Told before whoever followed last time was gone.
+        sets: dict[str, Json] = {"turn_count": self.steps, "last_checkpoint": self.steps}
+        more: dict[str, Json] = {"task": self.task.name, "steps": self.steps, "seq": seq}
+        await self.programs.tell(agent.id, "agent.checkpoint", right="invoke", sets=sets, more=more)
+
+
+def _has_criteria(task: Program) -> bool:
+    match task.config.get("spec"):
+        case {"success_criteria": [_, *_]}:
+            return True
+        case _:
+            return False
+
+
+def _key_of(task: Program) -> str:
+    return f"task/{task.id}"
+
+
+def _given_by(task: Program) -> Principal | None:
+    """Return who gave a task to its agent: whoever happens to oversee it asks for nothing."""
+    kind, _, id = str(task.details.get("given_by", "")).partition(":")
+    return Principal(cast("PrincipalKind", kind), id) if id else None
+
+
+def _verdicts_of(task: Program) -> tuple[Mapping[str, Json], ...]:
+    verdicts: Any = task.details.get("verdicts") or ()
+    return tuple(verdicts)
+
+
+def brief_of(task: Program) -> str:
+    """Return the words by which an agent is told of a task."""
+    config: Mapping[str, Any] = task.config
+    spec: Mapping[str, Any] = config.get("spec") or {}
+    blocks = [str(config["title"]), str(config.get("description") or "")]
+    blocks += [
+        _listed(heading, map(str, spec[member])) for member, heading in _LISTS if spec.get(member)
+    ]
+    if criteria := spec.get("success_criteria"):
+        blocks.append(_listed("It is done when", map(_criterion, criteria)))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def reflection_on(verdicts: Sequence[Mapping[str, Json]]) -> str:
+    """Return the words by which an agent is told what is missing."""
+    missed = [f"{one['kind']}: {one['seen']}" for one in verdicts if not one["ok"]]
+    asked = "Think about what went wrong, put it right, and say what you changed."
+    return f"{_listed('The task is not done. This was seen', missed)}\n\n{asked}"
+
+
+def _criterion(asked: Mapping[str, Any]) -> str:
+    rest = ", ".join(f"{name} {value}" for name, value in asked.items() if name != "kind")
+    return f"{asked['kind']}: {rest}"
+
+
+def _listed(heading: str, lines: Any) -> str:
+    return "\n".join([f"{heading}:", *(f"- {line}" for line in lines)])

@@ -1,0 +1,191 @@
+"""Voices: what a program that is invoked may have answered, by a model or in a session.
+
+A model that is asked alone leaves no turn: what was asked and what it used are told in the model's
+own stream. What is said in a session goes the way of every message, and leaves a turn.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+from turntree.core.canonical import Json, digest_bytes
+from turntree.core.errors import NoProvider, ProviderFailed, Refused
+from turntree.core.message import Message, Text, line_of, user
+from turntree.core.program import Program
+from turntree.core.usage import ModelCall, to_json
+from turntree.core.value import value
+from turntree.models.prompt import Prompt
+from turntree.models.provider import Answer, Delta, Provider
+from turntree.programs.model_choice import Choice, choose_model, without_provider
+from turntree.programs.model_config import Chosen
+from turntree.programs.service import Programs, Spoken
+from turntree.runs.follow import Following, Told, Words
+from turntree.runs.service import Asked, Runs
+
+BuildProvider = Callable[[Program], Provider]
+_NO_SETTING: Final = ("model", "model_id")
+
+
+@value
+class Voices:
+    """Has questions answered. See ``runtime.programs``."""
+
+    build_provider: BuildProvider
+    runs: Runs
+    ensure_served: Callable[[], Awaitable[None]]
+    """Sees to it that somebody answers what is sent."""
+    clock: Callable[[], float]
+    """Seconds that only ever go forward."""
+
+    async def ask(
+        self, programs: Programs, asked: Program, request: Mapping[str, Json], hear: Spoken
+    ) -> Json:
+        """Have a model answer one message, and tell in its stream that it did.
+
+        An agent asks its own model, or the one that the request or the workspace names.
+
+        Raises:
+            NoProvider: Nobody answers for it.
+            ProviderFailed: It gave no answer.
+        """
+        is_agent = asked.kind == "agent"
+        choice = await choose_model(
+            programs,
+            turn={"model": request.get("model") if is_agent else asked.name},
+            agent=asked.name if is_agent else None,
+            situation=_text(request.get("situation")),
+        )
+        model = choice.model
+        provider = self._provider(choice)
+        text = request.get("message")
+        if not isinstance(text, str) or not text.strip():
+            raise Refused("a model is asked something: say a message")
+        backend = str(_value(choice.values.get("model_id")) or model.name)
+        system = _text(request.get("system"))
+        prompt = Prompt(() if system is None else (system,), (user(text),))
+        wanted: dict[str, Json] = {**choice.to_json(), "message": digest_bytes(line_of(user(text)))}
+        await programs.tell(model.id, "model.inference_requested", right="invoke", more=wanted)
+        began = self.clock()
+        answer = await _listen(provider, backend, prompt, _settings(choice), hear)
+        latency_ms = round((self.clock() - began) * 1000)
+        call = ModelCall(answer.model, answer.usage, provider.name, answer.request_id)
+        said: dict[str, Json] = {
+            "call": to_json(call),
+            "finish_reason": answer.finish_reason,
+            "latency_ms": latency_ms,
+        }
+        await programs.tell(model.id, "model.inference_completed", right="invoke", more=said)
+        return {"text": _words(answer.message), **said}
+
+    async def send(
+        self, programs: Programs, session: Program, request: Mapping[str, Json], hear: Spoken
+    ) -> Json:
+        """Send a message to a session, wait for the turn, and return what was answered.
+
+        Raises:
+            NoProvider: Nobody answers there.
+            Refused: The turn did not end well.
+        """
+        options: Asked = {}
+        if (model := _text(request.get("model"))) is not None:
+            options["model"] = model
+        if (situation := _text(request.get("situation"))) is not None:
+            options["situation"] = situation
+        label = (await self.runs.sessions.ledger.get(_session_id(session))).label
+        await self.ensure_served()
+        posted = await self.runs.post(label, str(request["message"]), **options)
+        run: dict[str, Json] = {"run": posted.run}
+        await programs.tell(session.id, "session.message", right="invoke", more=run)
+        reasons: list[str] = []
+
+        def heard(one: object) -> None:
+            match one:
+                case Words(kind="text", text=text):
+                    hear(text)
+                case Told("failed", reason):
+                    reasons.append(reason)
+                case _:
+                    pass
+
+        placed = await Following(self.runs).follow(posted.run, heard)
+        check_outcome(placed.turn.header.outcome, *reasons)
+        said = [m for m in placed.turn.reply if isinstance(m, Message) and m.role == "assistant"]
+        return {
+            "text": _words(said[-1]) if said else "",
+            "turn": placed.turn.id,
+            "digest": placed.turn.digest,
+            "model": placed.turn.header.model,
+        }
+
+    async def list_models(self, provider: Program) -> Json:
+        """Return the names of the models that a provider has.
+
+        Raises:
+            NoProvider: It cannot be asked.
+            ProviderFailed: It did not tell.
+        """
+        return [*await self._build(provider).list_models()]
+
+    def _provider(self, choice: Choice) -> Provider:
+        if choice.provider is None:
+            raise NoProvider(f"no provider wired: {without_provider(choice.model.address)}")
+        return self._build(choice.provider)
+
+    def _build(self, program: Program) -> Provider:
+        try:
+            return self.build_provider(program)
+        except NoProvider as error:
+            raise NoProvider(f"no provider wired: {error}") from error
+
+
+def check_outcome(outcome: str, *reasons: str) -> None:
+    """Refuse a turn that did not end well.
+
+    Raises:
+        NoProvider: There was no model to answer.
+        Refused: It ended otherwise.
+    """
+    if outcome == "completed":
+        return
+    why = "; ".join(reasons)
+    kind, _, rest = why.partition(": ")
+    if kind == "no_model":
+        raise NoProvider(f"no provider wired: {rest or 'nobody says which model answers'}")
+    raise Refused(f"the turn is {outcome}" + (f": {why}" if why else ""))
+
+
+async def _listen(
+    provider: Provider, model: str, prompt: Prompt, settings: Mapping[str, Json], hear: Spoken
+) -> Answer:
+    # Closing the stream ends the request, whoever stops listening.
+    async with aclosing(provider.stream(model, prompt, settings)) as stream:
+        async for piece in stream:
+            match piece:
+                case Answer():
+                    return piece
+                case Delta(kind="text", text=text):
+                    hear(text)
+                case _:
+                    pass
+    raise ProviderFailed("the answer ended before it was whole", "broken")
+
+
+def _settings(choice: Choice) -> dict[str, Json]:
+    return {name: chosen.value for name, chosen in choice.values.items() if name not in _NO_SETTING}
+
+
+def _value(chosen: Chosen | None) -> Any:
+    return None if chosen is None else chosen.value
+
+
+def _words(message: Message) -> str:
+    return "".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _session_id(session: Program) -> Any:
+    # A session's program has the session's own id.
+    return session.id

@@ -1,0 +1,434 @@
+"""The door: one façade with a facet per noun. It holds no logic of its own.
+
+A facet is made, and its module imported, when it is first asked for: a command that lists turns
+must not pay for importers, plans and workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from turntree.core.ids import RunId, TurnId
+
+if TYPE_CHECKING:
+    from turntree.auth.authorizer import Authority
+    from turntree.auth.personas import Personas
+    from turntree.auth.store_port import Permissions
+    from turntree.auth.tokens import Tokens
+    from turntree.core.clock import Processes, World
+    from turntree.core.principal import Principal
+    from turntree.core.program import Program
+    from turntree.core.redaction import Redactor
+    from turntree.db.locks import Holding, Together
+    from turntree.integrity import store_port as check_ports
+    from turntree.integrity.findings import Verified
+    from turntree.integrity.service import Checks
+    from turntree.ledger import session_store_port as session_ports
+    from turntree.ledger.feed_port import Feed
+    from turntree.ledger.graph.causes import Causes
+    from turntree.ledger.graph.store_port import Edges
+    from turntree.ledger.recorder import Recorder
+    from turntree.ledger.revisions import Found, Revisions
+    from turntree.ledger.sessions import Sessions
+    from turntree.ledger.store_port import Ledger, Marks
+    from turntree.ledger.thread_store_port import Index, Threads
+    from turntree.ledger.turns import ThreadReader, Turns
+    from turntree.programs import store_port as program_ports
+    from turntree.programs.host_port import Workplace
+    from turntree.programs.program_kind import ProgramKind
+    from turntree.programs.service import Programs, Voices
+    from turntree.resources.blame import LineBlame
+    from turntree.resources.files import Files
+    from turntree.resources.plans.service import Plans
+    from turntree.resources.plans.store_port import Plans as PlanFacts
+    from turntree.resources.service import FindKeeper, Resources
+    from turntree.resources.store_port import Advice, Attachments, Pins
+    from turntree.resources.store_port import Resources as ResourceFacts
+    from turntree.resources.worktrees import Worktrees
+    from turntree.routing.router import Router
+    from turntree.routing.store_port import RouteReader
+    from turntree.runs.inbox import Inbox, Workers
+    from turntree.runs.model_context import Contexts
+    from turntree.runs.replay import Replays
+    from turntree.runs.service import Runs
+    from turntree.search import embedding_source as meaning_ports
+    from turntree.search.embedder import Embedder
+    from turntree.search.embedding_source import Describer
+    from turntree.search.embeddings import Meanings
+    from turntree.search.service import Search
+    from turntree.search.store_port import SearchReader, SearchWriter
+
+
+class Neighbours(Protocol):
+    """What a tree stands on. Each may be made when it is first asked for."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def marks(self) -> Marks: ...
+
+    @property
+    def sessions(self) -> session_ports.Sessions: ...
+
+    @property
+    def reflog(self) -> session_ports.Reflog: ...
+
+    @property
+    def threads(self) -> Threads: ...
+
+    @property
+    def index(self) -> Index: ...
+
+    @property
+    def feed(self) -> Feed: ...
+
+    @property
+    def checks(self) -> check_ports.Checks: ...
+
+    @property
+    def edges(self) -> Edges: ...
+
+    @property
+    def search_reader(self) -> SearchReader: ...
+
+    @property
+    def search_writer(self) -> SearchWriter: ...
+
+    @property
+    def resources(self) -> ResourceFacts: ...
+
+    @property
+    def attachments(self) -> Attachments: ...
+
+    @property
+    def pins(self) -> Pins: ...
+
+    @property
+    def all_resources(self) -> ResourceFacts:
+        """With those that only private sessions work on: for checks."""
+        ...
+
+    @property
+    def all_pins(self) -> Pins:
+        """With those of private sessions: to tell changes apart."""
+        ...
+
+    @property
+    def advice(self) -> Advice: ...
+
+    @property
+    def plans(self) -> PlanFacts: ...
+
+    @property
+    def keepers(self) -> FindKeeper: ...
+
+    @property
+    def processes(self) -> Processes: ...
+
+    @property
+    def host(self) -> str:
+        """What this machine is called."""
+        ...
+
+    @property
+    def meanings(self) -> meaning_ports.Meanings: ...
+
+    @property
+    def routing(self) -> RouteReader: ...
+
+    @property
+    def programs(self) -> program_ports.Programs: ...
+
+    @property
+    def kinds(self) -> Mapping[str, ProgramKind]: ...
+
+    @property
+    def permissions(self) -> Permissions: ...
+
+    @property
+    def inbox(self) -> Inbox: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def holding(self) -> Holding: ...
+
+    @property
+    def together(self) -> Together: ...
+
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def by(self) -> Principal: ...
+
+    @property
+    def current(self) -> str | None:
+        """The session that ``HEAD`` stands for."""
+        ...
+
+    @property
+    def embedder(self) -> Embedder | None: ...
+
+    @property
+    def describers(self) -> tuple[Describer, ...]: ...
+
+    @property
+    def workplace(self) -> Workplace | None: ...
+
+    @property
+    def redactor(self) -> Redactor: ...
+
+    @property
+    def voices(self) -> Voices | None:
+        """Has questions to models answered; None where nothing can."""
+        ...
+
+    @property
+    def end_here(self) -> Callable[[RunId], bool]:
+        """Ends what this process does for a run, if it does anything."""
+        ...
+
+
+class Tree:
+    """A workspace's turns and the sessions that point into them."""
+
+    def __init__(self, on: Neighbours, **facets: Any) -> None:
+        """Stand on neighbours; a facet that is given takes the place of the one made here."""
+        self._on = on
+        self._given = facets
+        # Where a cached property keeps what it made, so that it never makes these.
+        vars(self).update(facets)
+
+    def with_facets(self, **facets: Any) -> Tree:
+        """Return a tree on the same neighbours in which some facets are others."""
+        return Tree(self._on, **self._given | facets)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Turns, events and objects, as they are stored."""
+        return self._on.ledger
+
+    @property
+    def feed(self) -> Feed:
+        """All events, in the order in which they were committed."""
+        return self._on.feed
+
+    @property
+    def edges(self) -> Edges:
+        """What refers to what."""
+        return self._on.edges
+
+    @cached_property
+    def revisions(self) -> Revisions:
+        """What people write instead of a turn's id."""
+        from turntree.ledger.revisions import Revisions
+
+        on = self._on
+        find_program = partial(_find_program, on)
+        return Revisions(
+            on.sessions, on.reflog, on.threads, on.index, on.world, on.current, find_program
+        )
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Names that move."""
+        from turntree.ledger.sessions import Sessions
+
+        on = self._on
+        return Sessions(on.sessions, on.reflog, self.revisions, on.world, on.by)
+
+    @cached_property
+    def turns(self) -> Turns:
+        """Recording turns, reading and erasing them."""
+        from turntree.ledger.turns import Turns
+
+        on = self._on
+        return Turns(
+            on.ledger, on.marks, on.threads, on.index, self.revisions, self.sessions, on.world,
+            on.by, on.redactor,
+        )  # fmt: skip
+
+    @cached_property
+    def threads(self) -> ThreadReader:
+        """Turns with their ancestry."""
+        from turntree.ledger.turns import ThreadReader
+
+        return ThreadReader(self._on.threads, self._on.index, self.revisions)
+
+    @cached_property
+    def checks(self) -> Checks:
+        """Proving what the ledger and the keepers hold."""
+        from turntree.integrity.service import Checks
+
+        return Checks(self._on.checks, replace(self.resources, ledger=self._on.all_resources))
+
+    @cached_property
+    def causes(self) -> Causes:
+        """What led to a turn."""
+        from turntree.ledger.graph.causes import Causes
+
+        return Causes(self._on.edges, self._on.threads, self._on.sessions)
+
+    @cached_property
+    def search(self) -> Search:
+        """Turns by what was said in them."""
+        from turntree.search.service import Search
+
+        on = self._on
+        return Search(on.search_reader, on.search_writer, on.world, on.holding, on.embedder)
+
+    @cached_property
+    def resources(self) -> Resources:
+        """What turns work on, and its states."""
+        from turntree.resources.service import Resources
+
+        on = self._on
+        return Resources(
+            on.resources, on.attachments, on.pins, on.all_pins, on.advice, on.keepers, on.host,
+            on.threads, self.revisions, self.sessions, on.world, on.by,
+        )  # fmt: skip
+
+    @cached_property
+    def plans(self) -> Plans:
+        """Forks and moves that take files along."""
+        from turntree.resources.plans.fork import ForkProposer
+        from turntree.resources.plans.restore import RestoreProposer
+        from turntree.resources.plans.saga import Saga
+        from turntree.resources.plans.service import Plans
+        from turntree.resources.plans.step_executor import Hands
+
+        on, places = self._on, self.resources
+        hands = Hands(on.resources, on.attachments, on.ledger, on.keepers, on.host, on.world)
+        saga = Saga(on.plans, on.advice, hands, on.processes, on.world)
+        restores = RestoreProposer(places, on.plans, hands)
+        return Plans(on.plans, saga, ForkProposer(places), restores)
+
+    @cached_property
+    def files(self) -> Files:
+        """The files in a state."""
+        from turntree.resources.files import Files
+
+        return Files(self.resources)
+
+    @cached_property
+    def blame(self) -> LineBlame:
+        """Which turn wrote a line."""
+        from turntree.resources.blame import LineBlame
+
+        return LineBlame(self.resources, self.files, self._on.world)
+
+    @cached_property
+    def worktrees(self) -> Worktrees:
+        """Folders with the files of any turn."""
+        from turntree.resources.worktrees import Worktrees
+
+        return Worktrees(self.resources, self.files)
+
+    @cached_property
+    def programs(self) -> Programs:
+        """Everything that has an address."""
+        from turntree.programs.service import Programs
+
+        on = self._on
+        return Programs(
+            on.programs, on.kinds, on.sessions, on.world, on.by, on.workplace, on.voices, on.by
+        )
+
+    @cached_property
+    def authority(self) -> Authority:
+        """Who may do what."""
+        from turntree.auth.authorizer import Authority
+
+        return Authority(self._on.permissions, self._on.ledger, self._on.world)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Rights that travel."""
+        from turntree.auth.tokens import Tokens
+
+        return Tokens(self._on.permissions, self._on.world, self._on.by)
+
+    @cached_property
+    def personas(self) -> Personas:
+        """Identities of agents and what they may do."""
+        from turntree.auth.personas import Personas
+
+        on = self._on
+        return Personas(
+            on.permissions, on.ledger, self.sessions, self.revisions, self.authority, on.world,
+            on.together,
+        )  # fmt: skip
+
+    @cached_property
+    def meanings(self) -> Meanings:
+        """What is like what."""
+        from turntree.search.embeddings import Meanings
+
+        return Meanings(self._on.meanings, self.search, self.revisions, self._on.describers)
+
+    @cached_property
+    def router(self) -> Router:
+        """Where a message goes."""
+        from turntree.routing.matching import Matcher
+        from turntree.routing.router import Router
+
+        on = self._on
+        return Router(Matcher(on.routing, self.search), self.sessions, on.programs, on.by)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """What is being answered."""
+        from turntree.runs.live_hub import Hub
+        from turntree.runs.service import Runs
+
+        on = self._on
+        return Runs(
+            on.inbox, on.workers, on.ledger, on.threads, self.sessions, on.world, on.by, Hub(),
+            on.end_here, redactor=on.redactor,
+        )  # fmt: skip
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        """What a model saw."""
+        from turntree.runs.model_context import Contexts
+        from turntree.runs.request_resolver import Pinning
+
+        on = self._on
+        return Contexts(Pinning(self.programs, on.ledger, on.permissions), on.ledger, on.threads)
+
+    @cached_property
+    def replays(self) -> Replays:
+        """Turns taken again from their journals."""
+        from turntree.runs.replay import Replays
+
+        return Replays(self.contexts, self._on.ledger, self._on.threads)
+
+    async def resolve(self, revision: str) -> Found:
+        """Return the turn a revision names; see the revision grammar.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+        return await self.revisions.resolve(revision)
+
+    async def verify(self, revision: str | TurnId = "HEAD") -> Verified:
+        """Hash a thread again, from its root to the turn a revision names.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+        return await self.checks.verify((await self.resolve(revision)).turn)
+
+    async def recorder(self, session: str) -> Recorder:
+        """Return a recorder that appends turns to a session."""
+        return await self.turns.recorder(session)
+
+
+async def _find_program(on: Neighbours, name: str) -> Program | None:
+    return await on.programs.find(name, by=str(on.by))

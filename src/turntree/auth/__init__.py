@@ -1,0 +1,1 @@
+"""Who may do what: permissions, delegation, personas, tokens and the audit."""

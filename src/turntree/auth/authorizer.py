@@ -1,0 +1,129 @@
+"""Judging rights and writing every judgement down: no record, no action.
+
+Deciding is the domain's. This module records what was decided, in the stream of the session or of
+the run it was decided in, before whoever asked may go on. It must never widen anything.
+"""
+
+from turntree.auth import audit
+from turntree.auth.audit import Audit
+from turntree.auth.execution_context import ExecutionContext, current
+from turntree.auth.permissions import Decision, Right, right
+from turntree.auth.store_port import Permissions
+from turntree.core.canonical import Json
+from turntree.core.clock import World
+from turntree.core.errors import Denied
+from turntree.core.event import Event, record
+from turntree.core.ids import Digest, Instant, SessionId
+from turntree.core.run import Fact, Run
+from turntree.core.value import value
+from turntree.ledger.store_port import Ledger
+
+
+@value
+class Authority:
+    """``tree.authority``: who may do what, and who did."""
+
+    permissions: Permissions
+    ledger: Ledger
+    world: World
+
+    async def grant(
+        self,
+        session: SessionId,
+        *,
+        context: ExecutionContext | None = None,
+        persona: Digest | None = None,
+    ) -> None:
+        """Write down which rights the acting principal has in a session.
+
+        Raises:
+            NotFound: No such session.
+        """
+        acting = context or current()
+        data = audit.granted_data(acting.chain, persona=persona)
+        await self.permissions.record(session, audit.GRANTED, data, at=self.world.now())
+
+    async def use(
+        self, session: SessionId, wanted: Right, *, context: ExecutionContext | None = None
+    ) -> Decision:
+        """Return once it is written down that a right is used in a session.
+
+        Raises:
+            Denied: The right is not there; that is written down too.
+            NotFound: No such session.
+        """
+        acting = context or current()
+        decision = acting.decide(wanted)
+        data = audit.judged_data(acting.principal, decision)
+        await self.permissions.record(session, audit.kind_of(decision), data, at=self.world.now())
+        return _allowed(decision)
+
+    async def use_in_run(
+        self, run: Run, wanted: Right, *, epoch: int, context: ExecutionContext | None = None
+    ) -> tuple[Run, Decision]:
+        """Write a decision down at the next place of a run; returns the run after it.
+
+        A denial is returned and not raised: the model is told of it and the run goes on.
+
+        Raises:
+            Conflict: The run was taken over.
+        """
+        acting = context or current()
+        decision = acting.decide(wanted)
+        data = audit.judged_data(acting.principal, decision)
+        return await self._append(run, audit.kind_of(decision), data, epoch), decision
+
+    async def grant_in_run(
+        self,
+        run: Run,
+        *,
+        epoch: int,
+        context: ExecutionContext | None = None,
+        persona: Digest | None = None,
+    ) -> Run:
+        """Write down which rights the acting principal has in a run; returns the run after it.
+
+        Raises:
+            Conflict: The run was taken over.
+        """
+        data = audit.granted_data((context or current()).chain, persona=persona)
+        return await self._append(run, audit.GRANTED, data, epoch)
+
+    async def get_credential(
+        self, session: SessionId, name: str, *, context: ExecutionContext | None = None
+    ) -> str:
+        """Return a credential once it is written down that it is used.
+
+        Raises:
+            Denied: No right names it.
+            NotFound: It is neither in the context nor in the environment.
+        """
+        acting = context or current()
+        await self.use(session, right("credential", name), context=acting)
+        return acting.get_credential(name)
+
+    async def audit(
+        self,
+        *,
+        session: SessionId | None = None,
+        agent: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+    ) -> Audit:
+        """Return what was granted, used, denied and never used, and what to look at."""
+        facts = await self.permissions.list_facts(session=session, until=until)
+        if agent is not None:
+            facts = [fact for fact in facts if audit.concerns(fact, agent)]
+        return audit.audit(facts, since=since)
+
+    async def _append(self, run: Run, kind: str, data: dict[str, Json], epoch: int) -> Run:
+        event = Event(run.id, run.seq, kind, self.world.now(), data)
+        fact = Fact(record(event).event, None)
+        await self.ledger.append_fact(fact, epoch=epoch)
+        return run.apply(fact)
+
+
+def _allowed(decision: Decision) -> Decision:
+    if not decision.allowed:
+        raise Denied(f"{decision.right} is denied: {decision.reason}")
+    return decision

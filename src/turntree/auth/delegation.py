@@ -1,0 +1,173 @@
+"""Delegation: who acts for whom, and what is left of the rights at the end.
+
+A chain begins with a human or the system and grows by one link when rights are narrowed or handed
+on. What may be done at its end is what every link permits, so a longer chain never permits more.
+This module must never know where rights come from or what becomes of a decision.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, Final, cast, get_args
+
+from turntree.auth.permissions import Decision, Right, Rights
+from turntree.core.errors import Refused
+from turntree.core.principal import Principal, PrincipalKind
+from turntree.core.value import value
+
+CHAIN_LINKS_MAX: Final = 32
+ROOT_KINDS: Final[tuple[PrincipalKind, ...]] = ("human", "system")
+"""Who may act on nobody's behalf."""
+HOLDER_KINDS: Final[tuple[PrincipalKind, ...]] = ("agent", "session")
+"""Who may act on another's behalf. A human or the system acts for itself: what the store shows and
+allows goes by a principal's name, so a chain that ended in one of them would have their powers."""
+KINDS: Final[tuple[PrincipalKind, ...]] = get_args(PrincipalKind)
+
+
+@value
+class Link:
+    """Somebody, and the rights that were handed to them at this point."""
+
+    kind: PrincipalKind
+    id: str
+    rights: Rights
+
+    def __str__(self) -> str:
+        """Return the short form of who it is: ``agent:atlas``."""
+        return f"{self.kind}:{self.id}"
+
+
+@value
+class Chain:
+    """Everybody from the one who answers for it to the one who acts."""
+
+    links: tuple[Link, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no chain.
+
+        Raises:
+            Refused: Nobody answers for it, it is handed to a human or the system, somebody acts
+                for themselves by way of others, or it is too long.
+        """
+        if not self.links or self.links[0].kind not in ROOT_KINDS:
+            raise Refused("a chain of delegation begins with a human or the system")
+        if len(self.links) > CHAIN_LINKS_MAX:
+            raise Refused(f"a chain of delegation has at most {CHAIN_LINKS_MAX} links")
+        seen: list[str] = []
+        for link in self.links:
+            # Rights that are narrowed for the same principal add a link and nobody new.
+            if seen and seen[-1] == str(link):
+                continue
+            if str(link) in seen:
+                raise Refused(f"{link} would act on its own behalf: {' for '.join(seen[::-1])}")
+            if seen:
+                check_holder(link.kind, link.id)
+            seen.append(str(link))
+
+    @classmethod
+    def begin(cls, principal: Principal, rights: Rights) -> "Chain":
+        """Return the chain in which somebody acts for themselves.
+
+        Raises:
+            Refused: They act on somebody's behalf, or may not act on nobody's.
+        """
+        if principal.on_behalf_of is not None:
+            raise Refused(f"{principal} acts on behalf of {principal.on_behalf_of}: delegate to it")
+        return cls((Link(principal.kind, principal.id, rights),))
+
+    @property
+    def last(self) -> Link:
+        """Who acts."""
+        return self.links[-1]
+
+    @property
+    def root(self) -> Link:
+        """Who answers for all that is done."""
+        return self.links[0]
+
+    @property
+    def principal(self) -> Principal:
+        """Who acts, on whose behalf."""
+        acting: Principal | None = None
+        for link in self.links:
+            if acting is None or str(acting) != str(link):
+                acting = Principal(link.kind, link.id, acting)
+        assert acting is not None, "a chain has a link"
+        return acting
+
+    @property
+    def rights(self) -> Rights:
+        """What may be done at the end of the chain: what every link permits."""
+        return reduce(Rights.intersect, (link.rights for link in self.links))
+
+    def child(self, rights: Rights) -> "Chain":
+        """Return the chain in which the same principal has at most these rights."""
+        return Chain((*self.links, Link(self.last.kind, self.last.id, rights)))
+
+    def delegate(self, to: Principal, rights: Rights) -> "Chain":
+        """Return the chain in which somebody else acts on behalf of this one.
+
+        ``rights`` are those the new one has anyway, a persona's for example; what is left is what
+        the chain permits too.
+
+        Raises:
+            Refused: They are in the chain already, or it is too long.
+        """
+        if to.on_behalf_of is not None:
+            raise Refused(f"{to} acts on behalf of {to.on_behalf_of} and of nobody else")
+        if (to.kind, to.id) == (self.last.kind, self.last.id):
+            raise Refused(f"{to} cannot delegate to itself; narrow its rights instead")
+        return Chain((*self.links, Link(to.kind, to.id, rights)))
+
+    def decide(self, wanted: Right) -> Decision:
+        """Say whether a right is there at the end of the chain, and who decided it."""
+        decision = Decision(wanted, allowed=False, reason="nobody acts")
+        for link in self.links:
+            decision = link.rights.decide(wanted)
+            if not decision.allowed:
+                reason = f"{decision.reason} for {link}"
+                return Decision(wanted, allowed=False, reason=reason, pattern=decision.pattern)
+        whom = " and ".join(dict.fromkeys(map(str, self.links)))
+        return Decision(
+            wanted, allowed=True, reason=f"{decision.reason} for {whom}", pattern=decision.pattern
+        )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the documents of the links, in order."""
+        return [
+            {"kind": link.kind, "id": link.id, "rights": link.rights.to_json()}
+            for link in self.links
+        ]
+
+    @classmethod
+    def from_json(cls, documents: Sequence[Mapping[str, Any]]) -> "Chain":
+        """Return the chain that documents stand for.
+
+        Raises:
+            Refused: They are no chain.
+        """
+        return cls(tuple(link_from_json(document) for document in documents))
+
+
+def check_holder(kind: PrincipalKind, id: str) -> None:
+    """Refuse to hand rights to a principal that acts for itself.
+
+    Raises:
+        Refused: It is a human or the system.
+    """
+    if kind not in HOLDER_KINDS:
+        raise Refused(f"rights are handed to an agent or a session, not to {kind}:{id}")
+
+
+def link_from_json(document: object) -> Link:
+    """Return the link a document stands for.
+
+    Raises:
+        Refused: It is none.
+    """
+    match document:
+        case {"kind": str(kind), "id": str(id), "rights": Mapping()} if kind in KINDS and id:
+            said = cast("Mapping[str, Any]", document)
+            return Link(kind, id, Rights.from_json(said["rights"]))
+        case _:
+            raise Refused(f"{document!r} is no link of a chain of delegation")

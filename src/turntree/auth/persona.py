@@ -1,0 +1,287 @@
+"""Personas: who an agent is and what it may do, versioned and hashed.
+
+A persona holds an identity, permissions and the model an agent asks if nothing else is said. It
+owns no thread: a turn pins the version it was taken under, by digest. The role an agent plays
+decides which tools it is given, what it is told, whether it may spawn, and what it owes; toolsets
+are named lists that have versions of their own. This module must never know the registry that
+keeps the versions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from turntree.auth.permissions import Pattern, Rights, actions, pattern
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest
+from turntree.core.turn import AGENT_ROLES, AgentRole
+from turntree.core.value import value
+
+RECIPE: Final = "persona/1"
+SPAWN: Final = "spawn"
+"""The action of beginning a subagent."""
+
+Visibility = Literal["public", "private"]
+Injection = Literal["workers", "task", "constraints"]
+"""What of the world around it an agent is told: the state of its workers, its task, its limits."""
+
+Document: TypeAlias = Mapping[str, Any]
+
+
+@value
+class Identity:
+    """Who an agent is to those it talks to."""
+
+    name: str
+    soul: str = ""
+    """What it is told of itself before anything else."""
+    emoji: str | None = None
+
+
+@value
+class Toolset:
+    """A named list of tools; a list that changes gets another version."""
+
+    name: str
+    version: int
+    tools: tuple[Pattern, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document whose canonical bytes are the toolset's object."""
+        names = [one.partition(":")[2] for one in self.tools]
+        return {"turntree": "toolset/1", "name": self.name, "version": self.version, "tools": names}
+
+    @classmethod
+    def from_json(cls, document: Document) -> "Toolset":
+        """Return the toolset a document stands for.
+
+        Raises:
+            Refused: It has no name, no version or no list.
+        """
+        match document:
+            case {"name": str(name), "version": int(version), "tools": [*names]} if version >= 1:
+                return toolset(name, names, version)
+            case _:
+                raise Refused(f"{dict(document)!r} is no toolset: name, version and tools")
+
+
+def toolset(name: str, names: Iterable[str], version: int = 1) -> Toolset:
+    """Return a toolset of tools by name; a beginning with ``*`` behind stands for many."""
+    return Toolset(name, version, Rights(tuple(pattern("tool", each) for each in names)).allow)
+
+
+@value
+class RoleRules:
+    """What a role decides."""
+
+    toolset: str
+    """The toolset an agent is given if it names no other."""
+    injects: tuple[Injection, ...]
+    may_spawn: bool
+    """Whether spawning needs no permission of its own; the persona's deny still wins."""
+    must_report: bool
+    """Whether it must end in a result for whoever spawned it."""
+
+
+ROLES: Final[Mapping[AgentRole, RoleRules]] = {
+    "manager": RoleRules("manager", ("workers",), may_spawn=True, must_report=False),
+    "worker": RoleRules("worker", ("task", "constraints"), may_spawn=False, must_report=True),
+    "unified": RoleRules(
+        "full", ("workers", "task", "constraints"), may_spawn=True, must_report=False
+    ),
+}
+
+TOOLSETS: Final[Mapping[str, Toolset]] = {
+    one.name: one
+    for one in (
+        # A manager hands work out and reads what came of it; it changes nothing itself.
+        toolset("manager", ("spawn", "message", "read*", "search*", "task*")),
+        toolset("worker", ("exec", "read*", "write*", "edit*", "search*", "report")),
+        toolset("full", ("*",)),
+    )
+}
+"""The toolsets that every persona has, unless it says otherwise under the same name."""
+
+
+@value
+class ModelDefaults:
+    """The model that is asked when a turn, a session and an agent say nothing of it."""
+
+    model: str | None = None
+    thinking: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is said."""
+        named = {
+            "model": self.model,
+            "thinking": self.thinking,
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+@value
+class Persona:
+    """One version of an agent's identity and permissions."""
+
+    agent: str
+    """The name of the agent it is a configuration of."""
+    version: int
+    identity: Identity
+    rights: Rights
+    sandbox: str | None = None
+    """The profile that code and commands run in; without one they do not run."""
+    model: ModelDefaults = field(default_factory=ModelDefaults)
+    role: AgentRole = "unified"
+    toolset: str | None = None
+    toolsets: tuple[Toolset, ...] = ()
+    visibility: Visibility = "private"
+    scopes: frozenset[str] = frozenset()
+    """The confidential matters it may read of; somebody everybody may talk to has none."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            Refused: A public persona with confidential scopes, a version below 1, or a toolset
+                that does not exist.
+        """
+        if self.version < 1:
+            raise Refused(f"the versions of a persona begin with 1, not {self.version}")
+        if self.visibility == "public" and self.scopes:
+            names = ", ".join(sorted(self.scopes))
+            raise Refused(f"{self.agent} is public and may not hold what is confidential: {names}")
+        if self.toolset is not None:
+            self.get_toolset()
+
+    @property
+    def main_session(self) -> str:
+        """The label of the session that a message to this persona goes to."""
+        return f"{self.agent}:main"
+
+    @property
+    def rules(self) -> RoleRules:
+        """What its role decides."""
+        return ROLES[self.role]
+
+    @property
+    def digest(self) -> Digest:
+        """What proves this version; a turn pins it."""
+        return digest_bytes(self.body)
+
+    @property
+    def body(self) -> bytes:
+        """The canonical bytes."""
+        return canonical(self.to_json())
+
+    def get_toolset(self) -> Toolset:
+        """Return the tools it is given: its own of that name, or the one every persona has.
+
+        Raises:
+            Refused: There is none of that name.
+        """
+        wanted = self.toolset or self.rules.toolset
+        own = {one.name: one for one in self.toolsets}
+        found = own.get(wanted) or TOOLSETS.get(wanted)
+        if found is None:
+            known = ", ".join(sorted({*own, *TOOLSETS}))
+            raise Refused(f"there is no toolset {wanted!r}; there are {known}")
+        return found
+
+    @property
+    def permitted(self) -> Rights:
+        """What it may do and hand on: its permissions, and what its role brings."""
+        spawning = actions(SPAWN) if self.rules.may_spawn else ()
+        return Rights((*self.rights.allow, *spawning), self.rights.deny)
+
+    @property
+    def granted(self) -> Rights:
+        """What it may do itself: of the tools only those it is given.
+
+        A manager hands work to those who have tools that it lacks, so a toolset narrows what its
+        agent does and not what it may hand on.
+        """
+        permitted = self.permitted
+        tools = permitted.of_kind("tool").narrow(allow=self.get_toolset().tools)
+        others = (one for one in permitted.allow if not one.startswith("tool:"))
+        return Rights((*tools.allow, *others), permitted.deny)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document whose digest is the version's."""
+        document: dict[str, Any] = {
+            "turntree": RECIPE,
+            "agent": self.agent,
+            "version": self.version,
+            "identity": _identity_document(self.identity),
+            "permissions": self.rights.to_json(),
+            "sandbox": self.sandbox,
+            "model": self.model.to_json() or None,
+            "role": self.role,
+            "toolset": self.toolset,
+            "toolsets": [one.to_json() for one in self.toolsets] or None,
+            "visibility": self.visibility,
+            "scopes": sorted(self.scopes) or None,
+        }
+        return {name: value for name, value in document.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, document: Document) -> "Persona":
+        """Return the persona a document stands for.
+
+        Raises:
+            Refused: It is none; the message names what is wrong.
+        """
+        get = document.get
+        role: AgentRole = get("role", "unified")
+        visibility: Visibility = get("visibility", "private")
+        if role not in AGENT_ROLES or visibility not in ("public", "private"):
+            raise Refused(f"{role!r} and {visibility!r} are no role and visibility of an agent")
+        try:
+            return cls(
+                agent=document["agent"],
+                version=document["version"],
+                identity=Identity(**document["identity"]),
+                rights=Rights.from_json(get("permissions", {})),
+                sandbox=get("sandbox"),
+                model=ModelDefaults(**get("model", {})),
+                role=role,
+                toolset=get("toolset"),
+                toolsets=tuple(Toolset.from_json(one) for one in get("toolsets", ())),
+                visibility=visibility,
+                scopes=frozenset(get("scopes", ())),
+            )
+        except (KeyError, TypeError) as error:
+            raise Refused(f"this is no persona: {error}") from error
+
+
+def worker_of(
+    manager: Persona, *, rights: Rights | None = None, toolset: str | None = None
+) -> Persona:
+    """Return the persona of a worker: its manager's, or a narrower one.
+
+    Raises:
+        Refused: The rights go beyond the manager's; the message names the first that does.
+    """
+    narrower = manager.rights if rights is None else rights
+    beyond = narrower.find_beyond(manager.rights)
+    if beyond is not None:
+        raise Refused(f"{beyond} is more than {manager.agent} may do itself")
+    return replace(manager, rights=narrower, role="worker", toolset=toolset)
+
+
+def read_scopes(personas: Iterable[Document]) -> frozenset[str]:
+    """Return the confidential scopes that stored personas of a thread were cleared for."""
+    found: set[str] = set()
+    for document in personas:
+        scopes: Sequence[Json] = document.get("scopes", ())
+        found |= {str(scope) for scope in scopes}
+    return frozenset(found)
+
+
+def _identity_document(identity: Identity) -> dict[str, Any]:
+    document = {"name": identity.name, "soul": identity.soul or None, "emoji": identity.emoji}
+    return {name: value for name, value in document.items() if value is not None}

@@ -1,0 +1,91 @@
+"""May a thread go on under another persona? The decision, with every reason for it.
+
+A fork under another persona is allowed and never silent. Rights are not inherited from the thread:
+whoever forks gets what the new persona and they themselves may both do. What is written in the
+thread came from wherever it came from, so handing it to somebody stronger needs the owner's grant
+and a confirmation; handing it to somebody who may not know what it holds is refused. This module
+must never know how a thread is read.
+"""
+
+from typing import Literal
+
+from turntree.auth.permissions import Rights
+from turntree.auth.persona import Persona
+from turntree.core.value import value
+
+Change = Literal["same", "restriction", "escalation"]
+"""Whether the new persona may do what the old one might, less, or something it might not."""
+
+Verdict = Literal["allow", "confirm", "deny"]
+
+
+@value
+class ForkAsked:
+    """A fork under another persona, and what stands for and against it."""
+
+    source: Rights
+    """What the persona of the thread might do; nothing, if it names none."""
+    scopes: frozenset[str]
+    """The confidential matters that the thread and its ancestors were cleared for."""
+    target: Persona
+    caller: Rights
+    may_read: bool
+    """Whether the caller may read the thread."""
+    owner_grants: bool = False
+    """Whether the owner of the target lets the caller hand threads to it."""
+    confirmed: bool = False
+
+
+@value
+class ForkDecision:
+    """Whether the fork may happen, under which rights, and why."""
+
+    verdict: Verdict
+    change: Change
+    rights: Rights
+    """What may be done in the fork: by the new persona and by whoever asked."""
+    reasons: tuple[str, ...]
+
+
+def decide_fork(asked: ForkAsked) -> ForkDecision:
+    """Say whether a thread may be forked under another persona.
+
+    Every reason against it is told, not only the first.
+    """
+    target = asked.target
+    rights = target.permitted.intersect(asked.caller)
+    change = _change(asked.source, target.permitted)
+    against: list[str] = []
+    if not asked.may_read:
+        against.append("whoever asks may not read the thread")
+    if unknown := sorted(asked.scopes - target.scopes):
+        whom = f"{target.agent} is {target.visibility}"
+        against.append(f"the thread holds {', '.join(unknown)}, and {whom} and not cleared for it")
+    if change == "escalation" and not asked.owner_grants:
+        against.append(f"the owner of {target.agent} has not granted it")
+    if against:
+        return ForkDecision("deny", change, rights, tuple(against))
+    if change != "escalation":
+        return ForkDecision("allow", change, rights, (_told(change, asked),))
+    if asked.confirmed:
+        reason = f"{_told(change, asked)}; the owner granted it and it was confirmed"
+        return ForkDecision("allow", change, rights, (reason,))
+    reason = f"{_told(change, asked)}; what the thread says may carry instructions: confirm it"
+    return ForkDecision("confirm", change, rights, (reason,))
+
+
+def _change(source: Rights, target: Rights) -> Change:
+    if not target.within(source):
+        return "escalation"
+    return "same" if source.within(target) else "restriction"
+
+
+def _told(change: Change, asked: ForkAsked) -> str:
+    match change:
+        case "same":
+            return f"{asked.target.agent} may do what the thread's persona might"
+        case "restriction":
+            return f"{asked.target.agent} may do less than the thread's persona might"
+        case "escalation":
+            beyond = asked.target.permitted.find_beyond(asked.source)
+            return f"{asked.target.agent} may do more: {beyond}"

@@ -1,0 +1,88 @@
+"""Permissions as facts, on PostgreSQL. See ``ports.permissions``."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from turntree.auth import audit, token
+from turntree.auth.audit import Fact
+from turntree.auth.token import Noted
+from turntree.core import event as events
+from turntree.core.canonical import Json, canonical
+from turntree.core.ids import Instant, SessionId, TurnId, instant
+from turntree.core.principal import Principal
+from turntree.core.value import value
+from turntree.db.database import Database, as_uuid
+
+
+@value
+class PostgresPermissions:
+    """What sessions and turns tell of permissions."""
+
+    database: Database
+
+    async def record(
+        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Instant
+    ) -> None:
+        """Write an event at the next place of a session's stream."""
+        events.group_of(kind)
+        told = canonical(dict(data)).decode()
+        await self.database.run(
+            "record_permission", session=UUID(session), kind=kind, at=at, data=told
+        )
+
+    async def list_facts(
+        self, *, session: SessionId | None = None, until: Instant | None = None
+    ) -> list[Fact]:
+        """Return the facts of one session or of all, in the order in which they happened."""
+        found: list[Fact] = []
+        for started, by, granted, tools, label in await self.database.fetch(
+            "list_permitted_turns", session=as_uuid(session)
+        ):
+            who = Principal.from_json(by)
+            found += audit.read_turn(label, instant(started), who, granted, tools)
+        for body, label in await self.database.fetch(
+            "list_permission_events", session=as_uuid(session)
+        ):
+            found.append(audit.read_fact(events.from_json(orjson.loads(body)), label))
+        for body, label in await self.database.fetch(
+            "list_session_grants", session=as_uuid(session)
+        ):
+            found.append(audit.read_share(events.from_json(orjson.loads(body)), label))
+        # Sorting is stable: what a turn or a stream tells stays in its own order.
+        return sorted((fact for fact in found if until is None or fact.at < until), key=_moment)
+
+    async def note_token(
+        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Instant
+    ) -> None:
+        """Write down that a token was issued or revoked."""
+        events.group_of(kind)
+        told = canonical({**data, "nonce": nonce}).decode()
+        stream = UUID(token.stream_of(nonce))
+        await self.database.run("record_event", stream=stream, kind=kind, at=at, data=told)
+
+    async def list_tokens(self, nonce: str | None = None) -> list[Noted]:
+        """Return what is known of one token or of all."""
+        stream = None if nonce is None else token.stream_of(nonce)
+        rows = await self.database.fetch("list_token_events", stream=as_uuid(stream))
+        return token.fold_tokens(events.from_json(orjson.loads(body)) for (body,) in rows)
+
+    async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:
+        """Return the personas that the turns of a thread pin, each once, the newest first."""
+        rows = await self.database.fetch("list_thread_personas", turn=UUID(turn))
+        return [document for (document,) in rows if document is not None]
+
+    async def find_persona(
+        self, session: SessionId | None, head: TurnId | None
+    ) -> Mapping[str, Any] | None:
+        """Return the persona that a session was begun under, else the one that a turn pins."""
+        row = await self.database.fetch_one(
+            "find_persona", session=as_uuid(session), head=as_uuid(head)
+        )
+        return None if row is None else row[0]
+
+
+def _moment(fact: Fact) -> Instant:
+    return fact.at

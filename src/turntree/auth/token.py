@@ -1,0 +1,328 @@
+"""Tokens: a chain of delegation that can travel, be narrowed on its way, and never be widened.
+
+A token is a list of blocks and one signature. The first block is signed with a key that only the
+issuer has; every later one with the signature before it, which the block then replaces:
+
+    signature 0 = HMAC-SHA256(key, block 0)
+    signature n = HMAC-SHA256(signature n-1, block n)
+
+So whoever holds a token can add a block without any key and without asking anybody, and nobody can
+take one away: that would need a signature that is no longer there. What a token permits is what
+all of its blocks permit, so what a block claims beyond the ones before it counts for nothing.
+
+A token names rights to credentials and never holds one. The time, the key and chance are
+arguments: this module must never fetch them.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Final, cast
+
+import orjson
+
+from turntree.auth.delegation import (
+    CHAIN_LINKS_MAX,
+    Chain,
+    Link,
+    check_holder,
+    link_from_json,
+)
+from turntree.auth.permissions import Rights
+from turntree.core.canonical import Json, canonical
+from turntree.core.errors import Denied, Refused
+from turntree.core.event import Event
+from turntree.core.ids import Instant, derived_id, is_instant
+from turntree.core.principal import Principal
+from turntree.core.value import value
+
+RECIPE: Final = "tt1"
+KEY_BYTES_MIN: Final = 32
+TOKEN_CHARS_MAX: Final = 65_536
+BLOCKS_MAX: Final = CHAIN_LINKS_MAX
+NONCE_CHARS_MIN: Final = 8
+
+ISSUED: Final = "token.issued"
+REVOKED: Final = "token.revoked"
+
+_MEMBERS: Final = frozenset({"rights", "to", "audience", "expires_at", "config"})
+_FIRST_MEMBERS: Final = frozenset(
+    {"turntree", "nonce", "links", "audience", "expires_at", "config"}
+)
+
+
+@value
+class Limits:
+    """Where and until when a token counts. Of several, every one holds."""
+
+    audience: str | None = None
+    """Who it is meant for: a run, a session, a server."""
+    expires_at: Instant | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is said."""
+        named = {"audience": self.audience, "expires_at": self.expires_at}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+@value
+class Opened:
+    """What a token that proved itself says."""
+
+    chain: Chain
+    config: Mapping[str, Json]
+    nonce: str
+    """Tells one token from every other; what is revoked is revoked by it."""
+    expires_at: Instant
+
+
+@value
+class Noted:
+    """What a ledger knows of a token: never the token itself."""
+
+    nonce: str
+    holder: str | None
+    """Who acts with it; None if it was issued where nobody wrote that down."""
+    audience: str | None
+    issued_by: str | None
+    issued_at: Instant | None
+    expires_at: Instant | None
+    revoked_by: str | None = None
+    revoked_at: Instant | None = None
+    reason: str | None = None
+
+
+def stream_of(nonce: str) -> str:
+    """Return the stream in which a ledger tells of a token."""
+    return derived_id(0, "token", nonce)
+
+
+def fold_tokens(facts: Iterable[Event]) -> list[Noted]:
+    """Return the tokens that events tell of, in the order in which they were first told of."""
+    known: dict[str, Noted] = {}
+    for fact in facts:
+        data: Mapping[str, Any] = fact.data
+        nonce = str(data["nonce"])
+        before = known.get(nonce, Noted(nonce, None, None, None, None, None))
+        if fact.kind == ISSUED:
+            known[nonce] = replace(
+                before,
+                holder=data["holder"],
+                audience=data["audience"],
+                issued_by=data["by"],
+                issued_at=fact.at,
+                expires_at=Instant(data["expires_at"]),
+            )
+        elif before.revoked_at is None:
+            known[nonce] = replace(
+                before, revoked_by=data["by"], revoked_at=fact.at, reason=data.get("reason")
+            )
+    return list(known.values())
+
+
+@value
+class _Read:
+    """What the blocks so far add up to."""
+
+    links: tuple[Link, ...] = ()
+    config: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+
+def issue(
+    chain: Chain,
+    *,
+    key: bytes,
+    nonce: str,
+    audience: str,
+    expires_at: Instant,
+    config: Mapping[str, Json] | None = None,
+) -> str:
+    """Return the token of a chain, for one audience and until one moment.
+
+    Raises:
+        Refused: The key or the nonce is too short to protect anything, or the moment is none.
+    """
+    if len(key) < KEY_BYTES_MIN:
+        raise Refused(f"a key that signs tokens has at least {KEY_BYTES_MIN} bytes")
+    if len(nonce) < NONCE_CHARS_MIN:
+        raise Refused(f"a nonce has at least {NONCE_CHARS_MIN} signs")
+    limits = _checked(Limits(audience, expires_at))
+    first = canonical({
+        "turntree": "token/1",
+        "nonce": nonce,
+        "links": chain.to_json(),
+        "config": dict(config or {}),
+        **limits.to_json(),
+    })  # fmt: skip
+    return _spell([first], _sign(key, first))
+
+
+def narrow(
+    token: str,
+    *,
+    rights: Rights | None = None,
+    to: Principal | None = None,
+    limits: Limits | None = None,
+    config: Mapping[str, Json] | None = None,
+) -> str:
+    """Return a token that permits less, or somebody else; no key is needed.
+
+    ``rights`` alone narrow what the holder may do. With ``to`` somebody else acts on the holder's
+    behalf, with those rights of theirs that the token permits too.
+
+    Raises:
+        Denied: It is no token.
+        Refused: It has too many blocks already, nothing was asked for, or it would be handed to a
+            human or the system. A setting that an earlier block made is refused when it is opened.
+    """
+    blocks, signature = _parse(token)
+    if len(blocks) >= BLOCKS_MAX:
+        raise Refused(f"a token is narrowed at most {BLOCKS_MAX - 1} times")
+    document: dict[str, Any] = _checked(limits or Limits()).to_json()
+    if rights is not None:
+        document["rights"] = rights.to_json()
+    if to is not None:
+        if rights is None or to.on_behalf_of is not None:
+            raise Refused("a token is handed to one principal, with rights")
+        check_holder(to.kind, to.id)
+        document["to"] = {"kind": to.kind, "id": to.id}
+    if config:
+        document["config"] = dict(config)
+    if not document:
+        raise Refused("nothing to narrow")
+    block = canonical(document)
+    return _spell([*blocks, block], _sign(signature, block))
+
+
+def open_token(token: str, *, key: bytes, audience: str, now: Instant) -> Opened:
+    """Return what a token permits.
+
+    Raises:
+        Denied: It was not signed with the key, is meant for somebody else, has expired, or what
+            it says is no chain of delegation.
+    """
+    blocks, signature = _parse(token)
+    expected = key
+    for block in blocks:
+        expected = _sign(expected, block)
+    if not hmac.compare_digest(expected, signature):
+        raise Denied("the token was not signed with this key, or somebody changed it")
+    documents = [_document(block) for block in blocks]
+    expires_at = _check_limits(documents, audience, now)
+    try:
+        read = _Read()
+        for document in documents:
+            read = _add(read, document)
+        return Opened(Chain(read.links), read.config, str(documents[0]["nonce"]), expires_at)
+    except Refused as error:
+        raise Denied(f"the token is no chain of delegation: {error}") from error
+
+
+def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
+    """Return what the blocks amount to with one more.
+
+    Anybody who held the token may have written it, so nothing in it is taken for granted, and what
+    is not understood is refused: it may have been meant to narrow.
+    """
+    if strangers := document.keys() - (_MEMBERS if read.links else _FIRST_MEMBERS):
+        raise Refused(f"it holds {min(strangers)!r}, which means nothing here")
+    said = document.get("config", {})
+    if not isinstance(said, Mapping):
+        raise Refused("settings have names")
+    config = _add_config(read.config, cast("Mapping[str, Json]", said))
+    match document:
+        case {"links": [*links]}:
+            return _Read(tuple(link_from_json(link) for link in links), config)
+        case {"to": {"kind": kind, "id": id}, "rights": rights}:
+            link = link_from_json({"kind": kind, "id": id, "rights": rights})
+            return _Read((*read.links, link), config)
+        case {"to": _} | {"links": _}:
+            raise Refused("a block hands the token to one principal, with rights")
+        case {"rights": rights} if read.links:
+            last = read.links[-1]
+            link = link_from_json({"kind": last.kind, "id": last.id, "rights": rights})
+            return _Read((*read.links, link), config)
+        case _:
+            return _Read(read.links, config)
+
+
+def _add_config(before: Mapping[str, Json], said: Mapping[str, Json]) -> dict[str, Json]:
+    """Return settings with those of one more block, which may add some and replace none."""
+    for name in said.keys() & before.keys():
+        if said[name] != before[name]:
+            raise Refused(f"it replaces the setting {name!r}, which an earlier block made")
+    return {**before, **said}
+
+
+def _check_limits(documents: Sequence[Mapping[str, Any]], audience: str, now: Instant) -> Instant:
+    """Return when a token ends, unless one of its blocks says that it does not count here."""
+    moments: list[Instant] = []
+    for document in documents:
+        if document.get("audience", audience) != audience:
+            raise Denied(f"the token is meant for {document['audience']}, not for {audience}")
+        if (moment := document.get("expires_at")) is not None:
+            if not isinstance(moment, str) or not is_instant(moment):
+                raise Denied(f"{moment!r} is no moment at which a token could end")
+            moments.append(Instant(moment))
+    if not moments or "audience" not in documents[0] or "nonce" not in documents[0]:
+        raise Denied("the token says not for whom or until when it counts")
+    if now >= min(moments):
+        raise Denied(f"the token expired at {min(moments)}")
+    return min(moments)
+
+
+def _checked(limits: Limits) -> Limits:
+    if limits.expires_at is not None and not is_instant(limits.expires_at):
+        raise Refused(f"{limits.expires_at!r} is no moment")
+    if limits.audience == "":
+        raise Refused("a token is meant for somebody")
+    return limits
+
+
+def _sign(key: bytes, block: bytes) -> bytes:
+    return hmac.digest(key, block, hashlib.sha256)
+
+
+def _spell(blocks: Sequence[bytes], signature: bytes) -> str:
+    """Return ``tt1.block.block.signature``; blocks travel as the bytes that were signed."""
+    token = ".".join((RECIPE, *map(_encode, blocks), _encode(signature)))
+    if len(token) > TOKEN_CHARS_MAX:
+        raise Refused(f"a token has at most {TOKEN_CHARS_MAX} signs")
+    return token
+
+
+def _parse(token: str) -> tuple[list[bytes], bytes]:
+    recipe, *pieces = token.split(".") if len(token) <= TOKEN_CHARS_MAX else [""]
+    if recipe != RECIPE or not 2 <= len(pieces) <= BLOCKS_MAX + 1:  # noqa: PLR2004  (block, signature)
+        raise Denied("this is no token of ours")
+    try:
+        *blocks, signature = (_decode(piece) for piece in pieces)
+    except (ValueError, binascii.Error) as error:
+        raise Denied("this is no token of ours") from error
+    return blocks, signature
+
+
+def _document(block: bytes) -> Mapping[str, Any]:
+    try:
+        document = orjson.loads(block)
+    except orjson.JSONDecodeError as error:
+        raise Denied("a block of the token cannot be read") from error
+    if not isinstance(document, dict):
+        raise Denied("a block of the token is no document")
+    return cast("Mapping[str, Any]", document)
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+    data = base64.b64decode(padded, altchars=b"-_", validate=True)
+    # One token has one spelling: bits beyond the last byte must be zero.
+    if _encode(data) != text:
+        raise ValueError(text)
+    return data

@@ -1,0 +1,798 @@
+"""Settings become adapters become a tree: the only wiring.
+
+With ``cli/`` the only reader of the environment, so that a test can open a tree beside another
+without either noticing. Whatever is made here is imported when it is made: most commands need few
+of these modules, and to load them all takes longer than most commands do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turntree.api import Tree
+from turntree.core.errors import Refused, Unsupported
+from turntree.core.ids import RunId, WorkspaceId
+from turntree.core.principal import Principal
+from turntree.core.secret_refs import SecretHosts, read_hosts
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING, NOBODY, Sight, sight_of
+from turntree.db.embedded.account import default_home
+from turntree.system.clock import SystemWorld
+
+if TYPE_CHECKING:
+    from turntree.auth.execution_context import ExecutionContext
+    from turntree.auth.store import PostgresPermissions
+    from turntree.boot.worker import Running
+    from turntree.core.canonical import Json
+    from turntree.core.clock import Processes, World
+    from turntree.core.program import Program
+    from turntree.core.redaction import Redactor
+    from turntree.db.database import Database
+    from turntree.hooks.reconcile import Settling
+    from turntree.integrity.store import PostgresChecks
+    from turntree.ledger.feed import PostgresFeed
+    from turntree.ledger.graph.store import PostgresEdges
+    from turntree.ledger.session_store import PostgresReflog, PostgresSessions
+    from turntree.ledger.store import PostgresLedger, PostgresMarks
+    from turntree.ledger.thread_store import PostgresIndex, PostgresThreads
+    from turntree.programs.host_port import Workplace
+    from turntree.programs.program_kind import ProgramKind
+    from turntree.programs.service import Programs, Spoken, Voices
+    from turntree.programs.store import PostgresPrograms
+    from turntree.resources.driver import ResourceKeeper
+    from turntree.resources.plans.store import PostgresPlans
+    from turntree.resources.service import FindKeeper
+    from turntree.resources.store import (
+        PostgresAdvice,
+        PostgresAttachments,
+        PostgresPins,
+        PostgresResources,
+    )
+    from turntree.routing.store import PostgresDescriber, PostgresRouting
+    from turntree.runs.engine import Engine
+    from turntree.runs.engines.lazy import ChosenEngine
+    from turntree.runs.inbox_store import PostgresInbox
+    from turntree.runs.worker_store import PostgresWorkers
+    from turntree.sandbox.sandbox import Sandbox
+    from turntree.search.embedder import Embedder
+    from turntree.search.embedding_store import PostgresMeanings
+    from turntree.search.index_store import PostgresSearchWriter
+    from turntree.search.store import PostgresSearch
+    from turntree.stats.prices_port import Prices
+    from turntree.stats.store_port import Stats
+    from turntree.transcripts.exporter import Exporter
+    from turntree.transcripts.importer import Importer, Places
+    from turntree.transcripts.imports import Importing
+    from turntree.transcripts.incoming import Checkouts, Imports
+
+EXPORTERS = "turntree.exporters"
+READERS_MAX = 4
+"""So many read as fast as one process can store; where there are fewer processors, they share."""
+READER = (sys.executable, "-P", "-m", "turntree.transcripts.reader_process")
+"""Starts a process that reads transcripts. -P: no file of the current folder is imported."""
+IMPORTERS = "turntree.importers"
+"""The group of entry points under which importers are installed."""
+RESOURCES = "turntree.resources"
+"""The group of entry points under which the keepers of resources are installed."""
+CODE_SANDBOX = "code"
+"""The sandbox that code of programs runs in."""
+
+
+@value
+class EmbedderSettings:
+    """An endpoint that embeds texts, instead of the model on this machine."""
+
+    url: str
+    model: str
+    dims: int
+    """How many numbers its vectors have: that belongs to the model. 0 if nobody said so."""
+    key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> EmbedderSettings | None:
+        """Return what the variables of an embedder ask for; None if they name no address."""
+        url, dims = env.get("TURNTREE_EMBEDDER_URL"), env.get("TURNTREE_EMBEDDER_DIMS") or ""
+        if not url:
+            return None
+        # What is missing is said when somebody embeds: everything else works without it.
+        length = int(dims) if dims.isascii() and dims.isdigit() else 0
+        model = env.get("TURNTREE_EMBEDDER_MODEL") or ""
+        return cls(url, model, length, env.get("TURNTREE_EMBEDDER_KEY") or None)
+
+
+@value
+class Settings:
+    """Where the ledger lives and who is working with it."""
+
+    home: Path
+    """Where the embedded server keeps its files."""
+    database_url: str | None = None
+    """Any PostgreSQL from 15 on; None starts the embedded one."""
+    workspace: str = "default"
+    user: str = "me"
+    session: str | None = None
+    """What ``HEAD`` stands for."""
+    embedder: EmbedderSettings | None = None
+    redacts: bool = True
+    """Whether secrets are taken out of what is recorded, sent, imported or given by tools."""
+    secret_hosts: SecretHosts = frozenset()
+    """Which secrets of this user may go where, besides each vendor's own to that vendor."""
+    is_user_declared: bool = field(default=False, compare=False)
+    """Whether the environment or a file names the user, instead of the operating system."""
+    console_url: str | None = None
+    """The same database for a login that can only read; the embedded one has such a login."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Return the settings that ``TURNTREE_*`` variables ask for."""
+        env = os.environ if environment is None else environment
+        home = env.get("TURNTREE_HOME")
+        return cls(
+            home=Path(home).expanduser() if home else default_home(),
+            database_url=env.get("TURNTREE_DATABASE_URL") or None,
+            console_url=env.get("TURNTREE_CONSOLE_URL") or None,
+            workspace=env.get("TURNTREE_WORKSPACE") or "default",
+            user=env.get("TURNTREE_USER") or _login(),
+            session=env.get("TURNTREE_SESSION") or None,
+            embedder=EmbedderSettings.from_environment(env),
+            redacts=env.get("TURNTREE_REDACT") != "no",
+            secret_hosts=read_hosts(env.get("TURNTREE_SECRET_HOSTS") or ""),
+            is_user_declared=bool(env.get("TURNTREE_USER")),
+        )
+
+
+@asynccontextmanager
+async def open_tree(
+    settings: Settings | None = None,
+    *,
+    world: World | None = None,
+    report: Callable[[str], None] = lambda _: None,
+    worker: bool = False,
+    tools: Sequence[object] = (),
+) -> AsyncGenerator[Tree, None]:
+    """Open the ledger, starting the embedded server if no other database is named.
+
+    The embedded server keeps running afterwards, so that the next process starts at once;
+    ``turntree down`` stops it. With ``worker`` this process answers what is sent to sessions for as
+    long as the block lasts, and ``tools``, functions or sets of tools, are what models may call.
+
+    Raises:
+        Unreachable: The database does not answer.
+    """
+    chosen = settings or Settings.from_environment()
+    here = world or SystemWorld()
+    async with connect(chosen, here, report=report) as database:
+        engine = engine_on(database)
+        runtime = LazyRuntime(
+            lambda: run_on(database, tree_on(database, chosen, here, engine=engine), chosen, here,
+                           engine, tools)
+        )  # fmt: skip
+        try:
+            if worker:
+                async with runtime.running.serving(stays_here=True, oversees=True):
+                    yield runtime.running.tree
+            else:
+                yield tree_on(database, chosen, here, engine=engine, runtime=runtime)
+        finally:
+            await runtime.aclose()
+            await engine.close()
+
+
+class LazyRuntime:
+    """What takes turns in this process, loaded when something has to be answered."""
+
+    def __init__(self, run: Callable[[], Running]) -> None:
+        """Load nothing yet."""
+        self._run = run
+
+    @cached_property
+    def running(self) -> Running:
+        """What takes turns."""
+        return self._run()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether anything was asked of it."""
+        return "running" in vars(self)
+
+    def end_here(self, run: RunId) -> bool:
+        """End what this process does for a run, if it does anything."""
+        return self.is_loaded and self.running.tree.runs.end_here(run)
+
+    async def ask(
+        self,
+        programs: Programs,
+        asked: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+    ) -> Json:
+        """Have a model answer one message, or the model that an agent asks."""
+        return await self.running.voices.ask(programs, asked, request, hear)
+
+    async def send(
+        self,
+        programs: Programs,
+        session: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+    ) -> Json:
+        """Send a message to a session and return what was answered."""
+        return await self.running.voices.send(programs, session, request, hear)
+
+    async def list_models(self, provider: Program) -> Json:
+        """Return the names of the models that a provider has."""
+        return await self.running.voices.list_models(provider)
+
+    async def aclose(self) -> None:
+        """Stop serving, if it was begun on the way."""
+        if self.is_loaded:
+            await self.running.aclose()
+
+
+def engine_on(database: Database) -> ChosenEngine:
+    """Return what wakes sessions of a database up; it is loaded when it is first needed."""
+    from turntree.db.database import sqlalchemy_url
+    from turntree.db.embedded.logins import engine_login
+    from turntree.runs.engines.dbos_queue import DbosQueue
+    from turntree.runs.engines.lazy import ChosenEngine
+
+    workspace = WorkspaceId(str(database.workspace))
+    engine = engine_login(database.conninfo)
+    queue = DbosQueue(database, engine)
+    return ChosenEngine(database.lend, sqlalchemy_url(engine), workspace, queue)
+
+
+def run_on(
+    database: Database,
+    tree: Tree,
+    settings: Settings,
+    world: World,
+    engine: ChosenEngine,
+    tools: Sequence[object] = (),
+) -> Running:
+    """Return what takes turns in a tree and in every session, whoever that is closed to."""
+    import platform
+
+    from turntree.auth.store import PostgresPermissions
+    from turntree.boot.worker import Parts, Served, load_toolsets, running_on
+    from turntree.ledger.session_store import PostgresSessions
+    from turntree.ledger.store import PostgresLedger
+    from turntree.ledger.thread_store import PostgresThreads
+    from turntree.programs.store import PostgresPrograms
+    from turntree.runs.inbox_store import PostgresInbox
+    from turntree.runs.worker_store import PostgresWorkers
+
+    database = database.seen_by(EVERYTHING)
+    ledger, threads = PostgresLedger(database), PostgresThreads(database)
+    inbox, workers = PostgresInbox(database, engine), PostgresWorkers(database, engine)
+    parts = Parts(
+        engine,
+        Served(
+            ledger,
+            threads,
+            inbox,
+            workers,
+            PostgresPrograms(database),
+            PostgresSessions(database),
+        ),
+        PostgresPermissions(database),
+        world,
+        begin_context(settings),
+        platform.node(),
+        database.holding,
+        lambda: load_toolsets(tools),
+        database.keep_together,
+        settings.secret_hosts,
+    )
+    return running_on(tree, parts)
+
+
+@asynccontextmanager
+async def connect(
+    settings: Settings,
+    world: World,
+    *,
+    report: Callable[[str], None] = lambda _: None,
+    is_brief: bool = False,
+) -> AsyncGenerator[Database, None]:
+    """Open the database the settings name, brought up to date.
+
+    A process that ``is_brief`` has no pool, but a single connection unless it needs more.
+    """
+    from turntree.db.database import open_database, open_plain_database, prepare_database
+
+    conninfo = settings.database_url or await embedded_conninfo(settings, report)
+    if is_brief:
+        name, new_id = settings.workspace, world.new_id()
+        async with open_plain_database(conninfo, name, new_id) as database:
+            yield database
+        return
+    workspace = await prepare_database(conninfo, settings.workspace, world.new_id())
+    async with open_database(conninfo, workspace) as database:
+        yield database
+
+
+def importing_on(database: Database, world: World, redactor: Redactor | None = None) -> Importing:
+    """Return what imports transcripts into a database, as the principal it was opened for."""
+    from turntree.core.redaction import Redactor, list_live
+    from turntree.ledger.session_store import PostgresReflog, PostgresSessions
+    from turntree.transcripts.handoff_store import PostgresCheckouts
+    from turntree.transcripts.imports import Importing
+    from turntree.transcripts.store import PostgresImports
+
+    redactor = redactor or Redactor(list_live(os.environ))
+    everything = database.seen_by(EVERYTHING)
+    database = everything if database.sight == NOBODY else database
+    return Importing(
+        PostgresImports(database),
+        PostgresCheckouts(everything),
+        PostgresSessions(everything),
+        PostgresReflog(everything),
+        world,
+        moving=PostgresSessions(database),
+        redacting=redactor.is_on,
+        live=redactor.live,
+        reader_command=READER,
+        reader_processes=min(os.cpu_count() or 1, READERS_MAX),
+        hurrying=database.hurry,
+    )
+
+
+def imports_on(database: Database) -> Imports:
+    """Return what knows where imported sessions came from: those that the database shows."""
+    from turntree.transcripts.store import PostgresImports
+
+    return PostgresImports(database)
+
+
+def checkouts_on(database: Database) -> Checkouts:
+    """Return what knows the sessions that were written for other tools."""
+    from turntree.transcripts.handoff_store import PostgresCheckouts
+
+    return PostgresCheckouts(database)
+
+
+def settling_on(
+    database: Database, tree: Tree, world: World, places: Places, *, private: bool = False
+) -> Callable[[], Settling]:
+    """Return what makes those who settle sightings; each imports once, as the tree's user."""
+    from turntree.hooks.reconcile import Settling
+    from turntree.ledger.thread_store import PostgresThreads
+
+    importers = load_importers()
+
+    def make() -> Settling:
+        own = database.seen_by(sight_of(tree.sessions.by))
+        importing = importing_on(own, world, tree.runs.redactor)
+        importing.private = private
+        threads = PostgresThreads(database.seen_by(EVERYTHING))
+        return Settling(importing, tree.resources, threads, importers, places, world.now)
+
+    return make
+
+
+def stats_on(database: Database) -> Stats:
+    """Return what counts in a database."""
+    from turntree.stats.store import PostgresStats
+
+    return PostgresStats(database)
+
+
+def find_prices() -> Prices | None:
+    """Return the list of prices that is installed, if any."""
+    from turntree.stats.prices import find_genai_prices
+
+    return find_genai_prices()
+
+
+def begin_context(
+    settings: Settings, environment: Mapping[str, str] | None = None
+) -> ExecutionContext:
+    """Return the context in which the user of the settings acts for themselves.
+
+    A credential that nobody handed in is looked for in the environment.
+    """
+    from turntree.auth.execution_context import ExecutionContext
+
+    env = os.environ if environment is None else environment
+    return ExecutionContext.begin(Principal("human", settings.user), environment=dict(env))
+
+
+def find_redactor(settings: Settings, environment: Mapping[str, str] | None = None) -> Redactor:
+    """Return what takes secrets out of whatever is stored; it knows those of the environment."""
+    from turntree.core.redaction import Redactor, list_live
+
+    return Redactor(list_live(os.environ if environment is None else environment), settings.redacts)
+
+
+def load_token_key(settings: Settings) -> bytes:
+    """Return the key that signs tokens here, drawn when it is first asked for.
+
+    Raises:
+        Refused: There is a file, and what it holds is no key.
+    """
+    from turntree.auth.token_key import read_or_draw_key
+
+    return read_or_draw_key(settings.home)
+
+
+def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
+    """Return every sandbox there is, by the name that personas call it; each may have a fault."""
+    from turntree.sandbox.bubblewrap import Bubblewrap
+    from turntree.sandbox.node import find_node
+
+    walled = Bubblewrap(node=find_node(), home=home)
+    return {walled.name: walled}
+
+
+def workplace_in(
+    folder: Path, home: Path, say: Callable[[str], None] | None = None, *, is_lent: bool = False
+) -> Workplace:
+    """Return a folder to work in, with the sandbox of this machine and a terminal, if any.
+
+    No command runs in a folder that holds the home, where the server's socket lies.
+    """
+    from turntree.programs.execution_host import Folder
+
+    return Folder(folder, say, lambda: find_sandboxes(home)[CODE_SANDBOX], is_lent)
+
+
+def load_importers() -> dict[str, Importer]:
+    """Return every importer that is installed, by the tool whose transcripts it reads."""
+    from importlib.metadata import entry_points
+
+    found = [point.load()() for point in entry_points(group=IMPORTERS)]
+    return {importer.origin: importer for importer in found}
+
+
+def load_exporters() -> dict[str, Exporter]:
+    """Return every exporter that is installed, by the tool that continues what it writes."""
+    from importlib.metadata import entry_points
+
+    found = [point.load()() for point in entry_points(group=EXPORTERS)]
+    return {exporter.tool: exporter for exporter in found}
+
+
+def load_keepers(home: Path) -> dict[str, ResourceKeeper]:
+    """Return every keeper that is installed, by the kind of resource that it looks after.
+
+    States are kept below the home folder.
+    """
+    from importlib.metadata import entry_points
+
+    found = [point.load()(home) for point in entry_points(group=RESOURCES)]
+    return {keeper.kind: keeper for keeper in found}
+
+
+def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
+    """Return what finds the keeper of a kind; they are loaded when the first one is asked for.
+
+    Which ledger they are used for is noted beside their states: several may share a home, and
+    none can tell what another one pins.
+    """
+    loaded: dict[str, ResourceKeeper] = {}
+
+    def find(kind: str) -> ResourceKeeper:
+        if not loaded:
+            loaded.update(load_keepers(home))
+            if ledger is not None:
+                from turntree.resources.snapshots.users import note_ledger
+
+                note_ledger(home, ledger)
+        if kind not in loaded:
+            raise Unsupported(f"nothing is installed that looks after resources of kind {kind}")
+        return loaded[kind]
+
+    return find
+
+
+async def list_trees(
+    database: Database, settings: Settings, world: World
+) -> AsyncGenerator[tuple[str, Tree], None]:
+    """Yield every workspace of a ledger by name, its tree open until the next is asked for.
+
+    They hold what is closed to the user too: what somebody needs is needed, whoever looks.
+    """
+    from turntree.db.database import open_database
+
+    for workspace, name in await database.seen_by(EVERYTHING).fetch("list_workspaces"):
+        async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
+            yield name, tree_on(one, settings, world, sight=EVERYTHING)
+
+
+def tree_on(
+    database: Database,
+    settings: Settings,
+    world: World,
+    *,
+    embedder: Embedder | None = None,
+    keepers: FindKeeper | None = None,
+    processes: Processes | None = None,
+    workplace: Workplace | None = None,
+    engine: Engine | None = None,
+    sight: Sight | None = None,
+    runtime: LazyRuntime | None = None,
+) -> Tree:
+    """Return the tree that lives in a database; embedder and keepers are those installed.
+
+    It holds what its user may see, unless another sight is given; what indexes and checks sees the
+    rest too. Programs work in the folder of this process, unless another place is given. Questions
+    to models are answered where something is there that answers.
+    """
+    given = {
+        "embedder": embedder,
+        "keepers": keepers,
+        "processes": processes,
+        "workplace": workplace,
+        "_engine": engine,
+    }
+    on = PostgresNeighbours(database, settings, world, sight)
+    vars(on).update({name: one for name, one in given.items() if one is not None})
+    if runtime is not None:
+        on.voices, on.end_here = runtime, runtime.end_here
+    return Tree(on)
+
+
+def _ends_nothing(_: RunId) -> bool:
+    return False
+
+
+class PostgresNeighbours:
+    """What a tree stands on in a database, each part made when it is first asked for."""
+
+    def __init__(
+        self, database: Database, settings: Settings, world: World, sight: Sight | None
+    ) -> None:
+        """Look with the sight that is given, else with that of the settings' user."""
+        self._settings = settings
+        self.world = world
+        self.by = Principal("human", settings.user)
+        self.current = settings.session
+        self.voices: Voices | None = None
+        self.end_here: Callable[[RunId], bool] = _ends_nothing
+        self._everything = database.seen_by(EVERYTHING)
+        self._seen = database.seen_by(sight or sight_of(self.by))
+        self.holding = self._seen.holding
+        self.together = self._seen.keep_together
+
+    @cached_property
+    def ledger(self) -> PostgresLedger:
+        from turntree.ledger.store import PostgresLedger
+
+        return PostgresLedger(self._seen)
+
+    @cached_property
+    def marks(self) -> PostgresMarks:
+        from turntree.ledger.store import PostgresMarks
+
+        return PostgresMarks(self._seen)
+
+    @cached_property
+    def sessions(self) -> PostgresSessions:
+        from turntree.ledger.session_store import PostgresSessions
+
+        return PostgresSessions(self._seen)
+
+    @cached_property
+    def reflog(self) -> PostgresReflog:
+        from turntree.ledger.session_store import PostgresReflog
+
+        return PostgresReflog(self._seen)
+
+    @cached_property
+    def threads(self) -> PostgresThreads:
+        from turntree.ledger.thread_store import PostgresThreads
+
+        return PostgresThreads(self._seen)
+
+    @cached_property
+    def index(self) -> PostgresIndex:
+        from turntree.ledger.thread_store import PostgresIndex
+
+        return PostgresIndex(self._seen)
+
+    @cached_property
+    def feed(self) -> PostgresFeed:
+        from turntree.ledger.feed import PostgresFeed
+
+        return PostgresFeed(self._seen)
+
+    @cached_property
+    def checks(self) -> PostgresChecks:
+        from turntree.integrity.store import PostgresChecks
+
+        return PostgresChecks(self._everything)
+
+    @cached_property
+    def edges(self) -> PostgresEdges:
+        from turntree.ledger.graph.store import PostgresEdges
+
+        return PostgresEdges(self._seen)
+
+    @cached_property
+    def search_reader(self) -> PostgresSearch:
+        from turntree.search.store import PostgresSearch
+
+        return PostgresSearch(self._seen)
+
+    @cached_property
+    def search_writer(self) -> PostgresSearchWriter:
+        from turntree.search.index_store import PostgresSearchWriter
+
+        return PostgresSearchWriter(self._everything)
+
+    @cached_property
+    def resources(self) -> PostgresResources:
+        from turntree.resources.store import PostgresResources
+
+        return PostgresResources(self._seen)
+
+    @cached_property
+    def attachments(self) -> PostgresAttachments:
+        from turntree.resources.store import PostgresAttachments
+
+        return PostgresAttachments(self._seen)
+
+    @cached_property
+    def pins(self) -> PostgresPins:
+        from turntree.resources.store import PostgresPins
+
+        return PostgresPins(self._seen)
+
+    @cached_property
+    def all_resources(self) -> PostgresResources:
+        from turntree.resources.store import PostgresResources
+
+        return PostgresResources(self._everything)
+
+    @cached_property
+    def all_pins(self) -> PostgresPins:
+        from turntree.resources.store import PostgresPins
+
+        return PostgresPins(self._everything)
+
+    @cached_property
+    def advice(self) -> PostgresAdvice:
+        from turntree.resources.store import PostgresAdvice
+
+        return PostgresAdvice(self._seen)
+
+    @cached_property
+    def plans(self) -> PostgresPlans:
+        from turntree.resources.plans.store import PostgresPlans
+
+        return PostgresPlans(self._seen)
+
+    @cached_property
+    def meanings(self) -> PostgresMeanings:
+        from turntree.search.embedding_store import PostgresMeanings
+
+        return PostgresMeanings(self._seen)
+
+    @cached_property
+    def routing(self) -> PostgresRouting:
+        from turntree.routing.store import PostgresRouting
+
+        return PostgresRouting(self._seen)
+
+    @cached_property
+    def programs(self) -> PostgresPrograms:
+        from turntree.programs.store import PostgresPrograms
+
+        return PostgresPrograms(self._seen)
+
+    @cached_property
+    def permissions(self) -> PostgresPermissions:
+        from turntree.auth.store import PostgresPermissions
+
+        return PostgresPermissions(self._seen)
+
+    @cached_property
+    def inbox(self) -> PostgresInbox:
+        from turntree.runs.inbox_store import PostgresInbox
+
+        return PostgresInbox(self._seen, self._engine)
+
+    @cached_property
+    def workers(self) -> PostgresWorkers:
+        from turntree.runs.worker_store import PostgresWorkers
+
+        return PostgresWorkers(self._seen, self._engine)
+
+    @cached_property
+    def describers(self) -> tuple[PostgresDescriber, ...]:
+        from turntree.routing.store import PostgresDescriber
+
+        return (PostgresDescriber(self._seen, str(self.by)),)
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return engine_on(self._everything)
+
+    @cached_property
+    def keepers(self) -> FindKeeper:
+        from turntree.db.database import place_of
+
+        return keepers_in(self._settings.home, place_of(self._everything.conninfo))
+
+    @cached_property
+    def processes(self) -> Processes:
+        from turntree.system.processes import SystemProcesses
+
+        return SystemProcesses()
+
+    @cached_property
+    def host(self) -> str:
+        import platform
+
+        return platform.node()
+
+    @cached_property
+    def kinds(self) -> Mapping[str, ProgramKind]:
+        from turntree.programs.installed_kinds import InstalledKinds
+
+        return InstalledKinds()
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        return find_embedder(self._settings)
+
+    @cached_property
+    def workplace(self) -> Workplace:
+        return workplace_in(Path(), self._settings.home)
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        return find_redactor(self._settings)
+
+
+def find_embedder(settings: Settings) -> Embedder | None:
+    """Return the embedder that the settings name, or the one on this machine, if any."""
+    from turntree.search.embedders.minilm import find_minilm
+    from turntree.search.embedders.openai_compatible import OpenAiCompatible
+
+    if (chosen := settings.embedder) is not None:
+        return OpenAiCompatible(chosen.url, chosen.model, chosen.dims, chosen.key)
+    return find_minilm()
+
+
+async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:
+    """Start the embedded server if it is not running and return how to reach our database.
+
+    Raises:
+        Refused: The environment names a user who is not the one of the operating system.
+    """
+    from turntree.db.embedded.server import EmbeddedServer
+
+    if settings.is_user_declared and settings.user != _login():
+        # The server is one person's, and what its programs may do with files and keys goes by name.
+        raise Refused(
+            f"the embedded server belongs to {_login()} and is used as no one else, not as "
+            f"{settings.user}: unset TURNTREE_USER and `turntree config unset user`, or name a "
+            "PostgreSQL for several people with TURNTREE_DATABASE_URL"
+        )
+    server = EmbeddedServer(settings.home)
+    if (conninfo := server.find_ready()) is not None:
+        return conninfo
+    import anyio.to_thread
+
+    return await anyio.to_thread.run_sync(server.ensure_running, report)
+
+
+def _login() -> str:
+    """Return the name of the operating system's user, whatever the environment says of it."""
+    try:
+        pwd: Any = import_module("pwd")
+        return str(pwd.getpwuid(os.getuid()).pw_name)
+    except ImportError:
+        return os.getlogin()
+    except KeyError:
+        return "me"  # A container's uid without an account.

@@ -1,0 +1,243 @@
+"""What all commands share: the options about output, and the terminal they write to.
+
+Data goes to stdout and messages to stderr, so that a pipe carries only what was asked for. This
+module knows streams, colours and pagers. It must never know what is printed.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+import click
+from click.core import ParameterSource
+
+from turntree.cli.harmless import harmless, spelled
+from turntree.cli.settings import find_setting
+from turntree.core.errors import Refused
+
+ColorChoice = Literal["auto", "always", "never"]
+Paint = Literal["plain", "strong", "dim", "head", "label", "good", "warn", "bad", "note"]
+WIDTH_DEFAULT: Final = 100
+WIDTH_MIN: Final = 40
+HEIGHT_DEFAULT: Final = 24
+_PAINTS: Final[Mapping[Paint, dict[str, Any]]] = {
+    "plain": {},
+    "strong": {"bold": True},
+    "dim": {"dim": True},
+    "head": {"fg": "cyan", "bold": True},
+    "label": {"fg": "green"},
+    "good": {"fg": "green"},
+    "warn": {"fg": "yellow"},
+    "bad": {"fg": "red", "bold": True},
+    "note": {"fg": "magenta"},
+}
+Function = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Terminal:
+    """Where a command writes, and how."""
+
+    as_json: bool = False
+    color: ColorChoice | None = None
+    wants_ascii: bool = False
+    pages: bool = True
+
+    @staticmethod
+    def current() -> "Terminal":
+        """Return the terminal of the running command, or a plain one."""
+        context = click.get_current_context(silent=True)
+        found = context.find_object(Terminal) if context is not None else None
+        return found or Terminal()
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether only ASCII may be printed: because it was asked for, or nothing else fits."""
+        return self.wants_ascii or not _can_encode(getattr(sys.stdout, "encoding", None))
+
+    @property
+    def width(self) -> int:
+        """How many columns a line may take."""
+        return max(WIDTH_MIN, shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_DEFAULT)).columns)
+
+    @property
+    def height(self) -> int:
+        """How many lines fit on the screen."""
+        return shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_DEFAULT)).lines
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a person watches what goes to stderr."""
+        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not self.as_json
+
+    def is_colored(self, *, err: bool = False) -> bool:
+        """Say whether colours are wanted: by option, by setting, or because a person watches."""
+        if self.color is None:
+            self.color = _color_setting()
+        if self.color != "auto":
+            return self.color == "always"
+        stream = sys.stderr if err else sys.stdout
+        is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        return stream.isatty() and not is_plain
+
+    def paint(self, text: str, paint: Paint) -> str:
+        """Return a text for stdout, in colour if colours are wanted."""
+        return click.style(text, **_PAINTS[paint]) if self.is_colored() else text
+
+    def paint_err(self, text: str, paint: Paint) -> str:
+        """Return a text for stderr, in colour if colours are wanted."""
+        return click.style(text, **_PAINTS[paint]) if self.is_colored(err=True) else text
+
+    def spell(self, text: str) -> str:
+        """Return a text of ours with its typography, or without where only ASCII may be printed."""
+        if not self.is_ascii:
+            return text
+        for sign, plain in (("…", "..."), (" · ", ", "), ("→", "->"), ("←", "<-"), ("–", "-")):
+            text = text.replace(sign, plain)
+        return text
+
+    def say(self, text: str = "") -> None:
+        """Print data."""
+        colored = self.is_colored()
+        click.echo(harmless(text, colored=colored), color=colored)
+
+    def note(self, text: str) -> None:
+        """Print a message; nothing that a program would read."""
+        colored = self.is_colored(err=True)
+        click.echo(harmless(text, colored=colored), err=True, color=colored)
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        """Print one JSON document."""
+        indent = 2 if sys.stdout.isatty() else None
+        click.echo(spelled(json.dumps(document, ensure_ascii=False, indent=indent)))
+
+    def documents(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        """Print JSON documents, one a line."""
+        for document in documents:
+            click.echo(spelled(json.dumps(document, ensure_ascii=False, separators=(",", ":"))))
+
+    def tell(
+        self,
+        sentence: str,
+        document: Mapping[str, Any],
+        *,
+        undo: str | None,
+        then: Iterable[str] = (),
+    ) -> None:
+        """Print what a change led to, and how to take it back unless nothing changed."""
+        if self.as_json:
+            self.document({**document, "undo": undo})
+            return
+        self.say(sentence)
+        hints = [*([] if undo is None else [f"undo with: {undo}"]), *then]
+        if not hints:
+            return
+        beside = "     ".join(hints)
+        self.note(beside if len(beside) <= self.width else "\n".join(hints))
+
+    def page(self, lines: Iterable[str]) -> None:
+        """Print data through the pager if a person watches, as git does."""
+        text = "\n".join(lines)
+        command = _pager() if self.pages and sys.stdout.isatty() else None
+        if command is None:
+            self.say(text)
+            return
+        environment = {"LESS": "FRX", **os.environ}
+        try:
+            with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as pager:
+                shown = harmless(text, colored=self.is_colored())
+                pager.communicate(f"{shown}\n".encode(errors="replace"))
+        except OSError:
+            self.say(text)
+
+
+def verb(name: str | None = None, **settings: Any) -> Callable[[Function], click.Command]:
+    """Return the decorator that makes a function a command which is given the terminal first."""
+
+    def decorate(function: Function) -> click.Command:
+        given = click.make_pass_decorator(Terminal, ensure=True)(function)
+        return click.command(name, cls=Verb, **settings)(given)
+
+    return decorate
+
+
+class Verb(click.Command):
+    """A command with the options that every command has."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        """Add the shared options behind the command's own."""
+        super().__init__(*args, **settings)
+        self.params.extend(shared_options())
+
+
+class Verbs(click.Group):
+    """A group that does something by itself, with the options that every command has."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        """Add the shared options."""
+        super().__init__(*args, **settings)
+        self.params.extend(shared_options())
+
+
+def shared_options() -> list[click.Parameter]:
+    """Return the options that every command has."""
+    flag = partial(click.Option, is_flag=True, expose_value=False, callback=_remember)
+    return [
+        flag(["--json", "as_json"], help="Print JSON: one document, or one a line for a list."),
+        click.Option(
+            ["--color"],
+            type=click.Choice(["auto", "always", "never"]),
+            expose_value=False,
+            callback=_remember,
+            help="When to use colours; NO_COLOR is respected.",
+        ),
+        flag(["--ascii", "wants_ascii"], help="Print nothing but ASCII signs of our own."),
+        flag(["--no-pager", "no_pager"], help="Print at once, without a pager."),
+    ]
+
+
+def _remember(context: click.Context, option: click.Parameter, value: Any) -> None:
+    terminal = context.ensure_object(Terminal)
+    assert option.name is not None, "an option has a name"
+    if context.get_parameter_source(option.name) is ParameterSource.DEFAULT:
+        return  # What was said before the command's name still holds.
+    match option.name:
+        case "as_json":
+            terminal.as_json = value
+        case "wants_ascii":
+            terminal.wants_ascii = value
+        case "color":
+            terminal.color = value
+        case _:
+            terminal.pages = not value
+
+
+def _color_setting() -> ColorChoice:
+    try:
+        choice = find_setting("color").value
+    except Refused:
+        return "auto"  # Whoever reads the settings next says what is wrong with them.
+    return "always" if choice == "always" else "never" if choice == "never" else "auto"
+
+
+def _pager() -> list[str] | None:
+    chosen = next(
+        (os.environ[name] for name in ("TURNTREE_PAGER", "PAGER") if name in os.environ), "less"
+    )
+    words = shlex.split(chosen)
+    return words if words and words != ["cat"] and shutil.which(words[0]) else None
+
+
+def _can_encode(encoding: str | None) -> bool:
+    try:
+        "◉├╌╯…".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

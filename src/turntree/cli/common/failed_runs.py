@@ -1,0 +1,56 @@
+"""What was sent to a session and could not be answered, beside what was.
+
+A turn that failed before anything was done moves no session, so no thread leads to it. Whoever sent
+the message looks for it there all the same. Must never know how turns are drawn.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from turntree.cli.command import Terminal
+from turntree.cli.context import Opened
+from turntree.core.ids import TurnId
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+
+
+async def read_last(opened: Opened, session: Session, count: int) -> tuple[Placed, ...]:
+    """Return the last turns of a session, with those that failed beside it, oldest first."""
+    if count == 0:
+        return ()
+    tree, threads = opened.tree, opened.tree.turns.threads
+    thread = () if session.head is None else await tree.threads.read(session.head, last=count)
+    failed = await tree.runs.list_failed(session.label)
+    beside = [await threads.get_turn(TurnId(one.run)) for one in failed[-count:]]
+    found = {placed.turn.id: placed for placed in (*thread, *beside)}
+    return tuple(reversed(newest_first(found.values())[:count]))
+
+
+def newest_first(turns: Iterable[Placed]) -> list[Placed]:
+    """Return turns with the newest first, and none before one that was built on it.
+
+    Clocks differ between machines and are set back: where a thread says what came first, they are
+    not asked.
+    """
+    by_clock = sorted(turns, key=lambda p: (p.turn.header.sealed_at, p.depth), reverse=True)
+    places = {placed.turn.id: place for place, placed in enumerate(by_clock)}
+    children = Counter(p.parent for p in by_clock if p.parent in places)
+    ready = [place for place, placed in enumerate(by_clock) if not children[placed.turn.id]]
+    found: list[Placed] = []
+    while ready:
+        found.append(by_clock[heappop(ready)])
+        parent = found[-1].parent
+        if parent is not None and parent in places:
+            children[parent] -= 1
+            if not children[parent]:
+                heappush(ready, places[parent])
+    return found
+
+
+def note_failed(terminal: Terminal, names: Iterable[str]) -> None:
+    """Say what can be done about turns that failed; the last one is the example."""
+    *_, name = ("", *names)
+    if name:
+        read, again = f"turntree tail {name}", f"turntree rerun {name}"
+        terminal.note(f"read how it failed with: {read}     ask again with: {again}")

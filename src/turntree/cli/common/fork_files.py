@@ -1,0 +1,158 @@
+"""Forking with files: a session and places of its own, shown before it is done.
+
+Gathering is here; how a plan looks is ``cli.plan_text``'s.
+"""
+
+import shlex
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from turntree.cli.command import Terminal
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.head_file import write_head, write_own_head
+from turntree.cli.output.changes import shown_path
+from turntree.cli.output.fork_plan import draw_fork, fork_document
+from turntree.cli.output.progress import spinner
+from turntree.cli.output.session import privacy_hints, session_row_document
+from turntree.cli.output.text import digits
+from turntree.core.errors import Lost, NotFound, Refused
+from turntree.core.ids import Digest, TurnId
+from turntree.core.program import Visibility
+from turntree.core.session import Session
+from turntree.core.value import value
+from turntree.resources.plans.fork import Choice, ForkPlan
+from turntree.resources.plans.saga import PlanOutcome
+
+
+@value
+class Wanted:
+    """What somebody typed."""
+
+    revision: str
+    label: str | None
+    place: str | None
+    choices: Mapping[str, Choice]
+    before: bool = False
+    """Whether everything is to be as the turn found it."""
+    visibility: Visibility | None = None
+    """Who is to see the session; None leaves it to what it is made from."""
+
+    def command(self, place: str | None, *options: str) -> str:
+        """Return what to type for a fork with all that was chosen, at a place or at a new one."""
+        words = ["turntree", "fork", self.revision, self.label or "LABEL", "--files"]
+        words += [*([] if place is None else [place]), *options]
+        words += [] if self.visibility is None else [f"--{self.visibility}"]
+        words += [word for name, choice in self.choices.items() for word in (f"--{choice}", name)]
+        return shlex.join(words)
+
+
+def show_plan(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
+    """Print what a fork would do, and do nothing."""
+    plan, digests = with_ledger(terminal, partial(_propose, wanted=wanted))
+    if terminal.as_json:
+        terminal.document(fork_document(plan))
+        return
+    terminal.page(draw_fork(plan, digests, terminal))
+    command = wanted.command(wanted.place, *["--switch"] * switches)
+    terminal.note(f"nothing was done     carry it out with: {command}")
+
+
+def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
+    """Begin a session with places of its own, and tell of it."""
+    with spinner(terminal, "forking files"):
+        plan, session, privacy = with_ledger(terminal, partial(_carry_out, wanted=wanted))
+    places = new_places(plan)
+    for place in places:
+        # Whoever works in a fork's folder works in the fork.
+        write_own_head(Path(place), session.label)
+    if switches:
+        write_head(Path.cwd(), session.label)
+    made = ", ".join(shown_path(place) for place in places) or "no files belong to it"
+    removal = " && ".join(f"turntree worktree --remove {shlex.quote(one)}" for one in places)
+    archive = f"turntree session archive {session.label}"
+    folders = [shlex.quote(place) for place in places if Path(place).is_dir()]
+    terminal.tell(
+        f"{session.label} begins at {digits(session.head_digest)}   ({made})",
+        {**session_row_document(session), **fork_document(plan), "places": places},
+        undo=f"{removal} && {archive}" if removal else archive,
+        then=(
+            *(f"work there with: cd {folder}" for folder in folders[:1]),
+            *_give_back(plan),
+            *privacy,
+        ),
+    )
+
+
+def _give_back(plan: ForkPlan) -> list[str]:
+    """Return how the session that was forked gets back what was taken from it."""
+    if plan.source is None:
+        return []
+    label, taken = plan.source.label, [one for one in plan.items if one.kept_by == plan.session]
+    return [
+        f"{label} works there again with: turntree pin {shlex.quote(one.resource.place)} -s {label}"
+        for one in taken
+        if one.resource.kind in ("directory", "file")
+    ]
+
+
+async def _propose(opened: Opened, *, wanted: Wanted) -> tuple[ForkPlan, dict[TurnId, Digest]]:
+    plan = await propose(opened, wanted)
+    pinning = {item.pinned_by for item in plan.items if item.pinned_by is not None}
+    turns = {turn: (await opened.tree.turns.get(turn)).turn.digest for turn in pinning}
+    return plan, turns
+
+
+async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
+    """Return the plan of a fork; without a label, of its places alone."""
+    place = None if wanted.place is None else str(Path(wanted.place).absolute())  # noqa: ASYNC240
+    try:
+        return await opened.tree.plans.propose_fork(
+            wanted.revision,
+            wanted.label,
+            place=place,
+            choices=wanted.choices,
+            before=wanted.before,
+            visibility=wanted.visibility,
+        )
+    except Lost:
+        raise
+    except NotFound as error:
+        if not wanted.choices:
+            raise
+        command = f"turntree fork {wanted.revision} {wanted.label or 'LABEL'} --plan"
+        raise NotFound(f"{error}: see `{command}`") from error
+
+
+async def _carry_out(
+    opened: Opened, *, wanted: Wanted
+) -> tuple[ForkPlan, Session, tuple[str, ...]]:
+    plan = await propose(opened, wanted)
+    check_outcome(await opened.tree.plans.carry_out(plan))
+    assert plan.session is not None, "a session was asked for"
+    session = await opened.tree.sessions.ledger.get(plan.session)
+    return plan, session, await find_privacy(opened, session, wanted.visibility)
+
+
+async def find_privacy(
+    opened: Opened, session: Session, visibility: Visibility | None = None
+) -> tuple[str, ...]:
+    """Return what is to be said of who sees a session that has just begun, as was asked for."""
+    programs = opened.tree.programs
+    program, is_opened = await programs.find(session.id), visibility == "public"
+    return privacy_hints(session, program, str(programs.by), opened=is_opened)
+
+
+def check_outcome(outcome: PlanOutcome) -> None:
+    """Refuse what was taken back.
+
+    Raises:
+        Refused: The plan could not be carried out, and everything is as it was.
+    """
+    if outcome.end == "rolled_back":
+        raise Refused(f"nothing has changed: {outcome.error}")
+
+
+def new_places(plan: ForkPlan) -> list[str]:
+    """Return the places that a fork makes."""
+    return [item.place for item in plan.items if item.place is not None]

@@ -1,0 +1,202 @@
+"""Sending a message and waiting for the answer: what the commands share that talk."""
+
+import difflib
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from turntree.agents.inference import check_outcome
+from turntree.cli.command import Terminal
+from turntree.cli.common.listen import Hear, Listening, Talk
+from turntree.cli.context import Opened
+from turntree.cli.output.stream_printer import FindCost, Speaker, turn_document, write_documents
+from turntree.cli.output.text import clean, clean_block
+from turntree.core.canonical import Json
+from turntree.core.errors import NotFound
+from turntree.core.ids import RunId
+from turntree.core.session import Session
+from turntree.core.turn import Turn
+from turntree.core.value import value
+from turntree.runs.follow import Heard, Told
+from turntree.runs.inbox import Posted
+from turntree.stats.costs import find_cost
+
+LABELS_READ_MAX: Final = 200
+"""Among so many labels it is looked for one that somebody may have meant."""
+_LIKE_A_TURN: Final = re.compile(r"[0-9a-f]{7,64}")
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def talk_options(function: F) -> F:
+    """Add what every command takes that has something answered."""
+    tools = click.option(
+        "--tools",
+        metavar="MODULE:NAME",
+        multiple=True,
+        help="Functions that models may call, as module:name; repeatable.",
+    )
+    worker = click.option(
+        "--no-worker", is_flag=True, help="Leave the answering to workers that run elsewhere."
+    )
+    return tools(worker(function))
+
+
+@value
+class Outgoing:
+    """A message, and what its sender asks for."""
+
+    session: str
+    text: str
+    key: str | None = None
+    options: dict[str, Json] | None = None
+
+
+def post(terminal: Terminal, talk: Talk, outgoing: Outgoing) -> Posted:
+    """Send a message; somebody will answer. A session that is not there begins, which is said.
+
+    What was taken out of the message is said too.
+    """
+    begun: list[str] = []
+
+    async def act(opened: Opened) -> Posted:
+        session, near = await _get_or_begin(opened, outgoing.session)
+        if near is not None:
+            begun.extend((session.label, *near))
+        options: dict[str, Any] = dict(outgoing.options or {})
+        return await opened.tree.runs.post(
+            session.label, outgoing.text, key=outgoing.key, **options
+        )
+
+    try:
+        posted = talk.call(act)
+    finally:
+        # Also if the message was refused: the session is there.
+        if begun:
+            label, *near = map(clean, begun)
+            also = f" (there is {near[0]} too)" if near else ""
+            terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
+    note_redacted(terminal, posted)
+    return posted
+
+
+async def _get_or_begin(opened: Opened, name: str) -> tuple[Session, list[str] | None]:
+    """Return a session; one that begins comes with what is called much the same."""
+    sessions = opened.tree.sessions
+    if name == "HEAD" or await sessions.ledger.find(name) is not None:
+        return await sessions.get(name), None
+    if _LIKE_A_TURN.fullmatch(name):
+        raise NotFound(
+            f"there is no session {name!r}, and it looks like a turn: `turntree fork {name} LABEL`"
+        )
+    known = [session.label for session in await sessions.ledger.list_page(limit=LABELS_READ_MAX)]
+    return await sessions.get_or_create(name), difflib.get_close_matches(name, known, 1)
+
+
+def note_redacted(terminal: Terminal, posted: Posted) -> None:
+    """Say what was taken out of a message before it was stored."""
+    if posted.redacted:
+        what = "1 secret key" if posted.redacted == 1 else f"{posted.redacted} secret keys"
+        terminal.note(f"{what} taken out before the message was stored: nobody is sent it")
+
+
+@value
+class Answered:
+    """How a run ended."""
+
+    turn: Turn
+    reason: str = ""
+
+
+def wait_for(talk: Talk, run: RunId, hear: Hear, *, ends: float | None = None) -> Answered:
+    """Wait until a turn is sealed. Ctrl-C leaves, and the run goes on where a worker is.
+
+    Raises:
+        TimeoutError: It was not, and this moment of the steady clock has passed.
+    """
+    reasons: list[str] = []
+
+    def heard(one: Heard) -> None:
+        match one:
+            case Told("failed" | "interrupted", reason):
+                reasons.append(reason)
+            case _:
+                pass
+        hear(one)
+
+    placed = wait(talk.listen(run), heard, ends=ends)
+    return Answered(placed.turn, "; ".join(reasons))
+
+
+def wait(listening: Listening[T], hear: Hear, *, ends: float | None = None) -> T:
+    """Hand over what is heard until there is no more, and return what it came to.
+
+    Raises:
+        TimeoutError: There may be more, and this moment of the steady clock has passed.
+    """
+    try:
+        with listening.hearing_interrupts():
+            while (heard := listening.next(_left(ends))) is not None:
+                hear(heard)
+    except (KeyboardInterrupt, TimeoutError):
+        listening.stop()
+        raise
+    return listening.result
+
+
+def _left(ends: float | None) -> float | None:
+    return None if ends is None else max(0.0, ends - time.monotonic())
+
+
+def nothing(heard: Heard) -> None:
+    """Show nothing: the answer is printed when it is whole."""
+
+
+def streaming(terminal: Terminal, *, shows_query: bool = False) -> Hear:
+    """Return what shows everything as it comes: for people, or as JSON, one document a line."""
+    if terminal.as_json:
+        return write_documents(write_out)
+    return Speaker(terminal, write_out, price_finder(), shows_query=shows_query).hear
+
+
+def tell_answer(terminal: Terminal, answered: Answered) -> None:
+    """Print an answer as a whole.
+
+    Raises:
+        TurntreeError: The turn did not end well.
+    """
+    document = turn_document(answered.turn)
+    if terminal.as_json and answered.turn.header.outcome == "completed":
+        terminal.document(document)
+    elif document["text"]:
+        for line in clean_block(str(document["text"])):
+            terminal.say(line)
+    check_answer(answered)
+
+
+def check_answer(answered: Answered) -> None:
+    """Refuse a turn that did not end well.
+
+    Raises:
+        TurntreeError: It did not.
+    """
+    check_outcome(answered.turn.header.outcome, *filter(None, [answered.reason]))
+
+
+def price_finder() -> FindCost:
+    """Return what says the price of a call, if a list of prices is installed."""
+    from turntree.boot.open import find_prices
+
+    prices = find_prices()
+
+    return lambda turn, call: find_cost(call, turn.header.sealed_at, prices)
+
+
+def write_out(text: str) -> None:
+    """Write to stdout at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()

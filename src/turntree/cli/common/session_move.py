@@ -1,0 +1,33 @@
+"""Follow a session's move: what changed, how to take it back."""
+
+from turntree.cli.context import Opened
+from turntree.cli.output.text import digits
+from turntree.core.ids import Digest, TurnId
+from turntree.core.session import Session
+from turntree.core.thread import Moved
+from turntree.core.value import value
+
+
+@value
+class Move:
+    """A move as it is told: the turns' digests instead of their ids."""
+
+    version: int
+    before: Digest | None
+    after: Digest | None
+
+    @property
+    def left(self) -> str:
+        """The digits of the turn the session left."""
+        return digits(self.before)
+
+
+async def follow(opened: Opened, moved: Moved) -> tuple[Session, Move]:
+    """Return the session that moved and the digests of where it was and is."""
+    session = await opened.tree.sessions.ledger.get(moved.session)
+    before, after = [await _digest(opened, turn) for turn in (moved.before, moved.head)]
+    return session, Move(moved.version, before, after)
+
+
+async def _digest(opened: Opened, turn: TurnId | None) -> Digest | None:
+    return None if turn is None else (await opened.tree.turns.get(turn)).turn.digest

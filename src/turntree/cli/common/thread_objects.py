@@ -1,0 +1,61 @@
+"""Reading a whole thread with the objects it refers to, for commands that carry it elsewhere.
+
+Knows the ledger. Must never know a format.
+"""
+
+from collections.abc import Sequence
+
+from turntree.cli.context import Opened
+from turntree.cli.output.annotations import name_sessions
+from turntree.core.ids import Digest, SessionId
+from turntree.core.session import Origin
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.ledger.revisions import Found
+from turntree.models.portable_thread import Said, hand_over, objects_of
+
+SESSIONS_READ_MAX = 20
+
+
+@value
+class WholeThread:
+    """A thread, what its parts refer to, the tool it came from, and the session that ends in it."""
+
+    turns: Sequence[Placed]
+    objects: dict[Digest, bytes]
+    origin: Origin | None
+    session: SessionId | None = None
+    """The one that was named and stands at its head."""
+
+    @property
+    def head(self) -> Placed:
+        """The turn it was read for."""
+        return max(self.turns, key=lambda placed: placed.depth)
+
+    def told(self) -> list[Said]:
+        """Return it as it is handed over."""
+        return hand_over(self.turns, self.objects)
+
+
+async def read_whole(opened: Opened, revision: str, *, visible: bool) -> WholeThread:
+    """Read a thread: what a context still reads of it, or all of it.
+
+    Raises:
+        NotFound: The revision names nothing.
+    """
+    found = await opened.tree.resolve(revision)
+    reader = opened.tree.threads
+    turns = await (reader.read_visible(found.turn) if visible else reader.read(found.turn))
+    objects = {digest: await opened.tree.ledger.get_object(digest) for digest in objects_of(turns)}
+    named = found.session if found.session and found.session.head == found.turn else None
+    session = None if named is None else named.id
+    return WholeThread(turns, objects, await _find_origin(opened, found), session)
+
+
+async def _find_origin(opened: Opened, found: Found) -> Origin | None:
+    """Return the tool that a turn came from: its session's, else that of any that held it."""
+    if found.session is not None and found.session.origin is not None:
+        return found.session.origin
+    holding = await opened.tree.turns.threads.list_sessions_holding(found.turn)
+    named = await name_sessions(opened, holding[:SESSIONS_READ_MAX])
+    return next((session.origin for session in named if session.origin is not None), None)

@@ -1,0 +1,120 @@
+"""Which files a revision stands for: those that its turn pinned, or its nearest ancestor that did.
+
+Knows how to ask, and what to say where nothing was ever pinned. Must never know how files look.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from turntree.cli.command import Terminal
+from turntree.cli.context import Opened
+from turntree.cli.output.text import digits
+from turntree.core.errors import NotFound
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.resources.resource import Resource
+from turntree.resources.store_port import Pinned
+
+
+@value
+class Standing:
+    """A turn that was asked for, and the turn whose pins answer for it."""
+
+    asked: Placed
+    pinned: Placed
+    pins: tuple[Pinned, ...]
+
+    @property
+    def distance(self) -> int:
+        """How many turns lie between the two."""
+        return self.asked.depth - self.pinned.depth
+
+    @property
+    def sentence(self) -> str | None:
+        """What is said if the turn itself pinned nothing."""
+        if self.asked.turn.id == self.pinned.turn.id:
+            return None
+        before = "1 turn" if self.distance == 1 else f"{self.distance:,} turns"
+        asked, pinned = digits(self.asked.turn.digest), digits(self.pinned.turn.digest)
+        return f"{asked} pinned no files; these are those of {pinned}, {before} before it"
+
+
+async def stand(opened: Opened, revision: str) -> Standing:
+    """Return the files that a revision stands for.
+
+    Raises:
+        NotFound: The revision names nothing, or no turn up to it has pinned files.
+    """
+    asked = await opened.tree.turns.get(revision)
+    try:
+        pinned, pins = await opened.tree.resources.nearest(asked.turn.id)
+    except NotFound as error:
+        raise nothing_pinned(digits(asked.turn.digest)) from error
+    return Standing(asked, pinned, tuple(pins))
+
+
+def nothing_pinned(short: str) -> NotFound:
+    """Return the error that says how files come to be pinned."""
+    return NotFound(
+        f"no turn up to {short} has pinned its files\n"
+        "an agent's hooks do it at every turn, `turntree pin` does it by hand; "
+        "install them with `turntree hook install claude-code`"
+    )
+
+
+def nothing_known(short: str, command: str) -> NotFound:
+    """Return the error that says why nobody knows how files were before a turn.
+
+    The command asks for the same, with the files as the turn left them.
+    """
+    return NotFound(
+        f"nobody knows how the files were before {short}: no turn up to it pinned them then"
+        f"\nthe earliest state that is known is what it left: `{command}`"
+    )
+
+
+async def list_around(opened: Opened, full: Path) -> list[Resource]:
+    """Return the resources that a path of this machine lies in, the nearest first."""
+    find = opened.tree.resources.find
+    folders = [await find("directory", str(at)) for at in (full, *full.parents)]
+    found = [await find("file", str(full)), *folders]
+    return [resource for resource in found if resource is not None]
+
+
+def choose_pin(standing: Standing, here: Path) -> Pinned:
+    """Return the pin of the place one stands in, or the only one.
+
+    Raises:
+        NotFound: There are several, and none of this place.
+    """
+    around = [pinned for pinned in standing.pins if holds(pinned.resource, here)]
+    if around:
+        return max(around, key=lambda pinned: len(pinned.resource.place))
+    if len(standing.pins) == 1:
+        return standing.pins[0]
+    short = digits(standing.pinned.turn.digest)
+    raise NotFound(f"{short} pinned several places, and none is this one: `turntree files {short}`")
+
+
+def holds(resource: Resource, here: Path) -> bool:
+    """Say whether a path of this machine lies in a resource."""
+    return here == Path(resource.place) or Path(resource.place) in here.parents
+
+
+def relative(resource: Resource, path: str) -> str:
+    """Return a path as a snapshot of a resource spells it, whichever way a person did.
+
+    What lies in the resource, seen from here, is meant first; else it is a path inside of it.
+    """
+    full = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow symlinks)
+    if holds(resource, full):
+        return full.relative_to(resource.place).as_posix()
+    return os.path.normpath(path).lstrip("/")
+
+
+def note_standing(terminal: Terminal, standings: Sequence[Standing]) -> None:
+    """Tell which turns pinned nothing themselves."""
+    for sentence in dict.fromkeys(one.sentence for one in standings):
+        if sentence is not None:
+            terminal.note(sentence)

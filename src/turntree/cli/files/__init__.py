@@ -1,0 +1,1 @@
+"""Commands for files: files, worktree, snapshot, plan, gc."""

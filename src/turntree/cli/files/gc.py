@@ -1,0 +1,162 @@
+"""``gc``: kept states that nothing needs any more are removed from the disk.
+
+Knows what is needed: what turns pin, in every workspace of this ledger, what hooks have told and
+nobody has read yet, and what is young. Must never guess what another ledger needs.
+"""
+
+from collections.abc import Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from shlex import quote
+from typing import Final
+
+import click
+
+from turntree.boot.open import list_trees, load_keepers
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.changes import counted, shown_size
+from turntree.cli.output.progress import spinner
+from turntree.core.errors import Incomplete, Refused
+from turntree.core.ids import Digest
+from turntree.core.value import value
+from turntree.db.database import place_of
+from turntree.hooks.spool import FOLDER, Spool
+from turntree.resources.driver import Sweeper, Swept
+from turntree.resources.service import in_thread
+from turntree.resources.snapshots.users import list_other_ledgers
+from turntree.system.clock import SystemWorld
+
+DAYS_DEFAULT: Final = 30
+DAY_S: Final = 86_400
+
+
+@value
+class Collected:
+    """What was removed, and what was looked at."""
+
+    swept: Swept
+    states: int
+
+
+@verb()
+@click.option("--older", "days", metavar="DAYS", type=click.IntRange(1), default=DAYS_DEFAULT,
+              show_default=True, help="Leave alone what is younger.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
+def gc(terminal: Terminal, days: int, dry_run: bool) -> None:
+    """Remove kept states of files that no turn pins any more.
+
+    Those are what moves with files and comparisons have kept on the way. Whatever a turn has pinned
+    stays, and so does everything younger than --older: until then an undo brings files back.
+    If anything that has to stay is missing, nothing is removed.
+    """
+    with spinner(terminal, "looking for what nothing needs"):
+        done = with_ledger(terminal, partial(_collect, days=days, dry_run=dry_run))
+    swept = done.swept
+    document = {
+        "removed": swept.removed,
+        "freed": swept.freed,
+        "left": swept.left,
+        "states": done.states,
+        "dry_run": dry_run,
+    }
+    verb_ = "would be removed" if dry_run else "removed"
+    sentence = (
+        f"{counted(swept.removed, 'object')} {verb_}, {shown_size(swept.freed)}; "
+        f"{counted(swept.left, 'object')} of {counted(done.states, 'state')} stay"
+    )
+    command = "turntree gc" if days == DAYS_DEFAULT else f"turntree gc --older {days}"
+    then = (f"carry it out with: {command}",) if dry_run and swept.removed else ()
+    terminal.tell(sentence, document, undo=None, then=then)
+
+
+@dataclass(slots=True)
+class Claims:
+    """The states of one store that somebody needs, whatever their kind."""
+
+    keep: set[Digest] = field(default_factory=set[Digest])
+    elsewhere: set[Digest] = field(default_factory=set[Digest])
+    """Needed too, but perhaps kept elsewhere or lost before anybody pinned them."""
+
+
+async def _collect(opened: Opened, *, days: int, dry_run: bool) -> Collected:
+    home = opened.settings.home
+    _refuse_other_ledgers(opened)
+    sweepers = [one for one in load_keepers(home).values() if isinstance(one, Sweeper)]
+    stores = {one.store_name: one for one in sweepers}
+    claims = await _list_claims(opened, sweepers)
+    swept, states = Swept(0, 0, 0), 0
+    for name, sweeper in stores.items():
+        unknown = await in_thread(sweeper.list_unknown, claims[name].keep)
+        keep, elsewhere = claims[name].keep - unknown, claims[name].elsewhere | unknown
+        sweep = partial(
+            sweeper.sweep, keep, grace_s=days * DAY_S, elsewhere=elsewhere, dry_run=dry_run
+        )
+        try:
+            found = await in_thread(sweep)
+        except Incomplete as error:
+            way_on = _way_on(error.state, name, keep, elsewhere, days)
+            raise Refused(f"{error}; {way_on}") from error
+        swept = Swept(
+            swept.removed + found.removed, swept.freed + found.freed, swept.left + found.left
+        )
+        states += len(keep | elsewhere)
+    return Collected(swept, states)
+
+
+def _way_on(
+    state: Digest, store: str, keep: Collection[Digest], elsewhere: Collection[Digest], days: int
+) -> str:
+    """Return what to do about a state that is not whole, by who needs it."""
+    if state in keep:
+        return (
+            f"see all that is missing with `turntree fsck`, then bring {store} back from a backup"
+        )
+    if state in elsewhere:
+        return f"it was pinned elsewhere, or a hook has just told of it: bring {store} back"
+    # No command: a smaller --older would take away more than this state.
+    return f"no turn pins it, so it is passed over once it is older than --older ({days} days)"
+
+
+def _refuse_other_ledgers(opened: Opened) -> None:
+    home = opened.settings.home
+    others = list_other_ledgers(home, place_of(opened.database.conninfo))
+    if others:
+        listed = "\n".join(f"  {name}   (noted in {path})" for path, name in others.items())
+        raise Refused(
+            f"other ledgers pin states that are kept in {home}, and cannot be asked:\n{listed}\n"
+            "remove the note of one that is gone for good"
+        )
+
+
+async def _list_claims(opened: Opened, sweepers: Sequence[Sweeper]) -> dict[str, Claims]:
+    """Return what is needed of each store: by what hooks have told, and by any workspace."""
+    claims = {one.store_name: Claims() for one in sweepers}
+    stores = {one.external_kind: one.store_name for one in sweepers}
+    # Before the ledger: what is written down meanwhile is in one of the two, whoever is quicker.
+    for one in Spool(opened.settings.home / FOLDER).read():
+        if one.taken is not None and one.taken.external.kind in stores:
+            name = stores[one.taken.external.kind]
+            claims[name].elsewhere.add(Digest(one.taken.external.id))
+    async with aclosing(list_trees(opened.database, opened.settings, SystemWorld())) as trees:
+        async for workspace, tree in trees:
+            if left := await tree.plans.count_left():
+                raise Refused(_say_unfinished(left, workspace, opened.settings.workspace))
+            for kind, name in stores.items():
+                pinned = await tree.resources.list_pinned_states(kind)
+                claims[name].keep |= pinned.here
+                claims[name].elsewhere |= pinned.elsewhere
+    return claims
+
+
+def _say_unfinished(count: int, workspace: str, own: str) -> str:
+    """Return why nothing is removed, and what to do about it in the workspace where it is."""
+    command, where = "turntree plans --reconcile", ""
+    if workspace != own:
+        command = f"TURNTREE_WORKSPACE={quote(workspace)} {command}"
+        where = f" of the workspace {workspace}"
+    return (
+        f"{counted(count, 'plan')}{where} that nobody finished may need any state: bring what was "
+        f"left unfinished to an end with `{command}`"
+    )

@@ -1,0 +1,149 @@
+"""``pin``: keep the files as they are, for a turn, by hand.
+
+For people without hooks. Knows which folder is meant when nobody says so. Must never keep a whole
+home because somebody stood in it.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.changes import counted, shown_path, shown_size
+from turntree.cli.output.progress import spinner
+from turntree.cli.output.text import digits
+from turntree.cli.param_types import SESSION
+from turntree.core.errors import NotFound, Refused
+from turntree.core.ids import Instant
+from turntree.core.session import Session
+from turntree.core.value import value
+from turntree.resources.driver import Taken
+from turntree.resources.lineage import origin_of
+from turntree.resources.resource import Resource, Snapshot
+from turntree.resources.service import in_thread
+from turntree.resources.store_port import Pinned
+
+PINS_LOOKED_AT_MAX = 50
+
+
+@value
+class PinnedNow:
+    """What pinning led to."""
+
+    session: Session
+    resource: Resource
+    taken: Taken
+    is_new: bool
+    already: Snapshot | None
+    """The state that the turn had pinned before."""
+
+
+@verb()
+@click.argument("folder", metavar="[DIR]", required=False,
+                type=click.Path(exists=True, path_type=Path))  # fmt: skip
+@click.option("--session", "-s", "label", metavar="SESSION", default="HEAD", type=SESSION,
+              help="For the newest turn of this session.")  # fmt: skip
+def pin(terminal: Terminal, folder: Path | None, label: str) -> None:
+    """Keep the files as they are now, for the newest turn of the current session.
+
+    Hooks do this at every turn's end. DIR is by default the repository that one stands in. What
+    changed since the session's last pin is taken to be that turn's work.
+    """
+    place = find_folder(Path.cwd()) if folder is None else folder.resolve()
+    with spinner(terminal, f"keeping {shown_path(place.name)}"):
+        done = with_ledger(terminal, partial(_pin, place=place, label=label))
+    short = digits(done.session.head_digest)
+    document = {
+        "session": done.session.label,
+        "turn": done.session.head,
+        "digest": done.session.head_digest,
+        "resource": done.resource.id,
+        "place": shown_path(done.resource.place),
+        "state": done.taken.external.id,
+        "files": done.taken.files,
+        "size": done.taken.size,
+        "stored": done.taken.stored,
+        "new": done.is_new,
+    }
+    back = f"turntree rewind {done.session.label}~1 --files --dry-run"
+    hint = () if done.session.depth < 2 else (f"go back with: {back}",)  # noqa: PLR2004
+    terminal.tell(_sentence(done, short), document, undo=None, then=("next: turntree files", *hint))
+
+
+def _sentence(done: PinnedNow, short: str) -> str:
+    place = shown_path(done.resource.place)
+    if done.is_new:
+        sizes = f"{shown_size(done.taken.size)}, {shown_size(done.taken.stored)} added to the store"
+        return f"{short} pinned {place}: {counted(done.taken.files, 'file')}, {sizes}"
+    if done.already is not None and done.already.external == done.taken.external:
+        return f"{short} has pinned {place} already, just as it is"
+    return f"{short} has pinned {place} already; what changed since belongs to no turn yet"
+
+
+async def _pin(opened: Opened, *, place: Path, label: str) -> PinnedNow:
+    tree = opened.tree
+    session = await tree.sessions.get(label)
+    if session.head is None:
+        raise NotFound(f"{session.label} has no turns yet, and a pin belongs to one: `turntree up`")
+    kind = "file" if await in_thread(place.is_file) else "directory"
+    await _check_taken_there(opened, session, kind, place)
+    resource = await tree.resources.ensure(kind, str(place), session=session.label)
+    along = await tree.resources.pins_along(session.head, PINS_LOOKED_AT_MAX)
+    here = [pinned for pinned in along if pinned.resource.id == resource.id]
+    taken = await in_thread(tree.resources.keeper_of(resource).snapshot, resource.place)
+    now = tree.revisions.world.now()
+    last = here[0] if here else None
+    if last is not None and last.pin.turn == session.head:
+        return PinnedNow(session, resource, taken, is_new=False, already=last.after)
+    before, began = await _find_beginning(opened, session, resource, last)
+    is_new = await tree.resources.pin(session.head, resource, before, taken, min(now, began), now)
+    return PinnedNow(session, resource, taken, is_new, None)
+
+
+async def _check_taken_there(opened: Opened, session: Session, kind: str, place: Path) -> None:
+    """Refuse a turn that had ended before a worktree was made: it cannot have worked there."""
+    resource = await opened.tree.resources.find(kind, str(place))
+    if resource is None or origin_of(resource) is None:
+        return
+    turn = await opened.tree.turns.get(session.label)
+    if turn.turn.header.sealed_at < resource.created_at:
+        raise Refused(
+            f"{digits(turn.turn.digest)} ended before {shown_path(resource.place)} was made, and a "
+            f"pin belongs to a turn that worked there\n{session.label} has taken none there yet"
+        )
+
+
+async def _find_beginning(
+    opened: Opened, session: Session, resource: Resource, last: Pinned | None
+) -> tuple[Taken | None, Instant]:
+    """Return the state that the work began with, if it is known, and when that was.
+
+    What a session's last pin left is what its next turn found; a worktree begins as it was made.
+    """
+    if last is not None:
+        state = last.after
+        return Taken(state.external, state.size, 0, 0, state.consistency), last.pin.ended_at
+    origin = origin_of(resource)
+    if origin is not None:
+        try:
+            entries = await opened.tree.files.list_entries(resource, origin[1])
+        except NotFound:
+            return None, resource.created_at  # No turn pins that state, and gc removed it.
+        return Taken(origin[1], sum(one.size for one in entries), 0, 0), resource.created_at
+    return None, (await opened.tree.turns.get(session.label)).turn.header.started_at
+
+
+def find_folder(here: Path) -> Path:
+    """Return the folder that somebody means who names none: the repository around, or this one.
+
+    Raises:
+        Refused: That would be a whole home, or the whole machine.
+    """
+    here, home = here.resolve(), Path.home().resolve()
+    # Somebody may keep a home in a repository; what lies in it is still not one project.
+    around = [at for at in (here, *here.parents) if at != home and at not in home.parents]
+    if not around:
+        raise Refused(f"{here} is no project: name the folder with `turntree pin DIR`")
+    return next((at for at in around if (at / ".git").exists()), here)

@@ -1,0 +1,290 @@
+"""``worktree``: a folder in the state that any turn left, beside the present one.
+
+Knows the folders that were made this way. Must never remove one that holds anything which is kept
+nowhere else, unless somebody insists.
+"""
+
+import re
+import shlex
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.fork_files import (
+    Wanted,
+    check_outcome,
+    find_privacy,
+    new_places,
+    propose,
+)
+from turntree.cli.common.turn_files import Standing, note_standing, nothing_known, stand
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.head_file import write_own_head
+from turntree.cli.output.changes import counted, shown_path, shown_size
+from turntree.cli.output.fork_plan import fork_document
+from turntree.cli.output.progress import spinner
+from turntree.cli.output.text import age, clean, digits, table
+from turntree.cli.param_types import REVISION
+from turntree.core.errors import NotFound, Occupied, Refused, Unpinned
+from turntree.core.ids import Instant
+from turntree.core.value import value
+from turntree.resources.plans.fork import Choice, ForkPlan
+from turntree.resources.service import settled
+from turntree.resources.worktrees import Removed, Worktree, name_some
+
+
+@value
+class Made:
+    """A worktree that was made, and of which turn."""
+
+    standing: Standing
+    plan: ForkPlan
+    label: str
+    """The session that works there."""
+    before: bool = False
+    """Whether it is what the turn found, not what it left."""
+    privacy: tuple[str, ...] = ()
+    """What is to be said of who sees the session."""
+
+    @property
+    def removal(self) -> str:
+        """What takes it back."""
+        removals = [f"turntree worktree --remove {shlex.quote(place)}" for place in self.places]
+        return " && ".join([*removals, f"turntree session archive {self.label}"])
+
+    @property
+    def places(self) -> list[str]:
+        """The folders."""
+        return new_places(self.plan)
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", required=False, type=REVISION)
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path())
+@click.option("--before", is_flag=True, help="The files as the turn found them.")
+@click.option("--list", "-l", "lists", is_flag=True, help="List the worktrees of this machine.")
+@click.option("--remove", metavar="DIR", type=click.Path(), help="Remove a worktree.")
+@click.option("--force", is_flag=True,
+              help="Remove it even if it holds unpinned changes, "
+                   "or what no snapshot holds.")  # fmt: skip
+@click.option("--restore", metavar="NAME|DIR",
+              help="Bring back a worktree that was removed, in its last state.")  # fmt: skip
+def worktree(
+    terminal: Terminal,
+    revision: str | None,
+    folder: str | None,
+    before: bool,
+    lists: bool,
+    remove: str | None,
+    force: bool,
+    restore: str | None,
+) -> None:
+    """Make a folder with the files as a turn left them; the present ones stay as they are.
+
+    DIR is by default a new folder beside the one that the turn worked in. A session of its own
+    works there, named after the folder, so that a rewind there changes nothing else. It is no git
+    worktree: no .git is touched or copied.
+    """
+    if sum((revision is not None, lists, remove is not None, restore is not None)) > 1:
+        raise click.UsageError("one thing at a time: REV, --list, --remove or --restore")
+    if remove is not None:
+        _remove(terminal, settled(remove), force=force)
+    elif restore is not None:
+        _restore(terminal, restore)
+    elif revision is None:
+        _list(terminal)
+    else:
+        try:
+            made = make_worktree(terminal, revision, folder, before=before)
+        except Occupied as error:
+            words = ["turntree", "worktree", revision, error.free, *["--before"] * before]
+            raise Refused(f"{error}: `{shlex.join(words)}`") from error
+        _tell_made(terminal, made)
+
+
+def make_worktree(
+    terminal: Terminal, revision: str, folder: str | None, *, before: bool = False
+) -> Made:
+    """Make a folder in the state that a turn left or found, and a session that works there.
+
+    Raises:
+        NotFound: The revision names nothing, or no turn up to it has pinned files.
+        Refused: There is something at the place.
+    """
+    with spinner(terminal, "making a worktree"):
+        made = with_ledger(
+            terminal, partial(_make, revision=revision, folder=folder, before=before)
+        )
+    for place in made.places:
+        # Whoever works there must never move the session of another folder.
+        write_own_head(Path(place), made.label)
+    return made
+
+
+async def _make(opened: Opened, *, revision: str, folder: str | None, before: bool) -> Made:
+    standing = await stand(opened, revision)
+    place = None if folder is None else settled(folder)
+    first = await propose(opened, Wanted(revision, None, None, {}, before))
+    if not any(item.pinned_by for item in first.items):
+        short = digits(standing.asked.turn.digest)
+        words = ["turntree", "worktree", short, *([] if folder is None else [folder])]
+        raise nothing_known(short, shlex.join(words))
+    # Only what a turn says something of: not whatever else its session works on.
+    others = [item.resource.id for item in first.items if item.pinned_by is None]
+    choices: dict[str, Choice] = dict.fromkeys(others, "discard")
+    name = PurePath(place or next(iter(new_places(first)), "worktree")).name
+    label = await _free_label(opened, name)
+    plan = await propose(opened, Wanted(revision, label, place, choices, before))
+    check_outcome(await opened.tree.plans.carry_out(plan))
+    assert plan.session is not None, "a session was asked for"
+    session = await opened.tree.sessions.ledger.get(plan.session)
+    return Made(standing, plan, label, before, await find_privacy(opened, session))
+
+
+async def _free_label(opened: Opened, name: str) -> str:
+    """Return a label after the name of a folder that no session has."""
+    plain = re.sub(r"[^A-Za-z0-9_+-]+", "-", name).strip("-") or "worktree"
+    number = 1
+    while True:
+        label = plain if number == 1 else f"{plain}-{number}"
+        if label != "HEAD" and await opened.tree.sessions.ledger.find(label) is None:
+            return label
+        number += 1
+
+
+def _tell_made(terminal: Terminal, made: Made) -> None:
+    if made.before:
+        told = f"what {digits(made.standing.asked.turn.digest)} found"
+    else:
+        note_standing(terminal, [made.standing])
+        told = f"what {digits(made.standing.pinned.turn.digest)} left"
+    for item in made.plan.items:
+        if item.place is None or item.cost is None:
+            continue
+        size = f"{counted(item.cost.files, 'file')}, {shown_size(item.cost.size)}"
+        at, is_folder = shlex.quote(item.place), Path(item.place).is_dir()
+        hints = (f"work there, in the session {made.label}, with: cd {at}",) if is_folder else ()
+        terminal.tell(
+            f"{shown_path(item.place)} holds {told}   ({size})",
+            {**fork_document(made.plan), "places": made.places},
+            undo=made.removal,
+            then=(*hints, *made.privacy),
+        )
+
+
+def _list(terminal: Terminal) -> None:
+    async def act(opened: Opened) -> tuple[list[tuple[Worktree, str]], Instant]:
+        found = await opened.tree.worktrees.list_all()
+        named = [(one, (await opened.tree.turns.get(one.turn)).turn.digest) for one in found]
+        return [(one, digits(digest)) for one, digest in named], opened.now
+
+    found, now = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(_document(one) for one, _ in found)
+    elif found:
+        rows = [
+            (
+                shown_path(one.resource.place),
+                short,
+                ", ".join(clean(session.label) for session in one.sessions) or "(no session)",
+                age(one.resource.created_at, now),
+            )
+            for one, short in found
+        ]
+        terminal.page(table(rows))
+    else:
+        terminal.note("there are no worktrees here.")
+        terminal.note("next: turntree worktree REV     a folder with the files as a turn left them")
+
+
+def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
+    async def act(opened: Opened) -> tuple[Removed, str]:
+        try:
+            done = await opened.tree.worktrees.remove(place, force=force)
+            turn = await opened.tree.turns.get(done.worktree.turn)
+            return done, digits(turn.turn.digest)
+        except NotFound as error:
+            raise NotFound(f"{error}: see `turntree worktree --list`") from error
+        except Unpinned as error:
+            command = f"turntree worktree --remove {shlex.quote(place)} --force"
+            raise Refused(f"{error}; remove it all the same with `{command}`") from error
+
+    with spinner(terminal, "removing the worktree"):
+        done, short = with_ledger(terminal, act)
+    # Whose last state is not known is made anew as it was in the beginning.
+    words = ["turntree", "worktree", short, place, *["--before"] * done.worktree.before]
+    terminal.tell(
+        f"{shown_path(place)} is gone",
+        {
+            **_document(done.worktree),
+            "last": None if done.last is None else done.last.external.id,
+            "changes": [shown_path(change.path) for change in done.changes],
+            "left_out": [shown_path(path) for path in done.left_out],
+        },
+        undo=shlex.join(words if done.last is None else [*words[:2], "--restore", place]),
+        then=(
+            *_list_lost(done),
+            *(
+                f"its session stays; put it away with: turntree session archive {session.label}"
+                for session in done.worktree.sessions
+            ),
+        ),
+    )
+
+
+def _list_lost(done: Removed) -> list[str]:
+    """Return what nothing brings back, in words; nothing if nothing was lost."""
+    if not done.left_out:
+        return []
+    shown = name_some([shown_path(path) for path in done.left_out])
+    return [f"gone for good, as no snapshot held it: {shown}"]
+
+
+def _restore(terminal: Terminal, asked: str) -> None:
+    async def act(opened: Opened) -> Worktree:
+        try:
+            return await opened.tree.worktrees.restore(await _find_gone(opened, asked))
+        except NotFound as error:
+            raise NotFound(f"{error}: make one anew with `turntree worktree REV DIR`") from error
+
+    with spinner(terminal, "bringing the worktree back"):
+        one = with_ledger(terminal, act)
+    if one.sessions:
+        write_own_head(Path(one.resource.place), one.sessions[0].label)
+    at = shlex.quote(one.resource.place)
+    terminal.tell(
+        f"{shown_path(one.resource.place)} is back in its last state",
+        _document(one),
+        undo=f"turntree worktree --remove {at}",
+        then=(f"next: cd {at}",) if Path(one.resource.place).is_dir() else (),
+    )
+
+
+async def _find_gone(opened: Opened, asked: str) -> str:
+    """Return the place that a name or a path means."""
+    place = settled(asked)
+    if "/" in asked or Path(place).exists():  # noqa: ASYNC240
+        return place
+    found = await opened.tree.worktrees.find_gone(asked)
+    if len(found) > 1:
+        listed = "\n".join(f"  turntree worktree --restore {shlex.quote(one)}" for one in found)
+        raise Refused(
+            f"{len(found)} worktrees were called {asked}; name one by its folder:\n{listed}"
+        )
+    return found[0] if found else place
+
+
+def _document(one: Worktree) -> dict[str, Any]:
+    return {
+        "resource": one.resource.id,
+        "place": shown_path(one.resource.place),
+        "turn": one.turn,
+        "before": one.before,
+        "state": one.state.id,
+        "sessions": [session.label for session in one.sessions],
+        "created_at": one.resource.created_at,
+        "liveness": one.liveness,
+    }

@@ -1,0 +1,100 @@
+"""The folder ``.turntree``: which session is the current one, for everybody who works here.
+
+Knows one folder and one small file in it. Must never know whether such a session exists.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from turntree.core.errors import Refused
+
+FOLDER: Final = ".turntree"
+HEAD_BYTES_MAX: Final = 1000
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def find_place(start: Path) -> Path | None:
+    """Return the nearest ``.turntree`` folder, looking upwards."""
+    return next(
+        (at / FOLDER for at in (start, *start.parents) if (at / FOLDER).is_dir()),
+        None,
+    )
+
+
+def read_head(start: Path) -> str | None:
+    """Return the session that is current here, or None if none was chosen.
+
+    Whoever wrote the project wrote this file, perhaps: it is read if it is one, and no link.
+
+    Raises:
+        Refused: It cannot be read.
+    """
+    place = find_place(start)
+    if place is None:
+        return None
+    head = _own(place) / "HEAD"
+    try:
+        # Not to wait for a pipe that nothing is written to.
+        fd = os.open(head, os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if head.is_symlink():
+            raise Refused(f"{head} is a link, and none is followed there: remove it") from error
+        raise Refused(f"{head} cannot be read: {error.strerror}") from error
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Refused(f"{head} is not a file: remove it")
+        said = file.read(HEAD_BYTES_MAX)
+    return said.decode("utf-8", "replace").strip() or None
+
+
+def write_head(start: Path, label: str) -> Path:
+    """Make a session the current one here, and return the folder that says so.
+
+    Raises:
+        Refused: The folder cannot be written.
+    """
+    return _write(find_place(start) or start / FOLDER, label)
+
+
+def write_own_head(place: Path, label: str) -> None:
+    """Make a session the current one in a folder of its own, whatever is chosen above it.
+
+    Nobody stands in a file, so nothing is current there.
+
+    Raises:
+        Refused: The folder cannot be written.
+    """
+    if place.is_dir():
+        _write(place / FOLDER, label)
+
+
+def _write(place: Path, label: str) -> Path:
+    try:
+        if not place.is_dir():
+            place.mkdir()
+            # Where I am is nobody else's business: it is not committed with the project.
+            (place / ".gitignore").write_text("*\n", encoding="utf-8")
+        # Under a name that is not there yet: what lies there may be a link to another file.
+        fresh = _own(place) / f"HEAD.{os.urandom(6).hex()}"
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
+        with os.fdopen(fd, "wb") as file:
+            file.write(f"{label}\n".encode())
+        fresh.replace(place / "HEAD")
+    except OSError as error:
+        raise Refused(f"{place} cannot be written: {error.strerror}") from error
+    return place
+
+
+def _own(place: Path) -> Path:
+    """Return the folder if it is one: a link could lead to any other, such as ``.git``.
+
+    Raises:
+        Refused: It is a link.
+    """
+    if place.is_symlink():
+        raise Refused(f"{place} is a link, and none is followed there: remove it")
+    return place

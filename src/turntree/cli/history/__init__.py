@@ -1,0 +1,1 @@
+"""Commands that read the history: log, show, search, diff, blame, why."""

@@ -1,0 +1,190 @@
+"""``blame``: which turns used a file, and which of them wrote a line.
+
+Gathering is here; how the pieces look is ``cli.blame_text``'s.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.turn_files import choose_pin, list_around, relative, stand
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.blame import (
+    BlamedLines,
+    blame_document,
+    draw_blame,
+    draw_line,
+    draw_lines,
+    line_document,
+)
+from turntree.cli.output.changes import shown_path
+from turntree.cli.output.progress import Report, counting
+from turntree.cli.output.text import digits
+from turntree.cli.param_types import REVISION
+from turntree.core.errors import Lost, NotFound
+from turntree.core.ids import Digest, Instant
+from turntree.core.value import value
+from turntree.resources.resource import Resource
+from turntree.resources.store_port import Pinned
+from turntree.search.results import PinnedChange
+from turntree.search.service import Blame
+
+BLAME_DEFAULT: Final = 200
+_LINES: Final = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?", re.ASCII)
+
+
+@value
+class _Asked:
+    path: str
+    full: Path
+    """The same, from the root of this machine."""
+    first: int | None
+    last: int | None
+    revision: str | None
+
+
+@value
+class _Uses:
+    found: list[Blame]
+    unique: dict[Digest, int]
+    now: Instant
+    is_whole: bool
+    """Whether every pinned state could be read."""
+
+
+@verb()
+@click.argument("path", metavar="PATH[:LINE]", type=click.Path())
+@click.option("--lines", "all_lines", is_flag=True, help="Say it of every line.")
+@click.option("--at", "revision", metavar="REV", type=REVISION,
+              help="The file as that turn left it; by default as it is now.")  # fmt: skip
+@click.option("-n", "--limit", type=click.IntRange(1), default=BLAME_DEFAULT, show_default=True,
+              help="How many uses at most.")  # fmt: skip
+@click.pass_context
+def blame(
+    context: click.Context,
+    terminal: Terminal,
+    path: str,
+    all_lines: bool,
+    revision: str | None,
+    limit: int,
+) -> None:
+    """Say which turns read or wrote a file, or which turn wrote a line.
+
+    PATH:LINE and PATH:FIRST-LAST say which turn wrote these lines, by the files that turns pinned:
+    a turn, somebody outside of any turn, or one of several that were at work at the same time.
+    PATH alone is a path as it was recorded, the end of one, or a pattern with *: it shows what
+    turns say they did, and as (pinned) what the states show in which they found and left the file.
+    Exits with 1 if no turn did.
+    """
+    asked = _understand(path, revision)
+    if asked.first is not None or all_lines or revision is not None:
+        _blame_lines(terminal, asked)
+        return
+    with counting(terminal, "reading states") as report:
+        uses = with_ledger(terminal, partial(_list_uses, asked=asked, limit=limit, report=report))
+    found = uses.found
+    if terminal.as_json:
+        terminal.documents(row for one in found for row in blame_document(one))
+    elif found:
+        terminal.page(draw_blame(found, uses.unique, uses.now, terminal))
+        short = found[0].placed.turn.digest.removeprefix("sha256:")[:8]
+        terminal.note(f"next: turntree show {short}     turntree fork {short} LABEL")
+    else:
+        terminal.note(f"no turn recorded that it used {path}")
+        quoted = shlex.quote(path)
+        terminal.note(f"next: turntree search {quoted}     turntree blame {quoted} --lines")
+    if not uses.is_whole:
+        terminal.note("what turns pinned is not all there, and was not looked at: turntree fsck")
+    context.exit(0 if found else 1)
+
+
+def _understand(path: str, revision: str | None) -> _Asked:
+    named = None if Path(path).exists() else _LINES.fullmatch(path)
+    if named is None:
+        return _Asked(path, _full(path), None, None, revision)
+    first = int(named["first"])
+    last = first if named["last"] is None else int(named["last"])
+    if not 1 <= first <= last:
+        raise click.UsageError("lines are counted from 1: PATH:LINE or PATH:FIRST-LAST")
+    return _Asked(named["path"], _full(named["path"]), first, last, revision)
+
+
+def _full(path: str) -> Path:
+    """Return a path without detours; no symlink is followed."""
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+async def _list_uses(opened: Opened, *, asked: _Asked, limit: int, report: Report) -> _Uses:
+    changes = await _list_changes(opened, asked, report)
+    found = await opened.tree.search.blame(asked.path, limit=limit, changes=changes or ())
+    digests = [one.placed.turn.digest for one in found]
+    unique = await opened.tree.turns.list_unique_lengths(digests)
+    return _Uses(found, unique, opened.now, is_whole=changes is not None)
+
+
+async def _list_changes(
+    opened: Opened, asked: _Asked, report: Report
+) -> Sequence[PinnedChange] | None:
+    """Return what pinned states show of a file; None if some of them are lost."""
+    for resource in await list_around(opened, asked.full):
+        if await opened.tree.blame.has_history(resource):
+            inside = relative(resource, asked.path)
+            try:
+                return await opened.tree.blame.list_changes(resource, inside, report=report)
+            except Lost:
+                return None
+    return ()
+
+
+def _blame_lines(terminal: Terminal, asked: _Asked) -> None:
+    with counting(terminal, "reading states") as report:
+        blamed = with_ledger(terminal, partial(_read_lines, asked=asked, report=report))
+    if terminal.as_json:
+        terminal.documents(line_document(line, blamed) for line in blamed.shown)
+        return
+    if len(blamed.shown) == 1:
+        terminal.page(draw_line(blamed.shown[0], blamed, terminal))
+    else:
+        terminal.page(draw_lines(blamed, terminal))
+    if blamed.is_cut:
+        terminal.note("older states were not looked at: what is said to be earlier may be a turn's")
+    turns = [
+        turn for line in blamed.shown if line.writer.kind == "turn" for turn in line.writer.turns
+    ]
+    if turns:
+        short = digits(blamed.turns[turns[0]].turn.digest)
+        terminal.note(f"next: turntree show {short}     turntree files {short}")
+
+
+async def _read_lines(opened: Opened, *, asked: _Asked, report: Report) -> BlamedLines:
+    tree = opened.tree
+    resource, at = await _find_history(opened, asked)
+    inside = relative(resource, asked.path)
+    found = await tree.blame(resource, inside, at=at, report=report)
+    shown = found.lines if asked.first is None else found.lines[asked.first - 1 : asked.last]
+    if not shown:
+        counted = "1 line" if len(found.lines) == 1 else f"{len(found.lines):,} lines"
+        raise NotFound(
+            f"{shown_path(inside)} has only {counted}: "
+            f"`turntree blame {shlex.quote(asked.path)} --lines`"
+        )
+    named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
+    turns = {turn: await tree.turns.get(turn) for turn in named}
+    return BlamedLines(inside, shown, turns, opened.now, found.is_cut)
+
+
+async def _find_history(opened: Opened, asked: _Asked) -> tuple[Resource, Pinned | None]:
+    """Return where a file's history is: the place it lies in, or what a turn pinned."""
+    if asked.revision is None:
+        for resource in await list_around(opened, asked.full):
+            if await opened.tree.blame.has_history(resource):
+                return resource, None
+    pinned = choose_pin(await stand(opened, asked.revision or "HEAD"), asked.full)
+    return pinned.resource, None if asked.revision is None else pinned

@@ -1,0 +1,44 @@
+"""``context``: what the model saw for a turn.
+
+Gathering is here; how it looks is ``cli.context_text``'s.
+"""
+
+from functools import partial
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.context import context_document, draw_call, draw_context
+from turntree.cli.param_types import REVISION
+from turntree.core.errors import NotFound
+from turntree.runs.model_context import Seen
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
+@click.option(
+    "--call", "number", type=click.IntRange(1), help="Everything that one call of the model saw."
+)
+def context(terminal: Terminal, revision: str, number: int | None) -> None:
+    """Show what the model saw for a turn, call by call.
+
+    Instructions and tools come first, then the thread, then the turn's own messages. Prompts are
+    not stored: they are assembled again from what was recorded, and the digest of each request
+    says whether it is the very same. With --json the prompts are whole.
+    """
+    seen = with_ledger(terminal, partial(_read, revision=revision))
+    if number is not None and seen.absence is None and number > len(seen.calls):
+        raise NotFound(f"the turn has {len(seen.calls)} call(s) of a model, not {number}")
+    if terminal.as_json:
+        terminal.document(context_document(seen, number))
+    elif number is None or seen.absence is not None:
+        terminal.page(draw_context(seen, terminal))
+    else:
+        terminal.page(draw_call(seen.calls[number - 1], terminal))
+    if not terminal.as_json and number is None and seen.calls:
+        terminal.note(f"all of it with: turntree context {revision} --call {len(seen.calls)}")
+
+
+async def _read(opened: Opened, *, revision: str) -> Seen:
+    return await opened.tree.contexts.read((await opened.tree.resolve(revision)).turn)

@@ -1,0 +1,141 @@
+"""``search`` and ``index``: turns by what people remember of them.
+
+Gathering is here; how the pieces look is ``cli.search_text``'s.
+"""
+
+from functools import partial
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.progress import progress
+from turntree.cli.output.search import draw_result, hit_document
+from turntree.core.ids import Digest, Instant
+from turntree.core.value import value
+from turntree.search.query import OPERATORS
+from turntree.search.results import SearchResult
+from turntree.search.service import HITS_DEFAULT, HITS_MAX
+
+
+@value
+class Answered:
+    """What a search found, and what is needed to show it."""
+
+    result: SearchResult
+    unique: dict[Digest, int]
+    current: str | None
+    now: Instant
+
+
+@verb()
+@click.argument("words", metavar="QUERY...", nargs=-1, required=True)
+@click.option("-n", "--limit", type=click.IntRange(1, HITS_MAX), default=HITS_DEFAULT,
+              show_default=True, help="How many turns at most.")  # fmt: skip
+@click.option("--semantic/--no-semantic", default=None,
+              help="Compare meanings too, or not; by default if any are indexed.")  # fmt: skip
+@click.pass_context
+def search(
+    context: click.Context,
+    terminal: Terminal,
+    words: tuple[str, ...],
+    limit: int,
+    semantic: bool | None,
+) -> None:
+    """Find turns by what was said in them.
+
+    Words in any order, the last one perhaps unfinished; "words in quotes" stand together; -word
+    stands nowhere (put the whole query in quotes for it). Operators narrow it down: in:SESSION
+    by:NAME model:NAME tool:NAME file:PATH origin:TOOL before:TIME after:TIME failed:yes. Exits with
+    1 if nothing is found.
+    """
+    text = typed(words)
+    found = with_ledger(terminal, partial(_search, terminal, text, limit, semantic))
+    hits = found.result.hits
+    if terminal.as_json:
+        terminal.documents(hit_document(hit, found.unique) for hit in hits)
+    elif hits:
+        lines = draw_result(found.result, found.unique, found.current, found.now, terminal)
+        terminal.page(lines)
+        _suggest(terminal, found)
+    else:
+        terminal.note(f"nothing was found for {text}")
+        terminal.note("next: turntree search with fewer words     or: turntree log --all")
+    context.exit(0 if hits else 1)
+
+
+def typed(words: tuple[str, ...]) -> str:
+    """Return the query that arguments stand for: the shell has taken their quotation marks away.
+
+    One argument is the query itself. Of several, one with blanks was in quotes and is a phrase, or
+    the value of an operator.
+    """
+    if len(words) == 1:
+        name, colon, value = words[0].partition(":")
+        is_value = bool(colon) and name in OPERATORS and '"' not in value
+        return f'{name}:"{value}"' if is_value else words[0]
+    return " ".join(_requoted(word) for word in words)
+
+
+def _requoted(word: str) -> str:
+    if '"' in word or not any(sign.isspace() for sign in word):
+        return word
+    name, colon, value = word.partition(":")
+    return f'{name}:"{value}"' if colon and name.lstrip("-") in OPERATORS else f'"{word}"'
+
+
+def _suggest(terminal: Terminal, found: Answered) -> None:
+    best = found.result.hits[0].placed.turn.digest
+    short = best.removeprefix("sha256:")[: max(8, found.unique[best])]
+    terminal.note(f"next: turntree show {short}     turntree fork {short} LABEL")
+
+
+async def _search(
+    terminal: Terminal, text: str, limit: int, semantic: bool | None, opened: Opened
+) -> Answered:
+    tree = opened.tree
+    with progress(terminal, "indexing words") as report:
+        await tree.search.fill(report=report)
+    result = await tree.search(text, limit=limit, semantic=semantic)
+    unique = await tree.turns.list_unique_lengths([hit.placed.turn.digest for hit in result.hits])
+    return Answered(result, unique, opened.current, opened.now)
+
+
+@verb()
+@click.option("--rebuild", is_flag=True, help="Empty the indexes first.")
+@click.option("--semantic/--no-semantic", default=None,
+              help="Index meanings too, or not; by default if an embedder is there.")  # fmt: skip
+def index(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
+    """Bring the search indexes up to date.
+
+    A search does this for words by itself; meanings take longer and wait for this command. It may
+    be stopped at any time and goes on where it stopped.
+    """
+    words, meanings = with_ledger(terminal, partial(_index, terminal, rebuild, semantic))
+    embedded = "meanings were left alone" if meanings is None else f"meanings of {meanings:,} turns"
+    terminal.tell(
+        "the search indexes are up to date"
+        if words is None
+        else f"indexed words of {words:,} turns; {embedded}",
+        {"words": words, "meanings": meanings},
+        undo=None,
+        then=("next: turntree search WORDS",),
+    )
+
+
+async def _index(
+    terminal: Terminal, rebuild: bool, semantic: bool | None, opened: Opened
+) -> tuple[int | None, int | None]:
+    search_ = opened.tree.search
+    # The index covers hidden turns too: their number is not told to a viewer who cannot see them.
+    tells = await search_.reader.sees_everything()
+    if rebuild:
+        await search_.forget()
+    with progress(terminal, "indexing words", counts=tells) as report:
+        words = await search_.fill(everything=True, report=report)
+    wanted = search_.embedder is not None if semantic is None else semantic
+    if not wanted or (semantic is None and not await search_.writer.prepare_meanings()):
+        return (words.turns if tells else None), None
+    with progress(terminal, "indexing meanings", counts=tells) as report:
+        meanings = await search_.fill_meanings(everything=True, report=report)
+    return (words.turns, meanings.turns) if tells else (None, None)

@@ -1,0 +1,118 @@
+"""``show``: one turn, as much of it as was asked for.
+
+Gathering is here; how the pieces look is ``cli.turn_text``'s.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.annotations import list_call_documents, name_sessions, read_legend
+from turntree.cli.output.parts import Level, draw_part, find_part, part_document
+from turntree.cli.output.turn import Shown, draw_turn
+from turntree.cli.param_types import REVISION
+from turntree.core.ids import TurnId
+from turntree.transcripts.exporters.jsonl import header_document, message_document
+
+SESSIONS_READ_MAX = 20
+CHILDREN_READ_MAX = 20
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
+@click.option(
+    "--short",
+    "level",
+    flag_value="short",
+    help="Its address, and the first line of what each said.",
+)
+@click.option("--full", "level", flag_value="full", help="Everything, tools' answers included.")
+@click.option("--raw", "level", flag_value="raw", help="The bytes as they are stored and hashed.")
+def show(terminal: Terminal, revision: str, level: Level | None) -> None:
+    """Show a turn: who, what was said, which tools, what follows.
+
+    REV:tool/2 shows one tool call of a turn, by its number; REV:msg/0 one message.
+    """
+    if level == "raw":
+        terminal.say(with_ledger(terminal, partial(_read_raw, revision=revision)))
+        return
+    shown = with_ledger(terminal, partial(_read, revision=revision))
+    if shown.part is not None:
+        part = find_part(shown.placed.turn, shown.part)
+        if terminal.as_json:
+            terminal.document(part_document(part))
+        else:
+            terminal.page(draw_part(part))
+    elif terminal.as_json:
+        terminal.document(_document(shown))
+    else:
+        terminal.page(draw_turn(shown, level or "normal", terminal))
+
+
+async def _read_raw(opened: Opened, *, revision: str) -> str:
+    turn = (await opened.tree.resolve(revision)).turn
+    row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
+    assert row is not None, "it was just resolved"
+    body: str = row[1]
+    return body
+
+
+async def _read(opened: Opened, *, revision: str) -> Shown:
+    tree = opened.tree
+    found = await tree.resolve(revision)
+    placed = await tree.turns.get(found.turn)
+    children = await tree.turns.list_children(found.turn)
+    read = [await tree.turns.get(child) for child in children[:CHILDREN_READ_MAX]]
+    parent = None if placed.parent is None else await tree.turns.get(placed.parent)
+    near = [placed, *read, *([] if parent is None else [parent])]
+    holding = await tree.turns.threads.list_sessions_holding(found.turn)
+    used, _ = await tree.threads.usage(found.turn)
+    return Shown(
+        placed=placed,
+        parent=parent,
+        children=tuple(read),
+        children_count=len(children),
+        legend=await read_legend(opened, near),
+        holding=tuple(await name_sessions(opened, holding[:SESSIONS_READ_MAX])),
+        holding_count=len(holding),
+        thread_used=used,
+        calls=tuple(await list_call_documents(opened, found.turn)),
+        spawned=await _list_spawned(opened, found.turn),
+        part=found.part,
+        pins=tuple(await tree.resources.pins.list_pins([found.turn])),
+    )
+
+
+async def _list_spawned(opened: Opened, turn: TurnId) -> tuple[str, ...]:
+    rows: Iterable[Any] = await opened.database.fetch("list_spawns", turns=[UUID(turn)])
+    found = await name_sessions(opened, [session for _, session, _ in rows])
+    return tuple(session.label for session in found)
+
+
+def _document(shown: Shown) -> dict[str, Any]:
+    turn = shown.placed.turn
+    return {
+        **shown.legend.document(shown.placed),
+        "held_by": [session.label for session in shown.holding],
+        "children": [child.turn.id for child in shown.children],
+        "spawned": list(shown.spawned),
+        "calls": list(shown.calls),
+        "pins": [
+            {
+                "resource": pinned.resource.id,
+                "place": pinned.resource.place,
+                "before": None if pinned.before is None else pinned.before.external.id,
+                "after": pinned.after.external.id,
+                "size": pinned.after.size,
+            }
+            for pinned in shown.pins
+        ],
+        "thread_tokens": shown.thread_used.total,
+        "header": header_document(turn),
+        "messages": [message_document(said) for said in turn.messages],
+    }

@@ -1,0 +1,79 @@
+"""``why``: from a turn back to what led to it.
+
+Gathering is here; how a cause is told is ``cli.why_text``'s.
+"""
+
+from functools import partial
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.parts import find_part
+from turntree.cli.output.why import Told, draw_why, end_of, why_document
+from turntree.cli.param_types import REVISION
+from turntree.core.value import value
+from turntree.ledger.graph.causes import DEPTH_DEFAULT, LIMIT_DEFAULT
+
+DEPTH_MAX = 100
+LIMIT_MAX = 1000
+
+
+@value
+class _Asked:
+    revision: str
+    depth: int
+    limit: int
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
+@click.option(
+    "--depth",
+    type=click.IntRange(1, DEPTH_MAX),
+    default=DEPTH_DEFAULT,
+    show_default=True,
+    help="How many steps to go back.",
+)
+@click.option(
+    "--limit", "-n", type=click.IntRange(1, LIMIT_MAX), default=LIMIT_DEFAULT, show_default=True,
+    help="How many steps to show in all.",
+)  # fmt: skip
+def why(terminal: Terminal, revision: str, depth: int, limit: int) -> None:
+    """Tell what led to a turn, step by step.
+
+    REV:tool/2 begins at a tool call of a turn, REV:msg/0 at a message. A turn follows another, was
+    forked from it, was spawned by one of its tool calls, or tries it again.
+    """
+    told = with_ledger(terminal, partial(_read, asked=_Asked(revision, depth, limit)))
+    if terminal.as_json:
+        terminal.document(why_document(told))
+    else:
+        terminal.page(draw_why(told, terminal))
+        if (end := end_of(told)) is not None:
+            terminal.note(end)
+
+
+async def _read(opened: Opened, *, asked: _Asked) -> Told:
+    tree = opened.tree
+    found = await tree.resolve(asked.revision)
+    explained = await tree.causes.explain(found.turn, depth_max=asked.depth, limit=asked.limit)
+    session = found.session
+    stands = session is not None and session.head == found.turn
+    moves = (
+        await tree.sessions.reflog.list_moves(session.id, limit=1)
+        if session is not None and stands
+        else ()
+    )
+    part = None if found.part is None else find_part(explained.placed.turn, found.part)
+    return Told(
+        asked.revision,
+        explained,
+        opened.now,
+        asked.depth,
+        asked.limit,
+        part,
+        found.part,
+        session if stands else None,
+        moves[0] if moves else None,
+    )

@@ -1,0 +1,1 @@
+"""Commands for upkeep: verify, fsck, audit, index, sql, stats, token."""

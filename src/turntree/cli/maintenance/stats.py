@@ -1,0 +1,73 @@
+"""``stats``: what was spent on models, over time and by whom.
+
+Gathering is here; how tables and plots look is ``cli.stats_text``'s.
+"""
+
+from dataclasses import replace
+from typing import cast
+
+import click
+
+from turntree.boot.open import find_prices, stats_on
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.stats import draw_stats, spending_document
+from turntree.core.ids import Instant
+from turntree.core.time_phrases import EXAMPLES, find_moment
+from turntree.core.value import value
+from turntree.stats.prices_port import Prices
+from turntree.stats.spending import CONTEXT_BANDS, Grouping, Spending
+
+INSTALL = "pip install 'turntree[prices]'"
+
+
+@value
+class Gathered:
+    """What was spent, and who says what it cost."""
+
+    spent: list[Spending]
+    prices: Prices | None
+
+
+@verb()
+@click.option("--since", metavar="TIME", help=f"Only calls from then on: {EXAMPLES}.")
+@click.option("--by", type=click.Choice(["model", "agent", "session"]),
+              help="One line each, instead of one for each agent and model.")  # fmt: skip
+def stats(terminal: Terminal, since: str | None, by: str | None) -> None:
+    """Show tokens and cost over time, each model call once.
+
+    A call that stands in several turns or files is one call. Costs are what the list prices of the
+    day add up to, whatever somebody's contract says; where the list has no price, none is shown. A
+    call that several sessions share counts in the oldest of them. Times are UTC.
+    """
+    grouping = cast("Grouping | None", by)
+    gathered = with_ledger(terminal, lambda opened: _gather(opened, since, grouping))
+    if terminal.as_json:
+        terminal.documents(spending_document(one, gathered.prices) for one in gathered.spent)
+        return
+    if not gathered.spent:
+        terminal.note("no model call is recorded" + (f" since {since}" if since else ""))
+        terminal.note("next: turntree up     bring home what your agents have kept")
+        return
+    terminal.page(draw_stats(gathered.spent, grouping, gathered.prices, terminal))
+    if gathered.prices is None:
+        terminal.note(f"costs are unknown: there is no list of prices     next: {INSTALL}")
+
+
+async def _gather(opened: Opened, since: str | None, by: Grouping | None) -> Gathered:
+    found = await stats_on(opened.database).list_spending(
+        CONTEXT_BANDS, since=_moment(since, opened.now), with_sessions=by == "session"
+    )
+    prices = find_prices() if found else None
+    if prices is None:
+        return Gathered(found, None)
+    return Gathered([replace(one, cost=prices.find_cost(one)) for one in found], prices)
+
+
+def _moment(words: str | None, now: Instant) -> Instant | None:
+    if words is None:
+        return None
+    moment = find_moment(words, now)
+    if moment is None:
+        raise click.UsageError(f"{words!r} is no time; write {EXAMPLES}")
+    return moment

@@ -1,0 +1,78 @@
+"""A few turns as a talk: who said what, with the tools in between.
+
+Pure, as ``cli.render``. It must never ask the ledger for anything.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from turntree.cli.command import Terminal
+from turntree.cli.output.parts import ToolCall, brief_of, list_tool_calls
+from turntree.cli.output.session import stand
+from turntree.cli.output.text import clean, clean_block, cut, digits
+from turntree.core.ids import TurnId
+from turntree.core.message import Erased, Message
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+
+LINES_SHOWN_MAX: Final = 12
+ARGS_WIDTH_MAX: Final = 60
+
+
+def draw_tail(
+    session: Session, turns: Sequence[Placed], reasons: Mapping[TurnId, str], terminal: Terminal
+) -> Iterator[str]:
+    """Yield where a session stands, and its last turns, with those that failed beside it."""
+    label = terminal.paint(clean(session.label), "strong")
+    if not turns:
+        yield f"{label}, nothing was said yet; /help lists what a slash does"
+        return
+    hidden = min(placed.depth for placed in turns) - 1
+    more = f"   ({hidden} earlier: /log {session.depth})" if hidden > 0 else ""
+    yield f"{label}, {stand(session)}{terminal.paint(more, 'dim')}"
+    for placed in turns:
+        yield from draw_talk(
+            placed.turn, terminal, label=session.label, reason=reasons.get(placed.turn.id)
+        )
+
+
+def draw_talk(
+    turn: Turn, terminal: Terminal, *, label: str, reason: str | None = None
+) -> Iterator[str]:
+    """Yield what was said in a turn, long texts cut, and how it ended if not well."""
+    prompt = terminal.paint(f"{clean(label)}>", "label")
+    for said in turn.query:
+        lines = _lines(said, terminal)
+        yield from (f"{prompt if n == 0 else '   '} {line}" for n, line in enumerate(lines))
+    calls = {call.use.call_id: call for call in list_tool_calls(turn)}
+    for said in turn.reply:
+        if isinstance(said, Erased):
+            yield from _lines(said, terminal)
+        elif said.role == "assistant":
+            yield from _lines(said, terminal)
+            yield from (_call(calls[use.call_id], terminal) for use in said.tool_uses)
+    if turn.header.outcome != "completed":
+        why = "" if reason is None else f": {clean(reason)}"
+        yield terminal.paint(f"({turn.header.outcome}{why})", "bad")
+
+
+def _call(call: ToolCall, terminal: Terminal) -> str:
+    status = "open" if call.result is None else str(call.result.status)
+    arrow = terminal.paint(terminal.spell("  → "), "note")
+    name = terminal.paint(clean(str(call.use.tool)), "strong")
+    args = cut(brief_of(call.use), ARGS_WIDTH_MAX, ellipsis=terminal.spell("…"))
+    return f"{arrow}{name} {args} {terminal.paint(status, 'good' if status == 'ok' else 'bad')}"
+
+
+def _lines(said: Message | Erased, terminal: Terminal) -> list[str]:
+    if isinstance(said, Erased):
+        return [terminal.paint(f"(a message was taken out: {digits(said.digest)})", "dim")]
+    if not said.text:
+        return []
+    lines = clean_block(said.text)
+    if len(lines) > LINES_SHOWN_MAX:
+        left = len(lines) - LINES_SHOWN_MAX
+        hidden = terminal.spell(f"… {left} more lines: turntree show")
+        lines = [*lines[:LINES_SHOWN_MAX], terminal.paint(hidden, "dim")]
+    return lines

@@ -1,0 +1,166 @@
+"""One turn on one line: digest, labels, title, who, model, tokens, age.
+
+Pure, as ``cli.render``. The columns are planned once for all lines, so that they align.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from turntree.cli.command import Paint, Terminal
+from turntree.cli.output.annotations import Legend
+from turntree.cli.output.text import (
+    Span,
+    age,
+    cells,
+    clean,
+    cut,
+    digest_spans,
+    lay,
+    pad,
+    title,
+    tokens,
+    who,
+)
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.core.usage import Usage
+from turntree.core.value import value
+
+GAP: Final = 2
+LEFT_MIN: Final = 40
+LINE_MAX: Final = 140
+LABEL_MAX: Final = 28
+WHO_MAX: Final = 12
+MODEL_MAX: Final = 20
+TOKENS_WIDTH: Final = 5
+AGE_WIDTH: Final = 4
+REASON_MARGIN: Final = 9
+
+
+@value
+class Columns:
+    """How wide each column is; 0 leaves it out."""
+
+    left: int
+    who: int
+    model: int
+    tokens: int
+    age: int
+
+
+def plan_columns(
+    turns: Sequence[Placed], legend: Legend, terminal: Terminal, *, short: bool = False
+) -> Columns:
+    """Return columns that fit the terminal; the narrower it is, the fewer."""
+    width = min(terminal.width, LINE_MAX)
+    if short:
+        return Columns(width, 0, 0, 0, 0)
+    headers = [placed.turn.header for placed in turns]
+    person = min(WHO_MAX, max(cells(who(header.by)) for header in headers))
+    model = min(MODEL_MAX, max(cells(clean(header.model or "")) for header in headers))
+    used = TOKENS_WIDTH if legend.used else 0
+    columns = [person, model, used, AGE_WIDTH]
+    # The age is what people look for last when there is no room, and the model first.
+    for column in (1, 0, 2):
+        if width - sum(size + GAP for size in columns if size) < LEFT_MIN:
+            columns[column] = 0
+    left = width - sum(size + GAP for size in columns if size)
+    return Columns(left, *columns)
+
+
+def draw_line(
+    gutter: str, placed: Placed, legend: Legend, columns: Columns, terminal: Terminal
+) -> str:
+    """Return the line of a turn; without a gutter it begins with the digest."""
+    turn = placed.turn
+    spans = [*_gutter_spans(gutter, turn), *digest_spans(turn.digest, legend.unique[turn.digest])]
+    spans += [Span(" "), *label_spans(placed, legend, terminal.spell("…"))]
+    spans.append(Span(_marked(turn), _title_paint(turn)))
+    left = lay(spans, columns.left, terminal)
+    used = tokens(legend.used.get(turn.id, Usage()).total)
+    header = turn.header
+    model = clean(header.model or "")
+    ellipsis = terminal.spell("…")
+    right = [
+        (columns.who, pad(cut(who(header.by), columns.who, ellipsis=ellipsis), columns.who)),
+        (columns.model, pad(cut(model, columns.model, ellipsis=ellipsis), columns.model)),
+        (columns.tokens, used.rjust(columns.tokens)),
+        (columns.age, age(header.sealed_at, legend.now).rjust(columns.age)),
+    ]  # fmt: skip
+    shown = "".join(" " * GAP + text for size, text in right if size)
+    return left + terminal.paint(shown, "dim") if shown else left.rstrip()
+
+
+def draw_reason(turn: Turn, legend: Legend, terminal: Terminal) -> str | None:
+    """Return the line below a turn's that says why it failed, if its journal says it."""
+    reason = legend.reasons.get(turn.id)
+    if reason is None:
+        return None
+    width = min(terminal.width, LINE_MAX) - REASON_MARGIN
+    shown = cut(clean(reason), width, ellipsis=terminal.spell("…"))
+    return " " * REASON_MARGIN + terminal.paint(shown, "dim")
+
+
+def draw_note(gutter: str, text: str, terminal: Terminal) -> str:
+    """Return a line that stands for no turn."""
+    line = f"{gutter}  {text}".rstrip() if gutter else text
+    return terminal.paint(terminal.spell(line), "dim")
+
+
+def label_spans(placed: Placed, legend: Legend, ellipsis: str) -> list[Span]:
+    """Return the labels of the sessions that stand at a turn, and its tags, in brackets."""
+    turn = placed.turn.id
+    current = legend.current
+    is_current = current is not None and current.head == turn
+    names = [
+        name for name in legend.labels.get(turn, []) if not (current and name == current.label)
+    ]
+    spans: list[Span] = []
+    if current is not None and is_current:
+        shown = short_label(clean(current.label), ellipsis)
+        spans += [Span("HEAD -> ", "head"), Span(shown, "label")]
+    for name in names:
+        spans += [Span(", ")] if spans else []
+        spans.append(Span(short_label(clean(name), ellipsis), "label"))
+    for tag in legend.tags.get(turn, []):
+        spans += [Span(", ")] if spans else []
+        spans.append(Span(f"#{clean(tag)}", "warn"))
+    return [Span("("), *spans, Span(") ")] if spans else []
+
+
+def short_label(label: str, ellipsis: str) -> str:
+    """Return a label whose middle pieces make room for the title, if it is long.
+
+    An imported session's label names its tool, the folder it worked in and its own id there; the
+    first and the last tell most.
+    """
+    first, *middle, last = label.split("/") if "/" in label else ("", label)
+    if cells(label) <= LABEL_MAX or not middle:
+        return label
+    return f"{first}/{ellipsis}/{last}"
+
+
+def _gutter_spans(gutter: str, turn: Turn) -> list[Span]:
+    if not gutter:
+        return []
+    return [Span(gutter[:-1], "dim"), Span(gutter[-1], _sign_paint(turn)), Span("  ")]
+
+
+def _sign_paint(turn: Turn) -> Paint:
+    if turn.header.outcome != "completed":
+        return "bad"
+    return "note" if turn.header.kind == "compaction" else "head"
+
+
+def _title_paint(turn: Turn) -> Paint:
+    if turn.header.outcome != "completed":
+        return "bad"
+    return "note" if turn.header.kind == "compaction" else "plain"
+
+
+def _marked(turn: Turn) -> str:
+    """Return the title of a turn, with its outcome if it did not end well."""
+    shown, outcome = title(turn), turn.header.outcome
+    if outcome == "completed" or shown.startswith(f"({outcome}"):
+        return shown
+    return f"({outcome}) {shown}"

@@ -1,0 +1,72 @@
+"""How far something is that takes its time, for a person who watches; others are told nothing.
+
+Knows a terminal. Must never know what is being counted.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+
+from turntree.cli.command import Terminal
+from turntree.search.results import Indexed
+
+Report = Callable[[int, int], None]
+
+
+@contextmanager
+def counting(terminal: Terminal, doing: str) -> Generator[Report]:
+    """Show a bar that is told how much is done, of how much; it vanishes at the end."""
+    if not terminal.is_live:
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def progress(
+    terminal: Terminal, what: str, *, counts: bool = True
+) -> Generator["IndexReport", None, None]:
+    """Lend something that shows how far an index has come, and leaves no trace of it."""
+    report = IndexReport(terminal, what, counts)
+    yield report
+    if report.is_drawn:
+        click.echo("\r\x1b[K", nl=False, err=True)
+
+
+@dataclass(slots=True)
+class IndexReport:
+    """A line on stderr that counts, where a person watches and it takes more than one batch."""
+
+    terminal: Terminal
+    what: str
+    counts: bool = True
+    """Whether the viewer may know how many turns there are."""
+    is_drawn: bool = False
+
+    def __call__(self, done: Indexed) -> None:
+        """Show how far it has come."""
+        if self.terminal.is_live and done.is_behind:
+            self.is_drawn = True
+            turns = f" {done.turns:,} turns" if self.counts else ""
+            line = self.terminal.spell(f"{self.what}…{turns}")
+            click.echo(f"\r{line}\x1b[K", nl=False, err=True)
+
+
+@contextmanager
+def spinner(terminal: Terminal, doing: str) -> Generator[Callable[[str], None]]:
+    """Show that something is going on: a spinner for a person, a line a step for others."""
+    if not terminal.is_live:
+        yield terminal.note
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing) as spinner:
+        yield spinner.update

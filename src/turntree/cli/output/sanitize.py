@@ -1,0 +1,58 @@
+"""Words that come in pieces, made fit for a terminal.
+
+A model's words may hold escape sequences, and a piece may end in the middle of one. Knows no run
+and no program.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import click
+
+from turntree.cli.command import Terminal
+from turntree.cli.output.text import clean_block
+
+HELD_CHARS_MAX: Final = 256
+"""No escape sequence that anybody means is longer."""
+_UNFINISHED: Final = re.compile(r"\x1b(?:\][^\x07\x1b]*\x1b?|\[[0-?]*[ -/]*|[ -/]*)?\Z")
+
+
+@dataclass(slots=True)
+class Cleaner:
+    """Takes out of a text that comes in pieces whatever a terminal would obey."""
+
+    held: str = ""
+    """The beginning of an escape sequence whose end has not come yet."""
+
+    def feed(self, text: str) -> str:
+        """Return what may be shown of all that has come."""
+        text = self.held + text
+        unfinished = _UNFINISHED.search(text)
+        self.held = "" if unfinished is None else unfinished[0]
+        if len(self.held) > HELD_CHARS_MAX:
+            self.held = ""
+        elif unfinished is not None:
+            text = text[: unfinished.start()]
+        return "\n".join(clean_block(text))
+
+    def end(self) -> None:
+        """Forget what was never finished."""
+        self.held = ""
+
+
+@dataclass(slots=True)
+class WordWriter:
+    """Writes words to stdout while they come."""
+
+    terminal: Terminal
+    is_used: bool = False
+    _cleaner: Cleaner = field(default_factory=Cleaner)
+
+    def write(self, words: str) -> None:
+        """Write some words."""
+        self.is_used = True
+        if self.terminal.as_json:
+            self.terminal.documents([{"words": words}])
+        else:
+            click.echo(self._cleaner.feed(words), nl=False)

@@ -1,0 +1,138 @@
+"""How found turns look on a terminal, and as documents. Pure, as ``cli.render``."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from turntree.cli.command import Paint, Terminal
+from turntree.cli.output.text import Span, age, cells, clean, digest_spans, lay, title, who
+from turntree.core.ids import Digest, Instant
+from turntree.search.rank import Snippet
+from turntree.search.results import Hit, SearchResult
+
+WIDTH_MAX: Final = 120
+INDENT: Final = 11
+NAMES_SHOWN_MAX: Final = 4
+NO_SESSION: Final = "in no session"
+MEANS_THE_SAME: Final = "means the same"
+
+
+def draw_result(
+    result: SearchResult,
+    unique: Mapping[Digest, int],
+    current: str | None,
+    now: Instant,
+    terminal: Terminal,
+) -> Iterator[str]:
+    """Yield the lines of what was found: sessions in the order of their best turn."""
+    width = min(terminal.width, WIDTH_MAX)
+    groups: dict[str, list[Hit]] = {}
+    for hit in result.hits:
+        groups.setdefault(_home(hit, current), []).append(hit)
+    for place, (label, hits) in enumerate(groups.items()):
+        if place:
+            yield ""
+        yield terminal.paint(clean(label), "dim" if label == NO_SESSION else "label")
+        for hit in hits:
+            yield from _draw_hit(hit, label, unique, now, width, terminal)
+
+
+def _home(hit: Hit, current: str | None) -> str:
+    """Return the session a turn is shown under: the current one if it holds it."""
+    labels = [holder.label for holder in hit.holders]
+    if not labels:
+        return NO_SESSION
+    return current if current is not None and current in labels else labels[0]
+
+
+def _draw_hit(
+    hit: Hit,
+    home: str,
+    unique: Mapping[Digest, int],
+    now: Instant,
+    width: int,
+    terminal: Terminal,
+) -> Iterator[str]:
+    turn = hit.placed.turn
+    right = "  ".join(
+        said
+        for said in (
+            who(turn.header.by), clean(turn.header.model or ""), age(turn.header.sealed_at, now)
+        )
+        if said
+    )  # fmt: skip
+    spans = [Span("  "), *digest_spans(turn.digest, unique[turn.digest]), Span(" ")]
+    is_title = hit.snippet is not None and clean(hit.snippet.text) == title(turn)
+    paint: Paint = "plain" if turn.header.outcome == "completed" else "bad"
+    spans += (
+        _marked(hit.snippet, paint)
+        if is_title and hit.snippet is not None
+        else [Span(title(turn), paint)]
+    )
+    left = lay(spans, max(width - cells(right) - 2, 20), terminal)
+    yield f"{left}  {terminal.paint(right, 'dim')}".rstrip()
+    if hit.snippet is not None and not is_title:
+        said = [Span(f"{hit.snippet.where}: ", "dim"), *_marked(hit.snippet)]
+        spelt = [Span(terminal.spell(span.text), span.paint) for span in said]
+        yield " " * INDENT + lay(spelt, width - INDENT, terminal).rstrip()
+    yield " " * INDENT + terminal.paint(terminal.spell(_why(hit, home)), "dim")
+
+
+def _marked(snippet: Snippet, paint: Paint = "plain") -> list[Span]:
+    """Return a snippet with its matched words marked."""
+    spans: list[Span] = []
+    at = 0
+    for start, end in snippet.marks:
+        spans.append(Span(_shown(snippet.text[at:start]), paint))
+        spans.append(Span(_shown(snippet.text[start:end]), "warn"))
+        at = end
+    return [span for span in (*spans, Span(_shown(snippet.text[at:]), paint)) if span.text]
+
+
+def _shown(text: str) -> str:
+    """Return a piece of a line without anything a terminal would obey, its outer blanks kept."""
+    lead = " " if text[:1] == " " else ""
+    tail = " " if text[-1:] == " " and text.strip() else ""
+    return f"{lead}{clean(text)}{tail}"
+
+
+def _why(hit: Hit, home: str) -> str:
+    """Return the reason a turn was found, and which other sessions hold it."""
+    reasons = [f"{clean(said)} ({', '.join(where)})" for said, where in hit.matched.items()]
+    if hit.means_the_same:
+        reasons.append(MEANS_THE_SAME)
+    others = [holder.label for holder in hit.holders if holder.label != home]
+    if others:
+        more = len(others) - NAMES_SHOWN_MAX
+        names = [clean(label) for label in others[:NAMES_SHOWN_MAX]]
+        reasons.append("also in " + ", ".join([*names, *([f"{more} more"] if more > 0 else [])]))
+    return " · ".join(reasons) or "by its names and times"
+
+
+def hit_document(hit: Hit, unique: Mapping[Digest, int]) -> dict[str, Any]:
+    """Return a found turn as one document."""
+    turn = hit.placed.turn
+    header = turn.header
+    snippet = hit.snippet
+    return {
+        "id": turn.id,
+        "digest": turn.digest,
+        "short": turn.digest.removeprefix("sha256:")[: max(8, unique[turn.digest])],
+        "depth": hit.placed.depth,
+        "title": turn.title,
+        "by": header.by.to_json(),
+        "model": header.model,
+        "outcome": header.outcome,
+        "started_at": header.started_at,
+        "sessions": [holder.label for holder in hit.holders],
+        "heads": [holder.label for holder in hit.holders if holder.is_head],
+        "matched": {said: list(where) for said, where in hit.matched.items()},
+        "means_the_same": hit.means_the_same,
+        "snippet": None
+        if snippet is None
+        else {
+            "where": snippet.where,
+            "message": snippet.message,
+            "text": snippet.text,
+            "marks": [list(mark) for mark in snippet.marks],
+        },
+    }

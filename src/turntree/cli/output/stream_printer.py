@@ -1,0 +1,251 @@
+"""An answer on a terminal, while it comes: words as they are, tools in one line each.
+
+What models and tools say may hold escape sequences, cut anywhere: nothing reaches the terminal
+but through ``Cleaner`` or ``render.clean``. A terminal cannot take lines back, so words that were
+void are said to be. It must never know where an answer comes from.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, assert_never
+
+from turntree.cli.command import Paint, Terminal
+from turntree.cli.output.parts import brief_of
+from turntree.cli.output.sanitize import Cleaner
+from turntree.cli.output.text import clean, clean_block, cut, digits, duration, usage_sentence
+from turntree.core.message import Lifted, Message, Reasoning, Text, ToolUse, part_to_json
+from turntree.core.turn import Turn
+from turntree.core.usage import ModelCall, Usage, to_json
+from turntree.runs.follow import (
+    Begun,
+    CallBegun,
+    CallEnded,
+    Dropped,
+    Ended,
+    Heard,
+    Said,
+    Told,
+    WordKind,
+    Words,
+)
+from turntree.transcripts.exporters.jsonl import message_document
+
+ARGS_WIDTH_MAX: Final = 60
+_MS_A_SECOND: Final = 1000
+
+FindCost = Callable[[Turn, ModelCall], Decimal | None]
+
+
+@dataclass(slots=True)
+class Speaker:
+    """Shows one answer; see ``runtime.following`` for what it may be told."""
+
+    terminal: Terminal
+    write: Callable[[str], None]
+    find_cost: FindCost = lambda _turn, _call: None
+    shows_query: bool = False
+    """For those who did not type the question themselves."""
+    _cleaner: Cleaner = field(default_factory=Cleaner)
+    _mode: WordKind | None = None
+    _shown: dict[tuple[int, WordKind], str] = field(default_factory=dict[tuple[int, WordKind], str])
+    _open_call: str | None = None
+    """The call whose line the cursor still stands in."""
+    _at_start: bool = True
+
+    def hear(self, heard: Heard) -> None:
+        """Show one thing."""
+        match heard:
+            case Begun():
+                self._begin(heard)
+            case Words():
+                self._words(heard)
+            case Dropped(seq):
+                self._drop(seq)
+            case Said(seq, message):
+                self._said(seq, message)
+            case CallBegun(use):
+                self._call(use)
+            case CallEnded():
+                self._result(heard)
+            case Told():
+                self._told(heard)
+            case Ended(placed, calls):
+                self._end(placed.turn, calls)
+            case _:
+                assert_never(heard)
+
+    def _begin(self, begun: Begun) -> None:
+        for said in begun.query if self.shows_query else ():
+            first, *rest = clean_block(said.text)
+            self._line(f"{said.role}> {first}", "label")
+            for line in rest:
+                self._line(f"  {line}", "label")
+
+    def _told(self, told: Told) -> None:
+        # That a turn was canceled is said by its outcome.
+        if (told.kind, told.reason) != ("interrupted", "canceled"):
+            self._line(f"({told.kind}: {clean(told.reason)})", "warn")
+
+    def _words(self, words: Words) -> None:
+        if words.kind == "tool":
+            return  # A call is shown whole, once it is recorded.
+        key = (words.seq, words.kind)
+        self._shown[key] = self._shown.get(key, "") + words.text
+        self._say(words.kind, words.text)
+
+    def _say(self, kind: WordKind, text: str) -> None:
+        if self._mode != kind:
+            self._fresh_line()
+            self._mode = kind
+        shown = self._cleaner.feed(text)
+        if not shown:
+            return
+        self._put(self._dim(shown) if kind == "reasoning" else shown)
+
+    def _dim(self, text: str) -> str:
+        # Line by line: a colour that spans lines would stay behind in a pager or a log.
+        return "\n".join(
+            self.terminal.paint(line, "dim") if line else "" for line in text.split("\n")
+        )
+
+    def _drop(self, seq: int) -> None:
+        kinds: tuple[WordKind, ...] = ("text", "reasoning", "tool")
+        shown = [self._shown.pop((seq, kind), "") for kind in kinds]
+        if any(shown):
+            self._line(self.terminal.spell("(that was cut off; once more)"), "dim")
+
+    def _said(self, seq: int, message: Message) -> None:
+        """Show what is missing of an answer that is recorded now."""
+        for kind, text in _texts(message).items():
+            shown = self._shown.pop((seq, kind), "")
+            if text == shown:
+                continue
+            if not text.startswith(shown):
+                self._drop_line()
+                shown = ""
+            self._say(kind, text[len(shown) :])
+        self._fresh_line()
+
+    def _call(self, use: ToolUse | Lifted) -> None:
+        self._fresh_line()
+        self._put(self._named(use) + self.terminal.paint(self.terminal.spell(" …"), "dim"))
+        self._open_call = str(use.call_id)
+
+    def _result(self, ended: CallEnded) -> None:
+        status = str(ended.result.status)
+        paint: Paint = "good" if status == "ok" else "bad"
+        took = "" if ended.took_ms is None else f" {_seconds(ended.took_ms)}"
+        if self._open_call != str(ended.use.call_id):
+            self._fresh_line()
+            self._put(self._named(ended.use))
+        answer = "" if status == "ok" else f"  {cut(brief_of(ended.result), ARGS_WIDTH_MAX)}"
+        self._put(f" {self.terminal.paint(status, paint)}{took}{answer}")
+        self._fresh_line()
+
+    def _named(self, use: ToolUse | Lifted) -> str:
+        args = cut(brief_of(use), ARGS_WIDTH_MAX, ellipsis=self.terminal.spell("…"))
+        arrow = self.terminal.paint(self.terminal.spell("  → "), "note")
+        name = self.terminal.paint(clean(str(use.tool)), "strong")
+        return f"{arrow}{name} {args}".rstrip()
+
+    def _end(self, turn: Turn, calls: tuple[ModelCall, ...]) -> None:
+        if turn.header.outcome != "completed":
+            self._line(f"({turn.header.outcome})", "bad")
+        self._line(self.terminal.spell(self._sum(turn, calls)), "dim")
+
+    def _sum(self, turn: Turn, calls: tuple[ModelCall, ...]) -> str:
+        used = sum((call.usage for call in calls), Usage())
+        costs = [self.find_cost(turn, call) for call in calls]
+        known = [cost for cost in costs if cost is not None]
+        money = f" · ${sum(known, Decimal(0)):.4f}" if known else " · price unknown"
+        more = " and an unknown price" if known and len(known) < len(costs) else ""
+        model = f"{clean(turn.header.model)} · " if turn.header.model else ""
+        took = duration(turn.header.started_at, turn.header.sealed_at)
+        tokens = usage_sentence(used)
+        return f"  {digits(turn.digest)} · {model}{tokens}{money if calls else ''}{more} · {took}"
+
+    def _line(self, text: str, paint: Paint) -> None:
+        self._fresh_line()
+        self._put(self.terminal.paint(text, paint))
+        self._fresh_line()
+
+    def _drop_line(self) -> None:
+        self._line(self.terminal.spell("(that was cut off; once more)"), "dim")
+
+    def _fresh_line(self) -> None:
+        self._cleaner.end()
+        self._mode = None
+        self._open_call = None
+        if not self._at_start:
+            self._put("\n")
+
+    def _put(self, text: str) -> None:
+        if text:
+            self._at_start = text.endswith("\n")
+            self.write(text)
+
+
+def heard_document(heard: Heard) -> dict[str, Any]:
+    """Return something that was heard as a JSON document."""
+    match heard:
+        case Begun(run, query):
+            return {"event": "begun", "run": run, "messages": [message_document(m) for m in query]}
+        case Words(seq, kind, text, tool):
+            return {"event": "words", "seq": seq, "kind": kind, "text": text, "tool": tool}
+        case Dropped(seq):
+            return {"event": "dropped", "seq": seq}
+        case Said(seq, message, call):
+            used = None if call is None else to_json(call)
+            said = message_document(message)
+            return {"event": "said", "seq": seq, "message": said, "call": used}
+        case CallBegun(use):
+            return {"event": "tool_begun", "use": part_to_json(use)}
+        case CallEnded(use, result, took):
+            return {
+                "event": "tool_ended",
+                "use": part_to_json(use),
+                "result": part_to_json(result),
+                "took_ms": took,
+            }
+        case Told(kind, reason):
+            return {"event": kind, "reason": reason}
+        case Ended(placed):
+            return {"event": "ended", **turn_document(placed.turn)}
+        case _:
+            assert_never(heard)
+
+
+def turn_document(turn: Turn) -> dict[str, Any]:
+    """Return how a turn ended, and what the last words were, as a JSON document."""
+    said = [one for one in turn.messages if isinstance(one, Message) and one.role == "assistant"]
+    return {
+        "turn": turn.id,
+        "digest": turn.digest,
+        "outcome": turn.header.outcome,
+        "model": turn.header.model,
+        "provider": turn.header.provider,
+        "text": said[-1].text if said else "",
+    }
+
+
+def write_documents(write: Callable[[str], None]) -> Callable[[Heard], None]:
+    """Return what writes everything that is heard as JSON, one document a line."""
+
+    def hear(heard: Heard) -> None:
+        document: Mapping[str, Any] = heard_document(heard)
+        write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+    return hear
+
+
+def _texts(message: Message) -> dict[WordKind, str]:
+    thought = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
+    spoken = "".join(part.text for part in message.parts if isinstance(part, Text))
+    found: dict[WordKind, str] = {"reasoning": thought, "text": spoken}
+    return {kind: text for kind, text in found.items() if text}
+
+
+def _seconds(took_ms: int) -> str:
+    return f"{took_ms} ms" if took_ms < _MS_A_SECOND else f"{took_ms / _MS_A_SECOND:.1f} s"

@@ -1,0 +1,191 @@
+"""Text for terminals: what is cut, padded, cleaned and abbreviated.
+
+Pure: it is handed values and returns lines. Whatever was said in a turn may hold escape
+sequences, so no text of a turn reaches a terminal but through ``clean`` or ``clean_block``.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from turntree.cli.command import Paint, Terminal
+from turntree.cli.harmless import ESCAPES
+from turntree.core.ids import Digest, Instant, unix_ms
+from turntree.core.principal import Principal
+from turntree.core.turn import Turn
+from turntree.core.usage import Usage
+
+DIGITS_SHOWN: Final = 8
+TAB_COLUMNS: Final = 4
+_PREFIX: Final = "sha256:"
+_AGES: Final = (
+    (365 * 86400, "y"),
+    (30 * 86400, "mo"),
+    (7 * 86400, "w"),
+    (86400, "d"),
+    (3600, "h"),
+    (60, "m"),
+)
+
+
+class Span(NamedTuple):
+    """Some text in one colour."""
+
+    text: str
+    paint: Paint = "plain"
+
+
+def clean(text: str) -> str:
+    """Return a text as one line without anything a terminal would obey."""
+    return " ".join(_visible(text).split())
+
+
+def clean_block(text: str) -> list[str]:
+    """Return the lines of a text without anything a terminal would obey."""
+    return [_visible(line.expandtabs(TAB_COLUMNS)) for line in text.split("\n")]
+
+
+def _visible(text: str) -> str:
+    # Cc moves the cursor; Cf hides and reorders (U+202E); Zl and Zp break lines on some terminals.
+    return "".join(
+        " " if sign.isspace() else sign
+        for sign in ESCAPES.sub("", text)
+        if sign.isspace() or unicodedata.category(sign) not in {"Cc", "Cf", "Cs", "Co", "Cn"}
+    )
+
+
+def cells(text: str) -> int:
+    """Return how many columns a text takes."""
+    return sum(_cells_of(sign) for sign in text)
+
+
+def _cells_of(sign: str) -> int:
+    if sign.isascii():
+        return 1
+    if unicodedata.combining(sign) or unicodedata.category(sign) == "Mn":
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+
+
+def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
+    """Return as much of a text as fits, with a sign if something is missing."""
+    if cells(text) <= width:
+        return text
+    kept, left = "", width - cells(ellipsis)
+    for sign in text:
+        left -= _cells_of(sign)
+        if left < 0:
+            break
+        kept += sign
+    return (kept.rstrip() + ellipsis)[: max(width, 0)]
+
+
+def pad(text: str, width: int) -> str:
+    """Return a text that takes exactly so many columns, or more if it is longer."""
+    return text + " " * (width - cells(text))
+
+
+def lay(spans: Sequence[Span], width: int | None, terminal: Terminal) -> str:
+    """Return spans as one line; with a width it is cut or padded to exactly that."""
+    if width is None:
+        return "".join(terminal.paint(*span) for span in spans)
+    line, left = "", width
+    for place, span in enumerate(spans):
+        following = sum(cells(later.text) for later in spans[place + 1 :])
+        # Something is cut here if it does not fit itself, or nothing of what follows would.
+        room = left if left > cells(span.text) or not following else left - 1
+        shown = cut(span.text, room, ellipsis=terminal.spell("…"))
+        line += terminal.paint(shown, span.paint)
+        left -= cells(shown)
+        if shown != span.text or left <= 0:
+            break
+    return line + " " * max(left, 0)
+
+
+def digits(digest: Digest | None) -> str:
+    """Return the digits of a digest that people see."""
+    return "(empty)" if digest is None else digest.removeprefix(_PREFIX)[:DIGITS_SHOWN]
+
+
+def digest_spans(digest: Digest, unique: int = DIGITS_SHOWN) -> list[Span]:
+    """Return a digest's digits, those strong that tell it from all others."""
+    shown = digest.removeprefix(_PREFIX)[: max(unique, DIGITS_SHOWN)]
+    return [Span(shown[:unique], "strong"), Span(shown[unique:], "dim")]
+
+
+def age(then: Instant, now: Instant) -> str:
+    """Return how long ago a moment was, in at most four signs."""
+    seconds = (unix_ms(now) - unix_ms(then)) // 1000
+    for length, unit in _AGES:
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return "now"
+
+
+def duration(start: Instant, end: Instant) -> str:
+    """Return how long something took."""
+    ms = unix_ms(end) - unix_ms(start)
+    minutes, seconds = divmod(ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{ms / 1000:.1f} s"
+
+
+def tokens(number: int) -> str:
+    """Return a number of tokens in at most five signs: ``420``, ``12k``, ``1.5M``."""
+    for size, unit in ((1_000_000, "M"), (1000, "k")):
+        if number >= size * 10:
+            return f"{number / size:.0f}{unit}"
+        if number >= size:
+            return f"{number / size:.1f}{unit}"
+    return str(number or "")
+
+
+def usage_sentence(usage: Usage) -> str:
+    """Return what was used, without saying what is zero."""
+    named = (
+        ("in", usage.input),
+        ("cached", usage.cached_input),
+        ("cache write", usage.cache_write),
+        ("out", usage.output),
+        ("of it reasoning", usage.reasoning),
+    )
+    parts = " · ".join(f"{name} {number:,}" for name, number in named if number)
+    return f"{usage.total:,} tokens ({parts})" if parts else "no tokens recorded"
+
+
+def who(principal: Principal) -> str:
+    """Return the name of whoever acts; the system has none worth a column."""
+    return "" if principal.kind == "system" else clean(principal.id)
+
+
+def actor(principal: Principal) -> str:
+    """Return who acts, and the chain of those on whose behalf."""
+    chain = [principal]
+    while (behind := chain[-1].on_behalf_of) is not None:
+        chain.append(behind)
+    first, *others = [who(one) or "the system" for one in chain]
+    return f"{first} on behalf of {', '.join(others)}" if others else first
+
+
+def title(turn: Turn) -> str:
+    """Return the one line that says what a turn was about."""
+    compaction = turn.header.compaction
+    if compaction is None:
+        return clean(turn.title) or f"({turn.header.outcome}, without words)"
+    said = f"compaction: {compaction.turns_summarized} turns summarised"
+    if compaction.tokens_before is None or compaction.tokens_after is None:
+        return said
+    before, after = tokens(compaction.tokens_before), tokens(compaction.tokens_after)
+    return f"{said}, {before} to {after} tokens"
+
+
+def table(rows: Iterable[Sequence[str]], *, gap: str = "  ") -> list[str]:
+    """Return rows as lines with aligned columns; the last column is as long as it is."""
+    kept = [list(row) for row in rows]
+    widths = [max(cells(cell) for cell in column) for column in zip(*kept, strict=True)]
+    return [
+        gap.join(pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in kept
+    ]

@@ -1,0 +1,235 @@
+"""How one turn looks on a terminal: its facts, what was said, its tools, what can be done next.
+
+Pure, as ``cli.render``. It must never ask the ledger for anything.
+"""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from turntree.cli.command import Paint, Terminal
+from turntree.cli.output.annotations import Legend
+from turntree.cli.output.changes import shown_path, shown_size
+from turntree.cli.output.parts import Level, ToolCall, brief_of, list_tool_calls, words_of
+from turntree.cli.output.text import (
+    Span,
+    actor,
+    cells,
+    clean,
+    clean_block,
+    cut,
+    digest_spans,
+    digits,
+    duration,
+    lay,
+    pad,
+    title,
+    tokens,
+    usage_sentence,
+    who,
+)
+from turntree.core.message import (
+    Erased,
+    Message,
+    is_partial,
+)
+from turntree.core.revision import MessagePart, ToolPart
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.core.usage import Usage
+from turntree.core.value import value
+from turntree.resources.store_port import Pinned
+
+MARGIN: Final = 9
+WIDTH_MAX: Final = 110
+LINES_SHOWN_MAX: Final = 16
+NAMES_SHOWN_MAX: Final = 5
+DIGEST_FRONT: Final = 12
+DIGEST_BACK: Final = 4
+
+
+@value
+class Shown:
+    """A turn and all that is shown with it."""
+
+    placed: Placed
+    parent: Placed | None
+    children: tuple[Placed, ...]
+    children_count: int
+    legend: Legend
+    holding: tuple[Session, ...]
+    """Sessions whose threads ever held it."""
+    holding_count: int
+    thread_used: Usage
+    calls: tuple[dict[str, Any], ...]
+    spawned: tuple[str, ...]
+    part: ToolPart | MessagePart | None
+    pins: tuple[Pinned, ...] = ()
+    """The places it found and left in some state."""
+
+
+def draw_turn(shown: Shown, level: Level, terminal: Terminal) -> Iterator[str]:
+    """Yield the lines of a turn."""
+    facts = _draw_facts(shown, terminal)
+    width = min(terminal.width, WIDTH_MAX)
+    if level == "short":
+        yield next(facts)
+    else:
+        yield from facts
+        yield ""
+    for said in shown.placed.turn.messages:
+        yield from _draw_message(said, shown.placed.turn, level, width, terminal)
+    if level == "short":
+        return
+    yield from _draw_tools(list_tool_calls(shown.placed.turn), level, width, terminal)
+    yield from _draw_children(shown, width, terminal)
+
+
+def _draw_facts(shown: Shown, terminal: Terminal) -> Iterator[str]:
+    turn = shown.placed.turn
+    header = turn.header
+    hexadecimal = turn.digest.removeprefix("sha256:")
+    unique = shown.legend.unique[turn.digest]
+    address = [
+        Span(hexadecimal[:unique], "strong"),
+        Span(hexadecimal[unique:DIGEST_FRONT] + terminal.spell("…") + hexadecimal[-DIGEST_BACK:]),
+    ]
+    outcome: Paint = "good" if header.outcome == "completed" else "bad"
+    kind = "" if header.kind == "normal" else f"{header.kind}, "
+    yield _fact(
+        "turn",
+        lay([*address, Span("   " + kind), Span(header.outcome, outcome)], None, terminal),
+        terminal,
+    )
+    used = tokens(shown.thread_used.total)
+    depth = f"(thread depth {shown.placed.depth}{f', {used} tokens' if used else ''})"
+    parent = "none, it is a root" if shown.parent is None else digits(shown.parent.turn.digest)
+    yield _fact("parent", f"{parent}  {depth}", terminal)
+    yield _fact("session", _sessions(shown, terminal), terminal)
+    yield _fact("by", f"{actor(header.by)}   {_when(turn)}", terminal)
+    yield from _draw_model(shown, terminal)
+    tags = shown.legend.tags.get(turn.id)
+    if tags:
+        yield _fact("tags", ", ".join(map(clean, tags)), terminal)
+    if shown.spawned:
+        yield _fact("spawned", ", ".join(map(clean, shown.spawned)), terminal)
+    for pinned in shown.pins:
+        place = f"{shown_path(pinned.resource.place)}, {shown_size(pinned.after.size)}"
+        yield _fact("files", f"{place}   (turntree files {digits(turn.digest)})", terminal)
+
+
+def _when(turn: Turn) -> str:
+    header = turn.header
+    took = duration(header.started_at, header.sealed_at)
+    return f"{header.sealed_at[:16].replace('T', ' ')} UTC, {took}"
+
+
+def _sessions(shown: Shown, terminal: Terminal) -> str:
+    heads = set(shown.legend.labels.get(shown.placed.turn.id, []))
+    # Those that stand here come first: they are what a person would continue.
+    ordered = sorted(shown.holding, key=lambda session: (session.label not in heads, session.label))
+    names = [
+        terminal.paint(clean(session.label), "label")
+        + (" (head)" if session.label in heads else "")
+        for session in ordered[:NAMES_SHOWN_MAX]
+    ]
+    rest = shown.holding_count - len(names)
+    more = [f"{rest} more"] if rest > 0 else []
+    return ", ".join([*names, *more]) or "none holds it"
+
+
+def _draw_model(shown: Shown, terminal: Terminal) -> Iterator[str]:
+    header = shown.placed.turn.header
+    if header.model is None and not shown.calls:
+        return
+    via = f" via {clean(header.provider)}" if header.provider else ""
+    used = shown.legend.used.get(shown.placed.turn.id, Usage())
+    calls = f"   {len(shown.calls)} calls" if len(shown.calls) > 1 else ""
+    model = clean(header.model or "not recorded")
+    sentence = terminal.spell(usage_sentence(used))
+    yield _fact("model", f"{model}{via}   {sentence}{calls}", terminal)
+
+
+def _draw_message(
+    said: Message | Erased, turn: Turn, level: Level, width: int, terminal: Terminal
+) -> Iterator[str]:
+    if isinstance(said, Erased):
+        yield _fact(
+            "erased", f"a message was taken out on request ({digits(said.digest)})", terminal
+        )
+        return
+    blocks = [words_of(part, level) for part in said.parts]
+    text = "\n".join(block for block in blocks if block)
+    if not text:
+        return
+    lines = [
+        line
+        for paragraph in clean_block(text)
+        for line in textwrap.wrap(paragraph, width - MARGIN, replace_whitespace=False) or [""]
+    ]
+    limit = {"short": 1, "normal": LINES_SHOWN_MAX}.get(level, len(lines))
+    first, *rest = lines[:limit]
+    yield _fact(_speaker(said, turn), first, terminal, paint="head")
+    yield from (" " * MARGIN + line for line in rest)
+    if len(lines) > limit:
+        hidden = terminal.spell(f"… {len(lines) - limit} more lines: --full")
+        yield " " * MARGIN + terminal.paint(hidden, "dim")
+    if is_partial(said):
+        yield " " * MARGIN + terminal.paint(terminal.spell("… (cut off here)"), "warn")
+
+
+def _speaker(said: Message, turn: Turn) -> str:
+    by = turn.header.by
+    match said.role, by.kind:
+        case ("user", "human") | ("assistant", "agent"):
+            return who(by)
+        case "assistant", _:
+            return "model"
+        case "user", _ if said.source is not None:
+            return said.source
+        case role, _:
+            return role
+
+
+def _draw_tools(
+    calls: Sequence[ToolCall], level: Level, width: int, terminal: Terminal
+) -> Iterator[str]:
+    if not calls or level == "full":
+        return
+    names = [clean(str(call.use.tool)) for call in calls]
+    name_width = max(map(cells, names))
+    ellipsis = terminal.spell("…")
+    for call, name in zip(calls, names, strict=True):
+        status = "open" if call.result is None else str(call.result.status)
+        number = pad(str(call.number), len(str(len(calls))))
+        rest = width - MARGIN - cells(number) - name_width - 17
+        args_width = max(rest * 3 // 5, 10)
+        args = pad(cut(brief_of(call.use), args_width, ellipsis=ellipsis), args_width)
+        answer = "" if call.result is None else brief_of(call.result)
+        shown = terminal.paint(pad(status, 11), "good" if status == "ok" else "bad")
+        label = "tools" if call.number == 1 else ""
+        line = f"{number}  {pad(name, name_width)}  {args}  {shown}"
+        yield _fact(
+            label, line + cut(answer, max(rest - args_width, 8), ellipsis=ellipsis), terminal
+        )
+
+
+def _draw_children(shown: Shown, width: int, terminal: Terminal) -> Iterator[str]:
+    short = digits(shown.placed.turn.digest)
+    for place, child in enumerate(shown.children[:NAMES_SHOWN_MAX]):
+        unique = shown.legend.unique[child.turn.digest]
+        spans = [*digest_spans(child.turn.digest, unique), Span(" "), Span(title(child.turn))]
+        line = lay(spans, width - MARGIN, terminal).rstrip()
+        yield _fact("children" if place == 0 else "", line, terminal)
+    hidden = shown.children_count - min(len(shown.children), NAMES_SHOWN_MAX)
+    if hidden:
+        yield _fact("", f"{hidden} more", terminal)
+    if not shown.children:
+        yield _fact("children", "none", terminal)
+    yield _fact("next", f"turntree fork {short} LABEL   |   turntree log {short}", terminal)
+
+
+def _fact(name: str, value: str, terminal: Terminal, *, paint: Paint = "dim") -> str:
+    label = cut(name, MARGIN - 1, ellipsis=terminal.spell("…"))
+    return (terminal.paint(label, paint) + " " * (MARGIN - cells(label)) + value).rstrip()

@@ -1,0 +1,276 @@
+"""The causes of a turn, in plain words: a tree with a line for each step, or a document.
+
+Pure, as ``cli.render``. It must never ask the ledger for anything.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, assert_never
+
+from turntree.cli.command import Terminal
+from turntree.cli.output.parts import ToolCall, brief_of, list_tool_calls
+from turntree.cli.output.text import Span, actor, age, cells, clean, cut, digits, lay, title
+from turntree.core.ids import Instant
+from turntree.core.message import (
+    Erased,
+    Lifted,
+    Message,
+    ToolResult,
+    ToolUse,
+    answers_call,
+    calls_tool,
+)
+from turntree.core.revision import MessagePart, Part
+from turntree.core.session import Session, SessionMove
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.ledger.graph.causes import Cause, Explained
+
+WIDTH_MAX: Final = 140
+TOOLS_SHOWN_MAX: Final = 6
+DEEPER: Final = 2
+"""How much further the hint goes than what was asked for."""
+TITLE_MIN: Final = 12
+_MOVED: Final[Mapping[str, str]] = {
+    "fork": "was forked there",
+    "rewind": "was rewound there",
+    "reset": "was moved there",
+    "undo": "was put back there",
+    "import": "followed its tool there",
+    "handoff": "followed there a tool that it was checked out for",
+}
+"""How a session came to stand at a turn other than by recording it."""
+
+
+@value
+class Line:
+    """One line: a title, which is cut where there is no room, and what stands around it."""
+
+    before: Sequence[Span]
+    title: str = ""
+    after: Sequence[Span] = ()
+
+
+@value
+class Told:
+    """Why something is there, and how far was asked."""
+
+    revision: str
+    explained: Explained
+    now: Instant
+    depth: int
+    limit: int
+    part: ToolCall | Message | Erased | None = None
+    place: Part | None = None
+    session: Session | None = None
+    """The session that stands at the turn, if it was asked for by name."""
+    move: SessionMove | None = None
+
+
+def draw_why(told: Told, terminal: Terminal) -> Iterator[str]:
+    """Yield the tree of causes, the newest first."""
+    placed, causes = told.explained.placed, told.explained.causes
+    margin = ""
+    if told.part is not None:
+        yield _lay("", _part_line(told.part, told.place), terminal)
+        yield _lay(
+            _last(terminal), Line([Span("in "), *_digest(placed)], title(placed.turn)), terminal
+        )
+        margin = "   "
+    else:
+        yield _lay("", Line(_digest(placed), title(placed.turn)), terminal)
+    facts = list(_facts(told))
+    if not causes and told.explained.bound is None:
+        facts.append(Line([Span("nothing came before it", "dim")]))
+    yield from _branch(facts, causes, margin, told, terminal)
+
+
+def end_of(told: Told) -> str | None:
+    """Return where the walk was stopped and how to go on; None if it came to its end."""
+    match told.explained.bound:
+        case "depth":
+            steps = "1 step" if told.depth == 1 else f"{told.depth} steps"
+            return f"stopped at {steps}; --depth {told.depth * DEEPER} goes further"
+        case "limit":
+            steps = "1 step" if told.limit == 1 else f"{told.limit} steps"
+            return f"stopped after {steps} in all; --limit {told.limit * DEEPER} shows more"
+        case None:
+            return None
+        case _:
+            assert_never(told.explained.bound)
+
+
+def _facts(told: Told) -> Iterator[Line]:
+    """Yield what is known of the turn itself: who moved there, who asked, which tools it used."""
+    turn = told.explained.placed.turn
+    header = turn.header
+    if told.session is not None and told.move is not None and told.move.kind in _MOVED:
+        moved = f" {_MOVED[told.move.kind]} by {_name(told.move.by)}, {_ago(told.move.at, told)}"
+        yield Line([Span(clean(told.session.label), "label"), Span(moved)])
+    model = f"; {clean(header.model)} answered" if header.model else ""
+    yield Line([Span(f"{actor(header.by)} asked for it, {_ago(header.sealed_at, told)}{model}")])
+    tools = [clean(str(call.use.tool)) for call in list_tool_calls(turn)]
+    if tools:
+        counted = f"{len(tools)} tool calls" if len(tools) > 1 else "1 tool call"
+        shown = ", ".join(tools[:TOOLS_SHOWN_MAX]) + (", …" if len(tools) > TOOLS_SHOWN_MAX else "")
+        yield Line([Span(f"it made {counted}: {shown}")])
+
+
+def _branch(
+    facts: Sequence[Line], causes: Sequence[Cause], margin: str, told: Told, terminal: Terminal
+) -> Iterator[str]:
+    lines: list[tuple[Line, Cause | None]] = [
+        *((line, None) for line in facts),
+        *((_cause_line(cause, told, is_first=bool(facts)), cause) for cause in causes),
+    ]
+    for place, (line, cause) in enumerate(lines):
+        is_last = place == len(lines) - 1
+        yield _lay(margin + (_last(terminal) if is_last else _tee(terminal)), line, terminal)
+        if cause is not None:
+            below = margin + ("   " if is_last else _bar(terminal))
+            yield from _branch((), cause.causes, below, told, terminal)
+
+
+def _cause_line(cause: Cause, told: Told, *, is_first: bool) -> Line:
+    it = "it" if is_first else "which"
+    began = [Span(f"{it} began "), Span(clean(cause.session or ""), "label")]
+    match cause.how:
+        case "follows":
+            return _lead([Span(f"{it} follows ")], cause, _by(cause, told))
+        case "forked":
+            by = f" by {_name(cause.by or '')}, {_ago(cause.at, told)}"
+            return _lead([*began, Span(", forked from ")], cause, by)
+        case "spawned":
+            tool = f"{clean(cause.tool or 'unknown')} ({clean(cause.call_id or '')})"
+            return _lead([*began, Span(f", spawned by the tool call {tool} of ")], cause, "")
+        case "retries":
+            return _lead([Span(f"{it} tries again ")], cause, _by(cause, told))
+        case "derives":
+            return _lead([Span(f"{it} was derived from ")], cause, _by(cause, told))
+        case "started":
+            return _lead([Span(f"{it} was started by the event ")], cause, "")
+        case "summarizes":
+            counted = f"{cause.turns} turns" if cause.turns > 1 else "1 turn"
+            return _lead([Span(f"{it} summarises {counted}, up to ")], cause, "")
+        case _:
+            assert_never(cause.how)
+
+
+def _lead(words: list[Span], cause: Cause, after: str) -> Line:
+    """Return the line that leads to what a cause is."""
+    if cause.placed is None:
+        return Line([*words, Span(clean(cause.node.id))])
+    end = after + (" (told above)" if cause.seen else "")
+    return Line([*words, *_digest(cause.placed)], title(cause.placed.turn), [Span(end, "dim")])
+
+
+def _lay(margin: str, line: Line, terminal: Terminal) -> str:
+    """Return a line that fits: the title is what gives way."""
+    width = min(terminal.width, WIDTH_MAX)
+    before = [Span(margin, "dim"), *_spell(line.before, terminal)]
+    after = _spell(line.after, terminal)
+    taken = sum(cells(span.text) for span in (*before, *after))
+    shown = cut(line.title, max(width - taken, TITLE_MIN), ellipsis=terminal.spell("…"))
+    return lay([*before, Span(shown), *after], width, terminal).rstrip()
+
+
+def _digest(placed: Placed) -> list[Span]:
+    return [Span(digits(placed.turn.digest), "strong"), Span(" ")]
+
+
+def _by(cause: Cause, told: Told) -> str:
+    if cause.placed is None:
+        return ""
+    header = cause.placed.turn.header
+    return f" · {actor(header.by)}, {_ago(header.sealed_at, told)}"
+
+
+def _name(by: str) -> str:
+    """Return the name of whoever moved a session, without the kind that a reflog keeps."""
+    return clean(by.partition(":")[2] or by)
+
+
+def _ago(moment: Instant | None, told: Told) -> str:
+    if moment is None:
+        return "at some time"
+    passed = age(moment, told.now)
+    return "just now" if passed == "now" else f"{passed} ago"
+
+
+def _part_line(part: ToolCall | Message | Erased, place: Part | None) -> Line:
+    match part:
+        case ToolCall(number, use, result):
+            answered = "without an answer" if result is None else f"answered {result.status}"
+            called = [Span(f"tool call {number}: {clean(str(use.tool))} ", "strong")]
+            return Line(called, brief_of(use), [Span(f", {answered}")])
+        case Message(role=role):
+            number = place.n if isinstance(place, MessagePart) else 0
+            said = clean(part.text) or ", ".join(_doing(part)) or "no words"
+            return Line([Span(f"message {number}, by the {role}: ", "strong")], said)
+        case Erased():
+            return Line([Span("an erased message", "strong")])
+        case _:
+            assert_never(part)
+
+
+def _doing(message: Message) -> Iterator[str]:
+    """Yield what a message without words does."""
+    for part in message.parts:
+        if isinstance(part, ToolUse | Lifted) and calls_tool(part):
+            yield f"calls {clean(str(part.tool))}"
+        elif isinstance(part, ToolResult | Lifted) and answers_call(part):
+            yield f"answers {clean(str(part.call_id))}"
+
+
+def _spell(spans: Sequence[Span], terminal: Terminal) -> list[Span]:
+    return [Span(terminal.spell(span.text), span.paint) for span in spans]
+
+
+def _tee(terminal: Terminal) -> str:
+    return "|- " if terminal.is_ascii else "├─ "
+
+
+def _last(terminal: Terminal) -> str:
+    return "`- " if terminal.is_ascii else "└─ "
+
+
+def _bar(terminal: Terminal) -> str:
+    return "|  " if terminal.is_ascii else "│  "
+
+
+def why_document(told: Told) -> dict[str, Any]:
+    """Return the tree of causes in JSON."""
+    explained = told.explained
+    recording = explained.recording
+    return {
+        "revision": told.revision,
+        **_turn_document(explained.placed),
+        "part": None if told.place is None else str(told.place).lstrip(":"),
+        "recorded_in": None if recording is None else recording.label,
+        "by": explained.placed.turn.header.by.to_json(),
+        "tools": [call.use.tool for call in list_tool_calls(explained.placed.turn)],
+        "causes": [_cause_document(cause) for cause in explained.causes],
+        "stopped_by": explained.bound,
+    }
+
+
+def _turn_document(placed: Placed) -> dict[str, Any]:
+    turn = placed.turn
+    return {"id": turn.id, "digest": turn.digest, "title": turn.title}
+
+
+def _cause_document(cause: Cause) -> dict[str, Any]:
+    turn = {} if cause.placed is None else _turn_document(cause.placed)
+    told = {
+        "session": cause.session, "by": cause.by, "at": cause.at, "call_id": cause.call_id,
+        "tool": cause.tool, "task": cause.task,
+    }  # fmt: skip
+    return {
+        "how": cause.how,
+        "edge": cause.edge,
+        "kind": cause.node.kind,
+        "id": cause.node.id,
+        **turn,
+        **{name: value for name, value in told.items() if value is not None},
+        **({"turns": cause.turns} if cause.how == "summarizes" else {}),
+        "causes": [_cause_document(behind) for behind in cause.causes],
+    }

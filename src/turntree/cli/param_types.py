@@ -1,0 +1,71 @@
+"""The words that commands take, and what a shell may complete them to.
+
+Knows labels and tags of what exists. Must never start a server: a person who presses the tab key
+did not ask for one.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from turntree.cli.context import Opened
+
+COMPLETIONS_MAX: Final = 200
+
+
+class _Name(click.ParamType[str]):
+    """A name that a shell completes from what exists."""
+
+    def __init__(
+        self, name: str, list_names: "Callable[[Opened], Awaitable[list[str]]]", *always: str
+    ) -> None:
+        """Call it something, and say where its names come from, and which are always there."""
+        self.name, self._list_names, self._always = name, list_names, always
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin like this."""
+        del ctx, param
+        found = [*_ask(self._list_names), *self._always]
+        return [CompletionItem(one) for one in found if one.startswith(incomplete)]
+
+
+async def _labels(opened: "Opened") -> list[str]:
+    page = await opened.tree.sessions.ledger.list_page(limit=COMPLETIONS_MAX)
+    return [session.label for session in page]
+
+
+async def _programs(opened: "Opened") -> list[str]:
+    from turntree.programs.store_port import Wanted
+
+    programs = opened.tree.programs
+    page = await programs.store.list_page(Wanted(), by=str(programs.by), limit=COMPLETIONS_MAX)
+    return [program.name for program in page]
+
+
+SESSION: Final = _Name("session", _labels, "HEAD")
+"""A session's label or alias, or HEAD."""
+PROGRAM: Final = _Name("program", _programs)
+"""A program's name or address."""
+REVISION: Final = _Name("rev", _labels, "HEAD")
+"""Anything that names a turn."""
+
+
+def _ask(question: "Callable[[Opened], Awaitable[list[str]]]") -> list[str]:
+    """Return an answer if a database can be asked without starting one; else nothing."""
+    from turntree.cli.command import Terminal
+    from turntree.cli.context import load_settings, with_ledger
+    from turntree.core.errors import TurntreeError
+    from turntree.db.embedded.server import EmbeddedServer
+
+    settings = load_settings()
+    if not settings.database_url and EmbeddedServer(settings.home).find_conninfo() is None:
+        return []
+    try:
+        return with_ledger(Terminal(as_json=True), question, waits=False)
+    except TurntreeError:
+        return []

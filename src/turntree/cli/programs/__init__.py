@@ -1,0 +1,1 @@
+"""Commands for programs: create, configure, invoke, assign."""

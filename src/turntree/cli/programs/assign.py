@@ -1,0 +1,134 @@
+"""``agent assign``: a task for an agent, which works on it until it is done or has to stop."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from turntree.agents.assignments import Assigned
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.listen import Talk, open_talk
+from turntree.cli.common.reply import nothing, streaming, talk_options, wait
+from turntree.cli.context import Opened
+from turntree.cli.output.program import program_document
+from turntree.cli.output.text import clean
+from turntree.cli.param_types import PROGRAM
+from turntree.core.errors import NoProvider, Refused
+from turntree.core.program import Program
+from turntree.core.value import value
+from turntree.programs.model_choice import choose_model
+
+
+@value
+class _Given:
+    """A task in somebody's hands, and why nobody begins with it, if so."""
+
+    task: Program
+    waits: str | None
+
+
+@verb()
+@click.argument("agent", type=PROGRAM)
+@click.argument("task", type=PROGRAM)
+@click.option("--wait/--no-wait", "waits", default=True,
+              help="Wait until it is done, which is the default, or only begin it.")  # fmt: skip
+@click.option("--stream", is_flag=True, help="Show what the agent says and does.")
+@talk_options
+def assign(
+    terminal: Terminal,
+    agent: str,
+    task: str,
+    waits: bool,
+    stream: bool,
+    tools: tuple[str, ...],
+    no_worker: bool,
+) -> None:
+    """Give a task to an agent, which works on it in a session that begins for it.
+
+    The agent's harness holds it: --max-steps, --checkpoint-every and --reflect-on-failure of
+    `turntree agent create`. Afterwards the criteria of the task are checked; if one is not met and
+    the agent reflects, it is told so and gets one more turn. A task that was interrupted goes on
+    when it is assigned again. With --no-wait a worker sees it through. What a busy agent is given
+    waits, until `turntree task start` hands it to the workers; what a person is given, until they
+    like.
+    """
+    with open_talk(terminal, tools=tools, serves=waits and not no_worker) as talk:
+        given = talk.call(lambda opened: _give(opened, agent, task))
+        if given.waits is not None or not waits:
+            if given.waits is None:
+                begun, *_ = talk.call(
+                    lambda opened: opened.running.assignments.begin(given.task.id)
+                )
+                given = replace(given, task=begun)
+            _tell_given(terminal, given)
+            return
+        done = _work(terminal, talk, given.task, stream=stream)
+    _tell_done(terminal, done)
+
+
+async def _give(opened: Opened, agent: str, task: str) -> _Given:
+    programs = opened.tree.programs
+    found, actor = await programs.get(task), await programs.get(agent)
+    is_his = found.details.get("assignee") == actor.name and "session" in found.details
+    if not (is_his and found.state in ("pending", "active")):
+        found = await programs.assign(found.id, actor.id)
+        actor = await programs.get(actor.id)
+    if actor.kind != "agent":
+        return _Given(found, "it is a person's now")
+    if not await programs.is_free(actor, found):
+        return _Given(found, f"{actor.address} is busy with {actor.details['current_task']}")
+    try:
+        await choose_model(programs, session=str(found.details["session"]))
+    except (NoProvider, Refused) as error:
+        return _Given(found, str(error))
+    return _Given(found, None)
+
+
+def _work(terminal: Terminal, talk: Talk, task: Program, *, stream: bool) -> Assigned:
+    assignments = talk.opened.running.assignments
+    shown = streaming(terminal, shows_query=True) if stream else nothing
+    return wait(talk.begin(lambda hear: assignments.work(task.id, hear)), shown)
+
+
+def _tell_given(terminal: Terminal, given: _Given) -> None:
+    task, session = given.task, given.task.details.get("session")
+    where = "" if session is None else f", in the session {session}"
+    terminal.tell(
+        f"{task.address} is for {clean(str(task.config['assignee']))}{clean(where)}",
+        {**program_document(task), "waits": given.waits},
+        undo=None,
+        then=(
+            "any worker sees it through: turntree worker"
+            if task.state == "active"
+            else f"start it with: turntree task start {task.name}",
+        ),
+    )
+    if given.waits is not None and not terminal.as_json:
+        terminal.note(f"nobody works on it yet: {clean(given.waits)}")
+
+
+def _tell_done(terminal: Terminal, done: Assigned) -> None:
+    task = done.task
+    met = sum(1 for one in done.verdicts if one["ok"])
+    document: dict[str, Any] = {
+        **program_document(task),
+        "turns": [placed.turn.id for placed in done.turns],
+        "verdicts": [dict(one) for one in done.verdicts],
+    }
+    session = clean(str(task.details.get("session")))
+    count = f"{len(done.turns)} turn{'s' if len(done.turns) != 1 else ''}"
+    checked = f", {met} of {len(done.verdicts)} criteria met" if done.verdicts else ""
+    sentence = f"{task.address} is {task.state} after {count} in {session}{checked}"
+    if task.state != "completed":
+        seen = "\n".join(_seen(one) for one in done.verdicts if not one["ok"])
+        if terminal.as_json:
+            terminal.document(document)
+        raise Refused(
+            f"{sentence}\n{seen}".rstrip() + f"; see what it did with `turntree tail {session}`"
+        )
+    terminal.tell(sentence, document, undo=None, then=(f"see it with: turntree tail {session}",))
+
+
+def _seen(verdict: Mapping[str, Any]) -> str:
+    return clean(f"{verdict['kind']}: {verdict['seen']}")

@@ -1,0 +1,148 @@
+"""Verbs that only one kind of program has: an agent is assigned, a person approves.
+
+Each is an invocation under a word of its own.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.text import clean, table
+from turntree.cli.param_types import PROGRAM, SESSION
+from turntree.cli.programs.assign import assign
+from turntree.cli.programs.program import invoke_program
+from turntree.core.canonical import Json
+from turntree.core.program import name_in
+from turntree.programs.model_choice import Choice, choose_model
+
+
+def _call(terminal: Terminal, name: str, message: str | None = None, /, **request: Json) -> None:
+    invoke_program(terminal, name, message, None, None, stream=False, **request)
+
+
+@verb()
+@click.argument("name", metavar="AGENT", type=PROGRAM)
+def status(terminal: Terminal, name: str) -> None:
+    """Say what an agent is doing: its state, its task, its session."""
+    found = with_ledger(terminal, lambda opened: opened.tree.programs.get(name))
+    if terminal.as_json:
+        terminal.document({"agent": found.name, "state": found.state, **found.details})
+        return
+    rows = [("agent", clean(found.address)), ("state", found.state)]
+    rows += [(clean(word), clean(str(value))) for word, value in found.details.items()]
+    if "current_task" not in found.details:
+        rows.append(("current_task", "none"))
+    terminal.page(table(rows))
+
+
+@verb()
+@click.argument("name", metavar="TASK", type=PROGRAM)
+def start(terminal: Terminal, name: str) -> None:
+    """Start a task."""
+    _call(terminal, name, action="start")
+
+
+@verb()
+@click.argument("name", metavar="TASK", type=PROGRAM)
+def report(terminal: Terminal, name: str) -> None:
+    """Check a task's criteria, say what was seen, and end it if all are met."""
+    _call(terminal, name, action="report")
+
+
+@verb()
+@click.argument("name", metavar="TASK", type=PROGRAM)
+def complete(terminal: Terminal, name: str) -> None:
+    """End a task that is done; refused while one of its criteria is not met."""
+    _call(terminal, name, action="complete")
+
+
+@verb()
+@click.argument("name", metavar="TASK", type=PROGRAM)
+@click.option("--reason", default="", help="Why.")
+def fail(terminal: Terminal, name: str, reason: str) -> None:
+    """End a task that cannot be done."""
+    _call(terminal, name, action="fail", reason=reason)
+
+
+@verb()
+@click.argument("name", metavar="INFORMATION", type=PROGRAM)
+def validate(terminal: Terminal, name: str) -> None:
+    """Check what is known against its schema; a draft is validated by that."""
+    _call(terminal, name)
+
+
+@verb()
+@click.argument("name", metavar="HUMAN", type=PROGRAM)
+@click.argument("text")
+def notify(terminal: Terminal, name: str, text: str) -> None:
+    """Tell a person something."""
+    _call(terminal, name, text)
+
+
+@verb()
+@click.argument("name", metavar="HUMAN", type=PROGRAM)
+@click.argument("what")
+def ask(terminal: Terminal, name: str, what: str) -> None:
+    """Ask a person for approval."""
+    _call(terminal, name, ask=what)
+    if not terminal.as_json:
+        terminal.note(f"answered with: turntree human approve {name_in(name)} REQUEST, or reject")
+
+
+@verb()
+@click.argument("name", metavar="HUMAN", type=PROGRAM)
+@click.argument("request")
+def approve(terminal: Terminal, name: str, request: str) -> None:
+    """Approve what was asked for, as that person."""
+    _call(terminal, name, decide=request, approve=True)
+
+
+@verb()
+@click.argument("name", metavar="HUMAN", type=PROGRAM)
+@click.argument("request")
+def reject(terminal: Terminal, name: str, request: str) -> None:
+    """Reject what was asked for, as that person."""
+    _call(terminal, name, decide=request, approve=False)
+
+
+@verb()
+@click.argument("name", metavar="[MODEL]", required=False, type=PROGRAM)
+@click.option("--session", type=SESSION, help="As it would be asked in this session.")
+@click.option("--agent", type=PROGRAM, help="As this agent would ask it.")
+@click.option("--situation", help="In this situation.")
+def resolve(
+    terminal: Terminal,
+    name: str | None,
+    session: str | None,
+    agent: str | None,
+    situation: str | None,
+) -> None:
+    """Say which model would answer with which parameters, and who says so."""
+    turn: dict[str, Json] = {} if name is None else {"model": name}
+
+    async def act(opened: Opened) -> Choice:
+        return await choose_model(
+            opened.tree.programs, turn=turn, session=session, agent=agent, situation=situation
+        )
+
+    choice = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.document(choice.to_json())
+        return
+    rows: list[tuple[Any, ...]] = [
+        (clean(member), clean(str(chosen.value)), chosen.level, clean(chosen.address or ""))
+        for member, chosen in choice.values.items()
+    ]
+    terminal.page(table(rows))
+
+
+VERBS: Final[Mapping[str, tuple[click.Command, ...]]] = {
+    "model": (resolve,),
+    "agent": (assign, status),
+    "task": (start, report, complete, fail),
+    "information": (validate,),
+    "human": (notify, ask, approve, reject),
+}

@@ -1,0 +1,252 @@
+"""A group of commands for each kind of program, made from what the kind declares of itself.
+
+A kind that another package installs gets its group like ours: nothing here knows one by name, but
+for the verbs that ``kind_verbs`` adds.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from turntree.cli.command import Terminal, Verb, verb
+from turntree.cli.param_types import PROGRAM
+from turntree.cli.programs.program_options import JSON, config_options, invoke_options, read_sets
+from turntree.core.canonical import Json
+from turntree.core.program import Program, a_kind
+
+if TYPE_CHECKING:
+    from turntree.cli.context import Opened
+    from turntree.programs.kind import Kind, Option
+
+SHARED: Final = ("create", "list", "show", "configure", "move", "invoke")
+
+
+class KindGroup(click.Group):
+    """The commands of one kind; the kind is imported when one of them is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands that all kinds have, and those of this one."""
+        from turntree.cli.programs.kind_commands import VERBS
+
+        del ctx
+        return [*SHARED, *(command.name or "" for command in VERBS.get(self._kind_name(), ()))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Build a command from what the kind declares."""
+        from turntree.cli.programs.kind_commands import VERBS
+        from turntree.programs.installed_kinds import InstalledKinds
+
+        del ctx
+        for command in VERBS.get(self._kind_name(), ()):
+            if command.name == cmd_name:
+                return command
+        if cmd_name not in SHARED:
+            return None
+        return _BUILD[cmd_name](InstalledKinds()[self._kind_name()].kind)
+
+    def _kind_name(self) -> str:
+        assert self.name is not None, "a group is made with its name"
+        return self.name
+
+
+def kind_group(name: str, about: str) -> KindGroup:
+    """Return the group of a kind."""
+    return KindGroup(name, help=about)
+
+
+provider = kind_group("provider", "Services that answer for models.")
+model = kind_group("model", "Named ways of asking a provider.")
+agent = kind_group("agent", "Programs that act in sessions.")
+task = kind_group("task", "Work that is asked for, with criteria of success.")
+information = kind_group("information", "What is known, of shapes that can be checked.")
+human = kind_group("human", "People, who can be told things and asked for approval.")
+code = kind_group("code", "Programs in a language: one JSON document in, one out.")
+
+
+def _create(kind: "Kind") -> click.Command:
+    def create(terminal: Terminal, said: str, private: bool, **given: Any) -> None:
+        from turntree.cli.context import with_ledger
+        from turntree.core.program import name_from
+
+        name, config = said, _config({}, kind, given)
+        if kind.titled_by is not None:
+            name = given.get("name") or name_from(said, prefix=kind.name)
+            config = {**config, kind.titled_by: said}
+
+        async def act(opened: "Opened") -> Program:
+            return await opened.tree.programs.create(
+                kind.name, name, config, visibility="private" if private else "public"
+            )
+
+        _tell_begun(terminal, with_ledger(terminal, act, waits=False))
+
+    said = kind.titled_by or "name"
+    return _command(
+        f"Begin {a_kind(kind.name)}.",
+        create,
+        click.Argument(["said"], metavar=said.upper()),
+        *_options(kind),
+        *([click.Option(["--name"], help="Its name; else one is made of the words.")]
+          if kind.titled_by else []),
+        click.Option(["--private"], is_flag=True, help="Seen by those who are invited only."),
+    )  # fmt: skip
+
+
+def _list(kind: "Kind") -> click.Command:
+    def list_(terminal: Terminal, state: str | None, tags: tuple[str, ...]) -> None:
+        from turntree.cli.programs.program import list_programs
+
+        list_programs(terminal, kind.name, state, tags)
+
+    states = ", ".join(kind.lifecycle.states)
+    return _command(
+        f"List what there is of the kind {kind.name}.",
+        list_,
+        click.Option(["--status", "--state", "state"], help=f"Only those that are so: {states}."),
+        click.Option(["--tag", "tags"], multiple=True, help="Only those with this word on them."),
+        name="list",
+    )
+
+
+def _show(kind: "Kind") -> click.Command:
+    def show(terminal: Terminal, name: str) -> None:
+        from turntree.cli.programs.program import show_program
+
+        show_program(terminal, name, None)
+
+    about = f"Show one {kind.name}: its config, its state, and who uses it."
+    return _command(about, show, click.Argument(["name"], type=PROGRAM))
+
+
+def _configure(kind: "Kind") -> click.Command:
+    def configure(terminal: Terminal, name: str, **given: Any) -> None:
+        from turntree.cli.programs.program import configure_program
+
+        overlay = given.pop("situation", None)
+        way = "" if overlay is None else f"{kind.overlays}/{overlay}/"
+        members = {f"{way}{member}": value for member, value in _members(kind, given).items()}
+        if not members:
+            raise click.UsageError("say what to set: an option, or --set MEMBER=VALUE")
+        configure_program(terminal, name, members)
+
+    options = _options(kind)
+    if kind.overlays is not None:
+        options.append(
+            click.Option(["--situation"], help="Set it for this situation only, as an overlay.")
+        )
+    return _command(
+        f"Set members of {a_kind(kind.name)}'s config; that makes a new version.",
+        configure,
+        click.Argument(["name"], type=PROGRAM),
+        *options,
+    )
+
+
+def _move(kind: "Kind") -> click.Command:
+    def move(terminal: Terminal, name: str, state: str) -> None:
+        from turntree.cli.programs.program import move_program
+
+        move_program(terminal, name, state)
+
+    return _command(
+        f"Move {a_kind(kind.name)} to another state: {', '.join(kind.lifecycle.states)}.",
+        move,
+        click.Argument(["name"], type=PROGRAM),
+        click.Argument(["state"], type=click.Choice(kind.lifecycle.states)),
+    )
+
+
+def _invoke(kind: "Kind") -> click.Command:
+    def invoke(terminal: Terminal, name: str, words: str | None, **given: Any) -> None:
+        from turntree.cli.programs.program import invoke_program
+
+        given["message"] = given["message"] or words
+        invoke_program(terminal, name, **given)
+
+    return _command(
+        f"Invoke {a_kind(kind.name)}.",
+        invoke,
+        click.Argument(["name"], type=PROGRAM),
+        click.Argument(["words"], metavar="[MESSAGE]", required=False),
+        *invoke_options(),
+    )
+
+
+_BUILD: Final[dict[str, "Callable[[Kind], click.Command]"]] = {
+    "create": _create,
+    "list": _list,
+    "show": _show,
+    "configure": _configure,
+    "move": _move,
+    "invoke": _invoke,
+}
+
+
+def _command(
+    about: str, act: Callable[..., None], *params: click.Parameter, name: str | None = None
+) -> click.Command:
+    command = verb(name or act.__name__, help=about)(act)
+    assert isinstance(command, Verb)
+    # Its own parameters come before those that every command has.
+    command.params[:0] = params
+    return command
+
+
+def _options(kind: "Kind") -> list[click.Option]:
+    return [*(_option(option) for option in kind.options), *config_options()]
+
+
+def _option(option: "Option") -> click.Option:
+    types: dict[str, Any] = {"integer": int, "number": float, "address": PROGRAM, "json": JSON}
+    flag, parameter = option.flag, _parameter(option)
+    if option.type == "flag":
+        off = f"--no-{flag.removeprefix('--')}"
+        return click.Option([f"{flag}/{off}", parameter], default=None, help=option.help)
+    return click.Option(
+        [flag, parameter],
+        multiple=option.many,
+        type=types.get(option.type, str),
+        help=option.help,
+    )
+
+
+def _parameter(option: "Option") -> str:
+    return "member_" + option.flag.strip("-").replace("-", "_")
+
+
+def _members(kind: "Kind", given: dict[str, Any]) -> dict[str, Json]:
+    """Return the members that options name, by the ways to them."""
+    from turntree.programs.kind import as_member
+
+    members: dict[str, Json] = dict(given.get("config") or {})
+    for option in kind.options:
+        value = given.get(_parameter(option))
+        if value is None or value == ():
+            continue
+        members[option.member] = as_member(option, list(value) if option.many else value)
+    return {**members, **read_sets(given.get("sets") or ())}
+
+
+def _config(base: dict[str, Json], kind: "Kind", given: dict[str, Any]) -> dict[str, Json]:
+    from turntree.programs.kind import put_member
+
+    for way, value in _members(kind, given).items():
+        base = put_member(base, way, value)
+    return base
+
+
+def _tell_begun(terminal: Terminal, program: Program) -> None:
+    from turntree.cli.output.program import program_document
+    from turntree.cli.programs.program import note_type
+    from turntree.cli.programs.secret_hosts import settle_hosts
+
+    terminal.tell(
+        f"{program.address} begins: {a_kind(program.kind)}, {program.state}, "
+        f"version {program.version.number}",
+        program_document(program),
+        undo=None,
+        then=(f"see it with: turntree program get {program.name}",),
+    )
+    note_type(terminal, program)
+    settle_hosts(terminal, program, is_new=True)

@@ -1,0 +1,104 @@
+"""``nodes``: turns and programs alike, by the words on them."""
+
+from typing import Any
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.text import clean, digits, table, title
+from turntree.core.ids import ProgramId, TurnId
+from turntree.core.program import Program, name_in
+from turntree.core.thread import Placed
+from turntree.core.value import value
+
+
+@value
+class Node:
+    """A turn or a program."""
+
+    id: TurnId | ProgramId
+    kind: str
+    name: str
+    """How people call it: digits, or an address."""
+    title: str
+
+    @classmethod
+    def of_turn(cls, placed: Placed) -> "Node":
+        """Return a turn as a node."""
+        turn = placed.turn
+        return cls(turn.id, "turn", digits(turn.digest), title(turn)[:60])
+
+    @classmethod
+    def of_program(cls, program: Program) -> "Node":
+        """Return a program as a node."""
+        said = program.config.get("title") or program.config.get("description") or ""
+        return cls(program.id, program.kind, program.address, clean(str(said))[:60])
+
+
+async def get_node(opened: Opened, text: str) -> Node:
+    """Return what a text names: a program by its name, or else a turn by its revision.
+
+    Raises:
+        NotFound: It names nothing.
+    """
+    programs = opened.tree.programs
+    if text.startswith("@("):
+        return Node.of_program(await programs.get(text))
+    # Not by a session's label: whoever says `main` means the turn it stands at.
+    found = await programs.store.find(name_in(text), by=str(programs.by))
+    if found is not None:
+        return Node.of_program(found)
+    return Node.of_turn(await opened.tree.turns.get(text))
+
+
+@verb()
+@click.option("--tag", "tags", multiple=True, help="Only those with this word on them, with all.")
+@click.option("--kind", help="Only these: turn, or a kind of program.")
+def nodes(terminal: Terminal, tags: tuple[str, ...], kind: str | None) -> None:
+    """List programs, and the turns that have words on them."""
+
+    async def act(opened: Opened) -> list[tuple[Node, list[str]]]:
+        found: list[tuple[Node, list[str]]] = []
+        if kind != "turn":
+            listed = opened.tree.programs.list_all(kind=kind, tags=tags)
+            found += [(Node.of_program(one), list(one.tags)) async for one in listed]
+        if kind in (None, "turn"):
+            words: dict[TurnId, list[str]] = {}
+            for turn, word in await opened.tree.turns.marks.list_tags():
+                words.setdefault(turn, []).append(word)
+            for turn, told in words.items():
+                if set(tags) <= set(told):
+                    found.append((Node.of_turn(await opened.tree.turns.get(turn)), told))
+        return found
+
+    found = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(_document(node, words) for node, words in found)
+    elif found:
+        terminal.page(
+            table(
+                [
+                    (
+                        node.name,
+                        node.kind,
+                        " ".join(f"#{clean(word)}" for word in words),
+                        node.title,
+                    )
+                    for node, words in found
+                ]
+            )
+        )
+    else:
+        terminal.note("there is nothing here by that.")
+        terminal.note("next: turntree tag add NODE WORD")
+
+
+def _document(node: Node, words: list[str]) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "kind": node.kind,
+        "name": node.name,
+        "title": node.title,
+        "tags": words,
+    }

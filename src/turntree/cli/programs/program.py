@@ -1,0 +1,389 @@
+"""``program``: whatever has an address, of any kind."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.program import (
+    answer_lines,
+    called,
+    program_document,
+    program_lines,
+    program_rows,
+    result_lines,
+    use_document,
+    version_document,
+)
+from turntree.cli.output.sanitize import WordWriter
+from turntree.cli.output.session import visibility_of
+from turntree.cli.output.text import age, clean, digits, table
+from turntree.cli.param_types import PROGRAM
+from turntree.cli.programs.program_options import config_options, invoke_options, read_sets
+from turntree.cli.programs.secret_hosts import settle_hosts
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.program import Program, ProgramVersion, Visibility, a_kind
+from turntree.programs.kind import put_member
+from turntree.programs.service import unheard
+from turntree.programs.store_port import Use, VersionRow
+
+
+@click.group()
+def program() -> None:
+    """Create, list, configure, share and invoke programs of any kind."""
+
+
+def list_programs(
+    terminal: Terminal, kind: str | None, state: str | None, tags: tuple[str, ...]
+) -> None:
+    """Print programs, one a line."""
+
+    async def act(opened: Opened) -> tuple[list[Program], Opened]:
+        if kind is not None:
+            opened.tree.programs.kind(kind)
+        found = opened.tree.programs.list_all(kind=kind, state=state, tags=tags)
+        return [one async for one in found], opened
+
+    found, opened = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(map(program_document, found))
+    elif found:
+        terminal.page(program_rows(found, opened.now))
+    else:
+        terminal.note(f"there is no {kind or 'program'} here.")
+        terminal.note(f"next: turntree {kind or 'provider'} create --help")
+
+
+def show_program(terminal: Terminal, name: str, number: int | None) -> None:
+    """Print one program, or its config as it was."""
+
+    async def act(
+        opened: Opened,
+    ) -> tuple[Program, ProgramVersion | None, list[Use], list[Use], Opened]:
+        programs = opened.tree.programs
+        found = await programs.get(name)
+        version = None if number is None else await programs.get_version(found.id, number)
+        used, uses = await programs.refs_from(found.id), await programs.refs_to(found.id)
+        return found, version, used, uses, opened
+
+    found, version, used, uses, opened = with_ledger(terminal, act)
+    document: dict[str, Any] = program_document(found)
+    if version is not None:
+        document |= {
+            "version": version.number,
+            "digest": version.digest,
+            "config": version.config,
+        }
+    document["uses"] = [use_document(use, "from") for use in used]
+    document["used_by"] = [use_document(use, "to") for use in uses]
+    if terminal.as_json:
+        terminal.document(document)
+    elif version is not None:
+        terminal.page(result_lines(document["config"]))
+    else:
+        terminal.page(program_lines(found, used, uses, opened.now))
+
+
+def move_program(terminal: Terminal, name: str, state: str) -> None:
+    """Move a program to another state, and say so."""
+
+    async def act(opened: Opened) -> tuple[Program, Program, bool]:
+        programs = opened.tree.programs
+        before = await programs.get(name)
+        after = await programs.move(name, state)
+        lawful = programs.kind(after.kind).kind.lifecycle.moves[after.state]
+        return before, after, before.state in lawful
+
+    before, after, is_back = with_ledger(terminal, act)
+    word = called(after, name)
+    terminal.tell(
+        f"@({word}) is {after.state}   (it was {before.state})",
+        program_document(after),
+        undo=f"turntree program move {word} {before.state}" if is_back else None,
+    )
+
+
+def configure_program(
+    terminal: Terminal, name: str, members: Mapping[str, Json], *, is_label: bool = False
+) -> None:
+    """Set members of a program's config, and say so; a session's may be named by its label."""
+
+    async def act(opened: Opened) -> tuple[str, Program | None, Program]:
+        programs = opened.tree.programs
+        typed = (await opened.tree.sessions.get(name)).label if is_label else name
+        before = await programs.find(typed)
+        return typed, before, await programs.configure(typed, members)
+
+    typed, before, after = with_ledger(terminal, act)
+    word = called(after, typed)
+    same = before is not None and before.version == after.version
+    terminal.tell(
+        f"@({word}) {'stays as it was' if same else 'is configured'}: {a_kind(after.kind)}, "
+        f"{after.state}, version {after.version.number}",
+        {**program_document(after), **({"label": typed} if is_label else {})},
+        undo=None,
+        then=(f"see it with: turntree program get {word}",),
+    )
+    note_type(terminal, after)
+    settle_hosts(terminal, after, is_new=False)
+
+
+def note_type(terminal: Terminal, program: Program) -> None:
+    """Say it if nobody here knows a provider's type.
+
+    That is no error: a worker elsewhere may have the package that brings it.
+    """
+    if program.kind != "provider":
+        return
+    from turntree.models.providers.factory import provider_types
+
+    type, known = str(program.config.get("provider_type")), provider_types()
+    if type not in known:
+        terminal.note(
+            f"nobody here knows providers of type {clean(type)}: there are {', '.join(known)}; "
+            "whoever answers needs the package that brings it"
+        )
+        terminal.note(f"next: turntree provider configure {program.name} --type TYPE")
+
+
+def invoke_program(
+    terminal: Terminal,
+    name: str,
+    message: str | None,
+    input: Json,
+    model: str | None,
+    stream: bool,
+    **more: Json,
+) -> None:
+    """Invoke a program and print what it gave; with ``stream``, words while they come."""
+    if input is not None and not isinstance(input, dict):
+        raise click.UsageError("--input is one JSON document: {…}")
+    request: dict[str, Json] = {**(input or {}), **more}
+    request |= {} if message is None else {"message": message}
+    request |= {} if model is None else {"model": model}
+
+    writer = WordWriter(terminal) if stream else None
+
+    async def act(opened: Opened) -> dict[str, Json]:
+        hear = unheard if writer is None else writer.write
+        return await opened.tree.programs.invoke(name, request, hear=hear)
+
+    result = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.document(result)
+    elif writer is not None and writer.is_used:
+        terminal.say()
+    else:
+        terminal.page(answer_lines(result))
+
+
+@verb("list")
+@click.option("--type", "--kind", "kind", help="Only those of this kind.")
+@click.option("--status", "--state", "state", help="Only those in this state.")
+@click.option("--tag", "tags", multiple=True, help="Only those with this word on them.")
+def list_(terminal: Terminal, kind: str | None, state: str | None, tags: tuple[str, ...]) -> None:
+    """List programs of all kinds, or of one."""
+    list_programs(terminal, kind, state, tags)
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.option("--version", "number", type=int, help="Its config as it was at this version.")
+def get(terminal: Terminal, name: str, number: int | None) -> None:
+    """Show a program: its config, its state, whom it uses and who uses it."""
+    show_program(terminal, name, number)
+
+
+@verb(params=invoke_options())
+@click.argument("name", type=PROGRAM)
+@click.argument("words", metavar="[MESSAGE]", required=False)
+def invoke(terminal: Terminal, name: str, words: str | None, **given: Any) -> None:
+    """Do what a program is for; its kind says what that is."""
+    given["message"] = given["message"] or words
+    invoke_program(terminal, name, **given)
+
+
+@verb(params=config_options())
+@click.argument("kind", metavar="KIND")
+@click.argument("name", metavar="NAME")
+@click.option("--private", is_flag=True, help="Seen by those who are invited only.")
+def create(
+    terminal: Terminal, kind: str, name: str, private: bool, config: Json, sets: tuple[str, ...]
+) -> None:
+    """Begin a program of any kind."""
+    if config is not None and not isinstance(config, dict):
+        raise click.UsageError("--config is one JSON document: {…}")
+    wanted: dict[str, Json] = dict(config or {})
+    for way, value in read_sets(sets).items():
+        wanted = put_member(wanted, way, value)
+
+    async def act(opened: Opened) -> Program:
+        return await opened.tree.programs.create(
+            kind, name, wanted, visibility="private" if private else "public"
+        )
+
+    made = with_ledger(terminal, act)
+    terminal.tell(
+        f"{made.address} begins: {a_kind(made.kind)}, {made.state}",
+        program_document(made),
+        undo=None,
+    )
+    note_type(terminal, made)
+    settle_hosts(terminal, made, is_new=True)
+
+
+@verb(params=config_options())
+@click.argument("name", type=PROGRAM)
+def configure(terminal: Terminal, name: str, config: Json, sets: tuple[str, ...]) -> None:
+    """Set members of a program's config; that makes a new version."""
+    if config is not None and not isinstance(config, dict):
+        raise click.UsageError("--config is one JSON document: {…}")
+    members = {**(config or {}), **read_sets(sets)}
+    if not members:
+        raise click.UsageError("say what to set: --set MEMBER=VALUE")
+    configure_program(terminal, name, members)
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("state", metavar="STATE")
+def move(terminal: Terminal, name: str, state: str) -> None:
+    """Move a program to another state of its lifecycle."""
+    move_program(terminal, name, state)
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+def refs(terminal: Terminal, name: str) -> None:
+    """List whom a program names, and who names it."""
+
+    async def act(opened: Opened) -> tuple[list[Use], list[Use]]:
+        programs = opened.tree.programs
+        return await programs.refs_from(name), await programs.refs_to(name)
+
+    used, uses = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(
+            [
+                *(use_document(use, "from") for use in used),
+                *(use_document(use, "to") for use in uses),
+            ]
+        )
+        return
+    rows = [("names", clean(use.program.address), clean(use.member)) for use in used]
+    rows += [("is named by", clean(use.program.address), clean(use.member)) for use in uses]
+    if rows:
+        terminal.page(table(rows))
+    else:
+        terminal.note("it names nobody, and nobody names it.")
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+def versions(terminal: Terminal, name: str) -> None:
+    """List every version of a program's config, the newest first."""
+
+    async def act(opened: Opened) -> tuple[list[VersionRow], Opened]:
+        return await opened.tree.programs.list_versions(name), opened
+
+    rows, opened = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(map(version_document, rows))
+        return
+    terminal.page(
+        table(
+            [
+                (f"v{row.number}", digits(row.digest), clean(row.by), age(row.at, opened.now))
+                for row in rows
+            ]
+        )
+    )
+
+
+@verb()
+@click.argument("kind", metavar="[KIND]", required=False)
+def kinds(terminal: Terminal, kind: str | None) -> None:
+    """List the kinds of program there are, or print the schema of one's config."""
+    from turntree.programs.installed_kinds import InstalledKinds
+
+    found = InstalledKinds()
+    if kind is not None:
+        if kind not in found:
+            raise Refused(f"there is no kind {kind!r} of program: see `turntree program kinds`")
+        terminal.document(found[kind].schema())
+        return
+    known = [found[name].kind for name in found]
+    if terminal.as_json:
+        terminal.documents(
+            {
+                "kind": one.name,
+                "about": one.about,
+                "initial": one.lifecycle.initial,
+                "moves": one.lifecycle.moves,
+            }
+            for one in known
+        )
+        return
+    terminal.page(table([(one.name, one.about, ", ".join(one.lifecycle.states)) for one in known]))
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("grantee", metavar="WHO")
+@click.argument("right", type=click.Choice(["read", "invoke", "configure"]))
+@click.option("--revoke", is_flag=True, help="Take the right back.")
+def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool) -> None:
+    """Let somebody read, invoke or configure a program."""
+    found = with_ledger(
+        terminal,
+        lambda opened: opened.tree.programs.grant(name, grantee, right, on=not revoke),
+    )
+    back, word = "" if revoke else " --revoke", called(found, name)
+    terminal.tell(
+        f"{clean(grantee)} may {'no longer ' if revoke else ''}{right} @({word})",
+        {**program_document(found), "grantee": grantee, "right": right, "on": not revoke},
+        undo=f"turntree program grant {word} {clean(grantee)} {right}{back}",
+    )
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("grantee", metavar="WHO")
+def invite(terminal: Terminal, name: str, grantee: str) -> None:
+    """Let somebody see and invoke a program that is private."""
+    found = with_ledger(terminal, lambda opened: opened.tree.programs.invite(name, grantee))
+    word = called(found, name)
+    terminal.tell(
+        f"{clean(grantee)} is let in to @({word})",
+        program_document(found),
+        undo=f"turntree program grant {word} {clean(grantee)} invoke --revoke",
+    )
+
+
+@verb()
+@click.argument("name", type=PROGRAM)
+@click.argument("to", metavar="public|private", type=click.Choice(["public", "private"]))
+def visibility(terminal: Terminal, name: str, to: Any) -> None:
+    """Show a program to everybody in the workspace, or only to those let in."""
+
+    async def act(opened: Opened) -> tuple[Visibility, Program]:
+        before = visibility_of(await opened.tree.programs.find(name))
+        return before, await opened.tree.programs.set_visibility(name, to)
+
+    before, after = with_ledger(terminal, act)
+    word = called(after, name)
+    back = f"turntree program visibility {word} {before}"
+    terminal.tell(
+        f"@({word}) is {after.visibility}",
+        program_document(after),
+        undo=back if before != after.visibility else None,
+    )
+
+
+for command in (
+    list_, get, invoke, create, configure, move, refs, versions, kinds, grant, invite, visibility
+):  # fmt: skip
+    program.add_command(command)

@@ -1,0 +1,1 @@
+"""Commands for sessions: fork, switch, rewind, undo, session, tag, route."""

@@ -1,0 +1,327 @@
+"""Moving sessions: ``fork``, ``switch``, ``rewind``, ``undo``, and the ``reflog`` that keeps count.
+
+Nothing here deletes anything, and every command says how to take it back.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.fork_files import Wanted, find_privacy, fork_with_files, show_plan
+from turntree.cli.common.session_move import Move, _digest, follow
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.head_file import read_head, write_head
+from turntree.cli.output.session import move_document, session_row_document, stand
+from turntree.cli.output.text import age, clean, digits, table
+from turntree.cli.param_types import REVISION, SESSION
+from turntree.cli.sessions.move_files import (
+    HowToMove,
+    file_options,
+    find_way_again,
+    move_with_files,
+    tell_moved_files,
+)
+from turntree.core.errors import Occupied, Refused
+from turntree.core.ids import TurnId
+from turntree.core.program import Visibility
+from turntree.core.session import Session, SessionMove
+from turntree.resources.plans.fork import Choice
+
+
+@verb()
+@click.argument("revision", metavar="REV", type=REVISION)
+@click.argument("label", metavar="LABEL")
+@click.option("--switch", "-s", "switches", is_flag=True, help="Make it the current session too.")
+@click.option("--public", "visibility", flag_value="public",
+              help="Let everybody see it, though it is made from something private.")  # fmt: skip
+@click.option("--private", "visibility", flag_value="private",
+              help="Seen by you and those who are invited only.")  # fmt: skip
+@click.option("--plan", "only_plan", is_flag=True,
+              help="Only say what would become of each resource, and at what cost.")  # fmt: skip
+@click.option("--files", "folder", metavar="[DIR]", is_flag=False, flag_value="",
+              help="Give it files of its own, as the turn left them.")  # fmt: skip
+@click.option("--keep", metavar="NAME", multiple=True,
+              help="Leave this resource to the session that is forked.")  # fmt: skip
+@click.option("--take", metavar="NAME", multiple=True,
+              help="Take this resource away from the session that is forked.")  # fmt: skip
+@click.option("--snapshot", metavar="NAME", multiple=True,
+              help="Give the fork its own, as the turn left it.")  # fmt: skip
+@click.option("--discard", metavar="NAME", multiple=True,
+              help="Do without this resource.")  # fmt: skip
+def fork(
+    terminal: Terminal,
+    revision: str,
+    label: str,
+    switches: bool,
+    visibility: Visibility | None,
+    only_plan: bool,
+    folder: str | None,
+    **named: tuple[str, ...],
+) -> None:
+    """Begin a session at any turn; nothing is copied.
+
+    What is made from a private session is private, and its owner's; you may go on in it.
+
+    With --files the session gets files of its own: a folder in the state that the turn left, which
+    costs its size on the disk. What cannot be copied is kept by one of the two sessions. --plan
+    shows it first.
+    """
+    if only_plan or folder is not None:
+        wanted = Wanted(revision, label, folder or None, _choices(named), visibility=visibility)
+        try:
+            if only_plan:
+                show_plan(terminal, wanted, switches=switches)
+            else:
+                fork_with_files(terminal, wanted, switches=switches)
+        except Occupied as error:
+            options = ["--switch"] * switches + ["--plan"] * only_plan
+            raise Refused(f"{error}: `{wanted.command(error.free, *options)}`") from error
+        return
+    if any(named.values()):
+        raise click.UsageError("resources are named together with --files or --plan")
+
+    async def act(opened: Opened) -> tuple[Session, tuple[str, ...]]:
+        made = await opened.tree.sessions.fork(revision, label, visibility=visibility)
+        return made, await find_privacy(opened, made, visibility)
+
+    session, privacy = with_ledger(terminal, act)
+    if switches:
+        write_head(Path.cwd(), session.label)
+    hints = () if switches else (f"work there with: turntree switch {session.label}",)
+    closing = f"turntree program visibility {session.label} private"
+    terminal.tell(
+        f"{session.label} begins at {digits(session.head_digest)}   (nothing was copied)",
+        session_row_document(session),
+        # What was opened stays open in an archived session.
+        undo=closing if visibility == "public" else f"turntree session archive {session.label}",
+        then=(*hints, *privacy),
+    )
+
+
+def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, Choice]:
+    chosen: dict[str, Choice] = {}
+    words: tuple[Choice, ...] = ("keep", "take", "snapshot", "discard")
+    for word in words:
+        for name in named[word]:
+            if chosen.setdefault(name, word) != word:
+                raise click.UsageError(f"{name} cannot be both {chosen[name]} and {word}")
+    return chosen
+
+
+@verb()
+@click.argument("session", metavar="SESSION", type=SESSION)
+def switch(terminal: Terminal, session: str) -> None:
+    """Make a session the current one, here.
+
+    The choice is kept in .turntree/HEAD, in the nearest folder above that has one.
+    TURNTREE_SESSION wins over it.
+    """
+    before = read_head(Path.cwd())
+    found = with_ledger(terminal, lambda opened: opened.tree.sessions.get(session))
+    place = write_head(Path.cwd(), found.label)
+    back = f"turntree switch {before}" if before else f"rm {place / 'HEAD'}"
+    terminal.tell(
+        f"HEAD is {found.label} now, {stand(found)}",
+        {**session_row_document(found, current=found), "place": str(place)},
+        undo=back,
+    )
+    override = os.environ.get("TURNTREE_SESSION")
+    if override:
+        terminal.note(f"but TURNTREE_SESSION is set, so HEAD stays {override} in this shell")
+
+
+@verb()
+@click.argument("words", metavar="[SESSION] REV", nargs=-1, required=True, type=REVISION)
+@click.option("--files", "-f", "with_files", is_flag=True,
+              help="Take the files back too, as that turn left them.")  # fmt: skip
+@click.option("--before", is_flag=True,
+              help="Go to where that turn began, with the files as it found them.")  # fmt: skip
+@file_options
+def rewind(
+    terminal: Terminal, words: tuple[str, ...], with_files: bool, before: bool, **chosen: bool
+) -> None:
+    """Move a session back to an earlier turn; nothing is deleted.
+
+    `rewind main~2` moves main, `rewind e9177` the current session, `rewind other e9177` other.
+
+    With --files, what the turns left behind have changed becomes what it was. What somebody else
+    changed stays; what both changed is refused, unless --keep or --exact says what is to happen.
+    The present is kept first, so that `undo` brings it back. No .git is ever touched.
+
+    With --before even the first turn of a session is taken back.
+    """
+    if len(words) > 2:  # noqa: PLR2004  (a session and a revision)
+        raise click.UsageError("a rewind takes a session and a revision, or only a revision")
+    how = HowToMove(**chosen)
+    if with_files:
+        name, turn = with_ledger(terminal, partial(_understand, words=words))
+        done = move_with_files(terminal, name, turn, "rewind", how, before=before)
+        tell_moved_files(terminal, done)
+        return
+    how.check_default()
+    session, moved, with_them = with_ledger(terminal, partial(_rewind, words=words, before=before))
+    name = session.label
+    then = () if moved.before is None else (f"continue it with: turntree fork {moved.left} LABEL",)
+    _tell_move(terminal, session, moved, undo=f"turntree undo {name}", then=then)
+    if with_them is not None and not terminal.as_json:
+        terminal.note(f"the files stay as they are; take them back too with: {with_them}")
+
+
+@verb()
+@click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
+@file_options
+def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
+    """Take back the last move of a session.
+
+    Twice takes back two moves. A move that took files along brings them back as they were before
+    it; what somebody has changed since then is refused, unless --keep or --exact says what is to
+    happen.
+    """
+    how = HowToMove(**chosen)
+    if with_ledger(terminal, partial(_took_files, session=session)):
+        tell_moved_files(terminal, move_with_files(terminal, session, None, "undo", how))
+        return
+
+    async def act(opened: Opened) -> tuple[Session, "Move", str | None]:
+        found, moved = await follow(opened, await opened.tree.sessions.undo(session))
+        return found, moved, await find_way_again(opened, found, moved.before)
+
+    found, moved, again = with_ledger(terminal, act)
+    _tell_move(terminal, found, moved, undo=again)
+
+
+async def _took_files(opened: Opened, *, session: str) -> bool:
+    """Say whether the move that an undo takes back had taken files along."""
+    try:
+        return bool((await opened.tree.plans.propose_restore(session, kind="undo")).items)
+    except Refused as error:
+        raise Refused(f"{error}: see `turntree reflog {session}`") from error
+
+
+@verb()
+@click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
+@click.option("-n", "limit", metavar="N", type=click.IntRange(1, 10_000), default=100,
+              show_default=True, help="At most so many moves, the newest.")  # fmt: skip
+def reflog(terminal: Terminal, session: str, limit: int) -> None:
+    """List where a session has stood, newest first.
+
+    SESSION@{2} names where it stood two moves ago.
+    """
+
+    async def act(opened: Opened) -> tuple[Session, list[SessionMove], str]:
+        found = await opened.tree.sessions.get(session)
+        moves = await opened.tree.sessions.list_moves(session, limit=limit)
+        return found, moves, opened.now
+
+    found, moves, now = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(move_document(found, move) for move in moves)
+        return
+    rows = [
+        (
+            f"{clean(found.label)}@{{{found.version - move.version}}}",
+            digits(move.after_digest),
+            move.kind,
+            f"<- {digits(move.before_digest)}" if move.before is not None else "",
+            clean(move.by),
+            age(move.at, type(move.at)(now)),
+        )
+        for move in moves
+    ]
+    terminal.page(table(rows))
+
+
+async def _rewind(
+    opened: Opened, *, words: tuple[str, ...], before: bool
+) -> tuple[Session, Move, str | None]:
+    """Return the session, its move, and how to make it with files, if turns left behind pin any."""
+    name, turn = await _understand(opened, words=words)
+    session = await opened.tree.sessions.get(name)
+    if session.head == turn and not before:
+        raise Refused(
+            f"{name} stands at {digits(session.head_digest)} already: see `turntree log {name}`"
+        )
+    asked = await opened.tree.turns.get(turn)
+    pinned = await opened.tree.resources.pins.list_pinned_along(session.head or turn, limit=1)
+    found, moved = await follow(
+        opened, await opened.tree.sessions.rewind(name, turn, before=before)
+    )
+    if not any(depth > asked.depth - before for _, depth in pinned):
+        return found, moved, None
+    there = f"{digits(asked.turn.digest)}{' --before' if before else ''} --files"
+    return found, moved, f"turntree undo {name} && turntree rewind {name} {there}"
+
+
+async def _understand(opened: Opened, *, words: tuple[str, ...]) -> tuple[str, TurnId]:
+    """Return which session is to move to which turn, one of its ancestors."""
+    *named, revision = words
+    name = named[0] if named else "HEAD"
+    found = await opened.tree.resolve(revision)
+    # `main~2` says whose past is meant. A bare label names a turn like any other.
+    if not named and found.session is not None and found.session.head != found.turn:
+        name = found.session.label
+    session = await opened.tree.sessions.get(name)
+    await _check_rewind(opened, session, found.turn)
+    return session.label, found.turn
+
+
+async def _check_rewind(opened: Opened, session: Session, turn: TurnId) -> None:
+    """Refuse, with what to do instead, what the ledger would refuse in fewer words."""
+    label, short = session.label, digits(await _digest(opened, turn))
+    if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
+        raise Refused(
+            f"{short} is no ancestor of {label}, so this is no rewind: "
+            f"move it there with `turntree session replay {label} {short}`"
+        )
+
+
+def _tell_move(
+    terminal: Terminal,
+    session: Session,
+    move: Move,
+    *,
+    undo: str | None,
+    then: tuple[str, ...] = (),
+) -> None:
+    stays = "" if move.before is None else f"   ({move.left} stays; nothing was deleted)"
+    document: dict[str, Any] = {
+        "session": session.label,
+        "version": move.version,
+        "before_digest": move.before,
+        "after_digest": move.after,
+    }
+    sentence = f"{session.label} moved {digits(move.after)} <- {move.left}{stays}"
+    terminal.tell(sentence, document, undo=undo, then=then)
+
+
+def tell_move(terminal: Terminal, session: Session, move: Move) -> None:
+    """Print a move that ``undo`` takes back."""
+    _tell_move(terminal, session, move, undo=f"turntree undo {session.label}")
+
+
+@verb("replay")
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("revision", metavar="REV", type=REVISION)
+@click.option("--files", "-f", "with_files", is_flag=True,
+              help="Take the files along, as that turn left them.")  # fmt: skip
+@file_options
+def session_replay(
+    terminal: Terminal, name: str, revision: str, with_files: bool, **chosen: bool
+) -> None:
+    """Move a session to any turn."""
+    how = HowToMove(**chosen)
+    if with_files:
+        tell_moved_files(terminal, move_with_files(terminal, name, revision, "reset", how))
+        return
+    how.check_default()
+
+    async def act(opened: Opened) -> None:
+        moved = await opened.tree.sessions.replay(name, revision)
+        tell_move(terminal, *(await follow(opened, moved)))
+
+    with_ledger(terminal, act)

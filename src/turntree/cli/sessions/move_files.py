@@ -1,0 +1,277 @@
+"""Moving a session together with its files: shown first, asked for, and told.
+
+Gathering and asking are here; how it looks is ``cli.restore_text``'s. Nothing is changed before
+somebody has seen what would be, unless there is nobody to see it.
+"""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+import click
+
+from turntree.cli.command import Function, Terminal
+from turntree.cli.common.fork_files import check_outcome
+from turntree.cli.common.turn_files import nothing_known, nothing_pinned
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.changes import shown_path
+from turntree.cli.output.progress import Report, counting, spinner
+from turntree.cli.output.restore_preview import (
+    Preview,
+    ShownItem,
+    draw_conflicts,
+    draw_preview,
+    draw_summary,
+    preview_document,
+)
+from turntree.cli.output.text import digits
+from turntree.core.errors import NotFound, Refused
+from turntree.core.ids import Digest, TurnId
+from turntree.core.session import Session
+from turntree.core.thread import Moved
+from turntree.core.value import value
+from turntree.resources.plans.restore import RestoreItem, RestoreKind, RestorePlan
+from turntree.resources.plans.saga import PlanOutcome
+
+
+@value
+class HowToMove:
+    """What somebody chose besides where to go."""
+
+    exact: bool = False
+    keep: bool = False
+    dry_run: bool = False
+    yes: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.exact and self.keep:
+            raise click.UsageError("--exact leaves nothing as it is, and --keep does: choose one")
+
+    def check_default(self) -> None:
+        """Refuse choices about files where none are taken along.
+
+        Raises:
+            UsageError: One was made.
+        """
+        if self != HowToMove():
+            raise click.UsageError("--exact, --keep, --dry-run and --yes go with --files")
+
+
+def file_options(function: Function) -> Function:
+    """Add the options of a move that takes files along."""
+    for add in (
+        click.option("--yes", "-y", is_flag=True, help="With files, do not ask."),
+        click.option("--dry-run", is_flag=True,
+                     help="With files, show what would change and stop."),
+        click.option("--keep", is_flag=True,
+                     help="With files, leave alone what turns changed and somebody else too."),
+        click.option("--exact", is_flag=True,
+                     help="With files, make everything as it was then, whoever changed it."),
+    ):  # fmt: skip
+        function = add(function)
+    return function
+
+
+@value
+class MovedWithFiles:
+    """A session that moved, with its files."""
+
+    session: Session
+    moved: Moved
+    preview: Preview
+    outcome: PlanOutcome
+    undo: str | None
+    """The command that takes it back."""
+
+
+def move_with_files(
+    terminal: Terminal,
+    name: str,
+    revision: str | None,
+    kind: RestoreKind,
+    how: HowToMove,
+    *,
+    before: bool = False,
+) -> MovedWithFiles | None:
+    """Move a session with its files, or show what that would change; None if nothing was done.
+
+    Raises:
+        Refused: Turns and somebody else changed the same files, and nobody said what is to happen.
+    """
+    with counting(terminal, "comparing") as report:
+        preview = with_ledger(
+            terminal,
+            partial(
+                _propose,
+                name=name,
+                revision=revision,
+                kind=kind,
+                how=how,
+                before=before,
+                report=report,
+            ),
+        )
+    if how.dry_run:
+        _show(terminal, preview)
+        return None
+    if preview.plan.undecided:
+        raise _conflict(preview, terminal)
+    if preview.is_idle:
+        _tell_idle(terminal, preview)
+        return None
+    if not how.yes and not _agrees(terminal, preview):
+        terminal.note("nothing was changed")
+        return None
+    with spinner(terminal, "bringing files back"):
+        return with_ledger(terminal, partial(_carry_out, preview=preview))
+
+
+def tell_moved_files(terminal: Terminal, done: MovedWithFiles | None) -> None:
+    """Print what moved and how to take it back; nothing if nothing was done."""
+    if done is None:
+        return
+    session, preview = done.session, done.preview
+    if terminal.as_json:
+        document = preview_document(preview, with_lines=False)
+        document |= {"done": True, "version": done.moved.version, "left": list(done.outcome.left)}
+        terminal.document({**document, "undo": done.undo})
+        return
+    for line in draw_summary(preview, terminal):
+        terminal.say(line)
+    if done.outcome.left:
+        terminal.note("changed by somebody else meanwhile, and left so:")
+        terminal.note("\n".join(f"  {shown_path(path)}" for path in done.outcome.left))
+    if done.undo is not None:
+        terminal.note(f"undo with: {done.undo}")
+    if session.origin is not None:
+        # The tool's own session still ends where it ended; from here on it is another one.
+        terminal.note(f"go on from there with: turntree resume {session.label}")
+
+
+async def find_way_again(opened: Opened, session: Session, left: Digest | None) -> str | None:
+    """Return the command that makes a move again which an undo has taken back, if there is one.
+
+    Where the move had led to no turn, only a turn that the session stands on can say so: its first.
+    """
+    if left is not None:
+        return f"turntree session replay {session.label} {digits(left)}"
+    if session.head is None:
+        return None
+    head = await opened.tree.turns.get(session.head)
+    first = await opened.tree.turns.get(f"{session.head}~{head.depth - 1}")
+    return f"turntree rewind {session.label} {digits(first.turn.digest)} --before"
+
+
+async def _propose(
+    opened: Opened,
+    *,
+    name: str,
+    revision: str | None,
+    kind: RestoreKind,
+    how: HowToMove,
+    before: bool,
+    report: Report,
+) -> Preview:
+    tree = opened.tree
+    try:
+        plan = await tree.plans.propose_restore(
+            name, revision, exact=how.exact, keep_conflicts=how.keep, kind=kind, before=before
+        )
+    except NotFound as error:
+        if revision is not None and "knows any files" in str(error):
+            raise await _explain_nothing(opened, name, revision, before=before) from error
+        raise
+    items = [await _show_item(opened, item, report) for item in plan.items]
+    left, after = await _digest(opened, plan.session.head), await _digest(opened, plan.target)
+    titles = None if plan.target is None else (await tree.turns.get(plan.target)).turn
+    asked = await _digest(opened, revision) if before else None
+    return Preview(plan, tuple(items), left, after, titles, asked)
+
+
+async def _explain_nothing(opened: Opened, name: str, revision: str, *, before: bool) -> NotFound:
+    """Return the error that says why there are no files to bring back."""
+    short = digits(await _digest(opened, revision))
+    label = (await opened.tree.sessions.get(name)).label
+    if not before or not await opened.tree.resources.pins_of(revision):
+        for pinned in await opened.tree.resources.pins_along(revision, 1):
+            return NotFound(
+                f"turns up to {short} pinned {shown_path(pinned.resource.place)}, and {label} "
+                f"works there no more: make a place of its own with `turntree worktree {short}`"
+            )
+        return nothing_pinned(short)
+    return nothing_known(short, f"turntree rewind {label} {short} --files")
+
+
+async def _show_item(opened: Opened, item: RestoreItem, report: Report) -> ShownItem:
+    pinned_by = await _digest(opened, item.pinned_by)
+    if item.present is None or not item.changes:
+        return ShownItem(item, (), pinned_by)
+    diffs = await opened.tree.files.diff(
+        item.resource, item.present, item.target.external, only=item.changes, report=report
+    )
+    return ShownItem(item, tuple(diffs), pinned_by)
+
+
+async def _digest(opened: Opened, turn: TurnId | str | None) -> Digest | None:
+    return None if turn is None else (await opened.tree.turns.get(turn)).turn.digest
+
+
+def _show(terminal: Terminal, preview: Preview) -> None:
+    if terminal.as_json:
+        terminal.document({**preview_document(preview), "done": False})
+        return
+    terminal.page([*draw_summary(preview, terminal), *draw_preview(preview, terminal)])
+    terminal.note("nothing was changed")
+
+
+def _tell_idle(terminal: Terminal, preview: Preview) -> None:
+    if terminal.as_json:
+        terminal.document({**preview_document(preview), "done": False})
+        return
+    for line in draw_summary(preview, terminal):
+        terminal.say(line)
+    terminal.note("nothing was changed; --exact makes everything as it was then")
+
+
+def _agrees(terminal: Terminal, preview: Preview) -> bool:
+    """Ask whoever watches; where nobody does, the command was the answer."""
+    if not (terminal.is_live and sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    for line in draw_preview(preview, terminal, lines_max=max(20, terminal.height - 20)):
+        terminal.say(line)
+    for line in draw_summary(preview, terminal):
+        terminal.say(line)
+    return click.confirm("go back?", default=True, err=True)
+
+
+def _conflict(preview: Preview, terminal: Terminal) -> Refused:
+    label, short = preview.plan.session.label, digits(preview.after)
+    if preview.found_by is not None:
+        short = f"{digits(preview.found_by)} --before"
+    command = {
+        "rewind": f"turntree rewind {label} {short} --files",
+        "reset": f"turntree session replay {label} {short} --files",
+        "undo": f"turntree undo {label}",
+    }[preview.plan.move]
+    listed: Sequence[str] = list(draw_conflicts(preview, terminal))
+    said = (
+        f"{label} was not moved: a turn changed these files, and somebody else did too",
+        *listed,
+        f"--keep leaves them alone, --exact makes everything as it was: `{command} --keep`",
+    )
+    return Refused("\n".join(said))
+
+
+async def _carry_out(opened: Opened, *, preview: Preview) -> MovedWithFiles:
+    plan: RestorePlan = preview.plan
+    outcome = await opened.tree.plans.carry_out(plan)
+    check_outcome(outcome)
+    session = await opened.tree.sessions.ledger.get(plan.session.id)
+    moved = outcome.moved
+    assert moved is not None, "what is done has moved the session"
+    undo: str | None = f"turntree undo {session.label}"
+    if plan.move == "undo":
+        again = await find_way_again(opened, session, preview.before)
+        undo = None if again is None else f"{again} --files"
+    return MovedWithFiles(session, moved, preview, outcome, undo)

@@ -1,0 +1,307 @@
+"""``session``: names that move, and everything that can be done with a name."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from importlib import import_module
+from typing import Final
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.annotations import list_sessions
+from turntree.cli.output.session import session_row_document, stand, visibility_of
+from turntree.cli.output.text import age, clean, digits, table, usage_sentence
+from turntree.cli.param_types import PROGRAM, SESSION
+from turntree.core.ids import Instant, ProgramId, SessionId, short_id
+from turntree.core.program import Program, Visibility
+from turntree.core.session import Session, SessionStatus
+from turntree.core.value import value
+
+
+class Sessions(click.Group):
+    """Imports those of its commands when they are called that need much besides sessions."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported if need be."""
+        if cmd_name not in _ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        module, name = _ELSEWHERE[cmd_name]
+        command: click.Command = getattr(import_module(f"turntree.cli.{module}"), name)
+        return command
+
+
+_ELSEWHERE: Final = {
+    "configure": ("session_talk", "configure"),
+    "history": ("session_talk", "history"),
+    "replay": ("move", "session_replay"),
+    "send": ("send", "send"),
+}
+
+
+@click.group(cls=Sessions)
+def session() -> None:
+    """Create, list, rename, merge and archive sessions, and talk in them."""
+
+
+def _act(terminal: Terminal, act: Callable[[Opened], Awaitable[Session]]) -> Session:
+    return with_ledger(terminal, act)
+
+
+@verb("list")
+@click.option("--all", "-a", "everything", is_flag=True, help="Archived sessions too.")
+def list_(terminal: Terminal, everything: bool) -> None:
+    """List sessions; the current one has a star."""
+
+    async def act(opened: Opened) -> _Listed:
+        found = await list_sessions(opened, with_archived=everything)
+        archived = 0 if found else len(await list_sessions(opened, with_archived=True))
+        private = set(await opened.tree.programs.list_private("session"))
+        visible: dict[SessionId, Visibility] = {
+            one.id: "private" if ProgramId(one.id) in private else "public" for one in found
+        }
+        return _Listed(found, visible, archived, await opened.find_current(), opened.now)
+
+    listed = with_ledger(terminal, act)
+    found, archived, current = listed.sessions, listed.archived, listed.current
+    if terminal.as_json:
+        terminal.documents(
+            {**session_row_document(one, current=current), "visibility": listed.visible[one.id]}
+            for one in found
+        )
+    elif not found and archived:
+        terminal.note(f"all sessions are archived: there are {archived} of them.")
+        terminal.note("next: turntree session list --all")
+        terminal.note("      turntree session restore LABEL")
+    elif not found:
+        terminal.note("there are no sessions yet.")
+        terminal.note("next: turntree session create main")
+        terminal.note("      turntree demo                  a small tree to look around in")
+    else:
+        rows = [
+            (
+                "*" if current is not None and one.id == current.id else " ",
+                clean(one.label),
+                digits(one.head_digest),
+                f"{one.depth} turns" if one.depth != 1 else "1 turn",
+                age(one.worked_at, listed.now),
+                _remark(one, listed.visible[one.id]),
+            )
+            for one in found
+        ]
+        terminal.page(table(rows))
+
+
+@value
+class _Listed:
+    sessions: tuple[Session, ...]
+    visible: Mapping[SessionId, Visibility]
+    archived: int
+    current: Session | None
+    now: Instant
+
+
+def _remark(one: Session, visibility: Visibility) -> str:
+    words: list[str] = [] if one.status == "active" else [one.status]
+    words += [] if visibility == "public" else ["private"]
+    words += [] if one.origin is None else [f"from {clean(one.origin.tool)}"]
+    words += [] if one.spawn is None else ["subagent"]
+    words += [f"alias {clean(alias)}" for alias in one.aliases]
+    return ", ".join(words)
+
+
+@verb()
+@click.argument("label", metavar="[LABEL]", required=False)
+@click.option("--model", type=PROGRAM, help="Which model answers there.")
+@click.option("--owner", type=PROGRAM, help="The agent or human whose it is.")
+@click.option("--private", is_flag=True, help="Seen by you and those who are invited only.")
+def create(
+    terminal: Terminal, label: str | None, model: str | None, owner: str | None, private: bool
+) -> None:
+    """Begin an empty session; without a label it gets one."""
+    from turntree.cli.sessions.session_config import session_config
+
+    config = session_config(model, owner)
+
+    async def act(opened: Opened) -> Session:
+        tree = opened.tree
+        named = label or f"session-{short_id(tree.sessions.world.new_id())[-8:]}"
+        if not config and not private:
+            return await tree.sessions.create(named)
+        visibility: Visibility = "private" if private else "public"
+        await tree.programs.create("session", named, config, visibility=visibility)
+        return await tree.sessions.get(named)
+
+    made = _act(terminal, act)
+    invites = (f"let somebody in with: turntree program invite {made.label} NAME",) * private
+    terminal.tell(
+        f"{made.label} begins, {'private, ' if private else ''}with no turns yet",
+        session_row_document(made),
+        undo=f"turntree session archive {made.label}",
+        then=(f"work there with: turntree switch {made.label}", *invites),
+    )
+
+
+@verb()
+@click.argument("name", metavar="[SESSION]", default="HEAD", type=SESSION)
+def show(terminal: Terminal, name: str) -> None:
+    """Show a session: where it stands, its other names, where it came from."""
+
+    async def act(opened: Opened) -> tuple[Session, Program | None, Session | None, Opened]:
+        found = await opened.tree.sessions.get(name)
+        program = await opened.tree.programs.find(found.id)
+        return found, program, await opened.find_current(), opened
+
+    found, program, current, opened = with_ledger(terminal, act)
+    if terminal.as_json:
+        said = session_row_document(found, current=current)
+        terminal.document({**said, "visibility": visibility_of(program)})
+        return
+    rows = [
+        ("session", f"{clean(found.label)}{'  (current)' if found == current else ''}"),
+        ("id", found.id),
+        ("stands", stand(found)),
+        ("status", f"{found.status}, moved {found.version} times"),
+        ("seen", _seen(program)),
+        ("worked", f"{found.worked_at}  ({age(found.worked_at, opened.now)})"),
+        ("created", f"{found.created_at}  ({age(found.created_at, opened.now)})"),
+        ("updated", f"{found.updated_at}  ({age(found.updated_at, opened.now)})"),
+    ]
+    if found.aliases:
+        rows.append(("aliases", ", ".join(map(clean, found.aliases))))
+    if found.origin is not None:
+        rows.append(("origin", clean(f"{found.origin.tool} {found.origin.session_id}")))
+    if found.spawn is not None:
+        spawn = found.spawn
+        rows.append(("spawned", clean(f"by call {spawn.call_id} of turn {spawn.parent_turn}")))
+    terminal.page(table(rows))
+
+
+def _seen(program: Program | None) -> str:
+    if program is None or program.visibility == "public":
+        return "by everybody here"
+    return f"by {clean(program.owner)}, who owns it, and whoever was let in"
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("label", metavar="LABEL")
+def rename(terminal: Terminal, name: str, label: str) -> None:
+    """Give a session another label; the old one stays as an alias."""
+    _rename(terminal, name, label, promote=False)
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("label", metavar="LABEL")
+def promote(terminal: Terminal, name: str, label: str) -> None:
+    """Rename a session because it is known now whose it is."""
+    _rename(terminal, name, label, promote=True)
+
+
+def _rename(terminal: Terminal, name: str, label: str, *, promote: bool) -> None:
+    async def act(opened: Opened) -> tuple[Session, Session]:
+        sessions = opened.tree.sessions
+        before = await sessions.get(name)
+        change = sessions.promote if promote else sessions.rename
+        return before, await change(name, label)
+
+    before, after = with_ledger(terminal, act)
+    terminal.tell(
+        f"{before.label} is called {after.label} now   ({before.label} still leads to it)",
+        session_row_document(after),
+        undo=f"turntree session rename {after.label} {before.label}",
+    )
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("other", metavar="ALIAS")
+def alias(terminal: Terminal, name: str, other: str) -> None:
+    """Let one more name lead to a session."""
+    found = _act(terminal, lambda opened: opened.tree.sessions.alias(name, other))
+    if terminal.as_json:
+        terminal.document({**session_row_document(found), "undo": None})
+        return
+    terminal.say(f"{clean(other)} leads to {found.label} now")
+    terminal.note("an alias is not taken back: whoever has written it down should still arrive")
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.argument("other", metavar="OTHER", type=SESSION)
+def merge(terminal: Terminal, name: str, other: str) -> None:
+    """Two sessions turned out to be one: every name of OTHER leads to SESSION.
+
+    No turn moves: SESSION stays where it stands, and OTHER keeps its head under another label,
+    archived.
+    """
+
+    async def act(opened: Opened) -> tuple[Session, Session, Session]:
+        gone = await opened.tree.sessions.get(other)
+        into = await opened.tree.sessions.merge(name, other)
+        return into, gone, await opened.tree.sessions.ledger.get(gone.id)
+
+    into, gone, kept = with_ledger(terminal, act)
+    terminal.tell(
+        f"{gone.label} leads to {into.label} now   (its turns are kept as {kept.label})",
+        session_row_document(into),
+        undo=f"turntree session restore {kept.label}",
+        then=(f"(the names stay with {into.label})",),
+    )
+
+
+def _set_status(terminal: Terminal, names: tuple[str, ...], status: SessionStatus) -> None:
+    async def act(opened: Opened) -> list[Session]:
+        for name in names:  # All of them exist, or nothing changes.
+            await opened.tree.sessions.get(name)
+        return [await opened.tree.sessions.set_status(name, status) for name in names]
+
+    changed = with_ledger(terminal, act)
+    labels = " ".join(one.label for one in changed)
+    back = "archive" if status == "active" else "restore"
+    said = "active again" if status == "active" else f"{status}; the turns stay"
+    terminal.tell(
+        f"{labels} {'is' if len(changed) == 1 else 'are'} {said}",
+        {"sessions": [one.label for one in changed], "status": status},
+        undo=f"turntree session {back} {labels}",
+    )
+
+
+@verb()
+@click.argument("names", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
+def archive(terminal: Terminal, names: tuple[str, ...]) -> None:
+    """Take sessions out of the lists; their turns stay."""
+    _set_status(terminal, names, "archived")
+
+
+@verb()
+@click.argument("names", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
+def restore(terminal: Terminal, names: tuple[str, ...]) -> None:
+    """Bring archived sessions back."""
+    _set_status(terminal, names, "active")
+
+
+@verb()
+@click.argument("names", metavar="[SESSION]...", nargs=-1, type=SESSION)
+def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
+    """Add up what sessions used; a turn they share counts once."""
+
+    async def act(opened: Opened) -> None:
+        chosen = names or ("HEAD",)
+        used, calls = await opened.tree.threads.usage(*chosen)
+        numbers = asdict(used)
+        if terminal.as_json:
+            terminal.document({"calls": calls, "usage": numbers, "tokens": used.total})
+        else:
+            terminal.say(terminal.spell(f"{usage_sentence(used)} in {calls} model calls"))
+
+    with_ledger(terminal, act)
+
+
+for command in (list_, create, show, rename, alias, promote, merge, archive, restore, usage):
+    session.add_command(command)

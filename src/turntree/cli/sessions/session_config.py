@@ -1,0 +1,124 @@
+"""Verbs of ``session`` that concern its config and what is said in it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.text import clean, clean_block
+from turntree.cli.param_types import PROGRAM, SESSION
+from turntree.cli.programs.program import configure_program
+from turntree.core.canonical import Json
+from turntree.core.ids import TurnId
+from turntree.core.message import Message, Text
+from turntree.core.program import address_of, name_in
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.core.usage import ModelCall
+
+_TALK = ("user", "assistant")
+
+
+@verb()
+@click.argument("name", metavar="SESSION", type=SESSION)
+@click.option("--model", type=PROGRAM, help="Which model answers from now on.")
+@click.option("--owner", type=PROGRAM, help="The agent or human whose it is.")
+@click.option("--situation", help="Which overlay of the model's is used.")
+def configure(
+    terminal: Terminal, name: str, model: str | None, owner: str | None, situation: str | None
+) -> None:
+    """Say which model answers in a session, and whose it is."""
+    members = session_config(model, owner, situation)
+    if not members:
+        raise click.UsageError("say what to set: --model, --owner or --situation")
+    configure_program(terminal, name, members, is_label=True)
+
+
+def session_config(
+    model: str | None, owner: str | None, situation: str | None = None
+) -> dict[str, Json]:
+    """Return the members of a session's config that options name."""
+    members: dict[str, Json] = {}
+    members |= {} if model is None else {"default_model": address_of(name_in(model))}
+    members |= {} if owner is None else {"owner": address_of(name_in(owner))}
+    return members | ({} if situation is None else {"situation": situation})
+
+
+@verb()
+@click.argument("name", metavar="[SESSION]", default="HEAD", type=SESSION)
+@click.option("--limit", "-n", type=click.IntRange(min=1), help="The last so many turns only.")
+def history(terminal: Terminal, name: str, limit: int | None) -> None:
+    """Print what was said in a session, the oldest first."""
+
+    async def act(
+        opened: Opened,
+    ) -> tuple[Session, tuple[Placed, ...], dict[TurnId, list[ModelCall]]]:
+        session = await opened.tree.sessions.get(name)
+        if session.head is None:
+            return session, (), {}
+        turns = await opened.tree.threads.read(session.head, last=limit)
+        return session, turns, await opened.tree.turns.list_calls([one.turn.id for one in turns])
+
+    session, turns, calls = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(_entries(session, turns, calls))
+    elif not turns:
+        terminal.note(f"nothing was said in {session.label} yet.")
+        terminal.note(f"next: turntree session send {session.label} MESSAGE")
+    else:
+        terminal.page(_lines(terminal, turns))
+
+
+def _entries(
+    session: Session, turns: tuple[Placed, ...], calls: dict[TurnId, list[ModelCall]]
+) -> Iterator[dict[str, Any]]:
+    """Yield one entry a message: who said what, after which, with which model."""
+    parent: str | None = None
+    for placed in turns:
+        turn = placed.turn
+        for sequence, said in enumerate(turn.messages):
+            if not isinstance(said, Message) or said.role not in _TALK:
+                continue
+            uuid = f"{turn.id}/{sequence}"
+            message: dict[str, Any] = {"role": said.role, "content": _text(said)}
+            entry: dict[str, Any] = {
+                "uuid": uuid,
+                "parentUuid": parent,
+                "sessionId": session.id,
+                "timestamp": turn.header.sealed_at,
+                "message": message,
+            }
+            if said.role == "assistant":
+                entry |= {"provider": turn.header.provider}
+                message |= {"model": turn.header.model}
+                if sequence == len(turn.messages) - 1:
+                    message["usage"] = _usage(calls.get(turn.id, []))
+            yield entry
+            parent = uuid
+
+
+def _usage(calls: list[ModelCall]) -> dict[str, int]:
+    used = [call.usage for call in calls]
+    return {
+        "inputTokens": sum(one.input for one in used),
+        "outputTokens": sum(one.output for one in used),
+        "cacheReadTokens": sum(one.cached_input for one in used),
+        "cacheWriteTokens": sum(one.cache_write for one in used),
+    }
+
+
+def _lines(terminal: Terminal, turns: tuple[Placed, ...]) -> Iterator[str]:
+    for placed in turns:
+        for said in placed.turn.messages:
+            if isinstance(said, Message) and said.role in _TALK and (text := _text(said)):
+                model = placed.turn.header.model if said.role == "assistant" else None
+                who = said.role if model is None else f"{said.role} ({clean(model)})"
+                yield terminal.paint(who, "label")
+                yield from clean_block(text)
+                yield ""
+
+
+def _text(said: Message) -> str:
+    return "\n".join(part.text for part in said.parts if isinstance(part, Text))

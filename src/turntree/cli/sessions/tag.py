@@ -1,0 +1,188 @@
+"""``tag``: free words on turns and programs.
+
+``tag add``, ``tag remove`` and ``tag list`` take any node. Without one of those words the rest is
+what a turn is tagged with at once: ``tag HEAD good``.
+"""
+
+import shlex
+from functools import partial
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.output.text import clean, digits, table, title
+from turntree.cli.param_types import REVISION
+from turntree.cli.programs.nodes import Node, get_node
+from turntree.core.errors import Refused
+from turntree.core.ids import TurnId
+from turntree.core.thread import Placed
+
+AT_ONCE = "turn"
+"""The command that is meant where none is named; it is in no list."""
+
+
+class TagGroup(click.Group):
+    """A group whose first word may be left out."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands that have to be named."""
+        return [name for name in super().list_commands(ctx) if name != AT_ONCE]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the word in where none of the group's stands."""
+        # A shell that asks what may come first has not left the word out yet.
+        is_asked = ctx.resilient_parsing and not args
+        if not is_asked and (not args or args[0] not in {*self.commands, *ctx.help_option_names}):
+            args = [AT_ONCE, *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the words of the group, and the revisions that may stand in their place."""
+        at_once = self.commands[AT_ONCE].params[0]
+        offered = super().shell_complete(ctx, incomplete)
+        return [*offered, *REVISION.shell_complete(ctx, at_once, incomplete)]
+
+
+@click.group(cls=TagGroup)
+def tag() -> None:
+    """Put words on turns and programs, take them off, or list them.
+
+    A NODE is a program (@(researcher), researcher) or any REV. For turns there is a shorter way:
+    `tag REV WORD...` puts words on, `tag --delete REV WORD...` takes them off, `tag [REV]` lists.
+    """
+
+
+@verb()
+@click.argument("node", metavar="NODE", type=REVISION)
+@click.argument("words", metavar="WORD...", nargs=-1, required=True)
+def add(terminal: Terminal, node: str, words: tuple[str, ...]) -> None:
+    """Put words on a turn or a program."""
+    _mark(terminal, node, words, on=True)
+
+
+@verb()
+@click.argument("node", metavar="NODE", type=REVISION)
+@click.argument("words", metavar="WORD...", nargs=-1, required=True)
+def remove(terminal: Terminal, node: str, words: tuple[str, ...]) -> None:
+    """Take words off a turn or a program."""
+    _mark(terminal, node, words, on=False)
+
+
+@verb("list")
+@click.argument("node", metavar="[NODE]", required=False, type=REVISION)
+def list_(terminal: Terminal, node: str | None) -> None:
+    """List the words on a turn or a program, or all that are on turns."""
+    if node is None:
+        _list(terminal, None)
+        return
+
+    async def act(opened: Opened) -> tuple[Node, list[str]]:
+        found = await get_node(opened, node)
+        if found.kind == "turn":
+            pairs = await opened.tree.turns.marks.list_tags(turn=TurnId(found.id))
+            return found, [word for _, word in pairs]
+        return found, list((await opened.tree.programs.get(found.id)).tags)
+
+    found, words = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(
+            {"tag": word, "node": found.id, "kind": found.kind, "name": found.name}
+            for word in words
+        )
+    elif words:
+        terminal.page(table([(clean(word), found.name, found.title) for word in words]))
+    else:
+        terminal.note(f"there is no word on {found.name}.")
+        terminal.note(f"next: turntree tag add {found.name} WORD")
+
+
+def _mark(terminal: Terminal, text: str, words: tuple[str, ...], *, on: bool) -> None:
+    if not all(word.strip() for word in words):
+        raise Refused("a tag says something: turntree tag add NODE WORD")
+
+    async def act(opened: Opened) -> tuple[Node, list[str]]:
+        node, turns = await get_node(opened, text), opened.tree.turns
+        signed: dict[str, Any] = {"by": str(turns.by), "at": turns.world.now()}
+        marks = turns.marks
+        return node, [w for w in words if await marks.set_tag(node.id, w, on=on, **signed)]
+
+    node, changed = with_ledger(terminal, act)
+    done, back = ("has", "remove") if on else ("no longer has", "add")
+    called = shlex.quote(node.name)
+    terminal.tell(
+        f"{node.name} {done} the tag{'s' if len(words) > 1 else ''} {clean(' '.join(words))}"
+        + ("" if changed else "   (as before)"),
+        {"node": node.id, "kind": node.kind, "name": node.name, "tags": list(words), "on": on,
+         "changed": bool(changed)},
+        undo=f"turntree tag {back} {called} {shlex.join(changed)}" if changed else None,
+    )  # fmt: skip
+
+
+@verb(AT_ONCE)
+@click.argument("revision", metavar="[REV]", required=False, type=REVISION)
+@click.argument("words", metavar="[WORD]...", nargs=-1)
+@click.option("--delete", "-d", "deletes", is_flag=True, help="Take the words off.")
+@click.option("--list", "-l", "lists", is_flag=True, help="List tags, of REV or of all turns.")
+def at_once(
+    terminal: Terminal, revision: str | None, words: tuple[str, ...], deletes: bool, lists: bool
+) -> None:
+    """Put words on a turn, take them off, or list them."""
+    if revision == "" or not all(word.strip() for word in words):
+        raise click.UsageError("a tag is a word; there is nothing between these quotes")
+    if lists or not words:
+        if deletes:
+            raise click.UsageError("say which words to take off: turntree tag --delete REV WORD")
+        _list(terminal, revision)
+        return
+    assert revision is not None, "click fills the first argument first"
+    placed, changed = with_ledger(
+        terminal, partial(_change, revision=revision, words=words, on=not deletes)
+    )
+    short, told = digits(placed.turn.digest), " ".join(words)
+    verb_done = "no longer has" if deletes else "has"
+    suffix = "" if changed else "   (as before)"
+    off = "" if deletes else "--delete "
+    undo = f"turntree tag {off}{short} {shlex.join(changed)}" if changed else None
+    terminal.tell(
+        f"{short} {verb_done} the tag{'s' if len(words) > 1 else ''} {clean(told)}{suffix}",
+        {"turn": placed.turn.id, "digest": placed.turn.digest, "tags": list(words),
+         "on": not deletes, "changed": bool(changed)},
+        undo=undo,
+    )  # fmt: skip
+
+
+async def _change(
+    opened: Opened, *, revision: str, words: tuple[str, ...], on: bool
+) -> tuple[Placed, list[str]]:
+    """Return the turn and the words that changed; the others were on or off already."""
+    placed = await opened.tree.turns.get(revision)
+    change = opened.tree.turns.tag if on else opened.tree.turns.untag
+    return placed, [word for word in words if await change(placed.turn.id, word)]
+
+
+def _list(terminal: Terminal, revision: str | None) -> None:
+    async def act(opened: Opened) -> list[tuple[str, Placed]]:
+        turn = None if revision is None else (await opened.tree.resolve(revision)).turn
+        found = await opened.tree.turns.marks.list_tags(turn=turn)
+        return [(word, await opened.tree.turns.get(at)) for at, word in found]
+
+    tags = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.documents(_document(word, placed) for word, placed in tags)
+    elif tags:
+        rows = [(clean(word), digits(p.turn.digest), title(p.turn)[:60]) for word, p in tags]
+        terminal.page(table(rows))
+    else:
+        terminal.note("there are no tags here.")
+        terminal.note("next: turntree tag HEAD WORD")
+
+
+def _document(word: str, placed: Placed) -> dict[str, Any]:
+    return {"tag": word, "turn": placed.turn.id, "digest": placed.turn.digest}
+
+
+for command in (add, remove, list_, at_once):
+    tag.add_command(command)

@@ -1,0 +1,1 @@
+"""Commands for setup: up, server, hook, config, doctor, demo."""

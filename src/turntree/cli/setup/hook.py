@@ -1,0 +1,269 @@
+"""``hook``: coding agents record themselves while they work.
+
+Installs hooks into the agents' own settings, says how they stand, and reads what they have told.
+What an agent's hook runs is ``cli.hook_entry``, which must not wait for this module.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.hook_sync import POLL_S, has_news, read_spool
+from turntree.cli.context import load_settings
+from turntree.cli.hook_process import entry as hook_entry
+from turntree.cli.hook_process.daemon import find_place
+from turntree.cli.output.changes import counted
+from turntree.cli.output.text import clean, table
+from turntree.cli.settings import places_here
+from turntree.core.errors import Unreachable
+from turntree.db.embedded.account import ServerError
+from turntree.hooks.events import SIGHTING_KINDS
+from turntree.hooks.install import Installer, State
+from turntree.hooks.reconcile import Settled
+from turntree.hooks.spool import FOLDER, Spool
+from turntree.hooks.tools import TOOLS, Scope
+from turntree.system.processes import require_file_locks
+
+TOOL: Final = click.Choice(list(TOOLS))
+
+
+@click.group()
+def hook() -> None:
+    """Let coding agents record themselves while they work.
+
+    At the end of each turn its transcript is imported and the state of the workspace kept.
+    """
+
+
+def _scope(function: Any) -> Any:
+    user = click.option("--user", "scope", flag_value="user", default="user",
+                        help="Wherever the tool is used by you; this is the default.")  # fmt: skip
+    project = click.option("--project", "scope", flag_value="project", help="Only in this project.")
+    return user(project(function))
+
+
+@verb()
+@click.argument("tool", metavar="TOOL", type=TOOL)
+@_scope
+@click.option("--trust", is_flag=True, help="Tell Codex that you trust these hooks.")
+def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
+    """Have a tool tell what it does: claude-code, codex, gemini or opencode.
+
+    Our commands are added to the tool's settings, behind your own; a copy of the file is kept.
+    Installing again changes nothing. Codex runs only hooks that you have reviewed: do that in
+    Codex, with /hooks, or say --trust here.
+    """
+    require_file_locks()
+    installer = _installer()
+    changes = installer.install(TOOLS[tool], scope, trust=trust)
+    state = installer.state(TOOLS[tool], scope)
+    changed = [change for change in changes if change.changed]
+    place = changes[0].path
+    told = f"{TOOLS[tool].title} tells Turntree what it does: {place}"
+    then = [f"a copy of what was there: {one.backup}" for one in changed if one.backup]
+    if state.untrusted:
+        then.append(f"next: review {state.untrusted} hooks in Codex with /hooks, or add --trust")
+    else:
+        then.append("next: turntree hook status")
+    undo = f"turntree hook uninstall {tool}{_option(scope)}"
+    document = {**_state_document(state), "changed": [str(one.path) for one in changed]}
+    terminal.tell(told if changed else f"{told} (nothing to change)", document,
+                  undo=undo if changed else None, then=then)  # fmt: skip
+
+
+@verb()
+@click.argument("tool", metavar="TOOL", type=TOOL)
+@_scope
+def uninstall(terminal: Terminal, tool: str, scope: Scope) -> None:
+    """Have a tool tell us nothing more.
+
+    If nobody has changed its settings since, they become what they were, byte for byte.
+    """
+    installer = _installer()
+    changes = installer.uninstall(TOOLS[tool], scope)
+    changed = [change for change in changes if change.changed]
+    told = f"{TOOLS[tool].title} tells Turntree nothing any more"
+    other: Scope = "user" if scope == "project" else "project"
+    # Somebody who takes them out wants to be told nothing; here they would be told all the same.
+    stays = installer.state(TOOLS[tool], other).installed
+    if stays:
+        where = "in this project" if other == "project" else "wherever you use it"
+        told = f"no hooks of ours are in {changes[-1].path}; those {where} stay"
+    document = {"tool": tool, "scope": scope, "changed": [str(one.path) for one in changed]}
+    undo = f"turntree hook install {tool}{_option(scope)}"
+    then = [f"next: turntree hook uninstall {tool} --{other}"] if stays else []
+    terminal.tell(told if changed else f"{told} (nothing to change)", document,
+                  undo=undo if changed else None, then=then)  # fmt: skip
+
+
+@verb()
+def status(terminal: Terminal) -> None:
+    """Show which tools tell what they do, what waits to be read, and what went wrong last.
+
+    Starts nothing.
+    """
+    states, spool = _list_states(), _spool()
+    waiting, last, error = spool.read(), spool.find_last(), spool.last_error()
+    if terminal.as_json:
+        terminal.document({
+            "hooks": [_state_document(state) for state in states],
+            "spool": str(spool.folder),
+            "waiting": len(waiting),
+            "last": last,
+            "error": error,
+        })  # fmt: skip
+        return
+    rows = [(state.tool, state.scope, _told(state), str(state.path)) for state in states
+            if state.installed or state.problem or state.scope == "user"]  # fmt: skip
+    terminal.say("\n".join(table(rows)))
+    terminal.say("\n".join(table(_spool_rows(len(waiting), last, error))))
+    for state in states:
+        if state.problem is not None:
+            terminal.note(clean(state.problem))
+    lacking = next((state for state in states if state.lacks is not None), None)
+    if lacking is not None:
+        terminal.note(f"next: turntree hook install {lacking.tool}{_option(lacking.scope)}")
+    elif waiting:
+        terminal.note("next: turntree hook drain")
+    elif not any(state.installed for state in states):
+        terminal.note("next: turntree hook install claude-code")
+
+
+@verb()
+@click.option("--quietly", is_flag=True, help="Print nothing; write what goes wrong into a file.")
+def drain(terminal: Terminal, quietly: bool) -> None:
+    """Read what hooks have told: import the transcripts and pin the workspaces.
+
+    Hooks start this by themselves. What cannot be read now, because the database is down or a
+    turn is not over, waits.
+    """
+    spool = _spool()
+    began = spool.now()
+    if quietly:
+        terminal = Terminal(as_json=True)
+    while True:
+        with spool.reading() as is_mine:
+            if not is_mine:
+                if quietly:
+                    return
+                # A hook has started one that does the same; what it leaves is ours to tell.
+                time.sleep(POLL_S)
+                continue
+            try:
+                settled = read_spool(terminal, spool)
+            except (Unreachable, ServerError) as error:
+                spool.complain(f"drain: {error}")
+                if quietly:
+                    return
+                waiting = len(spool.list_paths())
+                terminal.note(f"{counted(waiting, 'sighting')} wait, and nothing is lost")
+                raise
+        # Who came while we held the lock has left again; what they brought is seen here.
+        if not quietly or not has_news(spool, settled):
+            break
+    if not quietly:
+        if not settled.complaints:
+            spool.overcome(began)
+        _tell_settled(terminal, spool, settled)
+
+
+@verb()
+@click.argument("tool", metavar="TOOL", type=TOOL)
+@click.argument("kind", metavar="KIND", type=click.Choice(SIGHTING_KINDS))
+def run(terminal: Terminal, tool: str, kind: str) -> None:
+    """Note one moment of a session, with the tool's JSON on standard input.
+
+    This is what a hook calls. KIND is session, begin, end, cut or close.
+    """
+    del terminal
+    home = str(load_settings().home)
+    words = [sys.executable, "-I", hook_entry.__file__, "--home", home, tool, kind]
+    os.execv(sys.executable, words)  # noqa: S606  (no shell is wanted)
+
+
+def examine_hooks() -> tuple[Literal["ok", "warn"], str, str | None]:
+    """Return whether hooks are in order, a sentence about them, and what to do."""
+    states, spool = _list_states(), _spool()
+    for state in states:
+        if state.problem is not None or state.lacks is not None:
+            why = state.problem or f"{state.tool}: installed {state.lacks}"
+            return "warn", clean(why), f"turntree hook install {state.tool}{_option(state.scope)}"
+    error = spool.last_error()
+    if error is not None:
+        return "warn", clean(error), "turntree hook drain"
+    names = dict.fromkeys(state.tool for state in states if state.installed)
+    if not names:
+        return "ok", "no tool tells what it does", None
+    return "ok", f"{', '.join(names)}; {counted(len(spool.list_paths()), 'sighting')} wait", None
+
+
+def _list_states() -> list[State]:
+    installer = _installer()
+    scopes: tuple[Scope, ...] = ("user", "project")
+    return [installer.state(tool, scope) for tool in TOOLS.values() for scope in scopes]
+
+
+def _tell_settled(terminal: Terminal, spool: Spool, settled: Settled) -> None:
+    left = len(spool.list_paths())
+    if terminal.as_json:
+        terminal.document({
+            "read": len(settled.done), "pinned": settled.pinned, "waiting": left,
+            "turns_added": settled.progress.turns_added, "complaints": settled.complaints,
+        })  # fmt: skip
+        return
+    read, waiting = counted(len(settled.done), "sighting"), counted(left, "sighting")
+    added = counted(settled.progress.turns_added, "turn")
+    terminal.say(f"{read} read, {added} added, {settled.pinned} pinned; {waiting} wait")
+    for text in settled.complaints:
+        terminal.note(clean(text))
+
+
+def _installer() -> Installer:
+    settings, places = load_settings(), places_here()
+    found = find_place(str(Path.cwd()), str(settings.home))
+    top = Path(found) if found is not None else Path.cwd()
+    return Installer(
+        settings.home.absolute(), places, top, Path(sys.executable), Path(hook_entry.__file__)
+    )
+
+
+def _spool() -> Spool:
+    return Spool(load_settings().home / FOLDER)
+
+
+def _option(scope: Scope) -> str:
+    return " --project" if scope == "project" else ""
+
+
+def _state_document(state: State) -> dict[str, Any]:
+    return {**asdict(state), "complete": state.is_complete, "path": str(state.path)}
+
+
+def _told(state: State) -> str:
+    if state.problem is not None:
+        return "left alone"
+    if not state.installed:
+        return "not installed"
+    if state.untrusted:
+        return f"installed; {state.untrusted} hooks wait for your review in Codex (/hooks)"
+    return "installed" if state.lacks is None else f"installed {state.lacks}"
+
+
+def _spool_rows(
+    waiting: int, last: dict[str, Any] | None, error: str | None
+) -> Iterator[tuple[str, str]]:
+    yield "spool", f"{counted(waiting, 'sighting')} wait to be read" if waiting else "empty"
+    if last is not None:
+        yield "last", clean(f"{last['kind']} of {last['tool']} {last['session']} at {last['at']}")
+    yield "error", clean(error) if error else "none"
+
+
+for command in (install, uninstall, status, drain, run):
+    hook.add_command(command)

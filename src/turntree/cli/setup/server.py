@@ -1,0 +1,304 @@
+"""``init``, ``down`` and ``status``: the place one works in and the server behind it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turntree.boot.open import Settings
+from turntree.cli.command import Terminal, verb
+from turntree.cli.context import SESSION_DEFAULT, Opened, load_settings, with_ledger
+from turntree.cli.head_file import FOLDER, read_head, write_head
+from turntree.cli.output.progress import spinner
+from turntree.cli.output.session import session_row_document, stand
+from turntree.cli.output.text import age, clean, cut, table
+from turntree.cli.param_types import SESSION
+from turntree.core.errors import TurntreeError
+from turntree.core.ids import Instant
+from turntree.core.revision import check_label
+from turntree.core.session import Session
+from turntree.core.value import value
+from turntree.db.embedded.server import EmbeddedServer, ServerState
+from turntree.runs.inbox import FailedRun, OpenRun, Pile
+
+RUNS_SHOWN_MAX = 10
+REASON_WIDTH_MAX = 120
+_PASSWORD = re.compile(
+    # Up to the last @: in a password that was not spelled as an address wants it there may be more.
+    r"(?<=://)(?P<user>[^:@/\s]*):(?:\S*(?P<end>@)|(?!\d+(?:[/?,\s]|$))\S+)"
+    r"|(?<=password)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|[^\s&]+)",
+    re.IGNORECASE,
+)
+
+
+@verb()
+@click.option("--session", "-s", metavar="LABEL", default=SESSION_DEFAULT, show_default=True,
+              type=SESSION, help="The session to be in.")  # fmt: skip
+def init(terminal: Terminal, session: str) -> None:
+    """Make this folder a place with a current session.
+
+    Creates .turntree/HEAD. In a folder that has one already nothing changes.
+    """
+    here, label = Path.cwd(), check_label(session)
+    is_new = not (here / FOLDER / "HEAD").is_file()
+    if is_new:
+        # Made first, so that a place further up is not the one that is written.
+        (here / FOLDER).mkdir(exist_ok=True)
+        (here / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
+        write_head(here, label)
+    head = read_head(here)
+    if terminal.as_json:
+        terminal.document({"place": str(here / FOLDER), "session": head, "created": is_new})
+        return
+    made = "is a place now" if is_new else "is a place already"
+    terminal.say(f"{here} {made}; HEAD is {head}")
+    if not is_new:
+        terminal.note("next: turntree log")
+        return
+    if _is_session(terminal, label):
+        terminal.note(f"next: turntree log     what was said in {label}")
+        terminal.note(f"undo with: rm -r {here / FOLDER}")
+        return
+    terminal.note("next: turntree up                    bring home what your agents have kept")
+    terminal.note(f"      turntree session create {head}   begin an empty session")
+    terminal.note("      turntree demo                  or plant sample data to look around in")
+    terminal.note(f"undo with: rm -r {here / FOLDER}")
+
+
+def _is_session(terminal: Terminal, label: str) -> bool:
+    """Say whether there is such a session; a server that does not run is not started for it."""
+
+    async def find(opened: Opened) -> bool:
+        return await opened.tree.sessions.ledger.find(label) is not None
+
+    settings = load_settings()
+    state = None if settings.database_url else EmbeddedServer(settings.home).state()
+    try:
+        return _is_up(settings, state) and with_ledger(terminal, find, waits=False)
+    except TurntreeError:
+        # Whoever needs the database next says what is wrong with it.
+        return False
+
+
+def _is_up(settings: Settings, state: ServerState | None) -> bool:
+    return _is_prepared(settings) if state is None else state.name == "running"
+
+
+@verb()
+def down(terminal: Terminal) -> None:
+    """Stop the embedded database server.
+
+    What was written stays; the next command starts it again.
+    """
+    settings = load_settings()
+    if settings.database_url:
+        where = hide_password(settings.database_url)
+        document = {"stopped": False, "database": where}
+        terminal.tell(f"nothing to stop: the database is {where}", document, undo=None)
+        return
+    with spinner(terminal, "stopping the server"):
+        stopped = EmbeddedServer(settings.home).stop()
+    terminal.tell(
+        "the server has stopped" if stopped else "the server was not running",
+        {"stopped": stopped, "home": str(settings.home)},
+        undo="turntree up" if stopped else None,
+    )
+
+
+@value
+class Counts:
+    """What a workspace holds."""
+
+    turns: int
+    sessions: int
+    current: Session | None
+    chosen: str | None
+    now: Instant
+    workers: tuple[str, ...] = ()
+    runs: tuple[OpenRun, ...] = ()
+    piles: tuple[Pile, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
+    """What could not be answered in sessions that have not moved since."""
+    plans: int = 0
+    """How many forks and moves with files were left unfinished on this machine."""
+
+
+@verb()
+def status(terminal: Terminal) -> None:
+    """Show the server, the workspace, the current session and what is being answered.
+
+    Starts nothing.
+    """
+    settings = load_settings()
+    state = None if settings.database_url else EmbeddedServer(settings.home).state()
+    counts = with_ledger(terminal, _count, waits=False) if _is_up(settings, state) else None
+    if terminal.as_json:
+        terminal.document(_document(settings, state, counts))
+        return
+    terminal.say("\n".join(table(_rows(settings, state, counts))))
+    if counts is None:
+        terminal.note("next: turntree up")
+    elif counts.sessions == 0:
+        terminal.note("next: turntree up, turntree demo, or turntree session create main")
+    elif counts.current is None:
+        terminal.note("next: turntree switch SESSION     (see turntree session list)")
+
+
+def _is_prepared(settings: Settings) -> bool:
+    """Say whether one's own database holds a ledger; looking must not make one."""
+    import anyio
+
+    from turntree.db.health import examine
+
+    health = anyio.run(examine, settings.database_url or "")
+    return not health.missing_migrations
+
+
+async def _count(opened: Opened) -> Counts:
+    sessions = [session async for session in opened.tree.sessions.list_all()]
+    turns = await opened.tree.turns.index.count()
+    current = await opened.find_current()
+    workers = await opened.tree.runs.workers.list_workers()
+    runs = await opened.tree.runs.list_open()
+    piles = await opened.tree.runs.inbox.list_piles()
+    failed = await opened.tree.runs.list_failed()
+    plans = await opened.tree.plans.count_left()
+    return Counts(
+        turns, len(sessions), current, opened.current, opened.now, tuple(workers), tuple(runs),
+        tuple(piles), tuple(failed), plans,
+    )  # fmt: skip
+
+
+def _rows(
+    settings: Settings, state: ServerState | None, counts: Counts | None
+) -> Iterator[tuple[str, str]]:
+    if state is None:
+        yield "server", "your own"
+        yield "database", hide_password(settings.database_url or "")
+    else:
+        pid = f" as process {state.pid}" if state.pid else ""
+        version = f" (PostgreSQL {state.version})" if state.version else ""
+        yield "server", f"embedded, {state.name}{pid}{version}"
+        yield "data", str(state.data)
+    yield "workspace", clean(settings.workspace)
+    yield "user", clean(settings.user)
+    if counts is None:
+        yield "session", clean(settings.session or "not chosen")
+        return
+    yield (
+        "holds",
+        f"{_so_many(counts.turns, 'turn')}, {_so_many(counts.sessions, 'active session')}",
+    )
+    yield from _running_rows(counts)
+    if counts.plans:
+        yield "plans", f"{counts.plans} left unfinished; turntree plans --reconcile"
+    current = counts.current
+    if current is not None:
+        moved = age(current.updated_at, counts.now)
+        yield "session", f"{clean(current.label)}, {stand(current)}, moved {moved}"
+    elif counts.chosen is not None:
+        yield "session", f"{clean(counts.chosen)}, which does not exist yet"
+    else:
+        yield "session", "none is current"
+
+
+def _so_many(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
+    """Yield who answers, and what is being answered; nothing where nothing ever was."""
+    if counts.workers:
+        yield "workers", clean(", ".join(counts.workers))
+    elif counts.runs or counts.piles:
+        yield "workers", "none serves; start one with: turntree worker"
+    for run in counts.runs[:RUNS_SHOWN_MAX]:
+        waits = f" for {clean(run.parked_reason)}" if run.parked_reason else ""
+        ending = ", asked to end" if run.is_canceled else ""
+        since = age(run.started_at, counts.now)
+        yield "run", f"{run.run} {run.status}{waits}{ending}, began {since}"
+    if (left := len(counts.runs) - RUNS_SHOWN_MAX) > 0:
+        yield "", f"{left} more"
+    for pile in counts.piles[:RUNS_SHOWN_MAX]:
+        what = _so_many(pile.count, "message")
+        yield "waiting", f"{what} in {clean(pile.label)}, sent {age(pile.since, counts.now)}"
+    if (left := len(counts.piles) - RUNS_SHOWN_MAX) > 0:
+        yield "", f"{left} more sessions"
+    yield from _failed_rows(counts)
+
+
+def _failed_rows(counts: Counts) -> Iterator[tuple[str, str]]:
+    """Yield what could not be answered, the newest first, with what to do about it."""
+    for failed in counts.failed[: -RUNS_SHOWN_MAX - 1 : -1]:
+        why = cut(clean(failed.reason or "nobody knows why"), REASON_WIDTH_MAX)
+        when = age(failed.at, counts.now)
+        yield "failed", f"a message to {clean(failed.label)}, {when}: {why}"
+        yield "", f"turntree tail {failed.run} reads it, turntree rerun {failed.run} asks again"
+    if (left := len(counts.failed) - RUNS_SHOWN_MAX) > 0:
+        yield "", f"{left} more"
+
+
+def _run_document(run: OpenRun) -> dict[str, Any]:
+    return {
+        "run": run.run,
+        "session": run.session,
+        "status": run.status,
+        "started_at": run.started_at,
+        "worker": run.worker,
+        "canceled": run.is_canceled,
+        "parked_reason": run.parked_reason,
+    }
+
+
+def _pile_document(pile: Pile) -> dict[str, Any]:
+    return {
+        "session": pile.session,
+        "label": pile.label,
+        "messages": pile.count,
+        "since": pile.since,
+    }
+
+
+def _failed_document(failed: FailedRun) -> dict[str, Any]:
+    return {
+        "run": failed.run,
+        "session": failed.session,
+        "label": failed.label,
+        "at": failed.at,
+        "reason": failed.reason,
+    }
+
+
+def _document(
+    settings: Settings, state: ServerState | None, counts: Counts | None
+) -> dict[str, Any]:
+    current = None if counts is None else counts.current
+    return {
+        "server": "external" if state is None else state.name,
+        "pid": None if state is None else state.pid,
+        "data": None if state is None else str(state.data),
+        "database": hide_password(settings.database_url or "") or None,
+        "workspace": settings.workspace,
+        "user": settings.user,
+        "turns": None if counts is None else counts.turns,
+        "sessions": None if counts is None else counts.sessions,
+        "workers": None if counts is None else list(counts.workers),
+        "runs": None if counts is None else [_run_document(run) for run in counts.runs],
+        "waiting": None if counts is None else [_pile_document(pile) for pile in counts.piles],
+        "failed": None if counts is None else [_failed_document(run) for run in counts.failed],
+        "plans": None if counts is None else counts.plans,
+        "head": settings.session if counts is None else counts.chosen,
+        "session": None if current is None else session_row_document(current, current=current),
+    }
+
+
+def hide_password(conninfo: str) -> str:
+    """Return how a database is reached, without the password."""
+    return _PASSWORD.sub(
+        lambda found: (
+            "=***" if found["user"] is None else f"{found['user']}:***{found['end'] or ''}"
+        ),
+        conninfo,
+    )

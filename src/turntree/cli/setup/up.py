@@ -1,0 +1,212 @@
+"""``up``: the first run, from nothing to one's own history, with its figures.
+
+Starts the server, looks where tools keep their transcripts, asks, imports, and ends in a card.
+How the card looks is ``cli.tally_text``'s business. Without a person to ask, nothing is imported.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import anyio
+import click
+
+from turntree.boot.open import embedded_conninfo, importing_on, load_importers, stats_on
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.hook_sync import drain_here
+from turntree.cli.context import Opened, load_settings, with_ledger
+from turntree.cli.output.import_summary import draw_tally, tally_document
+from turntree.cli.output.progress import spinner
+from turntree.cli.settings import imports_privately, places_here
+from turntree.cli.setup.server import hide_password
+from turntree.cli.transcripts.import_ import (
+    Found,
+    Report,
+    count_found,
+    draw_found,
+    find_transcripts,
+    note_remarks,
+    progress_bar,
+    source_bytes,
+)
+from turntree.core.errors import Refused
+from turntree.core.value import value
+from turntree.db.embedded.server import EmbeddedServer
+from turntree.stats.import_summary import Brought, Tally, deletion_of, take_tally
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.importer import AtHome, Importer
+from turntree.transcripts.imports import Progress
+
+
+@verb()
+@click.option("--yes", "-y", is_flag=True, help="Import what is found without asking.")
+@click.option("--no-import", is_flag=True, help="Only start the database.")
+def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
+    """Start the database and bring home what your agents have kept.
+
+    Looks where the tools of this machine keep their transcripts, asks whether to import them, and
+    ends in a card of figures. Their files are only read. Without a terminal nothing is imported
+    unless --yes is given. The server keeps running until `turntree down`; every other command
+    starts it too, if need be. A database of your own is brought up to date instead.
+    """
+    started = _start(terminal)
+    if no_import:
+        _tell_started(terminal, started, {}, then=("next: turntree status",))
+        return
+    importers = dict(sorted(load_importers().items()))
+    found = find_transcripts(importers)
+    if not found:
+        _tell_nothing(terminal, started, importers)
+        return
+    if not (yes or _is_asked(terminal)):
+        _tell_started(terminal, started, _found_document(found))
+        if not terminal.as_json:
+            draw_found(terminal, count_found(found), found)
+            terminal.note("nothing was imported: there is nobody to ask")
+            terminal.note("next: turntree up --yes")
+        return
+    if not terminal.as_json:
+        terminal.say(started.sentence)
+        if started.undo is not None:
+            terminal.note(f"undo with: {started.undo}")
+    _bring_home(terminal, started, found, yes=yes)
+
+
+@value
+class Started:
+    """A server that runs."""
+
+    sentence: str
+    document: Mapping[str, Any]
+    undo: str | None
+
+
+def _start(terminal: Terminal) -> Started:
+    settings = load_settings()
+    if settings.database_url:
+        where = hide_password(settings.database_url)
+        # Whoever opens a ledger brings it up to date.
+        with_ledger(terminal, partial(_catch_up, terminal), waits=False)
+        document = {"state": "external", "database": where, "pid": None}
+        return Started(f"ready, nothing to start: the database is {where}", document, None)
+    with spinner(terminal, "starting the server") as report:
+        conninfo = anyio.run(embedded_conninfo, settings, report)
+    with_ledger(terminal, partial(_catch_up, terminal), waits=False)
+    state = EmbeddedServer(settings.home).state()
+    return Started(
+        f"PostgreSQL {state.version} runs as process {state.pid}: {conninfo}",
+        {"state": state.name, "database": conninfo, "pid": state.pid, "home": str(settings.home)},
+        "turntree down",
+    )
+
+
+async def _catch_up(terminal: Terminal, opened: Opened) -> None:
+    """Read what hooks have told meanwhile, and end what somebody left in the middle."""
+    await drain_here(opened)
+    try:
+        outcomes = await opened.tree.plans.reconcile()
+    except Refused as error:
+        terminal.note(f"{error}     next: turntree plans --reconcile")
+        return
+    for outcome in outcomes:
+        ended = "finished" if outcome.end == "completed" else "taken back"
+        terminal.note(f"a {outcome.plan.kind} that was left in the middle was {ended}")
+
+
+def _is_asked(terminal: Terminal) -> bool:
+    """Say whether there is a person who can answer."""
+    return terminal.is_live and sys.stdin.isatty()
+
+
+def _tell_started(
+    terminal: Terminal, started: Started, more: Mapping[str, Any], *, then: tuple[str, ...] = ()
+) -> None:
+    nothing = {"found": None, "imported": None, "tally": None}
+    document = {**started.document, **nothing, **more}
+    terminal.tell(started.sentence, document, undo=started.undo, then=then)
+
+
+def _found_document(found: Found) -> dict[str, Any]:
+    return {"found": count_found(found)}
+
+
+def _tell_nothing(terminal: Terminal, started: Started, importers: Mapping[str, Importer]) -> None:
+    places = places_here()
+    looked = {
+        name: [str(path) for path in one.usual_places(places)]
+        for name, one in importers.items()
+        if isinstance(one, AtHome)
+    }
+    _tell_started(terminal, started, {"found": {}, "looked_in": looked})
+    if terminal.as_json:
+        return
+    terminal.note("no tool has left transcripts where they usually do; looked in")
+    for name, paths in looked.items():
+        for path in paths:
+            terminal.note(f"  {name:<12} {path}")
+    terminal.note("next: turntree import PATH    for an export or a copied folder")
+    terminal.note("      turntree demo           for sample data to look around in")
+
+
+def _bring_home(terminal: Terminal, started: Started, found: Found, *, yes: bool) -> None:
+    pending = with_ledger(terminal, partial(_list_pending, found), waits=False)
+    if not terminal.as_json:
+        draw_found(terminal, count_found(found), found)
+    if pending and not yes and not _ask(terminal, len(pending), len(found)):
+        terminal.note("nothing was imported     next: turntree import --dry-run")
+        return
+    with progress_bar(terminal) as report:
+        done, tally = with_ledger(terminal, partial(_import, found, report), waits=False)
+    if terminal.as_json:
+        figures = {"imported": asdict(done), "tally": tally_document(tally)}
+        _tell_started(terminal, started, {**_found_document(found), **figures})
+        return
+    note_remarks(terminal, replace(done, repaired=0))  # The card tells it.
+    for line in draw_tally(tally, terminal):
+        terminal.say(line)
+    _suggest(terminal, tally)
+
+
+async def _list_pending(found: Found, opened: Opened) -> Found:
+    importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+    return await importing.list_pending(found)
+
+
+def _ask(terminal: Terminal, pending: int, found: int) -> bool:
+    what = "them" if pending == found else f"the {pending:,} that have changed"
+    terminal.note(
+        "their files are only read, and secret keys are taken out before anything is kept"
+    )
+    return click.confirm(f"import {what}?", default=True, err=True)
+
+
+async def _import(found: Found, report: Report, opened: Opened) -> tuple[Progress, Tally]:
+    importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+    importing.report, importing.private = report, imports_privately()
+    done = await importing.run(found)
+    # The words of everything, now: the first search should not have to wait.
+    await opened.tree.search.fill(everything=True)
+    cursors = await importing.imports.list_cursors()
+    still = {(bundle.origin, bundle.id) for _, bundle in found}
+    gone = [cursor for cursor in cursors if (cursor.origin, cursor.bundle) not in still]
+    # A file that is gone cannot be deleted again.
+    brought = [Brought(c.origin, c.report, None) for c in gone]
+    brought += [
+        Brought(c.origin, c.report, deletion_of(c.heads))
+        for c in cursors
+        if (c.origin, c.bundle) in still
+    ]
+    before = source_bytes(found) + sum(cursor.raw_bytes for cursor in gone)
+    stats = stats_on(opened.database)
+    held, sizes = await stats.count_imported(), await stats.measure()
+    return done, take_tally(held, before, sizes, brought, opened.now)
+
+
+def _suggest(terminal: Terminal, tally: Tally) -> None:
+    newest = tally.newest or "SESSION"
+    terminal.note("next: turntree search WORDS      any half-sentence you remember")
+    terminal.note(f"      turntree log {newest}")
+    terminal.note(f"      turntree checkout {newest} --as codex     go on in another tool")
+    terminal.note("      turntree stats             what was spent, by agent and model")

@@ -1,0 +1,290 @@
+"""``chat``: talk with a session on a terminal, line by line.
+
+The thread is the ledger's, so a terminal may die at any time: the next one shows where the talk
+stands, and whatever was being answered meanwhile. Slash commands are ``cli.chat_commands``'s, the
+drawing of an answer ``cli.speaker``'s.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.failed_runs import read_last
+from turntree.cli.common.listen import Listening, Talk, open_talk
+from turntree.cli.common.reply import note_redacted, price_finder, talk_options
+from turntree.cli.context import SESSION_DEFAULT, Opened, load_settings
+from turntree.cli.head_file import read_head, write_head
+from turntree.cli.output.dialogue import draw_tail
+from turntree.cli.output.stream_printer import Speaker, write_documents
+from turntree.cli.output.text import clean
+from turntree.cli.param_types import PROGRAM, SESSION
+from turntree.cli.talk.chat_commands import Chatting, CommandError, run_command
+from turntree.core.errors import TurntreeError
+from turntree.core.ids import RunId, TurnId
+from turntree.core.redaction import redact
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.runs.follow import Heard, Told
+from turntree.runs.inbox import Posted
+from turntree.runs.service import Asked
+
+TAIL_TURNS: Final = 3
+PARKED_S: Final = 0.5
+"""A run that was parked and goes on at once is not said to wait."""
+HISTORY_FILE: Final = "chat.history"
+HISTORY_LINES_MAX: Final = 1000
+
+
+@verb()
+@click.argument("session", metavar="[SESSION]", required=False, type=SESSION)
+@click.option("--model", type=PROGRAM, help="Which model answers there from now on.")
+@click.option("--situation", help="Which overlay of the model's is used, in this chat.")
+@talk_options
+def chat(
+    terminal: Terminal,
+    session: str | None,
+    model: str | None,
+    situation: str | None,
+    tools: tuple[str, ...],
+    no_worker: bool,
+) -> None:
+    """Talk with a session, here in the terminal.
+
+    Without a SESSION it is the one that you have chosen, else main; one that does not exist begins.
+    Whatever is typed is sent, but for lines that begin with a slash: /help lists those. Ctrl-C ends
+    an answer that is on its way, and pressed again the chat. A terminal that is killed loses
+    nothing: `turntree chat` in the same folder goes on.
+    """
+    with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
+        found = talk.call(lambda opened: _begin(opened, session, model))
+        # What nobody chose is not written down: `turntree undo` here may mean an agent's session.
+        is_current = talk.opened.current == found.label
+        if session is not None or (is_current and read_head(Path.cwd()) is None):
+            write_head(Path.cwd(), found.label)
+        line = Lines(talk.opened.settings.home)
+        Chat(terminal, talk, Chatting(terminal, found.label, situation), line).run()
+
+
+async def _begin(opened: Opened, name: str | None, model: str | None) -> Session:
+    tree = opened.tree
+    # What an agent did here is not talked on in, unless somebody has chosen it.
+    label = name or load_settings().session or SESSION_DEFAULT
+    found = await (
+        tree.sessions.get("HEAD") if label == "HEAD" else tree.sessions.get_or_create(label)
+    )
+    if model is not None:
+        named = await tree.programs.get(model)
+        await tree.programs.configure(found.label, {"default_model": named.address})
+    return found
+
+
+@dataclass(slots=True)
+class Chat:
+    """A person, a session, and what is between them."""
+
+    terminal: Terminal
+    talk: Talk
+    chatting: Chatting
+    lines: "Lines"
+    _was_interrupted: bool = field(default=False, init=False)
+
+    def run(self) -> None:
+        """Show where the talk stands, then read lines until there are no more."""
+        self._show_tail()
+        try:
+            self._finish_open()
+            while (line := self._read()) is not None:
+                if not self._take(line):
+                    break
+        except KeyboardInterrupt:
+            self.terminal.note("")
+        finally:
+            self.lines.keep()
+        label = clean(self.chatting.label)
+        self.terminal.note(f"go on with: turntree chat {label}")
+
+    def _take(self, line: str) -> bool:
+        """Do what a line asks for; False ends the chat."""
+        text = line.strip()
+        try:
+            if text.startswith("/") and not text.startswith("//"):
+                return run_command(self.talk, self.chatting, text)
+            if text:
+                self._send(text.removeprefix("/") if text.startswith("//") else line)
+        except (TurntreeError, CommandError) as error:
+            self.terminal.note(f"{self.terminal.paint_err('error:', 'bad')} {clean(str(error))}")
+        return True
+
+    def _send(self, text: str) -> None:
+        chatting = self.chatting
+
+        async def post(opened: Opened) -> Posted:
+            options: Asked = {}
+            if chatting.situation is not None:
+                options["situation"] = chatting.situation
+            return await opened.tree.runs.post(chatting.label, text, **options)
+
+        posted = self.talk.call(post)
+        note_redacted(self.terminal, posted)
+        self._answer(posted.run)
+
+    def _answer(self, run: RunId, *, shows_query: bool = False) -> None:
+        """Show an answer while it comes. Ctrl-C ends it, and pressed again the chat."""
+        listening = self.talk.listen(run)
+        with listening.hearing_interrupts():
+            self._hear_out(run, listening, self._hear(shows_query=shows_query))
+
+    def _hear_out(
+        self, run: RunId, listening: Listening[Placed], hear: Callable[[Heard], None]
+    ) -> None:
+        is_canceled, waits_for = False, ""
+        while True:
+            try:
+                heard = listening.next(PARKED_S if waits_for else None)
+                if heard is None:
+                    # What went wrong meanwhile is raised here.
+                    _ = listening.result
+                    return
+                hear(heard)
+                waits_for = (
+                    heard.reason if isinstance(heard, Told) and heard.kind == "parked" else ""
+                )
+            except TimeoutError:
+                # Whoever it waits for may take days: the person may go on meanwhile.
+                listening.stop()
+                self.terminal.note(f"it waits for {clean(waits_for)}; /cancel ends it")
+                return
+            except KeyboardInterrupt:
+                if is_canceled:
+                    listening.stop()
+                    raise
+                is_canceled = True
+                self.terminal.note("\ncanceling; Ctrl-C again leaves the chat")
+                # This one: somebody else may be answered in the same session.
+                self.talk.call(lambda opened: opened.tree.runs.cancel(run))
+
+    def _hear(self, *, shows_query: bool) -> Callable[[Heard], None]:
+        if self.terminal.as_json:
+            return write_documents(_write)
+        return Speaker(self.terminal, _write, price_finder(), shows_query=shows_query).hear
+
+    def _show_tail(self) -> None:
+        label = self.chatting.label
+
+        async def read(
+            opened: Opened,
+        ) -> tuple[Session, tuple[Placed, ...], dict[TurnId, str]]:
+            session = await opened.tree.sessions.get(label)
+            turns = await read_last(opened, session, TAIL_TURNS)
+            failed = [one.turn.id for one in turns if one.turn.header.outcome == "failed"]
+            return session, turns, await opened.tree.runs.list_reasons(failed)
+
+        session, turns, reasons = self.talk.call(read)
+        if not self.terminal.as_json:
+            for line in draw_tail(session, turns, reasons, self.terminal):
+                self.terminal.say(line)
+
+    def _finish_open(self) -> None:
+        """Show what is being answered, or was sent and not begun, before anything else is said."""
+        for run in self.talk.list_unfinished(self.chatting.label):
+            self._answer(run, shows_query=True)
+
+    def _read(self) -> str | None:
+        """Return the next line, or None if there are no more; one that ends in \\ goes on."""
+        prompt = self.lines.prompt(self.terminal, self.chatting.label)
+        text = ""
+        while True:
+            try:
+                line = self.lines.read(prompt)
+            except EOFError:
+                return None
+            except KeyboardInterrupt:
+                if self._was_interrupted:
+                    return None
+                self._was_interrupted = True
+                self.terminal.note("\nCtrl-C again, Ctrl-D or /quit leaves the chat")
+                text = ""
+                continue
+            self._was_interrupted = False
+            if not line.endswith("\\"):
+                return text + line
+            text += line[:-1] + "\n"
+
+
+@dataclass(slots=True)
+class Lines:
+    """Lines from a person, who can call back those typed before, or from a pipe."""
+
+    home: Path
+    is_person: bool = field(default_factory=lambda: sys.stdin.isatty() and sys.stdout.isatty())
+
+    def __post_init__(self) -> None:
+        """Load what was typed before."""
+        if self.is_person:
+            # Not every Python has it; without it a line can be typed all the same.
+            with suppress(ImportError, OSError):
+                import readline
+
+                readline.set_history_length(HISTORY_LINES_MAX)
+                readline.read_history_file(self.home / HISTORY_FILE)
+
+    def prompt(self, terminal: Terminal, label: str) -> str:
+        """Return what stands before the line."""
+        if not self.is_person:
+            return ""
+        plain = f"{clean(label)}> "
+        painted = terminal.paint(plain, "label")
+        if painted == plain:
+            return plain
+        # The signs between \x01 and \x02 take no room: else a long line would wrap too early.
+        before, _, after = painted.partition(plain)
+        return f"\x01{before}\x02{plain}\x01{after}\x02"
+
+    def read(self, prompt: str) -> str:
+        """Return one line.
+
+        Raises:
+            EOFError: There are no more.
+        """
+        if self.is_person:
+            return input(prompt)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
+
+    def keep(self) -> None:
+        """Write down what was typed, for the next time, without what looks like a secret key."""
+        if self.is_person:
+            with suppress(ImportError, OSError):
+                import readline
+
+                count = readline.get_current_history_length()
+                lines = [readline.get_history_item(place + 1) for place in range(count)]
+                readline.clear_history()
+                for line in without_keys(lines):
+                    readline.add_history(line)
+                path = self.home / HISTORY_FILE
+                path.touch(mode=0o600)
+                readline.write_history_file(path)
+
+
+def without_keys(lines: Sequence[str]) -> list[str]:
+    """Return lines with a placeholder for each secret key, even for one of several lines."""
+    # A line that goes on ends in a backslash, which no key holds. White space a long one may hold.
+    text = "\n".join(lines).replace("\\\n", "\v")
+    clear, count = redact(text.encode("utf-8", "surrogateescape"))
+    if not count:
+        return list(lines)
+    return clear.decode("utf-8", "surrogateescape").replace("\v", "\\\n").split("\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,131 @@
+"""``replay`` and ``rerun``: a turn taken once more, from its journal or for real."""
+
+import difflib
+from functools import partial
+from typing import Final
+
+import click
+
+from turntree.cli.command import Paint, Terminal, verb
+from turntree.cli.common.fork_files import find_privacy
+from turntree.cli.common.listen import open_talk
+from turntree.cli.common.reply import check_answer, talk_options, wait_for
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.history.diff import CONTEXT_LINES, say
+from turntree.cli.output.changes import counted
+from turntree.cli.output.stream_printer import turn_document
+from turntree.cli.output.text import clean, digits
+from turntree.cli.param_types import PROGRAM, REVISION
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.runs.replay import Replayed
+from turntree.runs.rerun import Begun
+from turntree.runs.rerun import rerun as begin_again
+
+_PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
+@click.pass_context
+def replay(context: click.Context, terminal: Terminal, revision: str) -> None:
+    """Take a turn again from its journal, and say whether the same one comes out.
+
+    The model and the tools answer what they answered; nobody is asked, nothing is called and
+    nothing is written. Exits with 1 if another turn comes out.
+    """
+    played = with_ledger(terminal, partial(_replay, revision=revision))
+    lines = _differences(played.original, played.turn, ("recorded", "replayed"))
+    if terminal.as_json:
+        terminal.document(
+            {
+                "turn": played.original.id,
+                "digest": played.original.digest,
+                "replayed_digest": played.turn.digest,
+                "same": played.is_same,
+                "prompts": list(played.prompts),
+                "lines": lines,
+            }
+        )
+    else:
+        terminal.say(_verdict(played))
+        _draw(terminal, lines)
+    context.exit(0 if played.is_same else 1)
+
+
+async def _replay(opened: Opened, *, revision: str) -> Replayed:
+    return await opened.tree.replays.replay((await opened.tree.resolve(revision)).turn)
+
+
+def _verdict(played: Replayed) -> str:
+    name = digits(played.original.digest)
+    calls = counted(len(played.prompts), "call")
+    if not played.is_same:
+        return f"{name} comes out as {digits(played.turn.digest)}"
+    lost = played.prompts.count(False)
+    if lost:
+        # Answers do not depend on prompts here, so the turn is the same all the same.
+        return f"{name} comes out the same; {lost} of {calls} would be given another prompt now"
+    return f"{name} comes out the same, and {calls} of the model would be given the same prompt"
+
+
+@verb()
+@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
+@click.option("--model", type=PROGRAM, help="Another model that answers.")
+@click.option("--session", "label", metavar="NAME", help="What to call the new session.")
+@talk_options
+def rerun(
+    terminal: Terminal,
+    revision: str,
+    model: str | None,
+    label: str | None,
+    tools: tuple[str, ...],
+    no_worker: bool,
+) -> None:
+    """Ask again what a turn was asked, from where it was taken, and show what differs.
+
+    A new session begins at the turn's parent and is sent the same query: to the same model with the
+    same parameters, or to another one. The first turn stays as it is, and the new one stands beside
+    it.
+    """
+    with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
+
+        async def begin(opened: Opened) -> tuple[Placed, Begun, tuple[str, ...]]:
+            tree = opened.tree
+            placed = await tree.turns.get((await tree.resolve(revision)).turn)
+            begun = await begin_again(
+                tree.runs,
+                tree.sessions,
+                tree.ledger,
+                tree.programs,
+                placed,
+                label=label,
+                model=model,
+            )
+            return placed, begun, await find_privacy(opened, begun.session)
+
+        placed, begun, privacy = talk.call(begin)
+        answered = wait_for(talk, begun.posted.run, lambda _: None)
+    name, turn = begun.session.label, answered.turn
+    lines = _differences(placed.turn, turn, (digits(placed.turn.digest), digits(turn.digest)))
+    if not terminal.as_json:
+        _draw(terminal, lines)
+    terminal.tell(
+        f"{clean(name)} stands at {digits(turn.digest)}, beside {digits(placed.turn.digest)}: "
+        + (f"{counted(len(lines), 'line')} of difference" if lines else "the same was said"),
+        {"session": name, "of": placed.turn.id, "differ": bool(lines), "lines": lines,
+         **turn_document(turn)},
+        undo=f"turntree session archive {name}",
+        then=(f"go on there with: turntree switch {name}", *privacy),
+    )  # fmt: skip
+    check_answer(answered)
+
+
+def _differences(left: Turn, right: Turn, names: tuple[str, str]) -> list[str]:
+    before, after = list(say(left)), list(say(right))
+    return list(difflib.unified_diff(before, after, *names, lineterm="", n=CONTEXT_LINES))
+
+
+def _draw(terminal: Terminal, lines: list[str]) -> None:
+    for line in lines:
+        terminal.say(terminal.paint(line, _PAINTS.get(line[:1], "plain")))

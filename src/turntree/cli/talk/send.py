@@ -1,0 +1,299 @@
+"""``send``, ``cancel`` and ``tail``: a message, its end, and what is going on meanwhile."""
+
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import click
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.failed_runs import note_failed, read_last
+from turntree.cli.common.listen import Talk, open_talk
+from turntree.cli.common.reply import (
+    Outgoing,
+    check_answer,
+    nothing,
+    post,
+    streaming,
+    talk_options,
+    tell_answer,
+    wait_for,
+)
+from turntree.cli.context import Opened
+from turntree.cli.output.dialogue import draw_talk
+from turntree.cli.output.stream_printer import turn_document
+from turntree.cli.output.text import clean, digits
+from turntree.cli.param_types import PROGRAM, REVISION, SESSION
+from turntree.core.canonical import Json
+from turntree.core.errors import NotFound, Refused
+from turntree.core.ids import RunId, SessionId, TurnId, find_long_id
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.runs.inbox import Posted
+
+POLL_S: Final = 0.3
+TAIL_TURNS: Final = 3
+STDIN: Final = "-"
+UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; Ctrl-C leaves"
+
+
+@verb()
+@click.argument("session", metavar="SESSION", type=SESSION)
+@click.argument("message", metavar="MESSAGE")
+@click.option("--model", type=PROGRAM, help="Which model answers, this time.")
+@click.option("--situation", help="Which overlay of the model's is used, this time.")
+@click.option("--key", help="A word for this message: sent again under it, it is not sent twice.")
+@click.option("--fold", is_flag=True, help="Join a message that still waits, in one turn.")
+@click.option("--wait/--no-wait", default=True, help="Wait for the answer, which is the default.")
+@click.option("--stream", is_flag=True, help="Print the answer while it comes, with its tools.")
+@talk_options
+def send(
+    terminal: Terminal,
+    session: str,
+    message: str,
+    key: str | None,
+    wait: bool,
+    stream: bool,
+    tools: tuple[str, ...],
+    no_worker: bool,
+    **asked: Any,
+) -> None:
+    """Send a message to a session and print the answer.
+
+    A session that is not there begins. A MESSAGE of - is read from stdin. If nobody answers on this
+    machine or elsewhere, this command does, for as long as it takes; `turntree worker` answers for
+    all that are sent. A message that was taken in is answered, whatever dies: the same --key asks
+    for its answer again.
+    """
+    text = sys.stdin.read() if message == STDIN else message
+    if not text.strip():
+        raise click.UsageError("a message says something")
+    # What was not asked for is absent: model, situation, fold.
+    options: dict[str, Json] = {name: value for name, value in asked.items() if value}
+    with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
+        posted = post(terminal, talk, Outgoing(session, text, key, options))
+        if not wait:
+            _tell_posted(terminal, session, posted, is_folded="fold" in options)
+            return
+        if no_worker and not talk.is_served():
+            terminal.note(UNSERVED)
+        answered = wait_for(talk, posted.run, streaming(terminal) if stream else nothing)
+    if stream:
+        check_answer(answered)
+    else:
+        tell_answer(terminal, answered)
+
+
+def _tell_posted(terminal: Terminal, session: str, posted: Posted, *, is_folded: bool) -> None:
+    run, seq = posted.run, posted.seq
+    done = "was taken in before" if posted.repeated else "is taken in"
+    # One that joined another cannot be taken back alone.
+    undo = None if posted.repeated or is_folded else f"turntree cancel {run}"
+    terminal.tell(
+        f"message {seq} to {clean(session)} {done}; its turn will be {run}",
+        {"session": session, "run": run, "seq": seq, "repeated": posted.repeated},
+        undo=undo,
+        then=(f"follow it with: turntree tail -f {run}",),
+    )
+
+
+@verb()
+@click.argument("what", metavar="[SESSION|RUN]", default="HEAD", type=SESSION)
+@click.option("--discard", is_flag=True, help="Leave the session where it was before.")
+@click.option("--wait/--no-wait", default=True, help="Wait until it has ended; the default.")
+def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
+    """End what is being answered in a session, or one run and no other.
+
+    What was said and done so far stays, in a turn that is sealed as canceled. If a tool had begun,
+    the session goes on after that turn, so that nobody forgets what was done; --discard leaves it
+    where it was. A RUN is the address that `send --no-wait` printed: a message that nobody has
+    begun to answer is taken back.
+    """
+    with open_talk(terminal, serves=False) as talk:
+        label, run, waiting = talk.call(partial(_cancel, what=what, discard=discard))
+        document: dict[str, Any] = {"session": label, "run": run}
+        if run is None:
+            there = f"{what} is over, or was never sent" if label is None else ""
+            terminal.tell(
+                there or f"nothing is being answered in {clean(label or '')}",
+                document,
+                undo=None,
+                then=[f"take back what waits there with: turntree cancel {one}" for one in waiting],
+            )
+            return
+        if run in waiting:
+            said = f"{run} is taken back: nobody had begun to answer it, and nobody will"
+            terminal.tell(said, document, undo=None)
+            return
+        if not wait:
+            terminal.tell(f"{run} was asked to end", document, undo=None)
+            return
+        # Whoever worked on it may be gone: then it is sealed here.
+        talk.serve()
+        answered = wait_for(talk, run, nothing)
+    said = f"the turn {run} is {answered.turn.header.outcome}"
+    terminal.tell(said, {**document, **turn_document(answered.turn)}, undo=None)
+
+
+async def _cancel(
+    opened: Opened, *, what: str, discard: bool
+) -> tuple[str | None, RunId | None, list[RunId]]:
+    """Return the session if one was named, what was asked to end, and what nobody had begun."""
+    runs, sessions = opened.tree.runs, opened.tree.sessions
+    run = await runs.cancel(what, discard=discard)
+    if find_long_id(what) is not None and await sessions.ledger.find(what) is None:
+        return None, run, [] if run is None or await runs.find_waiting(run) is None else [run]
+    label = (await sessions.get(what)).label
+    return label, run, [waiting.run for waiting in await runs.list_waiting(label)]
+
+
+@verb()
+@click.argument("what", metavar="[SESSION|REV]", default="HEAD", type=REVISION)
+@click.option("--follow", "-f", "follows", is_flag=True, help="Go on while there is something.")
+@click.option("-n", "count", metavar="N", type=click.IntRange(0, 1000), default=TAIL_TURNS,
+              show_default=True, help="So many turns that are over, before.")  # fmt: skip
+@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Stop after so long.")
+def tail(terminal: Terminal, what: str, follows: bool, count: int, seconds: float | None) -> None:
+    """Show the last turns of a session, or follow what is being answered there.
+
+    A REV shows how that turn was taken, step by step; a turn that is still being taken is named by
+    the address that `send --no-wait` printed. With --follow it goes on, and Ctrl-C ends it.
+    """
+    ends = None if seconds is None else time.monotonic() + seconds
+    with open_talk(terminal, serves=False) as talk:
+        found = talk.call(partial(_find, what=what))
+        if isinstance(found, Session):
+            _Tail(terminal, talk, found.id, found.label, count).show(follows, ends)
+        else:
+            _Run(terminal, talk, found).show(follows, ends)
+
+
+async def _find(opened: Opened, *, what: str) -> Session | RunId:
+    """Return the session, or the run, that somebody wants to see."""
+    if (session := await opened.tree.sessions.ledger.find(what)) is not None:
+        return session
+    if what == "HEAD":
+        return await opened.tree.sessions.get(what)
+    try:
+        return RunId((await opened.tree.resolve(what)).turn)
+    except NotFound as error:
+        # A turn that nobody has sealed yet is known by its whole address only.
+        if (id := find_long_id(what)) is not None:
+            run = RunId(id)
+            if await opened.tree.ledger.facts(run) or await opened.tree.runs.find_waiting(run):
+                return run
+        raise Refused(f"{what} is no session, turn or run: see `turntree status`") from error
+
+
+class _Run:
+    """A run, watched from the outside."""
+
+    def __init__(self, terminal: Terminal, talk: Talk, run: RunId) -> None:
+        self.terminal, self.talk, self.run = terminal, talk, run
+        self.hear = streaming(terminal, shows_query=True)
+
+    def show(self, follows: bool, ends: float | None) -> None:
+        """Show what is recorded, and what comes if one wants that."""
+        status = self.talk.call(lambda opened: opened.tree.runs.status(self.run))
+        if status != "finished":
+            if not follows:
+                following = self.talk.opened.running.following
+                self.talk.call(lambda _: following.recount(self.run, self.hear))
+                self.terminal.note(f"it is {status}; follow it with: turntree tail -f {self.run}")
+                return
+            if not self.talk.is_served():
+                self.terminal.note(UNSERVED)
+        with suppress(TimeoutError):
+            turn = wait_for(self.talk, self.run, self.hear, ends=ends).turn
+            if turn.header.outcome == "failed":
+                self.terminal.note(f"ask again with: turntree rerun {digits(turn.digest)}")
+
+
+class _Tail:
+    """A session, watched from the outside."""
+
+    def __init__(
+        self, terminal: Terminal, talk: Talk, session: SessionId, label: str, count: int
+    ) -> None:
+        self.terminal, self.talk = terminal, talk
+        self.session, self.label, self.count = session, label, count
+        self.head: TurnId | None = None
+        self.shown: set[str] = set()
+        self.known: set[RunId] = set()
+        """What had failed when one began to look."""
+        self.failed: list[Turn] = []
+
+    def show(self, follows: bool, ends: float | None) -> None:
+        """Show what is there, and what comes if one wants that."""
+        self._show_turns(self.talk.call(self._newest))
+        if not follows:
+            if left := len(self.talk.list_unfinished(self.label)):
+                what = "1 message is" if left == 1 else f"{left} messages are"
+                hint = f"turntree tail -f {clean(self.label)}"
+                self.terminal.note(f"{what} not answered yet; follow with: {hint}")
+            return
+        if not self.talk.is_served():
+            self.terminal.note(UNSERVED)
+        with suppress(TimeoutError):
+            while ends is None or time.monotonic() < ends:
+                self._show_unfinished(ends)
+                time.sleep(POLL_S)
+                self._show_turns(self.talk.call(self._since))
+
+    def _show_unfinished(self, ends: float | None) -> None:
+        for run in self.talk.list_unfinished(self.label):
+            self.shown.add(run)
+            hear = streaming(self.terminal, shows_query=True)
+            turn = wait_for(self.talk, run, hear, ends=ends).turn
+            if turn.header.outcome == "failed":
+                self.failed.append(turn)
+                self._note_failed()
+
+    def _show_turns(self, turns: tuple[Placed, ...]) -> None:
+        for placed in turns:
+            if placed.turn.id in self.shown:
+                continue
+            self.shown.add(placed.turn.id)
+            self._show_turn(placed.turn)
+        self._note_failed()
+
+    def _note_failed(self) -> None:
+        note_failed(self.terminal, [digits(turn.digest) for turn in self.failed])
+        self.failed.clear()
+
+    def _show_turn(self, turn: Turn) -> None:
+        reason = None
+        if turn.header.outcome == "failed":
+            reasons = self.talk.call(lambda opened: opened.tree.runs.list_reasons([turn.id]))
+            reason = reasons.get(turn.id)
+            self.failed.append(turn)
+        if self.terminal.as_json:
+            self.terminal.documents([{"event": "ended", **turn_document(turn), "reason": reason}])
+            return
+        for line in draw_talk(turn, self.terminal, label=self.label, reason=reason):
+            self.terminal.say(line)
+
+    async def _newest(self, opened: Opened) -> tuple[Placed, ...]:
+        session = await opened.tree.sessions.ledger.get(self.session)
+        self.head = session.head
+        self.known = {one.run for one in await opened.tree.runs.list_failed(self.label)}
+        return await read_last(opened, session, self.count)
+
+    async def _since(self, opened: Opened) -> tuple[Placed, ...]:
+        """Return the turns that came since the last look; a session that went back has none."""
+        session = await opened.tree.sessions.ledger.get(self.session)
+        failed = [one.run for one in await opened.tree.runs.list_failed(self.label)]
+        fresh = [run for run in failed if run not in self.known | self.shown]
+        beside = [await opened.tree.turns.get(run) for run in fresh]
+        return (*await self._moved(opened, session), *beside)
+
+    async def _moved(self, opened: Opened, session: Session) -> tuple[Placed, ...]:
+        if session.head is None or session.head == self.head:
+            return ()
+        turns = await opened.tree.threads.read(session.head, last=max(self.count, TAIL_TURNS))
+        known = [place for place, one in enumerate(turns) if one.turn.id == self.head]
+        self.head = session.head
+        return turns[known[0] + 1 :] if known else turns

@@ -1,0 +1,92 @@
+"""``worker``: answers what is sent to the sessions of a workspace, until it is told to stop."""
+
+import logging
+import signal
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import click
+
+from turntree.boot.worker import Running
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.listen import load_tools
+from turntree.cli.context import load_settings, open_ledger
+from turntree.cli.output.text import clean
+from turntree.cli.programs.secret_hosts import settle_own_hosts
+from turntree.core.errors import Conflict, Refused
+
+AT_ONCE: Final = 32
+AT_ONCE_MAX: Final = 1000
+DRAIN_S: Final = 20.0
+
+
+@verb()
+@click.option("--name", help="What it is called; else the machine, the process and a random word.")
+@click.option("--at-once", type=click.IntRange(1, AT_ONCE_MAX), default=AT_ONCE, show_default=True,
+              help="So many sessions are answered at the same time.")  # fmt: skip
+@click.option("--tools", metavar="MODULE:NAME", multiple=True,
+              help="Functions that models may call, as module:name; repeatable.")  # fmt: skip
+@click.option("--folder", "lent", metavar="PATH",
+              type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="A folder in which the criteria of everyone's tasks are checked.")  # fmt: skip
+@click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
+              help="So long may what was begun take when it is told to stop.")  # fmt: skip
+def worker(
+    terminal: Terminal,
+    name: str | None,
+    at_once: int,
+    tools: tuple[str, ...],
+    lent: Path | None,
+    drain_s: float,
+) -> None:
+    """Answer what is sent, until it is told to stop.
+
+    Tasks that were started and that nobody follows are seen through. Criteria run commands and read
+    files: those of your own tasks in the folder where you start the worker, those of others only in
+    a folder that you name with --folder, and their authors learn no more than whether they are met.
+    As many may run as one likes, on any machine that reaches the database: a session is answered by
+    one of them at a time, and what a dead one left is taken over within seconds. SIGTERM or Ctrl-C
+    lets it finish what it has begun; what takes longer than --drain-s goes on elsewhere.
+    """
+
+    settle_own_hosts(terminal)
+    given = load_tools(tools)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+
+    async def serve() -> None:
+        async with open_ledger(terminal, tools=given, lent=lent) as opened:
+            running = opened.running
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async with running.serving(
+                    name=name, at_once=at_once, drain_s=drain_s, oversees=True
+                ) as called:
+                    _tell(terminal, running, called, at_once)
+                    async for _ in signals:
+                        terminal.note(f"stopping; what was begun has {drain_s:g} s to end")
+                        break
+        terminal.note("stopped")
+
+    try:
+        anyio.run(serve)
+    except Conflict as error:
+        raise Refused(f"{error}: see `turntree status`") from error
+
+
+def _tell(terminal: Terminal, running: Running, name: str, at_once: int) -> None:
+    settings = load_settings()
+    tools = [spec.name for spec in running.tool_specs]
+    document: dict[str, Any] = {
+        "worker": name,
+        "workspace": settings.workspace,
+        "at_once": at_once,
+        "engine": running.engine_name,
+        "tools": tools,
+    }
+    if terminal.as_json:
+        terminal.document(document)
+        return
+    terminal.say(f"{clean(name)} answers in the workspace {clean(settings.workspace)}")
+    terminal.say(f"  {at_once} sessions at once, woken up by {running.engine_name}")
+    terminal.say(f"  tools: {', '.join(map(clean, tools)) or 'none; add some with --tools'}")
+    terminal.note("Ctrl-C or SIGTERM stops it")

@@ -1,0 +1,1 @@
+"""Commands for other tools: import, export, handoff."""

@@ -1,0 +1,241 @@
+"""``checkout`` and ``resume``: a thread becomes a session that another tool can continue.
+
+Knows places on this machine and how a program is started. What a session looks like is the
+exporters' business; nothing a tool wrote itself is ever touched.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from turntree.boot.open import checkouts_on, load_exporters
+from turntree.cli.command import Function, Terminal, verb
+from turntree.cli.common.thread_objects import WholeThread, read_whole
+from turntree.cli.common.turn_files import note_standing
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.files.worktree import Made, make_worktree
+from turntree.cli.output.text import cut, digits, title
+from turntree.cli.param_types import REVISION
+from turntree.core.errors import Occupied, Refused, TurntreeError
+from turntree.core.message import ToolUse
+from turntree.core.value import value
+from turntree.models.portable_thread import flatten, without_system
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.exporter import Exporter, Order, Plan
+from turntree.transcripts.exporters.shared import write_new
+from turntree.transcripts.importer import Places
+from turntree.transcripts.incoming import Checkout
+
+TITLE_CHARS_MAX: Final = 60
+
+
+def _options(function: Function) -> Function:
+    """Add what both commands take."""
+    for add in (
+        click.option("--flatten", "flat", is_flag=True,
+                     help="Write tool calls as words, for a tool that refuses them."),
+        click.option("--files", "-f", "with_files", is_flag=True,
+                     help="Work in a new folder, with the files as the turn left them."),
+        click.option("--into", metavar="DIR", type=click.Path(file_okay=False),
+                     help="The folder to work in; by default this one, or a new one beside."),
+        click.option("--as", "--in", "tool", metavar="TOOL",
+                     help="claude-code, codex, gemini or opencode; by default where the session "
+                          "was imported from."),
+        click.argument("revision", metavar="REV", type=REVISION),
+    ):  # fmt: skip
+        function = add(function)
+    return function
+
+
+@verb()
+@_options
+def checkout(terminal: Terminal, **asked: Any) -> None:
+    """Write a session that another tool can continue.
+
+    The session is a new one, in the place where the tool looks for those of the folder. Tool
+    calls and their results stay what they are. Nothing that exists is touched. With --files the
+    folder is a new worktree, in the state that the turn left.
+    """
+    _tell(terminal, _check_out(terminal, _Asked(**asked)))
+
+
+@verb()
+@_options
+def resume(terminal: Terminal, **asked: Any) -> None:
+    """Write a session that another tool can continue, and start the tool.
+
+    With --files it is started in a new worktree, in the state that the turn left. With --json
+    nothing is started.
+    """
+    made = _check_out(terminal, _Asked(**asked))
+    if shutil.which(made.exporter.program) is None:
+        _tell(terminal, made)
+        terminal.note(
+            f"{made.exporter.program} is not on the PATH; get it with: {made.exporter.install}"
+        )
+        raise click.exceptions.Exit(1)
+    if terminal.as_json:
+        _tell(terminal, made)
+        return
+    terminal.note(made.command)
+    _start(made)
+
+
+@value
+class _Asked:
+    """What somebody typed."""
+
+    revision: str
+    tool: str | None
+    into: str | None
+    flat: bool
+    with_files: bool
+
+
+@value
+class CheckedOut:
+    """A session that was written, and what it was written from."""
+
+    exporter: Exporter
+    thread: WholeThread
+    order: Order
+    plan: Plan
+    messages: int
+    tool_calls: int
+    worktree: str | None = None
+    """The folder that was made for it, with the files as the turn left them."""
+    worktree_removal: str | None = None
+    """What takes the worktree back."""
+
+    @property
+    def command(self) -> str:
+        """What to type in order to continue, in this very shell."""
+        words = (
+            [] if Path.cwd() == self.order.folder else [f"cd {shlex.quote(str(self.order.folder))}"]
+        )
+        if self.plan.prepare is not None:
+            words.append(shlex.join(self.plan.prepare))
+        return " && ".join([*words, shlex.join(self.plan.resume)])
+
+    def document(self) -> Mapping[str, Any]:
+        """Return what a program is told."""
+        turn = self.thread.head.turn
+        return {
+            "tool": self.exporter.tool,
+            "session": self.plan.session,
+            "turn": turn.id,
+            "digest": turn.digest,
+            "folder": str(self.order.folder),
+            "worktree": self.worktree,
+            "files": [str(file.path) for file in self.plan.files],
+            "messages": self.messages,
+            "tool_calls": self.tool_calls,
+            "next": self.command,
+        }
+
+
+def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
+    thread = with_ledger(terminal, partial(read_whole, revision=asked.revision, visible=True))
+    exporter = _choose(asked.tool, thread)
+    told = thread.told()
+    if thread.origin is not None:
+        told = without_system(told)
+    calls = sum(isinstance(part, ToolUse) for said in told for part in said.parts)
+    if asked.flat:
+        told, calls = flatten(told), 0
+    world, turn = SystemWorld(), thread.head.turn
+    # The folder last of all that may fail: a worktree that nobody works in only lies about.
+    made_folder = _make_folder(terminal, asked) if asked.with_files else None
+    worktree = None if made_folder is None else made_folder.places[0]
+    order = Order(
+        session=world.new_id(),
+        at=world.now(),
+        folder=Path(worktree or asked.into or ".").resolve(),
+        title=f"{cut(title(turn), TITLE_CHARS_MAX)} ({digits(turn.digest)})",
+    )
+    if not order.folder.is_dir():
+        raise click.UsageError(f"there is no folder {order.folder}; --files makes a new one")
+    plan = exporter.plan(told, order, Places(Path.home(), os.environ))
+    removal = None if made_folder is None else made_folder.removal
+    made = CheckedOut(exporter, thread, order, plan, len(told), calls, worktree, removal)
+    with_ledger(terminal, partial(_write, terminal=terminal, made=made))
+    return made
+
+
+async def _write(opened: Opened, *, terminal: Terminal, made: CheckedOut) -> None:
+    """Write the files and note whose they are, at once: an import may be looking."""
+    first = made.plan.files[0]
+    noted = Checkout(
+        origin=made.exporter.tool,
+        session=made.plan.session,
+        turn=made.thread.head.turn.id,
+        file=first.path.name,
+        bytes=len(first.text.encode()),
+        mark=made.plan.mark,
+        last=made.plan.last,
+        continues=made.thread.session,
+    )
+    write_new(made.plan.files)
+    try:
+        by = f"human:{opened.settings.user}"
+        await checkouts_on(opened.database).note(noted, by=by, at=made.order.at)
+    except TurntreeError as error:
+        terminal.note(f"the session is there, but nobody will know where it came from: {error}")
+
+
+def _make_folder(terminal: Terminal, asked: _Asked) -> Made:
+    """Make a worktree of one folder, in which the tool is to work."""
+    try:
+        made = make_worktree(terminal, asked.revision, asked.into)
+    except Occupied as error:
+        raise Refused(f"{error}: name another with `--into {shlex.quote(error.free)}`") from error
+    note_standing(terminal, [made.standing])
+    if len(made.places) != 1:
+        raise Refused(f"the turn left {len(made.places)} places, and a tool works in one")
+    return made
+
+
+def _choose(tool: str | None, thread: WholeThread) -> Exporter:
+    exporters = load_exporters()
+    name = tool or (thread.origin.tool if thread.origin else None)
+    if name in exporters:
+        return exporters[name]
+    known = ", ".join(sorted(exporters))
+    if tool is None:
+        raise click.UsageError(f"say which tool is to continue it with --as: {known}")
+    raise click.UsageError(f"no exporter for {tool!r} is installed; there are {known}")
+
+
+def _tell(terminal: Terminal, made: CheckedOut) -> None:
+    files = [str(file.path) for file in made.plan.files]
+    terminal.tell(
+        f"{digits(made.thread.head.turn.digest)} is a session of {made.exporter.tool} now: "
+        f"{made.messages} messages, {made.tool_calls} tool calls",
+        made.document(),
+        undo=_removal(made, files),
+        then=(f"next: {made.command}",),
+    )
+
+
+def _removal(made: CheckedOut, files: list[str]) -> str:
+    removal = shlex.join(["rm", *files])
+    if made.worktree_removal is None:
+        return removal
+    return f"{removal} && {made.worktree_removal}"
+
+
+def _start(made: CheckedOut) -> None:
+    os.chdir(made.order.folder)
+    try:
+        if made.plan.prepare is not None:
+            subprocess.run(made.plan.prepare, check=True)
+        os.execvp(made.plan.resume[0], made.plan.resume)  # noqa: S606  (the tool takes our place)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Refused(f"{made.exporter.program} did not start: {error}") from error

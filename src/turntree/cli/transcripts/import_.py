@@ -1,0 +1,252 @@
+"""``import`` and ``watch``: other tools' transcripts, brought home once or as they grow."""
+
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import anyio
+import click
+
+from turntree.boot.open import importing_on, load_importers
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.hook_sync import drain_here
+from turntree.cli.context import Opened, with_ledger
+from turntree.cli.settings import imports_privately, places_here
+from turntree.core.errors import NotFound, Refused
+from turntree.system.clock import SystemWorld
+from turntree.transcripts.importer import Bundle, Importer
+from turntree.transcripts.imports import Progress
+
+Found = list[tuple[Importer, Bundle]]
+Report = Callable[[Progress], None]
+POLL_SECONDS: Final = 2.0
+_MB: Final = 1e6
+
+
+@verb("import")
+@click.argument(
+    "paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path, exists=True)
+)
+@click.option(
+    "--from", "origins", metavar="TOOL", multiple=True, help="Only this tool's; repeatable."
+)
+@click.option(
+    "--private/--public", default=None, help="Whether others may read sessions that begin."
+)
+@click.option("--no-redact", is_flag=True, help="Keep secret keys as they stand.")
+@click.option("--reproject", is_flag=True, help="Read kept records again with better readers.")
+@click.option("--dry-run", is_flag=True, help="Say what would be read, and stop.")
+def import_(
+    terminal: Terminal,
+    paths: tuple[Path, ...],
+    origins: tuple[str, ...],
+    private: bool | None,
+    no_redact: bool,
+    reproject: bool,
+    dry_run: bool,
+) -> None:
+    """Bring other tools' transcripts home.
+
+    Without a PATH, looks where the tools of this machine keep them. Importing again reads only
+    what has changed, and a session that you have moved elsewhere stays there. Secret keys are
+    taken out before anything is stored.
+
+    What you import is yours. With --private, or with `turntree config set import_private yes`,
+    sessions that begin are read by you alone; those that exist stay as they are. A session of
+    another user is never moved: a transcript with its name begins one of your own.
+    """
+    importers = _chosen(origins)
+    found = [] if reproject else find_transcripts(importers, paths)
+    if dry_run or not (found or reproject):
+        _tell_found(terminal, importers, found)
+        return
+    with progress_bar(terminal) as report:
+
+        async def act(opened: Opened) -> Progress:
+            importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+            importing.private = imports_privately() if private is None else private
+            importing.redacting, importing.report = importing.redacting and not no_redact, report
+            done = await (importing.reproject(importers) if reproject else importing.run(found))
+            if done.turns_added:
+                await opened.tree.search.fill()
+            return done
+
+        done = with_ledger(terminal, act, waits=False)
+    _tell_done(terminal, done)
+
+
+@verb()
+@click.option(
+    "--from", "origins", metavar="TOOL", multiple=True, help="Only this tool's; repeatable."
+)
+@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Stop after so long.")
+def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -> None:
+    """Follow other tools' transcripts while they work.
+
+    Every turn is imported when it is complete. Ends with Ctrl-C.
+    """
+    importers = _chosen(origins)
+    terminal.note(f"following {', '.join(importers)}; Ctrl-C stops")
+
+    async def act(opened: Opened) -> None:
+        # Opening a database takes its time; whoever looks for a moment has looked once.
+        ends = None if seconds is None else time.monotonic() + seconds
+        while True:
+            importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+            importing.hold_open, importing.private = True, imports_privately()
+            done = await importing.run(find_transcripts(importers))
+            if done.turns_added:
+                terminal.say(
+                    f"{done.turns_added} turns from {done.bundles_read} changed transcripts"
+                )
+            await drain_here(opened)
+            left = POLL_SECONDS if ends is None else min(ends - time.monotonic(), POLL_SECONDS)
+            if left <= 0:
+                return
+            await anyio.sleep(left)
+
+    try:
+        with_ledger(terminal, act, waits=False)
+    except KeyboardInterrupt:
+        terminal.note("stopped; nothing is lost: turntree import goes on from here")
+
+
+def _chosen(origins: Sequence[str]) -> dict[str, Importer]:
+    importers = load_importers()
+    for origin in origins:
+        if origin not in importers:
+            known = ", ".join(sorted(importers))
+            raise NotFound(f"no importer reads {origin!r}; there are {known}")
+    return {name: one for name, one in sorted(importers.items()) if not origins or name in origins}
+
+
+def find_transcripts(importers: Mapping[str, Importer], paths: Sequence[Path] = ()) -> Found:
+    """Return what lies at the paths, or without any in the usual places of this machine.
+
+    Raises:
+        NotFound: No importer knows what lies at a path.
+        Refused: It is not a file or a folder, or unpacks to more than any transcript does.
+    """
+    if not paths:
+        places = places_here()
+        return [(one, bundle) for one in importers.values() for bundle in one.discover(places)]
+    found: Found = []
+    for path in paths:
+        if not (path.is_file() or path.is_dir()):
+            raise Refused(f"{path} is a pipe or a device; a file or a folder can be imported")
+        here = [(one, bundle) for one in importers.values() for bundle in one.open(path)]
+        if not here:
+            raise NotFound(f"no importer knows what {path} is; there are {', '.join(importers)}")
+        found += here
+    return found
+
+
+def _tell_found(terminal: Terminal, importers: Mapping[str, Importer], found: Found) -> None:
+    if terminal.as_json:
+        counts = count_found(found)
+        nothing = {"transcripts": 0, "bytes": 0}
+        terminal.document({name: counts.get(name, nothing) for name in importers})
+        return
+    draw_found(terminal, importers, found)
+    if not found:
+        terminal.note("nothing to import: no tool has left transcripts in its usual place here")
+        terminal.note("next: turntree import PATH    for an export or a copied folder")
+        terminal.note("      turntree demo           for sample data")
+
+
+def count_found(found: Found) -> dict[str, dict[str, int]]:
+    """Return how many transcripts of each tool there are, and their bytes."""
+    by_origin: dict[str, Found] = {}
+    for one, bundle in found:
+        by_origin.setdefault(one.origin, []).append((one, bundle))
+    return {
+        origin: {"transcripts": len(here), "bytes": source_bytes(here)}
+        for origin, here in by_origin.items()
+    }
+
+
+def source_bytes(found: Found) -> int:
+    """Return the bytes of transcripts on the disk; a file that several share counts once."""
+    files: dict[Path, int] = {}
+    rows = 0
+    for _, bundle in found:
+        sizes = {file: file.stat().st_size for file in bundle.files if file.is_file()}
+        if sum(sizes.values()) == bundle.size:
+            files |= sizes
+        else:
+            # A part of a database, whose other parts are not its own.
+            rows += bundle.size
+    return rows + sum(files.values())
+
+
+def draw_found(terminal: Terminal, names: Iterable[str], found: Found) -> None:
+    """Print a line a tool."""
+    counts = count_found(found)
+    for name in names:
+        of = counts.get(name, {"transcripts": 0, "bytes": 0})
+        size = of["bytes"] / _MB
+        terminal.say(f"{name:<14} {of['transcripts']:>6} transcripts  {size:>9.1f} MB")
+
+
+def _tell_done(terminal: Terminal, done: Progress) -> None:
+    if terminal.as_json:
+        terminal.document(asdict(done))
+        return
+    terminal.say(
+        f"{done.turns_added} turns added, {done.turns_known} known; "
+        f"{done.sessions_begun} sessions begun, {done.sessions_moved} moved on"
+    )
+    terminal.say(
+        f"{done.bundles_read} transcripts read, {done.bundles_unchanged} unchanged; "
+        f"{done.records} records kept"
+    )
+    note_remarks(terminal, done)
+    terminal.note("next: turntree search WORDS      any half-sentence you remember")
+    terminal.note("      turntree session list")
+
+
+def note_remarks(terminal: Terminal, done: Progress) -> None:
+    """Tell what somebody should know of an import besides that it is done."""
+    for count, sentence in (
+        (done.secrets, "secret keys taken out before anything was stored"),
+        (done.repaired, "tool calls that never got a result were given one that says so"),
+        (done.orphans, "records stand apart: their tool keeps them, and shows them nowhere"),
+        (done.broken, "records could not be read; they are kept as they are"),
+        (done.sessions_kept, "sessions were left where you have moved them"),
+        (done.sessions_apart, "sessions of yours began beside another user's of the same name"),
+    ):
+        if count:
+            terminal.note(f"{count} {sentence}")
+    if done.unknown:
+        kinds = ", ".join(f"{kind} ({times})" for kind, times in sorted(done.unknown.items()))
+        terminal.note(f"kept without being understood: {kinds}")
+    for bundle, reason in done.failed.items():
+        terminal.note(f"{bundle}: not imported whole; what was read of it is kept: {reason}")
+
+
+@contextmanager
+def progress_bar(terminal: Terminal) -> Generator[Report]:
+    """Show how far an import is, if a person watches."""
+    if not terminal.is_live:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("importing"), BarColumn(), TextColumn("{task.fields[done]}"),
+        TransferSpeedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None, done="")
+
+        def report(done: Progress) -> None:
+            told = f"{done.bundles_read + done.bundles_unchanged}/{done.bundles} transcripts, "
+            told += f"{done.turns_added + done.turns_known} turns"
+            bars.update(task, total=done.bytes, completed=done.bytes_read, done=told)
+
+        yield report

@@ -1,0 +1,229 @@
+"""Events: recorded facts, each at its place in a stream, never changed.
+
+A stream is a run, a session, a program, a conversation or a resource; ``seq`` is the place in
+it. An event's id is the digest of its document, which holds the stream and the place: emitting
+the same fact again is a no-op, and another fact at the same place is a conflict.
+
+Every kind is ``noun.verb``. Kinds are an open registry: an extension may use any noun that is not
+one of ours (``acme.deployed``), and its events are kept, ordered and hashed like the rest.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.ids import EventId, Instant
+from turntree.core.ref import list_refs
+from turntree.core.value import value
+
+RECIPE = "event/1"
+
+Group = Literal["intent", "observation", "transition", "provenance"]
+
+KINDS: Mapping[str, Group] = {
+    # Somebody wants something to happen.
+    "run.started": "intent",
+    "model_call.started": "intent",
+    "tool_call.started": "intent",
+    "approval.requested": "intent",
+    "snapshot.restore_attempted": "intent",
+    "plan.started": "intent",
+    "plan.step_started": "intent",
+    "model.inference_requested": "intent",
+    "human.notified": "intent",
+    "human.approval_requested": "intent",
+    "code.invoked": "intent",
+    # The world answered.
+    "model_call.finished": "observation",
+    "tool_call.finished": "observation",
+    "message.appended": "observation",
+    "approval.decided": "observation",
+    "permission.used": "observation",
+    "permission.denied": "observation",
+    "mcp.resource_updated": "observation",
+    "mcp.resource_list_changed": "observation",
+    "resource.probed": "observation",
+    "plan.step_finished": "observation",
+    "model.inference_completed": "observation",
+    "session.message": "observation",
+    "agent.checkpoint": "observation",
+    "task.checked": "observation",
+    "human.approved": "observation",
+    "human.rejected": "observation",
+    "code.finished": "observation",
+    # A moving part moved.
+    "session.created": "transition",
+    "session.head_moved": "transition",
+    "session.renamed": "transition",
+    "session.aliased": "transition",
+    "session.merged": "transition",
+    "session.archived": "transition",
+    "session.unarchived": "transition",
+    "session.persona_changed": "transition",
+    "permission.granted": "transition",
+    "token.issued": "transition",
+    "token.revoked": "transition",
+    "policy.activated": "transition",
+    "policy.proposed": "transition",
+    "run.parked": "transition",
+    "run.unparked": "transition",
+    "run.finished": "transition",
+    "run.failed": "transition",
+    "resource.created": "transition",
+    "resource.attached": "transition",
+    "resource.detached": "transition",
+    "resource.removed": "transition",
+    "plan.finished": "transition",
+    "node.tagged": "transition",
+    "node.untagged": "transition",
+    "provider.created": "transition",
+    "provider.configured": "transition",
+    "provider.state_changed": "transition",
+    "model.created": "transition",
+    "model.configured": "transition",
+    "model.state_changed": "transition",
+    "session.configured": "transition",
+    "session.state_changed": "transition",
+    "agent.created": "transition",
+    "agent.configured": "transition",
+    "agent.state_changed": "transition",
+    "task.created": "transition",
+    "task.configured": "transition",
+    "task.state_changed": "transition",
+    "human.created": "transition",
+    "human.configured": "transition",
+    "human.state_changed": "transition",
+    "code.created": "transition",
+    "code.configured": "transition",
+    "code.state_changed": "transition",
+    "information.created": "transition",
+    "information.state_changed": "transition",
+    "session.model_switched": "transition",
+    "session.completed": "transition",
+    "agent.task_assigned": "transition",
+    "agent.thinking": "transition",
+    "agent.executing": "transition",
+    "agent.completed": "transition",
+    "agent.reset": "transition",
+    "task.assigned": "transition",
+    "task.started": "transition",
+    "task.completed": "transition",
+    "task.failed": "transition",
+    "information.validated": "transition",
+    "information.updated": "transition",
+    "program.granted": "transition",
+    "program.revoked": "transition",
+    "program.visibility_changed": "transition",
+    # Where something came from, what replaced it, what became of it.
+    "session.forked": "provenance",
+    "session.spawned": "provenance",
+    "run.interrupted": "provenance",
+    "event.substituted": "provenance",
+    "plan.step_compensated": "provenance",
+    "snapshot.created": "provenance",
+    "transcript.materialized": "provenance",
+    "turn.recorded": "provenance",
+    "turn.snapshotted": "provenance",
+    "message.erased": "provenance",
+}
+
+
+RESERVED_NOUNS: Final = frozenset({
+    "api_key", "budget", "checkpoint", "conversation", "invitation", "member", "notification",
+    "participant", "post", "remote", "trigger", "webhook",
+})  # fmt: skip
+"""Nouns of ours that no event uses yet. An extension that took one would collide with us later."""
+
+_NOUNS: Final = frozenset(kind.partition(".")[0] for kind in KINDS) | RESERVED_NOUNS
+
+
+def group_of(kind: str) -> Group:
+    """Return the group of a kind; a kind of an extension is an observation.
+
+    Raises:
+        Refused: It is not ``noun.verb``, or its noun is one of ours and the kind is not.
+    """
+    if kind in KINDS:
+        return KINDS[kind]
+    noun, _, verb = kind.partition(".")
+    if not noun or not verb:
+        raise Refused(f"{kind!r} is not an event kind: use noun.verb, such as acme.deployed")
+    if noun in _NOUNS:
+        raise Refused(f"{kind!r} is not an event kind: the noun {noun!r} is reserved")
+    return "observation"
+
+
+@value
+class Event:
+    """One fact."""
+
+    stream: str
+    seq: int
+    kind: str
+    at: Instant
+    data: Mapping[str, Json]
+    parents: tuple[EventId, ...] = ()
+    """What caused it, beyond its predecessor in the stream."""
+    correlation_id: str | None = None
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+
+
+@value
+class Recorded:
+    """An event and the bytes that prove it."""
+
+    event: Event
+    id: EventId
+    body: str
+
+
+def record(event: Event) -> Recorded:
+    """Return the event with its id and canonical bytes.
+
+    Raises:
+        Refused: The kind is unknown, the interval of validity is empty, or something that should
+            refer to a thing does not.
+    """
+    group_of(event.kind)
+    if event.kind in KINDS:
+        # A kind of somebody else's names its members as it likes.
+        list_refs(event.data)
+    if event.valid_from and event.valid_to and event.valid_from >= event.valid_to:
+        raise Refused(f"valid from {event.valid_from} until {event.valid_to}, which is never")
+    body = canonical(to_json(event))
+    return Recorded(event, EventId(digest_bytes(body)), body.decode())
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Return the event's document."""
+    document: dict[str, Any] = {
+        "turntree": RECIPE,
+        "stream": event.stream,
+        "seq": event.seq,
+        "kind": event.kind,
+        "at": event.at,
+        "data": dict(event.data),
+        "parents": list(event.parents) or None,
+        "correlation_id": event.correlation_id,
+        "valid_from": event.valid_from,
+        "valid_to": event.valid_to,
+    }
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def from_json(document: Mapping[str, Any]) -> Event:
+    """Return the event a stored document stands for."""
+    get = document.get
+    return Event(
+        document["stream"],
+        document["seq"],
+        document["kind"],
+        document["at"],
+        document["data"],
+        tuple(get("parents", ())),
+        get("correlation_id"),
+        get("valid_from"),
+        get("valid_to"),
+    )

@@ -1,0 +1,47 @@
+"""The manifest: what a model's context was made of, besides the thread.
+
+Each entry names an object: a base prompt, a persona, a rules file, a tool's specification, a
+set of permissions. The order is the order of assembly. Facts of one session (paths, times, ids)
+never enter it, so that two forks share it and the provider's cache with it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from turntree.core.ids import Digest
+from turntree.core.value import value
+
+EntryKind = Literal[
+    "prompt", "persona", "rules", "tool", "toolset", "permissions", "params", "program"
+]
+
+
+@value
+class Entry:
+    """One object of a manifest."""
+
+    kind: EntryKind
+    name: str
+    object: Digest
+
+
+@value
+class Manifest:
+    """The ordered objects a context was assembled from."""
+
+    entries: tuple[Entry, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document whose canonical bytes are the manifest's object."""
+        return {
+            "turntree": "manifest/1",
+            "entries": [
+                {"kind": entry.kind, "name": entry.name, "object": entry.object}
+                for entry in self.entries
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
+        """Return the manifest a document stands for."""
+        return cls(tuple(Entry(e["kind"], e["name"], e["object"]) for e in document["entries"]))

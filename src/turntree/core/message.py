@@ -1,0 +1,386 @@
+"""Messages and their parts: what a model reads and writes.
+
+These are values. A message does not know its turn, its row or its author's rights; two
+messages with the same content are the same message, unless one carries a nonce.
+
+Parts are a closed union with one open door: ``Opaque`` carries whatever a provider sends that
+has no name here (encrypted reasoning, signatures, citations), byte for byte, so that it can be
+sent back. A document this version does not understand decodes to ``Opaque`` and encodes to
+the same document.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Literal, TypeGuard, cast
+
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest, Instant
+from turntree.core.value import value
+
+Role = Literal["system", "user", "assistant", "tool"]
+Source = Literal["human", "agent", "trigger", "webhook", "cron", "event"]
+ToolStatus = Literal["ok", "error", "timeout", "canceled", "interrupted"]
+
+ROLES = ("system", "user", "assistant", "tool")
+SOURCES = ("human", "agent", "trigger", "webhook", "cron", "event")
+TOOL_STATUSES = ("ok", "error", "timeout", "canceled", "interrupted")
+PART_INLINE_MAX_BYTES = 8 * 1024
+"""A larger part is kept as an object and the message holds its digest."""
+PARTIAL = "partial"
+"""The member of a message's meta that says that it was cut off."""
+_AROUND_MAX_BYTES = 96
+"""What a document of words needs besides the words."""
+
+
+@value
+class Text:
+    """Words."""
+
+    text: str
+
+
+@value
+class Reasoning:
+    """What the model thought; ``signature`` lets its provider recognise it later."""
+
+    text: str
+    signature: str | None = None
+
+
+@value
+class Media:
+    """An image, a sound or a file: by address, or by the digest of an object."""
+
+    kind: Literal["image", "audio", "file"]
+    media_type: str
+    url: str | None = None
+    object: Digest | None = None
+    name: str | None = None
+
+
+@value
+class ToolUse:
+    """The model asks for a tool."""
+
+    call_id: str
+    tool: str
+    args: Json
+
+
+@value
+class ToolResult:
+    """What the tool answered, or why it did not."""
+
+    call_id: str
+    status: ToolStatus
+    output: Json
+
+
+@value
+class Lifted:
+    """A part too large to stand in the message: its canonical document is an object.
+
+    What correlates calls and results stays readable without the object.
+    """
+
+    of: str
+    object: Digest
+    size: int
+    call_id: str | None = None
+    tool: str | None = None
+    status: ToolStatus | None = None
+
+
+@value
+class Opaque:
+    """Something only its provider understands, kept as it came."""
+
+    document: Mapping[str, Json]
+
+
+Part = Text | Reasoning | Media | ToolUse | ToolResult | Lifted | Opaque
+
+
+@value
+class Message:
+    """One thing said: a role and its parts, in order."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    source: Source | None = None
+    at: Instant | None = None
+    context: Mapping[str, Json] | None = None
+    """What was put in beside the words: rules, attached files, hook output."""
+    meta: Mapping[str, Json] | None = None
+    nonce: str | None = None
+    """Random; keeps the digest of an erased message from being guessed."""
+
+    @property
+    def text(self) -> str:
+        """All words of the message, without reasoning."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUse | Lifted, ...]:
+        """The calls this message asks for."""
+        return tuple(part for part in self.parts if calls_tool(part))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult | Lifted, ...]:
+        """The answers this message carries."""
+        return tuple(part for part in self.parts if answers_call(part))
+
+
+@value
+class Erased:
+    """A message that was taken out on request; its digest keeps the chain whole."""
+
+    digest: Digest
+    role: Literal["erased"] = field(default="erased", init=False)
+    parts: tuple[Part, ...] = field(default=(), init=False)
+    text: str = field(default="", init=False)
+
+
+def calls_tool(part: Part) -> TypeGuard[ToolUse | Lifted]:
+    """Say whether a part asks for a tool."""
+    return isinstance(part, ToolUse) or (isinstance(part, Lifted) and part.of == "tool_use")
+
+
+def answers_call(part: Part) -> TypeGuard[ToolResult | Lifted]:
+    """Say whether a part answers a call."""
+    return isinstance(part, ToolResult) or (isinstance(part, Lifted) and part.of == "tool_result")
+
+
+def user(text: str, *, source: Source | None = "human") -> Message:
+    """Return what a person says."""
+    return Message("user", (Text(text),), source)
+
+
+def assistant(*parts: Part | str) -> Message:
+    """Return what a model says; a bare string is a text part."""
+    return Message("assistant", tuple(Text(p) if isinstance(p, str) else p for p in parts))
+
+
+def partial(text: str) -> Message:
+    """Return what a model had said when it was cut off; its meta says so."""
+    # What was cut in the middle of a sign has no spelling.
+    whole = text.encode("utf-8", "replace").decode()
+    return Message("assistant", (Text(whole),), meta={PARTIAL: True})
+
+
+def is_partial(said: Message) -> bool:
+    """Say whether a message was cut off."""
+    return said.meta is not None and said.meta.get(PARTIAL) is True
+
+
+def tool(*results: ToolResult) -> Message:
+    """Return what tools answer."""
+    return Message("tool", results)
+
+
+def check_message(message: Message) -> None:
+    """Refuse a message that no provider could have meant.
+
+    Raises:
+        Refused: The role, the source or a part stands where it cannot.
+    """
+    if message.role not in ROLES:
+        raise Refused(f"{message.role!r} is not a role; use one of {', '.join(ROLES)}")
+    if message.source is not None and message.source not in SOURCES:
+        raise Refused(f"{message.source!r} is not a source; use one of {', '.join(SOURCES)}")
+    if message.role == "assistant" and message.source is not None:
+        raise Refused("only a message that was sent in has a source; an assistant's has none")
+    for part in message.parts:
+        if isinstance(part, Text):
+            continue
+        if calls_tool(part) and message.role != "assistant":
+            raise Refused(f"only an assistant asks for tools, not {message.role}")
+        if answers_call(part) and message.role != "tool":
+            raise Refused(f"tool results stand in messages of role tool, not {message.role}")
+        if isinstance(part, ToolResult) and part.status not in TOOL_STATUSES:
+            raise Refused(f"{part.status!r} is not a status; use one of {', '.join(TOOL_STATUSES)}")
+        if isinstance(part, Opaque):
+            _check_opaque(part.document)
+
+
+def _check_opaque(document: Mapping[str, Json]) -> None:
+    # Under one of our kinds it would be read back as something else: an unanswered call, or
+    # a document with members missing, which nobody could read again.
+    kind = document.get("kind")
+    if not isinstance(kind, str) or kind in _READ:
+        raise Refused(f"an opaque part needs a kind that is not one of ours, not {kind!r}")
+
+
+def distinct_calls(said: Message, taken: Collection[str], place: int) -> Message:
+    """Return the message with calls that nobody has made before, told apart by its place.
+
+    Some providers number the calls of each answer anew, or give them no id at all.
+    """
+    seen = set(taken)
+    parts: list[Part] = []
+    for number, part in enumerate(said.parts):
+        if isinstance(part, ToolUse) and (not part.call_id or part.call_id in seen):
+            part = replace(part, call_id=f"{part.call_id or 'call'}-{place}-{number}")  # noqa: PLW2901
+        if isinstance(part, ToolUse):
+            seen.add(part.call_id)
+        parts.append(part)
+    return replace(said, parts=tuple(parts))
+
+
+def lift(part: Part) -> tuple[Part, bytes | None]:
+    """Return the part as it should stand in a message, and the object's bytes if it was lifted."""
+    if _is_small(part) or isinstance(part, Lifted | Media):
+        return part, None
+    data = canonical(part_to_json(part))
+    if len(data) <= PART_INLINE_MAX_BYTES:
+        return part, None
+    document = part_to_json(part)
+    return (
+        Lifted(
+            of=str(document["kind"]),
+            object=digest_bytes(data),
+            size=len(data),
+            call_id=document.get("call_id"),
+            tool=document.get("tool"),
+            status=document.get("status"),
+        ),
+        data,
+    )
+
+
+def lift_parts(
+    said: Message, objects: list[bytes], lifting: Callable[[Part], tuple[Part, bytes | None]] = lift
+) -> Message:
+    """Return the message as it should stand in a body, and add the objects it then points to."""
+    parts: list[Part] = []
+    changed = False
+    for part in said.parts:
+        stands, data = lifting(part)
+        if data is not None:
+            objects.append(data)
+        parts.append(stands)
+        changed = changed or stands is not part
+    return replace(said, parts=tuple(parts)) if changed else said
+
+
+def _is_small(part: Part) -> bool:
+    """Say whether a part surely fits, without writing it: a sign takes six bytes at most."""
+    # Every part of the ledger passes through here, and ``match`` takes twice as long.
+    if isinstance(part, Text):
+        signs = len(part.text)
+    elif isinstance(part, ToolResult):
+        if not isinstance(part.output, str):
+            return False
+        signs = len(part.call_id) + len(part.output)
+    elif isinstance(part, Reasoning):
+        signs = len(part.text) + len(part.signature or "")
+    else:
+        return False
+    return signs * 6 + _AROUND_MAX_BYTES <= PART_INLINE_MAX_BYTES
+
+
+def to_json(message: Message) -> dict[str, Any]:
+    """Return the message's document; its canonical bytes are the message's line in a body."""
+    document: dict[str, Any] = {
+        "role": message.role,
+        "parts": [part_to_json(part) for part in message.parts],
+    }
+    if message.source is not None:
+        document["source"] = message.source
+    if message.at is not None:
+        document["at"] = message.at
+    if message.context is not None:
+        document["context"] = message.context
+    if message.meta is not None:
+        document["meta"] = message.meta
+    if message.nonce is not None:
+        document["nonce"] = message.nonce
+    return document
+
+
+def from_json(document: Mapping[str, Any]) -> Message | Erased:
+    """Return the message a stored document stands for."""
+    get = document.get
+    parts: Sequence[Mapping[str, Any]] | None = get("parts")
+    if parts is None:
+        return Erased(document["erased"])
+    return Message(
+        document["role"],
+        tuple([_READ.get(part["kind"], Opaque)(part) for part in parts]),
+        get("source"),
+        get("at"),
+        get("context"),
+        get("meta"),
+        get("nonce"),
+    )
+
+
+def part_to_json(part: Part) -> dict[str, Any]:
+    """Return a part's document."""
+    # Most parts are of these three kinds, and are told from the others sooner than by ``match``.
+    if isinstance(part, Text):
+        return {"kind": "text", "text": part.text}
+    if isinstance(part, ToolUse):
+        return {"kind": "tool_use", "call_id": part.call_id, "tool": part.tool, "args": part.args}
+    if isinstance(part, ToolResult):
+        return {
+            "kind": "tool_result",
+            "call_id": part.call_id,
+            "status": part.status,
+            "output": part.output,
+        }
+    match part:
+        case Reasoning(text, signature):
+            return _present(kind="reasoning", text=text, signature=signature)
+        case Media(kind, media_type, url, object_, name):
+            return _present(kind=kind, media_type=media_type, url=url, object=object_, name=name)
+        case Lifted(of, object_, size, call_id, tool_name, status):
+            return _present(
+                kind="object_ref", part=of, object=object_, size_bytes=size,
+                call_id=call_id, tool=tool_name, status=status,
+            )  # fmt: skip
+        case Opaque(document):
+            return dict(document)
+
+
+def part_from_json(document: Mapping[str, Any]) -> Part:
+    """Return the part a document stands for; one of an unknown kind is ``Opaque``."""
+    return _READ.get(document["kind"], Opaque)(document)
+
+
+def _present(**members: Json) -> dict[str, Any]:
+    """Absent is absent: a null member would be another document with another digest."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _media(p: Mapping[str, Any]) -> Part:
+    return Media(
+        p["kind"], p["media_type"], url=p.get("url"), object=p.get("object"), name=p.get("name")
+    )
+
+
+def _lifted(p: Mapping[str, Any]) -> Part:
+    return Lifted(
+        p["part"], p["object"], p["size_bytes"],
+        call_id=p.get("call_id"), tool=p.get("tool"), status=p.get("status"),
+    )  # fmt: skip
+
+
+_READ: Mapping[str, Callable[[Mapping[str, Any]], Part]] = {
+    "text": lambda p: Text(p["text"]),
+    "reasoning": lambda p: Reasoning(p["text"], p.get("signature")),
+    "image": _media,
+    "audio": _media,
+    "file": _media,
+    "tool_use": lambda p: ToolUse(p["call_id"], p["tool"], p["args"]),
+    "tool_result": lambda p: ToolResult(p["call_id"], p["status"], p["output"]),
+    "object_ref": _lifted,
+}
+
+
+def line_of(message: Message | Erased) -> bytes:
+    """Return the canonical bytes that stand for a message in a body."""
+    if isinstance(message, Erased):
+        return canonical({"erased": message.digest})
+    return canonical(cast("Json", to_json(message)))

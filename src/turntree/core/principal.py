@@ -1,0 +1,41 @@
+"""Who acts, and on whose behalf."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from turntree.core.value import value
+
+PrincipalKind = Literal["human", "agent", "session", "system"]
+
+
+@value
+class Principal:
+    """Somebody or something that acts; the chain behind it ends in a human or the system."""
+
+    kind: PrincipalKind
+    id: str
+    on_behalf_of: "Principal | None" = None
+
+    def __str__(self) -> str:
+        """Return the short form that reflogs show: ``human:ana``."""
+        return f"{self.kind}:{self.id}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that headers and events carry."""
+        document: dict[str, Any] = {"kind": self.kind, "id": self.id}
+        if self.on_behalf_of is not None:
+            document["on_behalf_of"] = self.on_behalf_of.to_json()
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Principal":
+        """Return the principal a document stands for."""
+        behind = document.get("on_behalf_of")
+        return cls(
+            document["kind"],
+            document["id"],
+            None if behind is None else cls.from_json(behind),
+        )
+
+
+SYSTEM = Principal("system", "turntree")

@@ -1,0 +1,324 @@
+"""Programs: whatever has an address ``@(name)`` and can be invoked.
+
+A program has a config in versions, a state that moves as its lifecycle allows, and a stream of
+events, of which everything else about it is the fold. This module knows those rules for every kind
+alike. It must never know what a single kind does, and never sees the value of a secret.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Final, Literal
+
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.event import Event
+from turntree.core.ids import Digest, Instant, ProgramId, find_long_id
+from turntree.core.manifest import Entry
+from turntree.core.redaction import find_keys
+from turntree.core.secret_refs import NAMED
+from turntree.core.value import value
+
+Visibility = Literal["public", "private"]
+"""Seen by everybody in the workspace, or by those who were let in."""
+
+Right = Literal["read", "invoke", "configure"]
+"""What may be granted; each takes in those before it."""
+
+RIGHTS: Final[tuple[Right, ...]] = ("read", "invoke", "configure")
+NAME_CHARS_MAX: Final = 200
+CONFIG_BYTES_MAX: Final = 1_000_000
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,199}")
+_REFERENCE: Final = re.compile(r"@\(([^()]+)\)")
+
+
+@value
+class Lifecycle:
+    """The lawful states of a kind of program, and which may follow which."""
+
+    initial: str
+    moves: Mapping[str, tuple[str, ...]]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Every state, the first one first."""
+        return tuple(self.moves)
+
+    def find_step(self, state: str, target: str) -> str | None:
+        """Return the first move on the shortest way from one state to another, if there is one."""
+        ways: dict[str, str] = {}
+        left = [(one, one) for one in self.moves.get(state, ())]
+        for at, first in left:
+            if at not in ways:
+                ways[at] = first
+                left += [(one, first) for one in self.moves.get(at, ())]
+        return ways.get(target)
+
+    def check(self, state: str, target: str) -> None:
+        """Refuse a move that is not lawful.
+
+        Raises:
+            Refused: It is not; the message names those that are.
+        """
+        if target not in self.moves:
+            raise Refused(f"{target} is no state: there are {', '.join(self.moves)}")
+        lawful = self.moves.get(state, ())
+        if target not in lawful:
+            ways = f"only to {' or '.join(lawful)}" if lawful else "nowhere: it is the end"
+            raise Refused(f"from {state} it does not go to {target}, {ways}")
+
+
+@value
+class Reference:
+    """A member of a config that names another program."""
+
+    member: str
+    """The way there: ``provider``, ``tools/0``."""
+    name: str
+
+
+@value
+class ProgramVersion:
+    """A config as it was at one time; it never changes."""
+
+    number: int
+    config: Mapping[str, Json]
+    digest: Digest
+    by: str = field(default="", compare=False)
+    """The principal who wrote it, not always the owner; empty before it is stored."""
+
+
+@value
+class Program:
+    """A program as it stands, with its newest config."""
+
+    id: ProgramId
+    kind: str
+    name: str
+    owner: str
+    """A principal: ``human:ana``."""
+    state: str
+    visibility: Visibility
+    version: ProgramVersion
+    details: Mapping[str, Json]
+    """What its events have set besides: an agent's current task, a task's session."""
+    created_at: Instant
+    updated_at: Instant
+    tags: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> Mapping[str, Json]:
+        """The newest config."""
+        return self.version.config
+
+    @property
+    def address(self) -> str:
+        """How another config refers to it."""
+        return address_of(self.name)
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it belongs to the system, and to nobody else."""
+        return self.owner.startswith("system:")
+
+
+@value
+class Pin:
+    """The version of a program that a turn used."""
+
+    program: ProgramId
+    number: int
+    digest: Digest
+    address: str
+
+    @property
+    def entry(self) -> Entry:
+        """The entry of a turn's manifest by which the turn holds on to this version."""
+        return Entry("program", self.address, self.digest)
+
+
+def check_name(name: str) -> str:
+    """Return a name that can stand in an address.
+
+    Raises:
+        Refused: It cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise Refused(
+            f"{name[:NAME_CHARS_MAX]!r} is no name of a program: letters, digits and _.:/+-,"
+            f" at most {NAME_CHARS_MAX}, and a letter or a digit first"
+        )
+    if find_long_id(name) is not None:
+        raise Refused(f"{name} could be an id: a program's name is a word")
+    return name
+
+
+def name_from(title: str, *, prefix: str = "") -> str:
+    """Return a name made of a title's words."""
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    if not words:
+        raise Refused("a title has at least one letter or digit, to make a name of")
+    return check_name("-".join([*([prefix] if prefix else []), *words])[:80].rstrip("-"))
+
+
+def a_kind(kind: str) -> str:
+    """Return a kind with its article, as a sentence needs it."""
+    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
+
+
+def address_of(name: str) -> str:
+    """Return how a config refers to a program of this name."""
+    return f"@({name})"
+
+
+def name_in(text: str) -> str:
+    """Return the name that a text means, whether it is written as an address or not."""
+    found = _REFERENCE.fullmatch(text)
+    return text if found is None else found[1]
+
+
+def list_references(config: Json) -> list[Reference]:
+    """Return the programs a config names, in order: every text that is an address and no more."""
+    return [
+        Reference(member, found[1])
+        for member, text in _walk(config, "")
+        if (found := _REFERENCE.fullmatch(text))
+    ]
+
+
+def rename_references(config: Json, names: Mapping[str, str]) -> Json:
+    """Return the config with each address written by the name that its program goes by."""
+    match config:
+        case str():
+            found = _REFERENCE.fullmatch(config)
+            return config if found is None else address_of(names.get(found[1], found[1]))
+        case list():
+            return [rename_references(one, names) for one in config]
+        case Mapping():
+            return {name: rename_references(value, names) for name, value in config.items()}
+        case _:
+            return config
+
+
+def list_secrets(config: Json) -> list[str]:
+    """Return the names of the secrets that a config refers to as ``${NAME}``, each once."""
+    found = (name for _, text in _walk(config, "") for name in NAMED.findall(text))
+    return list(dict.fromkeys(found))
+
+
+def _walk(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    match value:
+        case str():
+            yield path, value
+        case list():
+            for place, one in enumerate(value):
+                yield from _walk(one, f"{path}/{place}" if path else str(place))
+        case Mapping():
+            for name, one in sorted(value.items()):
+                yield from _walk(one, f"{path}/{name}" if path else name)
+        case _:
+            return
+
+
+def version_of(number: int, config: Mapping[str, Json]) -> tuple[ProgramVersion, bytes]:
+    """Return a version and the bytes that its digest is taken over.
+
+    Raises:
+        Refused: A secret stands in it, or it is too large.
+    """
+    data = canonical(dict(config))
+    if len(data) > CONFIG_BYTES_MAX:
+        raise Refused(f"a config has at most {CONFIG_BYTES_MAX} bytes, and this has {len(data)}")
+    if any(True for _ in find_keys([data])):
+        raise Refused("a key is never stored: name it as ${NAME}, and it is looked up when needed")
+    return ProgramVersion(number, config, digest_bytes(data)), data
+
+
+def may(program: Program, by: str, right: Right, granted: Iterable[Right] = ()) -> bool:
+    """Say whether a principal has a right on a program, given what was granted to it."""
+    if by == program.owner or by.startswith("system:"):
+        return True
+    if program.visibility == "public" and right != "configure":
+        return True
+    return any(RIGHTS.index(one) >= RIGHTS.index(right) for one in granted)
+
+
+@value
+class ProgramState:
+    """What a program's events amount to."""
+
+    kind: str
+    name: str
+    owner: str
+    state: str
+    visibility: Visibility
+    number: int
+    digests: tuple[Digest, ...]
+    """Of every version, the first one first."""
+    details: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    grants: frozenset[tuple[str, str]] = frozenset()
+    """Whom a right was granted, and which."""
+    steps: tuple[tuple[int, str, str], ...] = ()
+    """Every move of its state: its place in the stream, from and to."""
+
+
+def fold(events: Sequence[Event]) -> ProgramState | None:
+    """Return what the events of a program's stream amount to; None if none of them creates it.
+
+    Other events may share the stream, as a session's moves do, and change nothing. What an event
+    changes is told by its members: ``config``, ``from`` with ``to``, and ``details``.
+
+    Raises:
+        Refused: They cannot be the events of a program.
+    """
+    state: ProgramState | None = None
+    for event in events:
+        data: dict[str, Any] = dict(event.data)
+        if "config" in data and "owner" in data and event.kind.startswith(f"{data.get('kind')}."):
+            if state is not None:
+                raise Refused("a program is created once")
+            state = _created(data)
+        elif state is not None and event.kind.startswith((f"{state.kind}.", "program.")):
+            state = _changed(state, event, data)
+    return state
+
+
+def _created(data: Mapping[str, Any]) -> ProgramState:
+    return ProgramState(
+        data["kind"],
+        data["name"],
+        data["owner"],
+        data["state"],
+        data["visibility"],
+        data["version"],
+        (data["config"],),
+        _merged({}, data.get("details", {})),
+    )
+
+
+def _changed(state: ProgramState, event: Event, data: Mapping[str, Any]) -> ProgramState:
+    match event.kind:
+        case "program.granted":
+            return replace(state, grants=state.grants | {(data["to"], data["access"])})
+        case "program.revoked":
+            return replace(state, grants=state.grants - {(data["to"], data["access"])})
+        case "program.visibility_changed":
+            return replace(state, visibility=data["visibility"])
+        case _:
+            pass
+    if "config" in data:
+        if data["version"] != state.number + 1:
+            raise Refused(f"version {data['version']} cannot follow version {state.number}")
+        digests = (*state.digests, data["config"])
+        state = replace(state, number=data["version"], digests=digests)
+    if "from" in data and "to" in data:
+        if data["from"] != state.state:
+            raise Refused(f"it moves from {data['from']} while it is {state.state}")
+        steps = (*state.steps, (event.seq, data["from"], data["to"]))
+        state = replace(state, state=data["to"], steps=steps)
+    return replace(state, details=_merged(state.details, data.get("details", {})))
+
+
+def _merged(details: Mapping[str, Json], sets: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the details with some set anew; one that is set to null is gone."""
+    return {name: value for name, value in {**details, **sets}.items() if value is not None}

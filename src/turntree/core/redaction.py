@@ -1,0 +1,284 @@
+"""What secrets look like, for those that can be told from words, and those that are known.
+
+A format is listed if its beginning and its length leave little doubt. Passwords have no format:
+they are known by the name before them, by their place in an address, or because this process holds
+them itself. Whoever finds one still has to look: nothing here proves that a key was ever valid.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import accumulate
+from typing import Final
+
+import orjson
+
+from turntree.core.pattern import pattern
+from turntree.core.value import value
+
+RULES_VERSION: Final = 2
+"""Of the formats below: equal versions take out equal words, so that digests are equal too."""
+LIVE_CHARS_MIN: Final = 8
+"""A shorter value of the environment stands in too many words."""
+HIDDEN: Final = b"[redacted]"
+"""Stands for a password. No digest of it is told: who can guess words could try them."""
+_ADDRESS_BYTES_MAX: Final = 256
+
+# Every word of the ledger is searched for marks, so they are chosen for speed. What is left of a
+# text without small letters is a twentieth of it, and most marks are looked for there; the others
+# have a sign that few letters stand before. A text with a mark is looked at closely.
+_LEFT: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_yz\0"
+_DROPPED: Final = bytes(sorted(set(range(256)) - set(_LEFT)))
+_KEY_SHORT: Final = tuple(
+    (mark.translate(None, _DROPPED), mark)
+    for mark in (
+        b"AKIA", b"ASIA", b"AIza", b"GOCSPX-", b"PRIVATE KEY-----", b"AGE-SECRET-KEY-1",
+        b"AccountKey=",
+    )
+)  # fmt: skip
+"""Marks as they stand among the letters that are left, and as they stand in the text."""
+_SHORT: Final = (
+    *_KEY_SHORT,
+    *(
+        (mark.translate(None, _DROPPED), mark)
+        for mark in (
+            b"eyJ", b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY", b"SecretAccessKey",
+        )
+    ),
+)  # fmt: skip
+_KEY_LONG: Final = (b"tt1.", b"hooks.slack.com/services/")
+_LONG: Final = (*_KEY_LONG, b"secret_access_key")
+_SIGNS: Final = (
+    # Most hyphens and underscores follow another letter, and are done with.
+    pattern(
+        rb"-(?<=[kbpti]-)(?=[A-Za-z0-9_-]{16})(?:(?<=sk-)|(?<=xox[bp]-)|(?<=glpat-)|(?<=xai-)"
+        rb"|(?<=xapp-)|(?<=pypi-))"
+    ),
+    pattern(
+        rb"_(?<=[pourstmfkec18]_)(?=[A-Za-z0-9+/]{16})(?:(?<=gh[pousr]_)|(?<=github_pat_)"
+        rb"|(?<=[sr]k_live_)|(?<=[sr]k_test_)|(?<=whsec_)|(?<=npm_)|(?<=hf_)|(?<=gsk_)"
+        rb"|(?<=dop_v1_)|(?<=r8_))"
+    ),
+)
+_KEY_WORDS: Final = (*(mark for _, mark in _KEY_SHORT), *_KEY_LONG)
+"""Without one of these, or of the signs, no text holds a key."""
+
+_KEY: Final = pattern(
+    # A line break is written \n in JSON: its n is no letter of a word.
+    rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(?:"
+    # OpenAI and others (sk-…, sk-proj-…), Anthropic (sk-ant-…).
+    rb"sk-(?:proj-|ant-|svcacct-|or-v1-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{32,}"
+    rb"|gh[pousr]_[A-Za-z0-9]{36}"
+    rb"|github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"
+    rb"|glpat-[A-Za-z0-9_-]{20,}"
+    rb"|xai-[A-Za-z0-9]{60,}"
+    rb"|AIza[0-9A-Za-z_-]{35}"
+    rb"|GOCSPX-[0-9A-Za-z_-]{20,}"
+    rb"|A[KS]IA[0-9A-Z]{16}"
+    rb"|(?:xoxe\.)?xox[bp]-(?:\d{8,}-[A-Za-z0-9-]{16,}|\d-[A-Za-z0-9]{24,})"
+    rb"|xapp-\d-[A-Z0-9]{6,}-\d{8,}-[a-f0-9]{32,}"
+    rb"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
+    rb"|whsec_[A-Za-z0-9+/]{24,}"
+    rb"|npm_[A-Za-z0-9]{36}"
+    rb"|pypi-AgEI[A-Za-z0-9_-]{50,}"
+    rb"|hf_[A-Za-z0-9]{34}"
+    rb"|gsk_[A-Za-z0-9]{52}"
+    rb"|r8_[A-Za-z0-9]{37}"
+    rb"|dop_v1_[a-f0-9]{64}"
+    rb"|AGE-SECRET-KEY-1[0-9A-Z]{50,}"
+    rb"|AccountKey=[A-Za-z0-9+/]{86}=="
+    # Our own tokens.
+    rb"|tt1\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,})+"
+    rb")(?![A-Za-z0-9])"
+    rb"|https://hooks\.slack\.com/services/T[A-Za-z0-9]{6,}/B[A-Za-z0-9]{6,}/[A-Za-z0-9]{20,}"
+    # JSON inside of JSON writes a line break with several backslashes.
+    rb"|-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:\\+[rn]|\s){1,4}[A-Za-z0-9+/]{16,}"
+    rb"(?:[A-Za-z0-9+/=]|\\+[rn]|\s)*(?:-----END (?:[A-Z]+ )*PRIVATE KEY-----)?"
+)
+_NO_VALUE: Final = (
+    rb"(?!(?i:your|xxx|change.?me|placeholder|dummy|fake|none|null|true|false|example|redacted))"
+)
+"""How people write a value where none is to be shown."""
+_VALUES: Final = (
+    # JSON web tokens.
+    (
+        (b"eyJ",),
+        pattern(rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{20,}"),
+    ),
+    # NAME=value or "NAME": "value". Code goes on behind a name, with a bracket or without a digit.
+    (
+        (b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY"),
+        pattern(
+            rb"(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|(?:ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION"
+            rb"|MASTER|AUTH)_KEY)\\*[\"']?\s?[=:]\s?\\*[\"']?" + _NO_VALUE + rb"(?P<value>(?![/~.])"
+            rb"(?=[^\s\"'\\]*[A-Za-z])(?=[^\s\"'\\]*[0-9])[^\s\"'\\,;&<>$`(){}\[\]|]{8,})"
+            rb"(?=[\s\"'\\,;&]|$)"
+        ),
+    ),
+    (
+        (b"secret_access_key", b"SecretAccessKey"),
+        pattern(
+            rb"(?:secret_access_key|SecretAccessKey)\\*[\"']?\s?[=:]\s?\\*[\"']?"
+            rb"(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
+        ),
+    ),
+    # A password in an address.
+    (
+        (b"://",),
+        pattern(
+            rb"://[^\s/:@\"'\\<>\[\]{}]*:(?!(?i:password|passwd|pass|pw|secret|x+|user|\*+)@)"
+            rb"(?P<value>[^\s/@\"'\\<>\[\]{}$,]{3,})@(?=[A-Za-z0-9.\[-])"
+        ),
+    ),
+)  # fmt: skip
+"""Secrets without a format of their own: what is taken out is the value, and its name stays."""
+_NAMES_SECRET: Final = pattern(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|_PASS|_PW)\d*\Z",
+    re.IGNORECASE,
+)
+_TELLS_LITTLE: Final = pattern(r"[A-Za-z_\s-]*|[0-9.,:\s+-]*")
+_CARRIED: Final = pattern(r"://[^\s/:@]*:([^\s/@]+)@")
+
+
+def find_keys(texts: Sequence[bytes]) -> Iterator[int]:
+    """Yield the places of the texts in which something stands that looks like a secret key.
+
+    Every word of the ledger passes through here. Many texts are searched as one, for marks only;
+    where one stands, the text is looked at closely. Passwords do not count: to take one out by
+    mistake does little harm, and to call a word of a ledger a secret does.
+    """
+    for place in _find_marked(texts, (), _KEY_SHORT, _KEY_LONG):
+        if _has_key_mark(texts[place]) and _KEY.search(texts[place]) is not None:
+            yield place
+
+
+def redact(data: bytes, live: Sequence[bytes] = ()) -> tuple[bytes, int]:
+    """Return the text with a placeholder for each secret, and how many there were.
+
+    ``live`` are values that are secret, wherever they stand. The placeholder of a key holds the
+    beginning of its sha256: the same key can still be recognised, and nobody can go back from it.
+    """
+    times = 0
+    if _has_key_mark(data):
+        data, times = _KEY.subn(_placeholder, data)
+    for marks, shape in _VALUES:
+        if any(mark in data for mark in marks):
+            data, more = shape.subn(_hide, data)
+            times += more
+    for secret in live:
+        if more := data.count(secret):
+            data, times = data.replace(secret, HIDDEN), times + more
+    return data, times
+
+
+def redact_all(texts: Sequence[bytes], live: Sequence[bytes] = ()) -> dict[int, tuple[bytes, int]]:
+    """Return what ``redact`` makes of the texts that hold a secret, by their places.
+
+    Few do, and to look at many at once takes half the time.
+    """
+    places = _find_marked(texts, live, _SHORT, _LONG, has_addresses=True)
+    found = {place: redact(texts[place], live) for place in places}
+    return {place: one for place, one in found.items() if one[1]}
+
+
+def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
+    """Return the values of an environment that are secret by their names, the longest first.
+
+    With them come passwords inside of addresses, and each as JSON spells it. A path is where a
+    secret lies, and is none.
+    """
+    values = {
+        value
+        for name, value in environment.items()
+        if _NAMES_SECRET.search(name) and not value.startswith(("/", "~", "."))
+    }
+    values |= {found[1] for value in environment.values() for found in _CARRIED.finditer(value)}
+    live: set[bytes] = set()
+    for secret in values:
+        # A word alone, or a number, would be found in places that say something else.
+        if len(secret) >= LIVE_CHARS_MIN and not _TELLS_LITTLE.fullmatch(secret):
+            # As JSON spells it: in every other way it would tear strings apart.
+            raw = secret.encode("utf-8", "replace")
+            live.add(orjson.dumps(raw.decode())[1:-1])
+    return tuple(sorted(live, key=lambda value: (-len(value), value)))
+
+
+@value
+class Redactor:
+    """Takes secrets out of what is about to be stored."""
+
+    live: tuple[bytes, ...] = ()
+    """Values that this process knows to be secret."""
+    is_on: bool = True
+
+    def __repr__(self) -> str:
+        """Return how many values it knows, and none of them."""
+        return f"Redactor({len(self.live)} values, {'on' if self.is_on else 'off'})"
+
+    def redact(self, data: bytes) -> tuple[bytes, int]:
+        """Return a text without secrets, and how many there were."""
+        return redact(data, self.live) if self.is_on else (data, 0)
+
+
+BY_FORMAT: Final = Redactor()
+"""Knows what secrets look like, and none by itself."""
+
+
+def _placeholder(found: re.Match[bytes]) -> bytes:
+    return b"[redacted:" + sha256(found[0]).hexdigest()[:8].encode() + b"]"
+
+
+def _hide(found: re.Match[bytes]) -> bytes:
+    """Return a match without its value."""
+    if found.lastgroup is None:
+        return _placeholder(found)
+    begin, end = (at - found.start() for at in found.span("value"))
+    return found[0][:begin] + HIDDEN + found[0][end:]
+
+
+def _has_key_mark(text: bytes) -> bool:
+    return any(word in text for word in _KEY_WORDS) or any(sign.search(text) for sign in _SIGNS)
+
+
+def _find_marked(
+    texts: Sequence[bytes],
+    live: Sequence[bytes],
+    short_marks: Sequence[tuple[bytes, bytes]],
+    long_marks: Sequence[bytes],
+    *,
+    has_addresses: bool = False,
+) -> list[int]:
+    """Return the places of the texts that are worth a closer look."""
+    whole = b"\0".join(texts)
+    left = whole.translate(None, _DROPPED)
+    if left.count(b"\0") >= len(texts):
+        return list(range(len(texts)))  # Nothing tells where one of them ends.
+    hits = {found.start() for sign in _SIGNS for found in sign.finditer(whole)}
+    for word in (*long_marks, *live):
+        hits.update(_find_word(whole, word))
+    if has_addresses:
+        hits.update(_find_addresses(whole))
+    begins = [0, *accumulate(len(text) + 1 for text in texts)] if hits else []
+    places = {bisect_right(begins, at) - 1 for at in hits}
+    for short, mark in short_marks:
+        near = {left.count(b"\0", 0, at) for at in _find_word(left, short)}
+        places.update(place for place in near if mark in texts[place])
+    return sorted(places)
+
+
+def _find_word(text: bytes, word: bytes) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))
+
+
+def _find_addresses(text: bytes) -> Iterator[int]:
+    """Yield where an address names a user and a password, by the sign behind them."""
+    at = text.find(b"@")
+    while at >= 0:
+        before = text[max(0, at - _ADDRESS_BYTES_MAX) : at].rpartition(b"://")
+        if before[1] and b":" in before[2] and b"/" not in before[2] and b" " not in before[2]:
+            yield at
+        at = text.find(b"@", at + 1)

@@ -1,0 +1,132 @@
+"""References: how an event points at something that is not inside it.
+
+A reference is an id as it is, or one of four documents: an event, an address, a path, or a thing
+that lives elsewhere. This module knows their shapes. It must never know whether anything is there.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias, assert_never
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest, EventId
+from turntree.core.value import value
+
+_SHAPES: Final = "{event_id}, {uri}, {path} or {kind, id}"
+_LISTS: Final = ("affects", "input_refs")
+_EVENTS: Final = ("at_event", "original", "replacement", "source_event")
+
+
+@value
+class EventRef:
+    """An event. Without its place it is looked for in the stream of whoever refers to it."""
+
+    event_id: EventId
+    stream: str | None = None
+    seq: int | None = None
+
+
+@value
+class UriRef:
+    """Something with an address: ``resource://approval-policy/policy.py``."""
+
+    uri: str
+
+
+@value
+class PathRef:
+    """A file in a volume or a repository."""
+
+    path: str
+
+
+@value
+class ExtRef:
+    """Something that another system keeps under an id of its own."""
+
+    kind: str
+    id: str
+
+
+Ref: TypeAlias = EventRef | UriRef | PathRef | ExtRef
+
+
+def to_json(ref: Ref) -> dict[str, Json]:
+    """Return the document of a reference."""
+    match ref:
+        case EventRef(event_id, None, None):
+            return {"event_id": event_id}
+        case EventRef(event_id, stream, seq):
+            return {"event_id": event_id, "stream": stream, "seq": seq}
+        case UriRef(uri):
+            return {"uri": uri}
+        case PathRef(path):
+            return {"path": path}
+        case ExtRef(kind, id):
+            return {"kind": kind, "id": id}
+        case _:
+            assert_never(ref)
+
+
+def from_json(document: Json) -> Ref:
+    """Return the reference a document stands for.
+
+    Raises:
+        Refused: It has none of the four shapes.
+    """
+    match document:
+        case {"event_id": str(event_id), "stream": str(stream), "seq": int(seq), **rest}:
+            found: Ref = EventRef(EventId(Digest(event_id)), stream, seq)
+        case {"event_id": str(event_id), **rest}:
+            found = EventRef(EventId(Digest(event_id)))
+        case {"uri": str(uri), **rest}:
+            found = UriRef(uri)
+        case {"path": str(path), **rest}:
+            found = PathRef(path)
+        case {"kind": str(kind), "id": str(id), **rest}:
+            found = ExtRef(kind, id)
+        case _:
+            raise Refused(f"{document!r} refers to nothing; a reference is {_SHAPES}")
+    if rest:
+        raise Refused(
+            f"{', '.join(map(str, rest))} is no part of a reference; a reference is {_SHAPES}"
+        )
+    return found
+
+
+def node_id(ref: Ref) -> str:
+    """Return the id under which the ledger's edges know what is referred to."""
+    match ref:
+        case EventRef(event_id, None, _) | EventRef(event_id, _, None):
+            return event_id
+        case EventRef(_, stream, seq):
+            return f"{stream}/event/{seq}"
+        case UriRef(uri):
+            return uri
+        case PathRef(path):
+            return path
+        case ExtRef(kind, id):
+            return f"{kind}:{id}"
+        case _:
+            assert_never(ref)
+
+
+def list_refs(data: Mapping[str, Json]) -> list[tuple[str, Ref | str]]:
+    """Return what an event's data refers to, by the names of its members: ids stay ids.
+
+    Raises:
+        Refused: A member that should refer to something does not.
+    """
+    found: list[tuple[str, Ref | str]] = []
+    for name, member in data.items():
+        if name in _LISTS:
+            if not isinstance(member, list):
+                raise Refused(f"{name} is a list of references, not {member!r}")
+            found += [(name, _read(one)) for one in member]
+        elif (name.endswith("_ref") or name in _EVENTS) and member is not None:
+            found.append((name, _read(member)))
+    return found
+
+
+def _read(value: Json) -> Ref | str:
+    return value if isinstance(value, str) else from_json(value)

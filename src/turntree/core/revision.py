@@ -1,0 +1,404 @@
+"""How people point at turns: ``main``, ``e9177``, ``main~3``, ``main@{yesterday}``, ``a..b``.
+
+This module knows how a revision is written and nothing of what exists. Whether ``e9177`` is
+a label or the beginning of a digest, and which day yesterday was, is found out elsewhere.
+
+::
+
+    range    = revision | [revision] ".." [revision] | revision "..." revision
+    revision = ":/" words | base ["@{" (number | date) "}"] step* [part]
+    base     = "HEAD" | name | "@(" program ")" | "sha256:" hex | "turn:" id
+             | "session:" label "/turn:" id
+    step     = "~" [number] | "^"
+    part     = ":tool/" number | ":msg/" number
+
+A label is refused if a revision could be meant by it, so no text has two readings.
+``@{2}`` alone is ``HEAD@{2}``, ``^`` is ``~1``, and words reach to the end of the text.
+"""
+
+import re
+import unicodedata
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from turntree.core.errors import BadRevision
+from turntree.core.ids import Label, find_long_id
+from turntree.core.pattern import pattern
+from turntree.core.value import value
+
+LABEL_CHARS_MAX: Final = 200
+REVISION_CHARS_MAX: Final = 1000
+NUMBER_MAX: Final = 2**31 - 1
+LABEL_PATTERN: Final = (
+    r"(?!HEAD$|sha256:|turn:|session:)(?!.*\.\.)(?!.*\.$)(?!.*:(?:tool|msg)/[0-9]+$)"
+    r"[A-Za-z0-9_/+][A-Za-z0-9_./:+-]{0,199}"
+)
+"""The shape of a label, matched in full. ``check_label`` refuses whole ids and digests besides."""
+
+_LABEL_FAULTS: Final = tuple(
+    (pattern(offence), reason)
+    for offence, reason in (
+        (r"\A\Z", "a label has at least one sign"),
+        (r"(?<=\A.{200}).", f"a label has at most {LABEL_CHARS_MAX} signs"),
+        (r"\A[@:.-]", "a label does not begin with @, :, - or a dot"),
+        (r"[^A-Za-z0-9_./:+-]", "a label is made of letters, digits and -_./:+"),
+        (r"\.\.", "two dots would make the label a range"),
+        (r"\.\Z", "a label does not end with a dot"),
+        (r"\A(?:HEAD\Z|sha256:|turn:|session:)", "this word begins another kind of revision"),
+        (r":(?:tool|msg)/[0-9]+\Z", "this ending points at a part of a turn"),
+    )
+)
+_NAME: Final = pattern(r"[A-Za-z0-9_./:+-]+")
+_TURN: Final = pattern(
+    r"(?P<digest>sha256:[0-9a-f]{1,64})"
+    r"|(?:session:(?P<session>.+)/)?turn:(?P<id>sha256:[0-9a-f]{1,64}|[0-9a-z-]{1,36})",
+    re.IGNORECASE,
+)
+_WHOLE_DIGEST: Final = pattern(r"[0-9a-f]{64}", re.IGNORECASE)
+_STEP: Final = pattern(r"~([0-9]*)|\^(?![0-9])")
+_PART: Final = pattern(r":(tool|msg)/([0-9]+)\Z")
+_NUMBER: Final = pattern(r"[0-9]+")
+_DOTS: Final = pattern(r"\.{2,3}")
+_AT_OPEN: Final = "@{"
+_PROGRAM_OPEN: Final = "@("
+_WORDS_OPEN: Final = ":/"
+_SHOWN_MAX: Final = 72
+
+
+@value
+class Head:
+    """The head of the session that this shell is in."""
+
+    def __str__(self) -> str:
+        return "HEAD"
+
+
+@value
+class Name:
+    """A label, or the first signs of a turn's id or digest. A label wins."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@value
+class TurnRef:
+    """Surely a turn: ``sha256:`` and first digits, or the id that followed ``turn:``.
+
+    With a session, the turn must be one that the session has held.
+    """
+
+    text: str
+    session: Label | None = None
+
+    def __str__(self) -> str:
+        if self.session is not None:
+            return f"session:{self.session}/turn:{self.text}"
+        return self.text if self.text.startswith("sha256:") else f"turn:{self.text}"
+
+
+@value
+class Words:
+    """The newest turn in which these words occur."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"{_WORDS_OPEN}{self.text}"
+
+
+@value
+class ProgramRef:
+    """A program, and with it the head of its session."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"{_PROGRAM_OPEN}{self.id})"
+
+
+@value
+class Ancestor:
+    """So many turns towards the root."""
+
+    n: int
+
+    def __str__(self) -> str:
+        return f"~{self.n}"
+
+
+@value
+class AtMove:
+    """Where the session stood so many moves ago."""
+
+    n: int
+
+    def __str__(self) -> str:
+        return f"{_AT_OPEN}{self.n}}}"
+
+
+@value
+class AtTime:
+    """Where the session stood then; the words of the date are read by somebody with a clock."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"{_AT_OPEN}{self.text}}}"
+
+
+@value
+class ToolPart:
+    """One tool call of the turn, by the number it is shown with."""
+
+    n: int
+
+    def __str__(self) -> str:
+        return f":tool/{self.n}"
+
+
+@value
+class MessagePart:
+    """One message of the turn, by its sequence."""
+
+    n: int
+
+    def __str__(self) -> str:
+        return f":msg/{self.n}"
+
+
+Base: TypeAlias = Head | Name | TurnRef | Words | ProgramRef
+Step: TypeAlias = Ancestor | AtMove | AtTime
+Part: TypeAlias = ToolPart | MessagePart
+
+
+@value
+class Revision:
+    """Start at the base, take the steps in order, and look at the part, if any.
+
+    ``format`` and ``str`` give the text that parses to an equal revision.
+    """
+
+    base: Base
+    steps: tuple[Step, ...] = ()
+    part: Part | None = None
+
+    def __str__(self) -> str:
+        return "".join(map(str, (self.base, *self.steps, self.part or "")))
+
+
+class RangeKind(StrEnum):
+    """What lies between two revisions."""
+
+    TWO_DOTS = ".."
+    """The ancestry of the right one without that of the left one."""
+    THREE_DOTS = "..."
+    """The ancestry of both without what they share."""
+
+
+@value
+class Range:
+    """Turns between two revisions; without a left one, from the root."""
+
+    left: Revision | None
+    right: Revision
+    kind: RangeKind
+
+    def __str__(self) -> str:
+        return f"{self.left or ''}{self.kind}{self.right}"
+
+
+def parse_revision(text: str) -> Revision:
+    """Return what ``text`` points at.
+
+    Raises:
+        BadRevision: it is no revision; the message shows where and what would be one.
+    """
+    _check_signs(text)
+    dots = _find_dots(text)
+    if dots is not None:
+        raise _bad(text, dots.start(), "a range stands where one turn is wanted", "main~3")
+    return _parse_side(text, 0, len(text))
+
+
+def parse_range(text: str) -> Range | Revision:
+    """Return the range that ``text`` spans, or the single revision that it is.
+
+    ``a..`` ends at HEAD and ``..b`` begins at the root.
+
+    Raises:
+        BadRevision: it is neither; the message shows where and what would be one.
+    """
+    _check_signs(text)
+    dots = _find_dots(text)
+    if dots is None:
+        return _parse_side(text, 0, len(text))
+    kind = RangeKind(dots.group())
+    start, end = dots.span()
+    if len(text) == len(kind) or (kind is RangeKind.THREE_DOTS and start == 0):
+        raise _bad(text, start, "a range needs a revision beside its dots", "main~3..main")
+    second = _find_dots(text, end)
+    if second is not None:
+        raise _bad(text, second.start(), "a range has two ends, not three", "main~3..main")
+    left = _parse_side(text, 0, start) if start > 0 else None
+    right = _parse_side(text, end, len(text)) if end < len(text) else Revision(Head())
+    for side, place in ((left, start - 1), (right, len(text) - 1)):
+        if side is not None and side.part is not None:
+            raise _bad(text, place, "a range spans turns, not parts of them", "main~3..main")
+    return Range(left, right, kind)
+
+
+def check_label(text: str) -> Label:
+    """Return ``text`` as a label that no revision can be mistaken for.
+
+    Raises:
+        BadRevision: it cannot be a label; the message says why.
+    """
+    _check_name(text, 0, len(text))
+    if find_long_id(text) or _WHOLE_DIGEST.fullmatch(text):
+        raise _bad(text, 0, "this would be read as the id of a turn", "fix-login")
+    return Label(text)
+
+
+def _check_name(text: str, start: int, end: int) -> None:
+    for offence, reason in _LABEL_FAULTS:
+        found = offence.search(text[start:end])
+        if found is not None:
+            raise _bad(text, start + found.start(), reason, "fix-login or atlas:main")
+
+
+def _check_signs(text: str) -> None:
+    if len(text) > REVISION_CHARS_MAX:
+        what = f"a revision has at most {REVISION_CHARS_MAX} signs"
+        raise _bad(text, REVISION_CHARS_MAX, what, "main")
+    for column, sign in enumerate(text):
+        if unicodedata.category(sign) in {"Cc", "Cs"}:
+            raise _bad(text, column, "a control character has no place in a revision", "main")
+
+
+def _find_dots(text: str, start: int = 0) -> re.Match[str] | None:
+    """Return the dots that make ``text`` a range, or None. Dots in a date or in words do not."""
+    if text.startswith(_WORDS_OPEN, start):
+        return None
+    at = start
+    while at < len(text):
+        if text.startswith(_AT_OPEN, at) and "}" in text[at:]:
+            at = text.index("}", at)
+        dots = _DOTS.match(text, at)
+        if dots is not None:
+            return dots
+        at += 1
+    return None
+
+
+def _parse_side(text: str, start: int, end: int) -> Revision:
+    """Return the revision between two columns of ``text``."""
+    if text.startswith(_WORDS_OPEN, start, end):
+        words = text[start + len(_WORDS_OPEN) : end].strip()
+        if not words:
+            raise _bad(text, end, "the words to look for are missing", ":/redirect")
+        return Revision(Words(words))
+    ending = _PART.search(text, start, end)
+    part = _read_part(text, ending) if ending else None
+    end = ending.start() if ending else end
+    base, at = _parse_base(text, start, end)
+    steps: list[Step] = []
+    while at < end:
+        step, at = _parse_step(text, at, end)
+        if not isinstance(step, Ancestor) and (steps or isinstance(base, TurnRef)):
+            what = "only a session has moves: @{...} follows its name at once"
+            raise _bad(text, text.rindex(_AT_OPEN, start, at), what, "main@{2}~1")
+        steps.append(step)
+    return Revision(base, tuple(steps), part)
+
+
+def _read_part(text: str, ending: re.Match[str]) -> Part:
+    n = _number(text, *ending.span(2))
+    return ToolPart(n) if ending.group(1) == "tool" else MessagePart(n)
+
+
+def _parse_base(text: str, start: int, end: int) -> tuple[Base, int]:
+    """Return the base that begins at ``start``, and the column behind it."""
+    if text.startswith(_AT_OPEN, start, end):
+        return Head(), start
+    if text.startswith(_PROGRAM_OPEN, start, end):
+        return _parse_program(text, start, end)
+    name = _NAME.match(text, start, end)
+    if name is None:
+        what = "a revision begins with a name" if start < end else "a revision is missing here"
+        raise _bad(text, start, what, "main, e9177 or HEAD")
+    if name.group() == "HEAD":
+        return Head(), name.end()
+    if name.group().startswith(("sha256:", "turn:", "session:")):
+        return _read_turn(text, name), name.end()
+    _check_name(text, *name.span())
+    return Name(name.group()), name.end()
+
+
+def _parse_program(text: str, start: int, end: int) -> tuple[ProgramRef, int]:
+    name = _NAME.match(text, start + len(_PROGRAM_OPEN), end)
+    close = name.end() if name else start + len(_PROGRAM_OPEN)
+    if name is None or not text.startswith(")", close, end):
+        raise _bad(text, close, "a program is an id between @( and )", "@(researcher)")
+    return ProgramRef(name.group()), close + 1
+
+
+def _read_turn(text: str, name: re.Match[str]) -> TurnRef:
+    turn = _TURN.fullmatch(name.group())
+    if turn is None:
+        what = "this is not the id of a turn, or its beginning"
+        example = "sha256:e9177, turn:e9177 or session:main/turn:e9177"
+        raise _bad(text, name.start(), what, example)
+    session = turn.group("session")
+    if session is not None:
+        _check_name(text, name.start() + turn.start("session"), name.start() + turn.end("session"))
+    id = (turn.group("digest") or turn.group("id")).lower()
+    return TurnRef(id, None if session is None else Label(session))
+
+
+def _parse_step(text: str, at: int, end: int) -> tuple[Step, int]:
+    """Return the step that begins at ``at``, and the column behind it."""
+    if text.startswith(_AT_OPEN, at, end):
+        return _parse_at(text, at, end)
+    step = _STEP.match(text, at, end)
+    if step is None:
+        if text.startswith("^", at, end):
+            raise _bad(text, at + 1, "a turn has one parent: steps are counted with ~", "main~2")
+        raise _bad(
+            text, at, "a revision does not continue like this", "main~3, main@{2} or main:tool/2"
+        )
+    return Ancestor(_number(text, *step.span(1)) if step.group(1) else 1), step.end()
+
+
+def _parse_at(text: str, at: int, end: int) -> tuple[AtMove | AtTime, int]:
+    start = at + len(_AT_OPEN)
+    close = text.find("}", start, end)
+    if close < 0:
+        raise _bad(text, at, "this brace is never closed", "main@{2}")
+    then = text[start:close].strip()
+    if not then or "{" in then or then.startswith("-"):
+        what = "between the braces stands a number of moves or a date"
+        raise _bad(text, start, what, "main@{2} or main@{yesterday}")
+    if _NUMBER.fullmatch(then):
+        return AtMove(_number(text, start, close)), close + 1
+    return AtTime(then), close + 1
+
+
+def _number(text: str, start: int, end: int) -> int:
+    # Longer digits could not be read: Python refuses to convert more than 4300 of them.
+    digits = text[start:end].strip().lstrip("0")
+    if len(digits) > len(str(NUMBER_MAX)) or int(digits or "0") > NUMBER_MAX:
+        raise _bad(text, start, f"no number here is greater than {NUMBER_MAX}", "main~3")
+    return int(digits or "0")
+
+
+def _bad(text: str, column: int, what: str, example: str) -> BadRevision:
+    """Return the error that shows ``text`` with a caret below the column at fault."""
+    first = max(0, column - _SHOWN_MAX // 2)
+    shown = text[first : first + _SHOWN_MAX]
+    # A sign that moves the cursor would part the caret from its column.
+    line = "".join(sign if sign.isprintable() else "?" for sign in shown)
+    caret = " " * (column - first) + "^"
+    return BadRevision(f"{what}\n  {line}\n  {caret}\nfor example: {example}")

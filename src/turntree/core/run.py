@@ -1,0 +1,249 @@
+"""The run: one attempt at a turn, as a state machine without I/O.
+
+A run is never stored; its facts are. ``Run.replay`` folds them back together and ``next_step``
+says what remains to be done, so that a run continues where its last recorded fact left it, on
+any machine, after any crash, with newer code.
+
+    run.started ─> model_call.started ─> model_call.finished ─┬─> tool_call.started
+                           ^                                  │           │
+                           │                                  │           v
+                           └──────────────────────────────────┼── tool_call.finished
+                                                              └─> run.finished
+    run.parked, run.unparked and run.interrupted may come in between; run.failed ends it.
+
+A call that was begun and never answered is lost: a ``run.interrupted`` that names it, and a result
+that says so, let the run go on. A ``run.interrupted`` that names nothing ends the run; what a
+model had said by then stands in it, and is the last of the reply.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Literal
+
+from turntree.core import usage
+from turntree.core.canonical import digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.event import Event
+from turntree.core.ids import RunId
+from turntree.core.message import Lifted, Message, ToolUse, line_of
+from turntree.core.turn import Outcome, interrupt_calls
+from turntree.core.usage import ModelCall
+from turntree.core.value import value
+
+InterruptionReason = Literal[
+    "crash", "shutdown", "context_reset", "approval_denied", "timeout", "canceled", "system_restart"
+]
+
+
+@value
+class Fact:
+    """An event of a run, with what was said if something was.
+
+    The event holds digests; the words stand beside it until sealing moves them into the turn.
+    """
+
+    event: Event
+    message: Message | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that the event does not vouch for.
+
+        Raises:
+            Refused: The event holds no digest of the message, or another's.
+        """
+        if self.message is not None:
+            said = digest_bytes(line_of(self.message))
+            if self.event.data.get("message") != said:
+                raise Refused(f"{self.event.kind} does not hold the digest of what was said")
+
+    @classmethod
+    def of(cls, event: Event, message: Message | None = None) -> "Fact":
+        """Return the event with the digest of what was said written into it."""
+        if message is None:
+            return cls(event)
+        data = {**event.data, "message": digest_bytes(line_of(message))}
+        return cls(replace(event, data=data), message)
+
+
+@value
+class AskModel:
+    """Send the thread, the query and the reply so far to the model."""
+
+    is_requested: bool = False
+    """The request stands in the journal and was never answered: it is this very request."""
+
+
+@value
+class CallTools:
+    """Carry these calls out; each is recorded as an intent before it is begun."""
+
+    uses: tuple[ToolUse | Lifted, ...]
+
+
+@value
+class SettleCalls:
+    """These calls were begun and have no result: whoever carried them out is gone."""
+
+    call_ids: tuple[str, ...]
+
+
+@value
+class Fail:
+    """The run cannot go on; record why."""
+
+    reason: str
+
+
+@value
+class Wait:
+    """Nothing to do until somebody unparks the run."""
+
+    reason: str
+
+
+@value
+class Seal:
+    """Nothing is left to do: seal the turn with this reply and outcome."""
+
+    outcome: Outcome
+    reply: tuple[Message, ...]
+
+
+@value
+class Done:
+    """The turn is sealed."""
+
+
+Step = AskModel | CallTools | SettleCalls | Fail | Wait | Seal | Done
+
+
+@value
+class Run:
+    """What the facts so far amount to."""
+
+    id: RunId
+    seq: int
+    """How many facts there are; the place of the next one."""
+    query: tuple[Message, ...] = ()
+    reply: tuple[Message, ...] = ()
+    begun: frozenset[str] = frozenset()
+    """Calls that were recorded as begun."""
+    answered: frozenset[str] = frozenset()
+    calls: tuple[ModelCall, ...] = ()
+    parked: str | None = None
+    interrupted: InterruptionReason | None = None
+    failed: str | None = None
+    requested: bool = False
+    """A model was asked and has not answered yet."""
+    steps_max: int | None = None
+    """How many times a model may answer, where somebody set a bound."""
+    finished: bool = False
+
+    @classmethod
+    def replay(cls, id: RunId, facts: Iterable[Fact]) -> "Run":
+        """Return the run that the facts, in order, amount to.
+
+        Raises:
+            Refused: The facts are not those of a run.
+        """
+        run = cls(id, 0)
+        for fact in facts:
+            run = run.apply(fact)
+        return run
+
+    def apply(self, fact: Fact) -> "Run":
+        """Return the run after one more fact.
+
+        Raises:
+            Refused: The fact cannot follow.
+        """
+        self._check(fact.event)
+        run = replace(self, seq=self.seq + 1)
+        said = () if fact.message is None else (fact.message,)
+        data: dict[str, Any] = dict(fact.event.data)
+        match fact.event.kind:
+            case "run.started":
+                return replace(run, query=said, steps_max=data.get("max_steps"))
+            case "message.appended":
+                return replace(run, query=(*run.query, *said))
+            case "model_call.started":
+                return replace(run, requested=True)
+            case "model_call.finished":
+                calls = (usage.from_json(data["call"]),) if "call" in data else ()
+                reply = (*run.reply, *said)
+                return replace(run, reply=reply, requested=False, calls=(*run.calls, *calls))
+            case "tool_call.started":
+                return replace(run, begun=run.begun | {data["call_id"]})
+            case "tool_call.finished":
+                answered = run.answered | {data["call_id"]}
+                return replace(run, reply=(*run.reply, *said), answered=answered)
+            case "run.interrupted":
+                # What had been said of an answer is all there will be.
+                return _moved(replace(run, reply=(*run.reply, *said)), "run.interrupted", data)
+            case kind:
+                return _moved(run, kind, data)
+
+    def _check(self, event: Event) -> None:
+        if event.stream != self.id or event.seq != self.seq:
+            raise Refused(
+                f"fact {event.seq} of {event.stream} cannot be fact {self.seq} of {self.id}"
+            )
+        if (event.kind == "run.started") != (self.seq == 0):
+            raise Refused("a run starts once, with its first fact")
+        if self.finished and event.kind in (
+            "model_call.finished",
+            "tool_call.finished",
+            "run.finished",
+        ):
+            raise Refused(f"the run is finished; {event.kind} comes too late")
+
+    def next_step(self) -> Step:
+        """Say what to do next; the same facts always give the same step."""
+        if self.finished:
+            return Done()
+        if self.interrupted is not None:
+            outcome: Outcome = "canceled" if self.interrupted == "canceled" else "interrupted"
+            return Seal(outcome, interrupt_calls(self.reply, self.interrupted))
+        if self.failed is not None:
+            return Seal("failed", interrupt_calls(self.reply, self.failed))
+        if self.parked is not None:
+            return Wait(self.parked)
+        if lost := tuple(sorted(self.begun - self.answered)):
+            return SettleCalls(lost)
+        if waiting := self._waiting():
+            if self.steps_max is not None and self.steps >= self.steps_max:
+                return Fail("max_steps")
+            return CallTools(waiting)
+        if self.reply and self.reply[-1].role == "assistant":
+            return Seal("completed", self.reply)
+        return AskModel(self.requested)
+
+    @property
+    def steps(self) -> int:
+        """How many times a model has answered."""
+        return sum(1 for said in self.reply if said.role == "assistant")
+
+    def _waiting(self) -> tuple[ToolUse | Lifted, ...]:
+        return tuple(
+            use
+            for message in self.reply
+            for use in message.tool_uses
+            if use.call_id not in self.answered
+        )
+
+
+def _moved(run: Run, kind: str, data: dict[str, Any]) -> Run:
+    match kind:
+        case "run.parked":
+            return replace(run, parked=data["reason"])
+        case "run.unparked":
+            return replace(run, parked=None)
+        case "run.interrupted" if not data.get("affects"):
+            return replace(run, interrupted=data["reason"], parked=None)
+        case "run.failed":
+            return replace(run, failed=data["reason"], parked=None)
+        case "run.finished":
+            return replace(run, finished=True)
+        case _:
+            # Foreign kinds and provenance stand in the journal and change nothing here.
+            return run

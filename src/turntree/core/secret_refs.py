@@ -1,0 +1,135 @@
+"""Secrets by name: ``${NAME}`` stands in a config, and the secret itself never does.
+
+Knows how a name is written, which headers carry keys, and whose secrets go where. Must never know a
+secret.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NewType
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Denied, Refused
+
+Destination = NewType("Destination", str)
+"""Where a provider sends what it is given: a host, with the port if its config names one, or
+``type:NAME`` if it names no host. In small letters."""
+SecretHosts = frozenset[tuple[str, Destination]]
+"""Which secrets may go where, whoever asks for it: names with destinations."""
+
+VENDOR_PAIRS: Final[SecretHosts] = frozenset(
+    (name, Destination(to))
+    for name, *destinations in (
+        ("ANTHROPIC_API_KEY", "type:anthropic", "api.anthropic.com"),
+        ("OPENAI_API_KEY", "type:openai", "type:openai-chat", "api.openai.com"),
+        ("GEMINI_API_KEY", "type:google", "generativelanguage.googleapis.com"),
+        ("GOOGLE_API_KEY", "type:google", "generativelanguage.googleapis.com"),
+    )
+    for to in destinations
+)
+"""Each vendor's own variable, and the vendor: these need not be asked for."""
+
+NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A secret's name, where the secret is to stand."""
+_ONLY_NAMED: Final = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_]\w*\})+", re.ASCII)
+_HOST: Final = re.compile(
+    r"https?://((?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?)(?:[/?#].*)?"
+)
+"""An address that everybody reads alike: no user before the host, no backslash, no name in it."""
+_PAIR: Final = re.compile(r"((?:[A-Za-z_][A-Za-z0-9_]*)?)@((?:type:)?[^\s,@]+)")
+_CARRIES: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+
+
+def is_only_named(text: str) -> bool:
+    """Say whether a text is names of secrets and nothing else, but for the word before a token."""
+    return _ONLY_NAMED.fullmatch(text) is not None
+
+
+def carries_secret(header: str) -> bool:
+    """Say whether a header of this name carries a secret."""
+    return _CARRIES.search(header) is not None
+
+
+def destination_of(config: Mapping[str, Json]) -> Destination | None:
+    """Return where the provider of a config sends secrets; None if that cannot be told."""
+    address = config.get("base_url")
+    if not address:
+        return _destination(f"type:{config.get('provider_type')}")
+    found = _HOST.fullmatch(str(address))
+    return None if found is None else _destination(found[1])
+
+
+def _destination(text: str) -> Destination:
+    """Return a destination as it is compared; brackets are only needed before a port."""
+    is_bare = text.startswith("[") and text.endswith("]")
+    return Destination((text[1:-1] if is_bare else text).lower())
+
+
+def read_hosts(text: str) -> SecretHosts:
+    """Return what ``NAME@HOST,NAME@HOST:PORT,@HOST`` allows: a port is another destination.
+
+    Without a name a host may be asked, and is given no secret.
+
+    Raises:
+        Refused: It is not written so.
+    """
+    pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
+    found = [_PAIR.fullmatch(pair) for pair in pairs]
+    for pair, match in zip(pairs, found, strict=True):
+        if match is None:
+            raise Refused(
+                f"{pair!r} does not say which secret may go where: write NAME@HOST, or "
+                "NAME@type:TYPE for a provider without an address, or @HOST without a secret"
+            )
+    return frozenset((match[1], _destination(match[2])) for match in found if match)
+
+
+def list_unallowed(
+    names: Iterable[str], config: Mapping[str, Json], hosts: SecretHosts
+) -> list[tuple[str, Destination]]:
+    """Return the secrets that a provider of one's own would need allowed, with where they go."""
+    to = destination_of(config)
+    pairs = [] if to is None else [(name, to) for name in dict.fromkeys(names)]
+    return [pair for pair in pairs if pair not in hosts and pair not in VENDOR_PAIRS]
+
+
+def is_public_only(config: Mapping[str, Json], author: str, acts: str, hosts: SecretHosts) -> bool:
+    """Say whether a provider may reach public addresses alone.
+
+    One whose config another person wrote may, unless the worker's user allowed its host.
+    """
+    if author == acts or author.startswith("system:"):
+        return False
+    to = destination_of(config)
+    return to is None or to not in {allowed for _, allowed in hosts}
+
+
+def check_secret(
+    name: str, provider: str, config: Mapping[str, Json], author: str, acts: str, hosts: SecretHosts
+) -> None:
+    """Refuse a secret to a destination that the worker's own user has not allowed for it.
+
+    The author of a config chooses the address, and may be another person than the owner of the
+    program: so the user allows each pair of a secret and a destination, for providers of their own
+    too. A vendor's own variable goes to that vendor without a question, if the user or the system
+    wrote the config: what others write could still spend the user's money there.
+
+    Raises:
+        Denied: It is not allowed; the message says how to allow it.
+    """
+    to = destination_of(config)
+    is_own = author == acts or author.startswith("system:")
+    if to is not None and ((name, to) in hosts or (is_own and (name, to) in VENDOR_PAIRS)):
+        return
+    written = "" if author == acts else f", written by {author},"
+    why = f"@({provider}){written} would be given the secret {name} of {acts}"
+    if to is None:
+        raise Denied(
+            f"{why} at an address that cannot be read for sure: make a provider of your own whose "
+            "address spells out the host, `turntree provider create NAME --type TYPE "
+            "--base-url URL`"
+        )
+    raise Denied(
+        f"{why} at {to}, which {acts} has not allowed: "
+        f"`turntree config add secret_hosts {name}@{to}` allows it"
+    )

@@ -1,0 +1,129 @@
+"""Sessions: labels that point at moving heads, and the log of every move."""
+
+from typing import Literal
+
+from turntree.core.canonical import Json
+from turntree.core.event import Event, Recorded, record
+from turntree.core.ids import Digest, Instant, Label, SessionId, TurnId
+from turntree.core.value import value
+
+MoveKind = Literal["create", "advance", "fork", "rewind", "reset", "undo", "import", "handoff"]
+"""How a head may move.
+
+create  a session begins, with no head
+fork    a session begins at an existing turn
+advance a turn whose parent is the head becomes the head
+rewind  an ancestor of the head becomes the head, or no turn
+reset   any other turn becomes the head
+undo    the head goes back to where it stood before an earlier move
+import  the head follows the tool that the session came from
+handoff the head follows a tool that the session was handed off to
+
+``redo`` is reserved for a later release.
+"""
+
+SessionStatus = Literal["active", "archived", "deleted"]
+AliasReason = Literal["identity_promotion", "identity_merge", "manual"]
+SpawnMode = Literal["fresh", "fork"]
+
+
+@value
+class Origin:
+    """Which tool a history came from, and what it is called there."""
+
+    tool: str
+    session_id: str
+
+
+@value
+class Spawn:
+    """The tool call that began a subagent's session."""
+
+    parent_session: SessionId
+    parent_turn: TurnId
+    call_id: str
+    mode: SpawnMode = "fresh"
+    task: str | None = None
+
+
+@value
+class Session:
+    """A pointer; it holds no turns."""
+
+    id: SessionId
+    label: Label
+    head: TurnId | None
+    head_digest: Digest | None
+    version: int
+    status: SessionStatus
+    created_at: Instant
+    updated_at: Instant
+    depth: int = 0
+    """How many turns its thread has."""
+    origin: Origin | None = None
+    spawn: Spawn | None = None
+    aliases: tuple[Label, ...] = ()
+    head_sealed_at: Instant | None = None
+    """When its last turn ended, which for an imported one may be long before it came here."""
+
+    @property
+    def worked_at(self) -> Instant:
+        """When somebody last worked in it; of an empty one, when it was last changed."""
+        return self.head_sealed_at or self.updated_at
+
+
+@value
+class SessionMove:
+    """One entry of a session's reflog."""
+
+    session: SessionId
+    version: int
+    kind: MoveKind
+    before: TurnId | None
+    after: TurnId | None
+    at: Instant
+    by: str
+    before_digest: Digest | None = None
+    after_digest: Digest | None = None
+
+
+def begun(
+    session: SessionId,
+    label: Label,
+    head: TurnId | None,
+    *,
+    by: str,
+    at: Instant,
+    origin: Origin | None = None,
+    spawn: Spawn | None = None,
+) -> Recorded:
+    """Return the fact that a session began: at no turn, or as a fork at an existing one."""
+    data: dict[str, Json] = {
+        "label": label,
+        "after": head,
+        "before": None,
+        "by": by,
+        "move": "create" if head is None else "fork",
+        "version": 1,
+    }
+    if origin is not None:
+        data["origin"] = {"tool": origin.tool, "session": origin.session_id}
+    if spawn is not None:
+        data |= {"call_id": spawn.call_id, "mode": spawn.mode}
+        data |= {} if spawn.task is None else {"task": spawn.task}
+    return record(Event(session, 0, "session.created", at, data))
+
+
+def undo_target(moves: "list[SessionMove] | tuple[SessionMove, ...]") -> SessionMove | None:
+    """Return the move that the next undo takes back, given the whole reflog, oldest first.
+
+    An undo takes back the newest move that has not been taken back yet, so that undoing twice
+    goes back two moves. The beginning of a session cannot be undone.
+    """
+    standing: list[SessionMove] = []
+    for move in moves:
+        if move.kind == "undo":
+            standing.pop()
+        elif move.kind not in ("create", "fork"):
+            standing.append(move)
+    return standing[-1] if standing else None

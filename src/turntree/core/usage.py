@@ -1,0 +1,99 @@
+"""What a model call cost in tokens, each token counted once.
+
+Vendors disagree on whether input includes cached input. Here it never does: ``input`` is what
+was read fresh, ``cached_input`` what came from the provider's cache, ``cache_write`` what was
+written to it. The five never overlap, except that reasoning is part of output.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from turntree.core.value import value
+
+
+@value
+class Usage:
+    """Tokens of one model call, or of several added up."""
+
+    input: int = 0
+    output: int = 0
+    cached_input: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens that passed, in and out; reasoning is inside output."""
+        return self.input + self.cached_input + self.cache_write + self.output
+
+    @property
+    def context(self) -> int:
+        """How large the context was that the call read."""
+        return self.input + self.cached_input + self.cache_write
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached_input + other.cached_input,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+        )
+
+
+@value
+class ModelCall:
+    """One request to a model and what it used."""
+
+    model: str
+    usage: Usage
+    provider: str | None = None
+    call_id: str | None = None
+    """The provider's own id for the call; two records of one call share it."""
+
+
+def to_json(call: ModelCall) -> dict[str, Any]:
+    """Return the document of a call, as the run's events carry it."""
+    usage = call.usage
+    numbers = {
+        "input": usage.input,
+        "output": usage.output,
+        "cached_input": usage.cached_input,
+        "cache_write": usage.cache_write,
+        "reasoning": usage.reasoning,
+    }
+    document: dict[str, Any] = {
+        "model": call.model,
+        "usage": {name: number for name, number in numbers.items() if number},
+    }
+    if call.provider is not None:
+        document["provider"] = call.provider
+    if call.call_id is not None:
+        document["call_id"] = call.call_id
+    return document
+
+
+def from_json(document: Mapping[str, Any]) -> ModelCall:
+    """Return the call a document stands for."""
+    return ModelCall(
+        document["model"],
+        Usage(**document["usage"]),
+        document.get("provider"),
+        document.get("call_id"),
+    )
+
+
+def total_of(calls: Iterable[tuple[str, ModelCall]]) -> Usage:
+    """Add up distinct calls; each comes with the place it was recorded at.
+
+    Two records with one provider id are one call, wherever they stand: a history that was
+    imported twice by two versions of a reader must not cost twice.
+    """
+    distinct: dict[tuple[str, str], Usage] = {}
+    for place, call in calls:
+        key = ("place", place) if call.call_id is None else ("call", call.call_id)
+        distinct.setdefault(key, call.usage)
+    total = Usage()
+    for usage in distinct.values():
+        total += usage
+    return total

@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, roles, migrations, SQL functions and the embedded server."""

@@ -1,0 +1,65 @@
+"""Arrays as the driver sends them, without the driver looking at every element twice.
+
+The driver's own way finds out what a list holds each time it is sent, which took a quarter of an
+append's time on our side. Here the caller says what it holds. Knows PostgreSQL's binary format of
+one-dimensional arrays. Must never know which statement they are for.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+
+from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.pq import Format
+
+from turntree.core.value import value
+
+_BYTEA, _INT4, _TEXT = 17, 23, 25
+_EMPTY = Struct("!iii")
+_HEAD = Struct("!iiiii")
+_INT = Struct("!i")
+_NULL = _INT.pack(-1)
+
+
+@value
+class Array:
+    """Elements in the server's binary form; None is null."""
+
+    element_oid: int
+    elements: Sequence[bytes | None]
+
+
+def text_array(words: Sequence[str | None]) -> Array:
+    """Return a ``text[]``."""
+    return Array(_TEXT, [None if word is None else word.encode() for word in words])
+
+
+def bytea_array(pieces: Sequence[bytes]) -> Array:
+    """Return a ``bytea[]``."""
+    return Array(_BYTEA, pieces)
+
+
+def int_array(numbers: Sequence[int]) -> Array:
+    """Return an ``int[]``."""
+    return Array(_INT4, [_INT.pack(number) for number in numbers])
+
+
+def register_arrays(adapters: AdaptersMap) -> None:
+    """Let a connection send arrays. The statement says their type: ``%(words)b::text[]``."""
+    adapters.register_dumper(Array, _ArrayDumper)
+
+
+class _ArrayDumper(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj: Array) -> bytes:
+        elements = obj.elements
+        if not elements:
+            return _EMPTY.pack(0, 0, obj.element_oid)
+        pieces = [_HEAD.pack(1, None in elements, obj.element_oid, len(elements), 1)]
+        for element in elements:
+            if element is None:
+                pieces.append(_NULL)
+            else:
+                pieces.append(_INT.pack(len(element)))
+                pieces.append(element)
+        return b"".join(pieces)

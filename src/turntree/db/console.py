@@ -1,0 +1,140 @@
+"""What people ask in SQL of their own, answered by a login that can only read.
+
+A question can change any setting of its connection while it is answered, so neither a role nor a
+workspace that is merely set holds it back. It comes through a connection of its own whose login is
+a member of the reader role and of nothing else, in a transaction that the application has bound to
+a workspace and a viewer, and as a cursor, which is made for queries alone. Knows nothing of what is
+asked.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import anyio
+import psycopg
+from psycopg import AsyncConnection
+
+from turntree.core.errors import Denied, Refused
+from turntree.core.value import value
+from turntree.db.database import (
+    CONNECT_TIMEOUT_S,
+    Connection,
+    Database,
+    Row,
+    Translated,
+    check_address,
+    fetch,
+    run,
+    translated,
+)
+
+READER = "turntree_reader"
+PATIENCE_S = 5.0
+"""So long after the server should have given up, we do."""
+
+
+@value
+class Answer:
+    """What a statement gave."""
+
+    columns: tuple[str, ...]
+    rows: list[Row]
+    is_cut: bool
+    """Whether there were more rows than were asked for."""
+
+
+async def ask(
+    database: Database, console: str, statement: str, *, limit: int, timeout_s: float
+) -> Answer:
+    """Run one query as the console's login and return its first rows.
+
+    Raises:
+        Refused: The server cannot make sense of it, or it is no query, or it takes too long.
+        Denied: The console's login may do more than read.
+    """
+    async with _open_console(database, console, timeout_s) as connection:
+        try:
+            with anyio.fail_after(timeout_s + PATIENCE_S):
+                return await _first_rows(connection, statement, limit)
+        except TimeoutError as error:
+            raise Refused("it took too long: --timeout gives it more seconds") from error
+        except psycopg.Error as error:
+            known = translated(error)
+            if known is error or isinstance(error, psycopg.errors.QueryCanceled):
+                raise Refused(_told(error)) from error
+            raise known from error
+
+
+async def list_views(database: Database) -> list[tuple[str, list[str]]]:
+    """Return the views that are made for people, each with its columns."""
+    return [(view, columns) for view, columns in await database.fetch("list_views")]
+
+
+@asynccontextmanager
+async def _open_console(
+    database: Database, console: str, timeout_s: float
+) -> AsyncGenerator[Connection, None]:
+    check_address(console)
+    async with Translated():
+        connection = await AsyncConnection[Row].connect(
+            console, connect_timeout=int(CONNECT_TIMEOUT_S)
+        )
+    async with connection:
+        # Every statement from here on is in one transaction, which cannot become one that writes.
+        await connection.set_read_only(True)
+        async with Translated():
+            await _require_reader(connection)
+            scope = {"workspace": str(database.workspace), "viewer": database.sight}
+            await run(connection, "set_console_role", {**scope, "timeout": f"{timeout_s}s"})
+            await _bind(database, connection)
+        yield connection
+        await connection.rollback()
+
+
+async def _require_reader(connection: Connection) -> None:
+    """Refuse a login that could do more than a reader, whoever named it."""
+    ((login, is_reader, powers, roles, owns),) = await fetch(connection, "describe_login")
+    if not is_reader:
+        raise Denied(f"the login {login} is not a member of {READER}: GRANT {READER} TO {login}")
+    found = [*powers, *(f"a member of {role}" for role in roles), *(["an owner"] if owns else [])]
+    if found:
+        raise Denied(
+            f"the login {login} is {', '.join(found)}; questions are asked by one that is a member"
+            f" of {READER} and nothing else: name another in console_url"
+        )
+
+
+async def _bind(database: Database, connection: Connection) -> None:
+    """Fix where the transaction is and who looks, from outside of it."""
+    ((pid, transaction),) = await fetch(connection, "name_transaction")
+    await database.run("bind_console", pid=pid, transaction=transaction, viewer=database.sight)
+    scope = {"workspace": database.workspace, "viewer": database.sight}
+    ((is_bound,),) = await fetch(connection, "is_bound", **scope)
+    if not is_bound:
+        raise Refused("console_url names another database than the ledger's")
+
+
+async def _first_rows(connection: Connection, statement: str, limit: int) -> Answer:
+    # A cursor of the server's: the statement is parsed as a query or not at all, there can be no
+    # second one, and no more rows are made than are asked for.
+    async with connection.cursor(name="question") as cursor:
+        await cursor.execute(cast("Any", statement))
+        rows = await cursor.fetchmany(limit + 1)
+        columns = tuple(column.name for column in cursor.description or ())
+    return Answer(columns, rows[:limit], is_cut=len(rows) > limit)
+
+
+def _told(error: psycopg.Error) -> str:
+    said = error.diag.message_primary or str(error).strip()
+    match error:
+        case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
+            return f"{said}: the views are listed by `turntree sql`"
+        case psycopg.errors.QueryCanceled():
+            return "it took too long: --timeout gives it more seconds"
+        case psycopg.errors.SyntaxError() if "multiple commands" in said:
+            return "these are several statements: one at a time can be asked"
+        case psycopg.errors.SyntaxError():
+            return f"{said}: only a query can be asked (SELECT, VALUES, TABLE or WITH)"
+        case _:
+            return said if error.diag.message_hint is None else f"{said}\n{error.diag.message_hint}"

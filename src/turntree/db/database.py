@@ -1,0 +1,616 @@
+"""Connections, roles and the workspace; where PostgreSQL's errors become ours.
+
+Every connection acts as ``turntree_app`` inside one workspace, set when the connection is
+made: a forgotten filter shows nothing instead of everything. So is who looks, which may be told
+anew each time a connection is lent.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import field, replace
+from typing import Any, Protocol, cast
+from urllib.parse import quote
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+import anyio
+import orjson
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor, sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+
+from turntree.core.errors import (
+    Canceled,
+    Conflict,
+    Denied,
+    NotFound,
+    Refused,
+    TurntreeError,
+    Unreachable,
+)
+from turntree.core.ids import WorkspaceId
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING, NOBODY, Sight
+from turntree.db.arrays import register_arrays
+from turntree.db.migrate import begin_epoch_if_moved, migrate
+from turntree.db.sql import QUERIES
+
+Row = tuple[Any, ...]
+Connection = AsyncConnection[Row]
+AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
+POSTGRES_MAJOR_MIN = 15
+CONNECTIONS_MAX = 10
+NO_ADDRESS = "this is no address of a database: write postgresql://USER:PASSWORD@HOST/NAME"
+CONNECT_TIMEOUT_S = 10.0
+RECONNECT_TIMEOUT_S = 3.0
+"""After so long the pool stops waiting twice as long each time; the next call begins afresh."""
+
+_ERRORS: Mapping[str, type[TurntreeError]] = {
+    "TT001": Conflict,
+    "TT002": NotFound,
+    "TT003": Refused,
+    "TT004": Canceled,
+    "23505": Conflict,  # Two writers, one place.
+    "40001": Conflict,
+    "40P01": Conflict,
+    "23503": NotFound,  # A reference to something that is not there.
+    "42501": Denied,
+}
+
+
+_DENIALS = ("42501", "TT002")
+"""What our functions raise with a detail that says who was denied what."""
+
+_KEPT: ContextVar["tuple[Connections, Connection] | None"] = ContextVar(
+    "kept connection", default=None
+)
+"""The connection that a task keeps while it does several things in one transaction."""
+
+
+class Connections(Protocol):
+    """Where connections are taken from, and brought back to."""
+
+    async def getconn(self) -> Connection:
+        """Return a connection that is used by no other task."""
+        ...
+
+    async def putconn(self, conn: Connection, /) -> None:
+        """Take back a connection."""
+        ...
+
+
+class PlainConnections:
+    """Connections of a process that ends soon: one, and more only while that is in use.
+
+    A pool watches over its connections in tasks of its own, and to import it and to start it takes
+    as long as most commands take for everything they ask.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], first: Connection) -> None:
+        """Begin with a connection that is open, and open others like it."""
+        self._connect = connect
+        self._idle = [first]
+        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
+
+    async def getconn(self) -> Connection:
+        """Return a connection that is used by no other task.
+
+        Raises:
+            Unreachable: All that may be open at once stay in use.
+        """
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise Unreachable(f"{CONNECTIONS_MAX} connections are in use and stay so") from error
+        connection: Connection | None = None
+        try:
+            while self._idle and (connection is None or connection.closed):
+                connection = self._idle.pop()
+            if connection is None or connection.closed:
+                connection = None
+                connection = await self._connect()
+            return connection
+        finally:
+            if connection is None:
+                self._free.release()
+
+    async def putconn(self, conn: Connection, /) -> None:
+        """Take back a connection; one that is in the middle of something is closed."""
+        self._free.release()
+        if conn.info.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(conn)
+        else:
+            await conn.close()
+
+    async def close(self) -> None:
+        """Close every connection that was brought back."""
+        for connection in self._idle:
+            await connection.close()
+
+
+@value
+class Database:
+    """A pool of connections that act inside one workspace, for somebody who looks."""
+
+    conninfo: str
+    workspace: UUID
+    pool: "Connections"
+    sight: Sight = NOBODY
+    sights: "Sights" = field(default_factory=lambda: Sights(WeakKeyDictionary()), repr=False)
+
+    def seen_by(self, sight: Sight) -> "Database":
+        """Return the same database as somebody sees it; the connections are shared."""
+        return replace(self, sight=sight)
+
+    async def fetch(self, query: str, /, **params: Any) -> list[Row]:
+        """Run the named statement in a transaction of its own and return its rows."""
+        async with self.connection() as connection:
+            return await fetch(connection, query, workspace=self.workspace, **params)
+
+    async def fetch_one(self, query: str, /, **params: Any) -> Row | None:
+        """Return the first row of the named statement, or None."""
+        async with self.connection() as connection:
+            cursor = await run(connection, query, {"workspace": self.workspace, **params})
+            return await cursor.fetchone()
+
+    async def run(self, query: str, /, **params: Any) -> None:
+        """Run the named statement in a transaction of its own."""
+        async with self.connection() as connection:
+            await run(connection, query, {"workspace": self.workspace, **params})
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """Lend a connection of the pool, or the one that this task keeps.
+
+        Raises:
+            Unreachable: The database does not answer.
+        """
+        kept = _KEPT.get()
+        if kept is None or kept[0] is not self.pool:
+            return _Lent(self)
+        return _Kept(self, kept[1])
+
+    @asynccontextmanager
+    async def keep_together(self) -> AsyncGenerator[None, None]:
+        """Do what this task asks for in the block in one transaction.
+
+        Many small questions cost one transaction then. Whoever else is asked in it, and waits,
+        keeps a connection waiting.
+        """
+        async with self.connection() as connection, connection.transaction():
+            token = _KEPT.set((self.pool, connection))
+            is_whole = False
+            try:
+                yield
+                is_whole = True
+            finally:
+                _KEPT.reset(token)
+                if not is_whole:
+                    self.sights.forget(connection)
+
+    @asynccontextmanager
+    async def seeing_everything(self, connection: Connection) -> AsyncGenerator[None, None]:
+        """See what is closed too while the block lasts, in the transaction that goes on."""
+        is_whole = False
+        try:
+            await self.sights.take(connection, EVERYTHING)
+            yield
+            await self.sights.take(connection, self.sight)
+            is_whole = True
+        finally:
+            if not is_whole:
+                self.sights.forget(connection)
+
+    @asynccontextmanager
+    async def hurry(self) -> AsyncGenerator[None, None]:
+        """Wait for no disk while this task does what stands in the block. See ``ports.locks``."""
+        async with self.connection() as connection:
+            token = _KEPT.set((self.pool, connection))
+            try:
+                await run(connection, "async_commit_on")
+                yield
+            finally:
+                _KEPT.reset(token)
+                # Whoever is lent the connection next relies on the disk. A broken one is not lent.
+                with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
+                    await run(connection, "async_commit_off")
+
+    @asynccontextmanager
+    async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
+        """Open one connection under another role, in the same workspace, with the same eyes."""
+        async with Translated():
+            connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
+            async with connection:
+                await _take_role(connection, role, self.workspace, self.sight)
+                yield connection
+
+    async def note_denial(self, error: BaseException) -> None:
+        """Write down that a right was denied, now that the transaction which asked is over.
+
+        Nothing is written for an error that tells of no denial.
+        """
+        cause = error if isinstance(error, psycopg.Error) else error.__cause__
+        if isinstance(cause, psycopg.Error) and cause.sqlstate in _DENIALS:
+            detail = cause.diag.message_detail or ""
+            if detail.startswith("{"):
+                await self.seen_by(EVERYTHING).run("record_denial", **orjson.loads(detail))
+
+    @asynccontextmanager
+    async def holding(self, key: str) -> AsyncGenerator[bool, None]:
+        """Hold a key of the workspace while the block lasts. See ``ports.locks``.
+
+        The lock is a connection's own: it is let go when that ends, however that comes about.
+        """
+        async with self.acting_as("turntree_app") as connection:
+            scope = {"workspace": self.workspace, "key": key}
+            ((is_held,),) = await fetch(connection, "lock_key", **scope)
+            try:
+                yield bool(is_held)
+            finally:
+                # A server may take its time to notice that a connection has ended. One that broke
+                # has let go already.
+                with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
+                    if is_held:
+                        await fetch(connection, "unlock_key", **scope)
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncGenerator[object, None]:
+        """Begin a transaction and lend its connection to somebody who takes it as it is."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def borrow(self, driver: object) -> AsyncGenerator[Connection, None]:
+        """Act as the application on the connection of somebody else's transaction, for a while.
+
+        Whoever lent it has his own role back afterwards.
+        """
+        assert isinstance(driver, AsyncConnection), "the driver is psycopg, whoever opens it"
+        connection = cast("Connection", driver)
+        async with Translated():
+            role = {"role": "turntree_app", "workspace": str(self.workspace), "sight": self.sight}
+            await run(connection, "set_local_role", role)
+            yield connection
+            await run(connection, "reset_role")
+
+
+@value
+class Sights:
+    """Who looks through which connection; through a new one, nobody does."""
+
+    known: "WeakKeyDictionary[Connection, Sight | None]"
+
+    async def take(self, connection: Connection, sight: Sight) -> None:
+        """Tell a connection who looks through it from now on."""
+        if self.known.get(connection, NOBODY) != sight:
+            # Whoever is canceled here does not know whether the server has heard it.
+            self.forget(connection)
+            await run(connection, "set_viewer", {"sight": sight})
+            self.known[connection] = sight
+
+    def forget(self, connection: Connection) -> None:
+        """Note that nobody knows who looks: what said so was perhaps taken back."""
+        self.known[connection] = None
+
+
+@asynccontextmanager
+async def open_database(
+    conninfo: str,
+    workspace: WorkspaceId,
+    *,
+    sight: Sight = NOBODY,
+    connections_max: int = CONNECTIONS_MAX,
+) -> AsyncGenerator[Database, None]:
+    """Open a database that ``prepare_database`` has brought up to date, with a pool.
+
+    Nothing is seen in it unless somebody is named who looks, here or by ``seen_by``.
+
+    Raises:
+        Unreachable: The database does not answer.
+        Refused: A pooler stands in between.
+    """
+    # Imported here: a process that opens no pool does not have to load one.
+    from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+    scope = UUID(workspace)
+    sights = Sights(WeakKeyDictionary())
+    refusals: list[Refused] = []
+
+    async def configure(connection: Connection) -> None:
+        connection.prepare_threshold = 0
+        try:
+            await _configure(connection, scope, sights, sight)
+        except Refused as refusal:
+            # The pool tries again and then says that it waited for too long.
+            refusals.append(refusal)
+            raise
+
+    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        conninfo,
+        min_size=1,
+        max_size=connections_max,
+        open=False,
+        timeout=CONNECT_TIMEOUT_S,
+        reconnect_timeout=RECONNECT_TIMEOUT_S,
+        configure=configure,
+        connection_class=AsyncConnection[Row],
+        kwargs={"autocommit": True},
+    )
+    async with Translated():
+        try:
+            await pool.open(wait=True, timeout=CONNECT_TIMEOUT_S)
+        except PoolTimeout as late:
+            raise refusals[0] if refusals else late from None
+    try:
+        yield Database(conninfo, scope, pool, sight, sights)
+    finally:
+        await pool.close()
+
+
+@asynccontextmanager
+async def open_plain_database(
+    conninfo: str, workspace_name: str, new_id: str
+) -> AsyncGenerator[Database, None]:
+    """Open a database for a process that ends soon, brought up to date, without a pool.
+
+    The connection that brings it up to date is the one that is worked with. It shows nothing before
+    ``seen_by`` names a viewer.
+
+    Raises:
+        Unreachable: The database does not answer.
+        Refused: The server is too old, its schema is newer than ours, or a pooler stands between.
+    """
+    check_address(conninfo)
+    sights = Sights(WeakKeyDictionary())
+    async with Translated():
+        first = await _connect(conninfo)
+        is_ready = False
+        try:
+            scope = UUID(await _prepare(first, workspace_name, new_id))
+            await _configure(first, scope, sights)
+            is_ready = True
+        finally:
+            if not is_ready:
+                await first.close()
+
+    async def connect() -> Connection:
+        connection = await _connect(conninfo)
+        await _configure(connection, scope, sights)
+        return connection
+
+    connections = PlainConnections(connect, first)
+    try:
+        yield Database(conninfo, scope, connections, sights=sights)
+    finally:
+        await connections.close()
+
+
+async def _connect(conninfo: str) -> Connection:
+    return await AsyncConnection[Row].connect(
+        conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
+    )
+
+
+async def _configure(
+    connection: Connection, workspace: UUID, sights: Sights, sight: Sight = NOBODY
+) -> None:
+    register_arrays(connection.adapters)
+    await _take_role(connection, "turntree_app", workspace, sight)
+    sights.known[connection] = sight
+    await run(connection, "disable_seqscan")
+
+
+def place_of(conninfo: str) -> str:
+    """Return where a database is, without who asks or how they prove it."""
+    found = conninfo_to_dict(conninfo)
+    return " ".join(f"{key}={found.get(key)}" for key in ("host", "port", "dbname"))
+
+
+def sqlalchemy_url(conninfo: str) -> str:
+    """Return the same address as SQLAlchemy writes it, for the same driver."""
+    found = {key: quote(str(value), safe="") for key, value in conninfo_to_dict(conninfo).items()}
+    name, user, password = (found.pop(key, "") for key in ("dbname", "user", "password"))
+    # Who asks stands where everybody who prints an address leaves the password out. A host may be
+    # a folder of sockets, which has no room before the slash: the rest are settings of the driver.
+    who = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    rest = "&".join(f"{key}={value}" for key, value in found.items())
+    return f"postgresql+psycopg://{who}/{name}?{rest}"
+
+
+async def ensure_database(conninfo: str, name: str) -> str:
+    """Create a database if it is missing and return how to reach it."""
+    async with Translated():
+        connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
+        async with connection:
+            if not await fetch(connection, "find_database", name=name):
+                # Two processes may both find it missing; the second one's attempt is no error,
+                # whether it comes late (the name is taken) or at the same moment (its row is).
+                taken = psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation
+                with contextlib.suppress(*taken):
+                    await connection.execute(
+                        sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+                    )
+    return make_conninfo(conninfo, dbname=name)
+
+
+def check_address(conninfo: str) -> None:
+    """Refuse what cannot be the address of a database.
+
+    Raises:
+        Unreachable: It cannot be read.
+    """
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        raise Unreachable(NO_ADDRESS) from error  # Not the driver's words: they quote passwords.
+
+
+async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> WorkspaceId:
+    """Migrate the database, make sure the workspace exists and return its id.
+
+    Raises:
+        Unreachable: The database does not answer.
+        Refused: The server is too old, its schema is newer than ours, or a pooler stands between.
+    """
+    check_address(conninfo)
+    async with Translated(), await _connect(conninfo) as connection:
+        return await _prepare(connection, workspace_name, new_id)
+
+
+async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> WorkspaceId:
+    ((number, version, pid),) = await fetch(connection, "server_version")
+    require_direct(connection, pid)
+    if number < POSTGRES_MAJOR_MIN * 10_000:
+        raise Refused(
+            f"PostgreSQL {version} is too old: Turntree needs {POSTGRES_MAJOR_MIN} or newer"
+        )
+    await migrate(connection)
+    await begin_epoch_if_moved(connection)
+    found = await fetch(connection, "find_workspace", name=workspace_name)
+    if not found:
+        await run(connection, "create_workspace", {"id": new_id, "name": workspace_name})
+        found = await fetch(connection, "find_workspace", name=workspace_name)
+    return WorkspaceId(str(found[0][0]))
+
+
+async def run(
+    connection: Connection, query: str, params: Mapping[str, Any] | None = None
+) -> AsyncCursor[Row]:
+    """Run the named statement on a connection."""
+    return await connection.execute(QUERIES[query], params, binary=True)
+
+
+async def fetch(connection: Connection, query: str, /, **params: Any) -> list[Row]:
+    """Run the named statement on a connection and return its rows."""
+    return await (await run(connection, query, params or None)).fetchall()
+
+
+def require_direct(connection: AnyConnection, pid: int) -> None:
+    """Refuse a connection that is answered by another process than the one it was made to.
+
+    Who looks, and in which workspace, is told to a process of the server once. A pooler hands that
+    process to the next one who asks something, whoever that is.
+
+    Raises:
+        Refused: A pooler stands in between.
+    """
+    if connection.info.backend_pid != pid:
+        raise Refused(
+            "a pooler stands between here and PostgreSQL, and what one person may see would be"
+            " shown to the next: connect directly, not through a pooler (name PostgreSQL's own"
+            " host and port in database_url)"
+        )
+
+
+def take_role_params(role: str, workspace: UUID, sight: Sight) -> dict[str, str]:
+    """Return what the statement ``take_role`` wants to be told."""
+    return {"role": role, "workspace": str(workspace), "sight": sight}
+
+
+async def _take_role(connection: Connection, role: str, workspace: UUID, sight: Sight) -> None:
+    params = take_role_params(role, workspace, sight)
+    ((pid, *_),) = await fetch(connection, "set_role", **params)
+    require_direct(connection, pid)
+
+
+class Translated:
+    """Turns what PostgreSQL says into an error a caller can act upon."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        _raise_translated(error)
+
+
+class _Lent(AbstractAsyncContextManager[Connection]):
+    """A connection of the pool, for a while.
+
+    The pool's own context manager ends a transaction too. Ours are ended where they are begun, and
+    every call to the database passes through here.
+    """
+
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Connection:
+        try:
+            self._connection = await self._database.pool.getconn()
+            await self._take_sight()
+        except psycopg.Error as error:
+            _raise_translated(error)
+            raise
+        return self._connection
+
+    async def _take_sight(self) -> None:
+        is_taken = False
+        try:
+            await self._database.sights.take(self._connection, self._database.sight)
+            is_taken = True
+        finally:
+            if not is_taken:
+                await self._database.pool.putconn(self._connection)
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # Ours commit by themselves; the drills' do not, so that they can be killed in between.
+        if error is None and not self._connection.autocommit:
+            await self._connection.commit()
+        if error is not None and not self._connection.autocommit:
+            self._database.sights.forget(self._connection)
+        await self._database.pool.putconn(self._connection)
+        if error is not None:
+            await self._database.note_denial(error)
+            _raise_translated(error)
+
+
+class _Kept(AbstractAsyncContextManager[Connection]):
+    """The connection of a transaction that this task has begun further out."""
+
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self._database = database
+        self._connection = connection
+
+    async def __aenter__(self) -> Connection:
+        await self._database.sights.take(self._connection, self._database.sight)
+        return self._connection
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            # A savepoint may have been taken back, and with it who looks.
+            self._database.sights.forget(self._connection)
+        _raise_translated(error)
+
+
+def _raise_translated(error: BaseException | None) -> None:
+    if isinstance(error, psycopg.Error):
+        raise translated(error) from error
+
+
+def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
+    """Return our error for one of PostgreSQL's, or the same if a caller cannot act upon it."""
+    said = error.diag.message_primary or str(error)
+    if error.sqlstate is not None and error.sqlstate in _ERRORS:
+        return _ERRORS[error.sqlstate](said)
+    if isinstance(error, psycopg.DataError | psycopg.errors.CheckViolation):
+        return Refused(said)
+    if isinstance(error, psycopg.OperationalError):
+        return Unreachable(f"the database does not answer: {said}")
+    return error
+
+
+def as_uuid(id: str | None) -> UUID | None:
+    """Return an id as the driver sends it."""
+    return None if id is None else UUID(id)
+
+
+def as_uuids(ids: Sequence[str]) -> list[UUID]:
+    """Return ids as the driver sends them."""
+    return [UUID(id) for id in ids]

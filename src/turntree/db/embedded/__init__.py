@@ -1,0 +1,1 @@
+"""The PostgreSQL server that Turntree installs and runs itself."""

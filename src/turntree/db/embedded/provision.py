@@ -1,0 +1,46 @@
+"""Sets an embedded server up: its logins, their roles, the database and who owns what in it.
+
+The only code that acts as a superuser. It runs when a home is new, or was made by a release whose
+processes all were superusers: what these made is given to the owner then. Must never read a row.
+"""
+
+from collections.abc import Mapping
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from turntree.db.embedded.logins import CONSOLE, DATABASE, ENGINE, OWNER, SUPERUSER, verifier_of
+from turntree.db.sql import QUERIES
+
+_Connection = psycopg.Connection[tuple[object, ...]]
+
+
+def provision(conninfo: str, passwords: Mapping[str, str]) -> None:
+    """Bring the cluster into the state that the owner expects; done twice, it changes nothing.
+
+    ``conninfo`` is the superuser's, to any database.
+    """
+    with psycopg.connect(conninfo, dbname="postgres", autocommit=True) as connection:
+        for login in (OWNER, CONSOLE, ENGINE, SUPERUSER):
+            told = {"login": login, "verifier": verifier_of(passwords[login])}
+            connection.execute(QUERIES["tell_login"], told)
+            connection.execute(QUERIES["make_login"])
+        connection.execute(QUERIES["make_roles"])
+        # Only a superuser may install it, and every database made from here on has it.
+        with psycopg.connect(conninfo, dbname="template1", autocommit=True) as model:
+            model.execute(QUERIES["make_vectors"])
+        if connection.execute(QUERIES["find_database"], {"name": DATABASE}).fetchone() is None:
+            connection.execute(QUERIES["make_database"])
+        names = connection.execute(QUERIES["list_databases"]).fetchall()
+    for (name,) in names:
+        with psycopg.connect(make_conninfo(conninfo, dbname=str(name)), autocommit=True) as inside:
+            _hand_over(inside, is_main=name == DATABASE)
+
+
+def _hand_over(connection: _Connection, *, is_main: bool) -> None:
+    """Give what a ledger consists of to its owner, and the queue to the engine."""
+    row = connection.execute(QUERIES["holds_ledger"]).fetchone()
+    if is_main or (row is not None and row[0]):
+        with connection.transaction():
+            connection.execute(QUERIES["make_vectors"])
+            connection.execute(QUERIES["hand_over"])

@@ -1,0 +1,899 @@
+-- What fsck asks of a whole workspace. Each check returns the subjects that break its rule, so a
+-- sound ledger returns nothing; what a check means is said in fsck.py. They are joins over whole
+-- tables and never call a function that walks the tree, for a broken tree may have no end. The one
+-- exception is named below.
+
+-- name: fsck_snapshot
+-- One moment for all questions: writers go on, and none of their half-seen work is a finding. Others
+-- may join it by its name. These are joins of whole tables: compiling them would take longer than
+-- running them, and where statistics are old the planner would go by single rows.
+SELECT pg_export_snapshot(), set_config('jit', 'off', true), set_config('enable_nestloop', 'off', true),
+  set_config('enable_mergejoin', 'off', true), set_config('work_mem', '64MB', true);
+
+-- name: fsck_join
+SET TRANSACTION SNAPSHOT %(snapshot)s;
+
+-- name: fsck_spelling
+-- Moments are compared as text.
+SELECT set_config('datestyle', 'ISO, YMD', true), set_config('timezone', 'UTC', true),
+  set_config('jit', 'off', true);
+
+-- name: fsck_i03
+-- An id holds the stream and the place, so two events of one id are one event.
+SELECT 'event ' || encode(id, 'hex') FROM turntree.events
+  WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i06
+-- References that no other check follows. What is named is there, but as something else.
+WITH found (what, id, asked) AS (
+  SELECT 'tag of ' || node_id, node_id, 'turn' FROM turntree.tags g WHERE workspace_id = %(workspace)b
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.id = g.node_id)
+  UNION ALL
+  SELECT 'compaction ' || turn_id, r, 'turn' FROM turntree.compactions,
+    unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'spawn of ' || session_id, parent_turn_id, 'turn' FROM turntree.spawns WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'spawn of ' || session_id, r, 'session' FROM turntree.spawns,
+    unnest(ARRAY[session_id, parent_session_id]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'run ' || id, session_id, 'session' FROM turntree.runs WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'message to ' || session_id, session_id, 'session' FROM turntree.queued_messages WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'payload of ' || run_id, run_id, 'run' FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'pin of ' || turn_id, turn_id, 'turn' FROM turntree.turn_snapshots WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'attachment to ' || session_id, session_id, 'session' FROM turntree.resource_attachments
+    WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'plan of ' || session_id, session_id, 'session' FROM turntree.session_plans WHERE workspace_id = %(workspace)b
+)
+SELECT DISTINCT what FROM found f CROSS JOIN LATERAL (
+    SELECT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = f.id) AS turn,
+      EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = %(workspace)b AND id = f.id) AS session,
+      EXISTS (SELECT FROM turntree.runs WHERE workspace_id = %(workspace)b AND id = f.id) AS run
+  ) x
+  WHERE f.id IS NOT NULL AND (turn OR session OR run)
+    AND NOT CASE asked WHEN 'turn' THEN turn WHEN 'session' THEN session ELSE run END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i65_references
+-- The same references. A row sees nothing outside its workspace, so what it names across the wall is
+-- nothing at all.
+WITH found (what, id) AS (
+  SELECT 'tag of ' || node_id, node_id FROM turntree.tags WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'compaction ' || turn_id, r FROM turntree.compactions,
+    unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'spawn of ' || session_id, r FROM turntree.spawns,
+    unnest(ARRAY[session_id, parent_session_id, parent_turn_id]) r WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'run ' || id, session_id FROM turntree.runs WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'message to ' || session_id, session_id FROM turntree.queued_messages WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'payload of ' || run_id, run_id FROM turntree.run_payloads WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'pin of ' || turn_id, turn_id FROM turntree.turn_snapshots WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'attachment to ' || session_id, session_id FROM turntree.resource_attachments WHERE workspace_id = %(workspace)b
+  UNION ALL
+  SELECT 'plan of ' || session_id, session_id FROM turntree.session_plans WHERE workspace_id = %(workspace)b
+)
+SELECT DISTINCT what FROM found f
+  WHERE f.id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = f.id)
+    AND NOT EXISTS (SELECT FROM turntree.sessions WHERE workspace_id = %(workspace)b AND id = f.id)
+    AND NOT EXISTS (SELECT FROM turntree.runs WHERE workspace_id = %(workspace)b AND id = f.id)
+    AND NOT EXISTS (SELECT FROM turntree.programs WHERE workspace_id = %(workspace)b AND id = f.id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i65_row_security
+-- A table that holds rows of workspaces shows each only to its own, and none where nobody looks. A second policy could only open
+-- the wall, for policies add up; the searcher's stands on what search keeps and on nothing else.
+SELECT c.relname::text FROM pg_class c
+  WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND EXISTS (SELECT FROM pg_attribute a
+      WHERE a.attrelid = c.oid AND a.attname = 'workspace_id' AND NOT a.attisdropped)
+    AND NOT (c.relrowsecurity AND c.relforcerowsecurity
+      AND (SELECT count(*) = 1 AND bool_and(pg_get_expr(polqual, polrelid)
+            LIKE '%%workspace_id =%%current_setting(''turntree.viewer''%%current_setting(''turntree.workspace''%%')
+          FROM pg_policy WHERE polrelid = c.oid AND polpermissive AND NOT (c.relname IN ('search_documents', 'embeddings')
+            AND polroles = ARRAY(SELECT oid FROM pg_roles WHERE rolname = 'turntree_searcher'))))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i65_functions
+-- A function that lends its owner's rights lends the searcher's, whom no policy but that of search
+-- lets through.
+SELECT p.oid::regprocedure::text FROM pg_proc p
+  WHERE p.pronamespace = 'turntree'::regnamespace AND p.prosecdef
+    AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.proowner AND r.rolname = 'turntree_searcher')
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i65_keys
+-- A foreign key that leaves the workspace out could lead into another.
+SELECT k.conname::text FROM pg_constraint k
+  WHERE k.connamespace = 'turntree'::regnamespace AND k.contype = 'f' AND NOT EXISTS (
+    SELECT FROM unnest(k.conkey, k.confkey) x (here, there)
+      JOIN pg_attribute h ON h.attrelid = k.conrelid AND h.attnum = x.here AND h.attname = 'workspace_id'
+      JOIN pg_attribute t ON t.attrelid = k.confrelid AND t.attnum = x.there
+        AND t.attname = CASE WHEN k.confrelid = to_regclass('turntree.workspaces') THEN 'id' ELSE 'workspace_id' END)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i07
+SELECT t.id::text FROM turntree.turns t
+  WHERE t.workspace_id = %(workspace)b AND t.parent_id IS NOT NULL AND NOT EXISTS (
+    SELECT FROM turntree.turns p WHERE p.workspace_id = t.workspace_id AND p.id = t.parent_id)
+  ORDER BY t.id LIMIT %(limit)b;
+
+-- name: fsck_i08
+-- Where every depth is one more than the parent's, no path can come back to itself.
+SELECT t.id::text FROM turntree.turns t
+  LEFT JOIN turntree.turns p ON p.workspace_id = t.workspace_id AND p.id = t.parent_id
+  WHERE t.workspace_id = %(workspace)b AND t.depth <> coalesce(p.depth, 0) + 1
+    AND (t.parent_id IS NULL OR p.id IS NOT NULL)
+  ORDER BY t.id LIMIT %(limit)b;
+
+-- name: fsck_i09
+SELECT segment_id || ' at depth ' || depth FROM turntree.turns
+  WHERE workspace_id = %(workspace)b GROUP BY segment_id, depth HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i10_place
+SELECT t.id::text FROM turntree.turns t
+  LEFT JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
+  WHERE t.workspace_id = %(workspace)b
+    AND (s.id IS NULL OR t.depth <= s.fork_depth OR (t.id = s.id) <> (t.depth = s.fork_depth + 1))
+  ORDER BY t.id LIMIT %(limit)b;
+
+-- name: fsck_i10_walk
+-- The turn above by its place: the one before it in its segment or, for the first of a segment,
+-- the one that the segment forks from.
+SELECT t.id::text FROM turntree.turns t
+  JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
+  LEFT JOIN turntree.turns a ON a.workspace_id = t.workspace_id AND a.depth = t.depth - 1
+    AND a.segment_id = CASE WHEN t.depth - 1 > s.fork_depth THEN s.id ELSE s.parent_id END
+  WHERE t.workspace_id = %(workspace)b AND a.id IS DISTINCT FROM t.parent_id
+  ORDER BY t.id LIMIT %(limit)b;
+
+-- name: fsck_i10_segment
+SELECT s.id::text FROM turntree.segments s
+  LEFT JOIN turntree.segments p ON p.workspace_id = s.workspace_id AND p.id = s.parent_id
+  WHERE s.workspace_id = %(workspace)b AND (
+    s.ordinal <> coalesce(p.ordinal, -1) + 1
+    OR s.parent_id IS NOT NULL AND (p.id IS NULL OR s.fork_depth <= p.fork_depth)
+    OR s.parent_id IS NULL AND s.fork_depth <> 0
+    OR NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = s.workspace_id AND t.id = s.id))
+  ORDER BY s.id LIMIT %(limit)b;
+
+-- name: fsck_i10_jump
+-- Myers' rule: two jumps of one length merge into one from the child.
+SELECT s.id::text FROM turntree.segments s
+  LEFT JOIN turntree.segments p ON p.workspace_id = s.workspace_id AND p.id = s.parent_id
+  LEFT JOIN turntree.segments j ON j.workspace_id = s.workspace_id AND j.id = p.jump_id
+  LEFT JOIN turntree.segments jj ON jj.workspace_id = s.workspace_id AND jj.id = j.jump_id
+  WHERE s.workspace_id = %(workspace)b AND s.jump_id IS DISTINCT FROM CASE
+    WHEN s.parent_id IS NULL THEN s.id
+    WHEN p.ordinal - j.ordinal = j.ordinal - jj.ordinal THEN jj.id
+    ELSE p.id END
+  ORDER BY s.id LIMIT %(limit)b;
+
+-- name: fsck_i11
+-- Pairs of a turn and its child, once by segments and once by parents.
+SELECT DISTINCT coalesce(t.id, s.id)::text
+  FROM (SELECT id, parent_id FROM turntree.turns
+    WHERE workspace_id = %(workspace)b AND parent_id IS NOT NULL) t
+  FULL JOIN (
+    SELECT a.id AS above, t.id FROM turntree.turns a
+      JOIN turntree.turns t ON t.workspace_id = a.workspace_id AND t.segment_id = a.segment_id
+        AND t.depth = a.depth + 1
+      WHERE a.workspace_id = %(workspace)b
+    UNION ALL
+    SELECT a.id, s.id FROM turntree.segments s
+      JOIN turntree.turns a ON a.workspace_id = s.workspace_id AND a.segment_id = s.parent_id
+        AND a.depth = s.fork_depth
+      WHERE s.workspace_id = %(workspace)b
+  ) s ON s.id = t.id AND s.above = t.parent_id
+  WHERE t.id IS NULL OR s.id IS NULL
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i12_bodies
+SELECT coalesce(t.id, b.turn_id)::text
+  FROM (SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)b) t
+  FULL JOIN (SELECT turn_id FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b) b ON b.turn_id = t.id
+  WHERE t.id IS NULL OR b.turn_id IS NULL
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i12_triggers
+-- A trigger with a condition would refuse some changes only.
+SELECT f || ' without ' || n
+  FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
+    'session_history', 'spawns', 'events', 'event_links', 'idempotency_keys', 'message_files', 'raw_blocks', 'transcripts',
+    'turn_sources', 'handoffs', 'resources', 'snapshots', 'handles', 'turn_snapshots', 'session_plans',
+    'program_versions', 'program_refs', 'object_writers']) f
+  CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
+  WHERE NOT EXISTS (
+    SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
+      WHERE g.tgrelid = to_regclass('turntree.' || f) AND g.tgname = n AND g.tgenabled IN ('O', 'A')
+        AND g.tgfoid = to_regproc('turntree.'
+          || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure'
+            WHEN f = 'raw_blocks' AND n = 'refuse_update' THEN 'check_record_erasure'
+            WHEN f = 'message_files' AND n = 'refuse_update' THEN 'check_file_erasure'
+            WHEN f IN ('objects', 'object_writers') AND n = 'refuse_delete' THEN 'check_object_deletion' ELSE 'forbid_change' END)
+        AND p.prosrc LIKE '%%RAISE EXCEPTION%%' AND g.tgqual IS NULL)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i12_records
+-- Records go with a message, and the message's receipt stands with a turn that was made of them, or with one
+-- of the thread that they were written from.
+SELECT 'block ' || encode(b.digest, 'hex') FROM turntree.raw_blocks b
+  WHERE b.workspace_id = %(workspace)b AND b.current_digest IS NOT NULL AND NOT EXISTS (
+    SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased'
+      AND (e.stream_id = ANY (b.turn_ids) OR turntree.is_ancestor(b.workspace_id, e.stream_id, b.handoff_turn_id) OR EXISTS (SELECT FROM turntree.turn_sources s
+        JOIN turntree.transcripts n ON n.workspace_id = s.workspace_id AND n.id = s.transcript_id
+        JOIN turntree.import_cursors i ON i.workspace_id = n.workspace_id AND i.origin = n.origin AND i.transcript = n.name
+        WHERE s.workspace_id = %(workspace)b AND s.turn_id = e.stream_id AND b.digest = ANY (i.block_digests))))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i37_records
+SELECT DISTINCT 'block ' || encode(x.digest, 'hex') FROM turntree.import_cursors i, unnest(i.block_digests) AS x (digest)
+  WHERE i.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.raw_blocks b
+    WHERE b.workspace_id = %(workspace)b AND b.digest = x.digest)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i13
+SELECT what FROM (
+    SELECT 'turn ' || id AS what FROM turntree.turns
+      WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
+    UNION ALL
+    SELECT 'digest ' || encode(digest, 'hex') FROM turntree.turns
+      WHERE workspace_id = %(workspace)b GROUP BY digest HAVING count(*) > 1
+    UNION ALL
+    SELECT 'segment ' || id FROM turntree.segments
+      WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
+    UNION ALL
+    SELECT 'session ' || id FROM turntree.sessions
+      WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i14_times
+SELECT id::text FROM turntree.turns
+  WHERE workspace_id = %(workspace)b AND sealed_at < started_at ORDER BY id LIMIT %(limit)b;
+
+-- name: fsck_i14_strays
+SELECT DISTINCT x.what || x.turn_id FROM (
+    SELECT 'tool call of ' AS what, turn_id FROM turntree.tool_calls WHERE workspace_id = %(workspace)b
+    UNION ALL
+    SELECT 'model call of ', turn_id FROM turntree.model_calls WHERE workspace_id = %(workspace)b
+    UNION ALL
+    SELECT 'compaction of ', turn_id FROM turntree.compactions WHERE workspace_id = %(workspace)b
+    UNION ALL
+    SELECT 'file of ', turn_id FROM turntree.message_files WHERE workspace_id = %(workspace)b
+  ) x
+  WHERE NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = x.turn_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i20
+SELECT DISTINCT turn_id || ' message ' || message FROM turntree.message_files
+  WHERE workspace_id = %(workspace)b
+  GROUP BY turn_id, message, kind, path, line_start HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i23
+SELECT coalesce(t.id, c.turn_id)::text
+  FROM (SELECT id FROM turntree.turns WHERE workspace_id = %(workspace)b AND kind = 'compaction') t
+  FULL JOIN (SELECT turn_id FROM turntree.compactions WHERE workspace_id = %(workspace)b) c ON c.turn_id = t.id
+  GROUP BY t.id, c.turn_id HAVING t.id IS NULL OR c.turn_id IS NULL OR count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i24_path
+-- Walks, as rewinds do: what is summarised lies above, and what is kept begins right after it.
+SELECT c.turn_id::text FROM turntree.compactions c
+  LEFT JOIN turntree.turns k ON k.workspace_id = c.workspace_id AND k.id = coalesce(c.first_kept, c.turn_id)
+  WHERE c.workspace_id = %(workspace)b AND NOT coalesce(
+    turntree.is_ancestor(c.workspace_id, c.summarized_through, c.turn_id) AND c.summarized_through <> c.turn_id
+    AND k.parent_id = c.summarized_through AND turntree.is_ancestor(c.workspace_id, k.id, c.turn_id), false)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i24_count
+-- A first summary covers everything up to its end. A later one may count only what the one before
+-- it left, and other kinds pick.
+SELECT c.turn_id::text FROM turntree.compactions c
+  JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.summarized_through
+  JOIN turntree.turns x ON x.workspace_id = c.workspace_id AND x.id = c.turn_id
+  WHERE c.workspace_id = %(workspace)b AND (c.turns_summarized NOT BETWEEN 1 AND t.depth
+    OR c.kind = 'summary' AND c.turns_summarized <> t.depth
+      AND turntree.compaction_at(c.workspace_id, x.segment_id, x.depth - 1) IS NULL)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i26
+SELECT s.id::text FROM turntree.sessions s
+  WHERE s.workspace_id = %(workspace)b AND s.head_id IS NOT NULL AND NOT EXISTS (
+    SELECT FROM turntree.turns t WHERE t.workspace_id = s.workspace_id AND t.id = s.head_id)
+  ORDER BY s.id LIMIT %(limit)b;
+
+-- name: fsck_i27_versions
+SELECT session_id::text FROM turntree.session_history WHERE workspace_id = %(workspace)b
+  GROUP BY session_id HAVING min(version) <> 1 OR max(version) <> count(*)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i27_head
+SELECT coalesce(s.id, h.session_id)::text
+  FROM (SELECT id, head_id, version FROM turntree.sessions WHERE workspace_id = %(workspace)b) s
+  FULL JOIN (SELECT DISTINCT ON (session_id) session_id, version, after_id FROM turntree.session_history
+    WHERE workspace_id = %(workspace)b ORDER BY session_id, version DESC) h ON h.session_id = s.id
+  WHERE s.version IS DISTINCT FROM h.version OR s.head_id IS DISTINCT FROM h.after_id
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i27_chain
+SELECT session_id || ' version ' || version FROM (
+    SELECT session_id, version, before_id,
+        lag(after_id) OVER (PARTITION BY session_id ORDER BY version) AS stood_at
+      FROM turntree.session_history WHERE workspace_id = %(workspace)b
+  ) x
+  WHERE before_id IS DISTINCT FROM stood_at
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i27_events
+-- The nth event that says a session moved stands for its nth move. An unescaped quote cannot occur
+-- inside a string, so a name of a member is found only where it is one.
+SELECT coalesce(h.session_id, e.stream_id) || ' version ' || coalesce(h.version, e.nth)
+  FROM (SELECT * FROM turntree.session_history WHERE workspace_id = %(workspace)b) h
+  FULL JOIN (
+    SELECT stream_id, kind, body, row_number() OVER (PARTITION BY stream_id ORDER BY seq) AS nth
+      FROM turntree.events
+      WHERE workspace_id = %(workspace)b AND kind IN ('session.created', 'session.head_moved')
+  ) e ON e.stream_id = h.session_id AND e.nth = h.version
+  WHERE h.session_id IS NULL OR e.stream_id IS NULL
+    OR (e.kind = 'session.created') <> (h.kind IN ('create', 'fork'))
+    OR position('"data":{"after":' || turntree.canonical_text(h.after_id::text)
+      || ',"before":' || turntree.canonical_text(h.before_id::text)
+      || ',"by":' || turntree.canonical_text(h.by) IN e.body) = 0
+    OR position('{"at":"' || to_char(h.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') IN e.body) <> 1
+    OR position('"move":"' || h.kind || '"' IN e.body) = 0
+    OR e.body !~ ('"version":' || h.version || '[,}]')
+    OR NOT starts_with(e.body, '{"at":"' || to_char(h.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i27_reach
+SELECT coalesce(h.session_id, r.session_id) || ' in segment ' || coalesce(h.segment_id, r.segment_id)
+  FROM (
+    SELECT m.session_id, t.segment_id, max(t.depth) AS depth FROM turntree.session_history m
+      JOIN turntree.turns t ON t.workspace_id = m.workspace_id AND t.id = m.after_id
+      WHERE m.workspace_id = %(workspace)b GROUP BY m.session_id, t.segment_id
+  ) h
+  FULL JOIN (SELECT * FROM turntree.session_reach WHERE workspace_id = %(workspace)b) r
+    ON r.session_id = h.session_id AND r.segment_id = h.segment_id
+  WHERE r.max_depth IS DISTINCT FROM h.depth
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i27_keys
+SELECT i.idempotency_key FROM turntree.idempotency_keys i
+  WHERE i.workspace_id = %(workspace)b AND NOT EXISTS (
+    SELECT FROM turntree.session_history h WHERE h.workspace_id = i.workspace_id
+      AND h.session_id = i.session_id AND h.version = i.version AND h.by = i.by)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i28_shape
+SELECT h.session_id || ' version ' || h.version FROM turntree.session_history h
+  LEFT JOIN turntree.turns t ON t.workspace_id = h.workspace_id AND t.id = h.after_id
+  WHERE h.workspace_id = %(workspace)b AND (
+    (h.version = 1) <> (h.kind IN ('create', 'fork'))
+    OR h.kind = 'create' AND h.after_id IS NOT NULL
+    OR t.id IS NULL AND NOT (h.after_id IS NULL AND h.kind IN ('create', 'undo', 'rewind')))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i28_undo
+-- Moves and undos pair up like brackets: at one height they alternate, so the row before an undo at
+-- its height is the move that it takes back.
+SELECT session_id || ' version ' || version FROM (
+    SELECT session_id, version, kind, after_id, lag(kind) OVER w AS taken_back, lag(before_id) OVER w AS stood_at
+      FROM (
+        SELECT *, sum(CASE WHEN kind IN ('create', 'fork') THEN 0 WHEN kind = 'undo' THEN -1 ELSE 1 END)
+            OVER (PARTITION BY session_id ORDER BY version)
+            + CASE WHEN kind = 'undo' THEN 1 ELSE 0 END AS height
+          FROM turntree.session_history WHERE workspace_id = %(workspace)b
+      ) x
+      WINDOW w AS (PARTITION BY session_id, height ORDER BY version)
+  ) y
+  WHERE kind = 'undo' AND (coalesce(taken_back, 'create') IN ('create', 'fork', 'undo')
+    OR after_id IS DISTINCT FROM stood_at)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i28_rewind
+-- Asks is_ancestor, which walks segments: only for a tree in which no other check found a fault.
+SELECT session_id || ' version ' || version FROM turntree.session_history
+  WHERE workspace_id = %(workspace)b AND kind = 'rewind' AND NOT coalesce(CASE
+    -- Before the first turn there is none.
+    WHEN after_id IS NULL THEN before_id IS NOT NULL
+    ELSE turntree.is_ancestor(workspace_id, after_id, before_id) AND after_id <> before_id END, false)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i29_parent
+SELECT h.session_id || ' version ' || h.version FROM turntree.session_history h
+  JOIN turntree.turns t ON t.workspace_id = h.workspace_id AND t.id = h.after_id
+  WHERE h.workspace_id = %(workspace)b AND h.kind = 'advance' AND t.parent_id IS DISTINCT FROM h.before_id
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i29_twice
+SELECT session_id || ' version ' || version FROM turntree.session_history
+  WHERE workspace_id = %(workspace)b GROUP BY session_id, version HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i30_label
+SELECT s.id::text FROM turntree.sessions s
+  LEFT JOIN turntree.session_names n ON n.workspace_id = s.workspace_id AND n.session_id = s.id AND n.reason IS NULL
+  WHERE s.workspace_id = %(workspace)b GROUP BY s.id HAVING count(n.name) <> 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i30_name
+SELECT name FROM (
+    SELECT n.name FROM turntree.session_names n
+      WHERE n.workspace_id = %(workspace)b AND NOT EXISTS (
+        SELECT FROM turntree.sessions s WHERE s.workspace_id = n.workspace_id AND s.id = n.session_id)
+    UNION
+    SELECT name FROM turntree.session_names
+      WHERE workspace_id = %(workspace)b GROUP BY name HAVING count(*) > 1
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i31
+-- The call stands in the turn, and the session's first event tells of it.
+SELECT coalesce(s.session_id, e.stream_id)::text
+  FROM (SELECT * FROM turntree.spawns WHERE workspace_id = %(workspace)b) s
+  FULL JOIN (SELECT stream_id, body FROM turntree.events WHERE workspace_id = %(workspace)b
+      AND kind = 'session.created' AND position(',"call_id":"' IN body) > 0) e ON e.stream_id = s.session_id
+  WHERE s.session_id IS NULL OR e.stream_id IS NULL OR s.session_id = s.parent_session_id
+    OR position('"call_id":' || turntree.canonical_text(s.call_id) || ',' IN e.body) = 0
+    OR position('"mode":"' || s.mode || '"' IN e.body) = 0
+    OR NOT EXISTS (SELECT FROM turntree.tool_calls c WHERE c.workspace_id = s.workspace_id
+      AND c.turn_id = s.parent_turn_id AND c.call_id = s.call_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i31_path
+-- Walks: the parent's session has stood at the turn or below it.
+SELECT s.session_id::text FROM turntree.spawns s
+  WHERE s.workspace_id = %(workspace)b AND NOT EXISTS (
+    SELECT FROM turntree.session_reach r
+      JOIN turntree.turns t ON t.workspace_id = r.workspace_id AND t.segment_id = r.segment_id AND t.depth = r.max_depth
+      WHERE r.workspace_id = s.workspace_id AND r.session_id = s.parent_session_id
+        AND turntree.is_ancestor(s.workspace_id, s.parent_turn_id, t.id))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i32
+SELECT origin || ' ' || origin_session_id FROM turntree.sessions
+  WHERE workspace_id = %(workspace)b AND origin IS NOT NULL
+  GROUP BY origin, origin_session_id, imported_by HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i35
+SELECT DISTINCT what FROM (
+    SELECT stream_id::text AS what FROM turntree.events
+      WHERE workspace_id = %(workspace)b AND kind = 'run.started' AND seq > 0
+    UNION ALL
+    SELECT r.id::text FROM turntree.runs r
+      LEFT JOIN turntree.events e ON e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.seq = 0
+      WHERE r.workspace_id = %(workspace)b AND e.kind IS DISTINCT FROM 'run.started'
+    UNION ALL
+    SELECT r.id::text FROM turntree.runs r
+      WHERE r.workspace_id = %(workspace)b AND r.status = 'finished' AND NOT EXISTS (
+        SELECT FROM turntree.turns t WHERE t.workspace_id = r.workspace_id AND t.id = r.id)
+    UNION ALL
+    SELECT e.stream_id::text
+      FROM (SELECT stream_id, min(seq) AS seq FROM turntree.events
+        WHERE workspace_id = %(workspace)b AND kind = 'run.finished' GROUP BY stream_id) f
+      JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = f.stream_id AND e.seq > f.seq
+      WHERE e.kind IN ('run.finished', 'model_call.finished', 'tool_call.finished')
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i37_payloads
+-- What an open run said stands beside its events until it is sealed.
+SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
+  FROM (
+    SELECT x.stream_id, x.seq, x.body FROM turntree.events x
+      JOIN turntree.runs r ON r.workspace_id = x.workspace_id AND r.id = x.stream_id AND r.status <> 'finished'
+      WHERE x.workspace_id = %(workspace)b AND position('"message":"sha256:' IN x.body) > 0
+        AND x.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'run.interrupted')
+  ) e
+  FULL JOIN (SELECT * FROM turntree.run_payloads WHERE workspace_id = %(workspace)b) p
+    ON p.run_id = e.stream_id AND p.seq = e.seq
+  WHERE e.stream_id IS NULL OR p.run_id IS NULL OR position('"message":"sha256:'
+    || encode(sha256(convert_to(p.payload, 'UTF8')), 'hex') || '"' IN e.body) = 0
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i38
+-- An interruption that names calls is of those alone: the run goes on.
+WITH stopped AS MATERIALIZED (
+  SELECT stream_id, min(seq) AS seq FROM turntree.events
+    WHERE workspace_id = %(workspace)b AND kind = 'run.interrupted'
+      AND coalesce(body::jsonb #> '{data,affects}', '[]') = '[]'
+    GROUP BY stream_id
+)
+SELECT DISTINCT what FROM (
+    SELECT i.stream_id::text AS what FROM stopped i
+      JOIN turntree.turns t ON t.workspace_id = %(workspace)b AND t.id = i.stream_id
+      WHERE t.outcome NOT IN ('interrupted', 'canceled')
+    UNION ALL
+    SELECT e.stream_id::text FROM stopped i
+      JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = i.stream_id AND e.seq > i.seq
+      WHERE e.kind IN ('model_call.started', 'model_call.finished', 'tool_call.started', 'tool_call.finished')
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i43
+-- Attaching and detaching take turns, and what was attached last is attached.
+WITH told AS (
+  SELECT stream_id, seq, kind, data ->> 'resource_ref' AS resource, data ->> 'mode' AS mode,
+      lag(kind, 1, 'resource.detached') OVER w AS before, lead(kind) OVER w AS after
+    FROM turntree.resource_events(%(workspace)b, ARRAY['resource.attached', 'resource.detached'])
+    WHERE data ->> 'session_id' = stream_id::text
+    WINDOW w AS (PARTITION BY stream_id, data ->> 'resource_ref' ORDER BY seq)
+)
+SELECT DISTINCT what FROM (
+    SELECT stream_id || ' works on ' || resource AS what FROM told
+      WHERE kind = before OR kind = 'resource.attached' AND coalesce(mode, '') NOT IN ('ro', 'rw')
+    UNION ALL
+    SELECT coalesce(t.stream_id, a.session_id) || ' works on ' || coalesce(t.resource, a.resource_id::text)
+      FROM (SELECT * FROM told WHERE kind = 'resource.attached' AND after IS NULL) t
+      FULL JOIN (SELECT * FROM turntree.resource_attachments WHERE workspace_id = %(workspace)b) a
+        ON a.session_id = t.stream_id AND a.resource_id::text = t.resource
+      WHERE a.mode IS DISTINCT FROM t.mode
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i44
+-- A state was kept of what can be kept, as its event says, under a digest; and what pins it is its resource's.
+WITH told AS (
+  SELECT data ->> 'snapshot_ref' AS snapshot, data FROM turntree.resource_events(%(workspace)b, ARRAY['snapshot.created']) f
+    WHERE EXISTS (SELECT FROM turntree.resources r WHERE r.workspace_id = %(workspace)b AND r.id = f.stream_id)
+)
+SELECT DISTINCT what FROM (
+    SELECT 'snapshot ' || coalesce(s.id::text, t.snapshot) AS what
+      FROM (SELECT * FROM turntree.snapshots WHERE workspace_id = %(workspace)b) s
+      FULL JOIN told t ON t.snapshot = s.id::text
+      LEFT JOIN turntree.resources r ON r.workspace_id = s.workspace_id AND r.id = s.resource_id
+      WHERE t.snapshot IS NULL OR s.id IS NULL OR r.id IS NULL OR NOT 'snapshot' = ANY (r.capabilities)
+        OR s.external_id !~ '(^|[^0-9a-f])[0-9a-f]{64}$' OR s.size_bytes < 0
+        OR t.data ->> 'resource_ref' <> s.resource_id::text OR t.data ->> 'size_bytes' <> s.size_bytes::text
+        OR t.data #>> '{external_ref,kind}' <> s.external_kind OR t.data #>> '{external_ref,id}' <> s.external_id
+    UNION ALL
+    SELECT 'snapshot ' || x.id FROM turntree.turn_snapshots p, unnest(ARRAY[p.before_snapshot_id, p.after_snapshot_id]) x (id)
+      WHERE p.workspace_id = %(workspace)b AND x.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.snapshots s
+        WHERE s.workspace_id = %(workspace)b AND s.id = x.id AND s.resource_id = p.resource_id)
+  ) y
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i45
+-- What cannot be brought back never is, and no attempt that failed leaves a resource.
+SELECT f.stream_id || ' at ' || f.seq
+  FROM turntree.resource_events(%(workspace)b, ARRAY['snapshot.restore_attempted']) f
+  LEFT JOIN turntree.snapshots s ON s.workspace_id = %(workspace)b AND s.id::text = f.data ->> 'snapshot_ref'
+  LEFT JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = s.resource_id
+  WHERE coalesce(f.data ->> 'outcome', '') NOT IN ('ok', 'unsupported', 'error')
+    OR f.data ->> 'outcome' <> 'ok' AND f.data ? 'new_resource_ref'
+    OR f.data ->> 'outcome' = 'ok' AND r.id IS NOT NULL
+      AND NOT r.capabilities && CASE WHEN f.data ? 'new_resource_ref' THEN ARRAY['fork'] ELSE ARRAY['restore'] END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i46
+-- A fork says of everything that was attached, once, what becomes of it: one branch keeps what is kept, what is
+-- forked has a state, and what acts on the world is not forked.
+WITH forks AS (
+  SELECT stream_id, seq, data, data #>> '{at_event,stream}' AS source, (data #>> '{at_event,seq}')::int AS at
+    FROM turntree.resource_events(%(workspace)b, ARRAY['session.forked']) WHERE data ? 'volume_plan'
+), told AS (
+  SELECT f.stream_id, f.seq, p.said, p.said ->> 'resource' AS resource, p.said ->> 'mode' AS mode
+    FROM forks f, jsonb_array_elements(turntree.array_or_empty(f.data -> 'volume_plan')) AS p (said)
+), held AS (
+  SELECT DISTINCT ON (f.stream_id, f.seq, a.data ->> 'resource_ref')
+      f.stream_id, f.seq, a.data ->> 'resource_ref' AS resource, a.kind
+    FROM forks f
+    JOIN turntree.resource_events(%(workspace)b, ARRAY['resource.attached', 'resource.detached']) a
+      ON a.stream_id::text = f.source AND a.seq <= f.at
+    ORDER BY f.stream_id, f.seq, a.data ->> 'resource_ref', a.seq DESC
+)
+SELECT DISTINCT what FROM (
+    SELECT stream_id || ' at ' || seq AS what FROM told GROUP BY stream_id, seq, resource HAVING count(*) > 1
+    UNION ALL
+    SELECT h.stream_id || ' at ' || h.seq FROM held h LEFT JOIN told t USING (stream_id, seq, resource)
+      WHERE h.kind = 'resource.attached' AND t.resource IS NULL
+    UNION ALL
+    SELECT t.stream_id || ' at ' || t.seq FROM told t
+      JOIN forks f USING (stream_id, seq)
+      LEFT JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id::text = t.resource
+      WHERE r.id IS NULL OR coalesce(t.mode, '') NOT IN ('keep', 'snapshot', 'discard')
+        OR (t.mode = 'keep') <> (t.said ? 'kept_by') OR (t.mode = 'snapshot') <> (t.said ? 'snapshot_ref')
+        OR t.mode = 'keep' AND t.said ->> 'kept_by' NOT IN (f.data ->> 'from_branch', f.data ->> 'to_branch')
+        OR t.mode = 'snapshot' AND (r.imperative OR NOT r.capabilities @> ARRAY['snapshot', 'fork'])
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i47
+SELECT DISTINCT what FROM (
+    SELECT 'handle ' || id AS what FROM turntree.handles WHERE workspace_id = %(workspace)b AND restorable
+    UNION ALL
+    SELECT 'handle ' || (data #>> '{handle,id}') FROM turntree.resource_events(%(workspace)b, ARRAY['resource.attached'])
+      WHERE data #>> '{handle,restorable}' = 'true'
+  ) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i48
+-- Whether something was there, and who held it, is advice: nothing that is hashed says it, but the probe itself.
+SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, ARRAY['resource.created', 'resource.attached',
+    'resource.detached', 'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started',
+    'plan.step_started', 'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
+  WHERE data ?| ARRAY['liveness', 'lease', 'leases', 'expires_at'] OR data -> 'metadata' ?| ARRAY['liveness', 'lease']
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i49
+-- No byte of a resource is in the graph: its events say where the bytes are, and are short.
+SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, ARRAY['resource.created', 'resource.attached',
+    'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started', 'plan.step_started',
+    'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
+  WHERE size > 262144 OR data ?| ARRAY['bytes', 'content', 'payload'] OR data -> 'external_ref' ?| ARRAY['bytes', 'content']
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i59
+-- The newest event that speaks of a session's status; the one that a merge is made into keeps its own.
+SELECT s.id::text FROM turntree.sessions s
+  LEFT JOIN (
+    SELECT DISTINCT ON (stream_id) stream_id, kind, body FROM turntree.events
+      WHERE workspace_id = %(workspace)b AND (kind IN ('session.archived', 'session.unarchived')
+        OR kind = 'session.merged' AND position(',"into":"' IN body) > 0)
+      ORDER BY stream_id, seq DESC
+  ) e ON e.stream_id = s.id
+  WHERE s.workspace_id = %(workspace)b AND s.status IS DISTINCT FROM CASE coalesce(e.kind, 'session.unarchived')
+    WHEN 'session.unarchived' THEN 'active' WHEN 'session.merged' THEN 'archived'
+    ELSE substring(e.body FROM ',"status":"([a-z]+)"\}') END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i62_documents
+SELECT 'words of ' || d.turn_id FROM turntree.search_documents d
+  WHERE d.workspace_id = %(workspace)b AND NOT EXISTS (
+    SELECT FROM turntree.turns t WHERE t.workspace_id = d.workspace_id AND t.id = d.turn_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i62_embeddings
+SELECT 'meaning of ' || node_id || ' by ' || embedder FROM turntree.stale_embeddings(%(workspace)b)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i34_places
+SELECT stream_id::text FROM turntree.events WHERE workspace_id = %(workspace)b
+  GROUP BY stream_id HAVING min(seq) <> 0 OR max(seq) <> count(*) - 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i34_next
+SELECT s.id::text FROM turntree.sessions s
+  LEFT JOIN (SELECT stream_id, count(*) AS events FROM turntree.events WHERE workspace_id = %(workspace)b
+    GROUP BY stream_id) e ON e.stream_id = s.id
+  WHERE s.workspace_id = %(workspace)b AND s.event_seq <> coalesce(e.events, 0)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i01_objects
+SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
+  WHERE workspace_id = %(workspace)b AND sha256(bytes) <> digest ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i14_holders
+-- What refers to an object is a turn, a run or a message that waits for one.
+SELECT DISTINCT h.turn_id::text FROM turntree.object_holders h
+  WHERE h.workspace_id = %(workspace)b
+    AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = %(workspace)b AND r.id = h.turn_id)
+    AND NOT EXISTS (SELECT FROM turntree.queued_messages i WHERE i.workspace_id = %(workspace)b AND i.run_id = h.turn_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i14_links
+-- What an event says of two things stands beside it, and nothing else does. Links at place -1 are a header's: what
+-- they lead to may have come later, so they are not compared.
+WITH said AS (
+  SELECT e.stream_id, e.seq, l.kind, l.from_kind, l.from_id, l.to_kind, l.to_id, l.holder, l.valid_from, l.valid_to
+    FROM turntree.events e,
+      LATERAL turntree.readable_links(e.workspace_id, e.stream_id, e.seq, e.kind, e.body) l
+    WHERE e.workspace_id = %(workspace)b AND turntree.has_links(e.kind, e.body)
+), noted AS (
+  SELECT stream_id, seq, kind, from_kind, from_id, to_kind, to_id, holder, valid_from, valid_to FROM turntree.event_links
+    WHERE workspace_id = %(workspace)b AND seq >= 0
+)
+SELECT DISTINCT x.stream_id || ' at ' || x.seq
+  FROM ((SELECT * FROM said EXCEPT SELECT * FROM noted) UNION ALL (SELECT * FROM noted EXCEPT SELECT * FROM said)) x
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i61_objects
+-- The formats are those of core/redaction.py. A search for their beginnings comes first, for it is quick.
+SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
+  WHERE workspace_id = %(workspace)b AND EXISTS (
+      SELECT FROM unnest(ARRAY['sk-', 'ghp_', 'AKIA', 'xox', 'PRIVATE KEY-----']::bytea[]) m
+        WHERE position(m IN bytes) > 0)
+    AND encode(bytes, 'escape') ~ ('(^|[^A-Za-z0-9_-]|\\[nrt])(sk-(proj-|ant-|svcacct-|or-v1-)?[A-Za-z0-9_-]{32,}'
+      '|ghp_[A-Za-z0-9]{36}|AKIA[0-9A-Z]{16}|xox[bp]-[0-9]{8,}-[A-Za-z0-9-]{16,})([^A-Za-z0-9]|$)'
+      '|-----BEGIN ([A-Z]+ )*PRIVATE KEY-----')
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_ranges
+-- Where to cut the ledger into ranges of about so many turns.
+SELECT id::text FROM (
+    SELECT id, row_number() OVER (ORDER BY id) AS n FROM turntree.turns WHERE workspace_id = %(workspace)b
+  ) x
+  WHERE n %% %(size)b = 0 ORDER BY id;
+
+-- name: fsck_count
+SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
+
+-- name: fsck_turns
+-- A page of turns with what stands in their bodies and in their columns.
+SELECT t.id::text, t.digest, p.digest, convert_to(b.header, 'UTF8'), convert_to(b.body, 'UTF8'),
+    t.kind, t.outcome, t.agent_role, t.by, t.model, t.provider,
+    t.started_at::text, t.sealed_at::text
+  FROM (SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)b AND id > %(after)b AND id <= %(last)b
+    ORDER BY id LIMIT %(limit)b) t
+  LEFT JOIN LATERAL (SELECT digest FROM turntree.turns
+    WHERE workspace_id = %(workspace)b AND id = t.parent_id OFFSET 0) p ON true
+  LEFT JOIN LATERAL (SELECT header, body FROM turntree.turn_bodies
+    WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
+  ORDER BY t.id;
+
+-- name: fsck_tool_calls
+SELECT turn_id::text, sequence, call_id, tool, status FROM turntree.tool_calls
+  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
+  ORDER BY turn_id, sequence;
+
+-- name: fsck_model_calls
+SELECT turn_id::text, sequence, model, provider, call_id, input_tokens, output_tokens, cached_input_tokens,
+    cache_write_tokens, reasoning_tokens
+  FROM turntree.model_calls
+  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
+  ORDER BY turn_id, sequence;
+
+-- name: fsck_compactions
+SELECT turn_id::text, summarized_through::text, first_kept::text, turns_summarized, kind, trigger,
+    tokens_before, tokens_after, summary_tokens, duration_ms
+  FROM turntree.compactions
+  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
+  ORDER BY turn_id;
+
+-- name: fsck_files
+SELECT turn_id::text, message, sequence, kind, path, line_start, line_end FROM turntree.message_files
+  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
+  ORDER BY turn_id, sequence;
+
+-- name: fsck_holders
+-- Those of turns: what an open run refers to stands in payloads.
+SELECT h.turn_id::text, h.digest FROM turntree.object_holders h
+  WHERE h.workspace_id = %(workspace)b AND h.turn_id > %(after)b AND h.turn_id <= %(last)b
+    AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
+  ORDER BY h.turn_id, h.digest;
+
+-- name: fsck_tags
+SELECT node_id::text, tag FROM turntree.tags
+  WHERE workspace_id = %(workspace)b AND node_id > %(after)b AND node_id <= %(last)b
+  ORDER BY node_id, tag COLLATE "C";
+
+-- name: fsck_calls_of
+SELECT turn_id::text, call_id, status FROM turntree.tool_calls
+  WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b) ORDER BY turn_id, sequence;
+
+-- name: fsck_events
+-- With the digest of the turn, where an event says what its run used.
+SELECT e.stream_id::text, e.seq, e.id, e.kind, convert_to(e.body, 'UTF8'),
+    CASE WHEN e.kind IN ('turn.recorded', 'model_call.finished') THEN (
+      SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = e.stream_id) END
+  FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND (e.stream_id, e.seq) > (%(after)b, %(seq)b) AND e.stream_id <= %(last)b
+  ORDER BY e.stream_id, e.seq LIMIT %(limit)b;
+
+-- name: fsck_objects
+SELECT digest, bytes FROM turntree.objects
+  WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
+
+-- name: fsck_missing_events
+SELECT d FROM unnest(%(digests)b::bytea[]) d
+  WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.id = d);
+
+-- name: fsck_missing_sources
+-- What something was derived from is a turn, an object or an event.
+SELECT d FROM unnest(%(digests)b::bytea[]) d
+  WHERE NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.digest = d)
+    AND NOT EXISTS (SELECT FROM turntree.objects o WHERE o.workspace_id = %(workspace)b AND o.digest = d)
+    AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.id = d);
+
+-- name: fsck_missing_objects
+SELECT d FROM unnest(%(digests)b::bytea[]) d
+  WHERE NOT EXISTS (SELECT FROM turntree.objects o WHERE o.workspace_id = %(workspace)b AND o.digest = d);
+
+-- name: verify_page
+-- The stored bytes of a thread between two depths, root first.
+WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
+  SELECT s.id, s.fork_depth, least(t.depth, %(high)b::int), s.parent_id
+    FROM turntree.turns t
+    JOIN turntree.segments s ON s.workspace_id = t.workspace_id
+      AND s.id = turntree.segment_at(t.workspace_id, t.segment_id, least(t.depth, %(high)b::int))
+    WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
+  UNION ALL
+  SELECT s.id, s.fork_depth, c.low, s.parent_id
+    FROM chain c, LATERAL (SELECT * FROM turntree.segments
+      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
+    WHERE c.low >= %(low)b::int
+)
+SELECT t.id::text, t.digest, b.body
+  FROM chain c
+  JOIN LATERAL (SELECT id, digest, depth FROM turntree.turns WHERE workspace_id = %(workspace)b
+    AND segment_id = c.segment_id AND depth > c.low AND depth >= %(low)b::int AND depth <= c.high OFFSET 0) t ON true
+  LEFT JOIN LATERAL (SELECT header || E'\n' || body AS body FROM turntree.turn_bodies
+    WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
+  ORDER BY t.depth;
+
+-- name: fsck_i57_names
+SELECT name FROM turntree.programs WHERE workspace_id = %(workspace)b
+  GROUP BY name HAVING count(*) > 1 ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i59_programs
+SELECT e.stream_id::text FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND position('"config":"sha256:' IN e.body) > 0 AND position('"owner":"' IN e.body) > 0
+    AND (e.kind LIKE '%%.created' OR e.kind = 'session.configured')
+    AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_programs
+SELECT id::text, kind, name, owner, state, visibility, version, details::text, event_seq FROM turntree.programs
+  WHERE workspace_id = %(workspace)b AND id > %(after)b ORDER BY id LIMIT %(limit)b;
+
+-- name: fsck_program_events
+-- A session's moves share its stream, are many and change nothing of the program.
+SELECT stream_id::text, seq, body FROM turntree.events
+  WHERE workspace_id = %(workspace)b AND stream_id = ANY (%(programs)b::uuid[]) AND kind <> 'session.head_moved'
+  ORDER BY stream_id, seq;
+
+-- name: fsck_program_versions
+SELECT v.program_id::text, v.version, v.digest, o.bytes FROM turntree.program_versions v
+  LEFT JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE v.workspace_id = %(workspace)b AND v.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2;
+
+-- name: fsck_program_refs
+SELECT r.program_id::text, r.version, r.path, t.name FROM turntree.program_refs r
+  LEFT JOIN turntree.programs t ON t.workspace_id = r.workspace_id AND t.id = r.target_id
+  WHERE r.workspace_id = %(workspace)b AND r.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
+
+-- name: fsck_program_grants
+SELECT program_id::text, grantee, access FROM turntree.program_grants
+  WHERE workspace_id = %(workspace)b AND program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
+
+-- name: fsck_i67_inbox
+SELECT i.session_id || ' message ' || i.seq FROM turntree.queued_messages i
+  LEFT JOIN turntree.runs r ON r.workspace_id = i.workspace_id AND r.id = i.run_id
+  WHERE i.workspace_id = %(workspace)b
+    AND ((i.payload IS NULL) <> (r.id IS NOT NULL) OR sha256(convert_to(i.payload, 'UTF8')) <> i.digest)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i67_queues
+-- A session that is awake without a reason is none of our business: whoever handles it will see.
+SELECT coalesce(a.session_id, i.session_id)::text
+  FROM (SELECT * FROM turntree.session_queues WHERE workspace_id = %(workspace)b) a
+  FULL JOIN (
+    SELECT session_id, max(seq) AS last, count(*) AS messages, count(payload) AS waiting
+      FROM turntree.queued_messages WHERE workspace_id = %(workspace)b GROUP BY session_id
+  ) i ON i.session_id = a.session_id
+  LEFT JOIN turntree.runs r ON r.workspace_id = %(workspace)b AND r.session_id = a.session_id AND r.status <> 'finished'
+  WHERE a.session_id IS NULL OR a.posted_seq <> coalesce(i.last, 0) OR a.posted_seq <> coalesce(i.messages, 0)
+    OR a.claimed_seq > a.posted_seq
+    OR NOT a.awake AND CASE WHEN r.id IS NULL THEN i.waiting > 0 ELSE r.status = 'open' OR r.cancel_requested END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i67_runs
+SELECT session_id::text FROM turntree.runs
+  WHERE workspace_id = %(workspace)b AND status <> 'finished' AND session_id IS NOT NULL
+  GROUP BY session_id HAVING count(*) > 1
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i67_parked
+SELECT r.id::text FROM turntree.runs r
+  WHERE r.workspace_id = %(workspace)b AND r.status = 'parked' AND 'run.parked' IS DISTINCT FROM (
+    SELECT e.kind FROM turntree.events e
+      WHERE e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.kind IN ('run.parked', 'run.unparked')
+      ORDER BY e.seq DESC LIMIT 1)
+  ORDER BY 1 LIMIT %(limit)b;

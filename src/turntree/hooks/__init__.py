@@ -1,0 +1,1 @@
+"""Install hooks in coding agents, spool what they report and reconcile it."""

@@ -1,0 +1,253 @@
+"""Putting our hooks into a tool's settings, and taking them out again.
+
+Before a file is changed its bytes are kept in ``home/hooks``, beside the digest of what was
+written. Whoever uninstalls and finds the file as we left it puts the old bytes back; if somebody
+has changed it since, our hooks are taken out and everything else stays.
+"""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from turntree.core.errors import Refused
+from turntree.core.value import value
+from turntree.hooks.codex_trust import (
+    Trusted,
+    list_missing,
+    trusted,
+    with_trust,
+    without_trust,
+)
+from turntree.hooks.launcher import command, launcher_path, write_launcher
+from turntree.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
+from turntree.hooks.tools import CODEX, Scope, Tool, codex_folder
+from turntree.transcripts.importer import Places
+
+FOLDER: Final = "hooks"
+_MODULE: Final = "plugins/opencode/turntree.js"
+
+
+@value
+class Change:
+    """What an installation or its undoing did to a file."""
+
+    path: Path
+    changed: bool
+    backup: Path | None = None
+    """Where the old bytes are; None if there was no file."""
+
+
+@value
+class _Record:
+    """What is remembered of a file that we have changed."""
+
+    path: str
+    existed: bool
+    written: str
+    """The digest of what we wrote."""
+    made: tuple[str, ...]
+    """Folders that were made for it, deepest first."""
+
+
+@value
+class State:
+    """How a tool's hooks stand in one scope."""
+
+    tool: str
+    scope: Scope
+    path: Path
+    installed: bool
+    lacks: str | None = None
+    """Why installing it again would help."""
+    untrusted: int = 0
+    """How many of them the tool will skip until somebody has reviewed them there."""
+    problem: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every event is there, with the command as it would be written today."""
+        return self.installed and self.lacks is None
+
+
+@value
+class Installer:
+    """Installs hooks for one home, on one machine."""
+
+    home: Path
+    places: Places
+    top: Path
+    """The project that ``project`` means."""
+    python: Path
+    entry: Path
+
+    def install(self, tool: Tool, scope: Scope, *, trust: bool = False) -> list[Change]:
+        """Have a tool call us from now on; a second time changes nothing.
+
+        Raises:
+            Refused: Its settings cannot be read or written; nothing was changed.
+        """
+        write_launcher(self.home, self.python, self.entry)
+        path = tool.file(scope, self.places, self.top)
+        before = _read(path)
+        done = [self._write(path, before, self._wanted(tool, before, path))]
+        if tool is CODEX and trust:
+            config = codex_folder(self.places) / "config.toml"
+            text = _read(config)
+            done.append(self._write(config, text, with_trust(text or "", self._trusted(path))))
+        return done
+
+    def uninstall(self, tool: Tool, scope: Scope) -> list[Change]:
+        """Have a tool call us no more.
+
+        Raises:
+            Refused: Its settings cannot be read or written.
+        """
+        path = tool.file(scope, self.places, self.top)
+        changes: list[Change] = []
+        if tool is CODEX:
+            config = codex_folder(self.places) / "config.toml"
+            text = _read(config)
+            if text is not None:
+                cleared = without_trust(text, self._trusted(path))
+                changes.append(self._take_back(config, text, cleared))
+        text = _read(path)
+        if text is None:
+            return [*changes, Change(path, changed=False)]
+        if tool.format == "module":
+            cleared = "" if OURS in text else text
+        else:
+            with _left_alone(path):
+                cleared = without_hooks(text)
+        return [*changes, self._take_back(path, text, cleared)]
+
+    def state(self, tool: Tool, scope: Scope) -> State:
+        """Say how a tool's hooks stand."""
+        path = tool.file(scope, self.places, self.top)
+        try:
+            text = _read(path)
+            if text is None or OURS not in text:
+                return State(tool.name, scope, path, installed=False)
+            wanted = self._wanted(tool, text, path)
+            skipped = 0
+            if tool is CODEX:
+                config = _read(codex_folder(self.places) / "config.toml") or ""
+                skipped = len(list_missing(config, self._trusted(path)))
+        except Refused as error:
+            return State(tool.name, scope, path, installed=False, problem=str(error))
+        lacks = None
+        if text != wanted:
+            lacks = "by another version of Turntree, or for another home of it"
+        elif not launcher_path(self.home).is_file():
+            lacks = f"but what it calls is gone: {launcher_path(self.home)}"
+        return State(tool.name, scope, path, installed=True, lacks=lacks, untrusted=skipped)
+
+    def _wanted(self, tool: Tool, before: str | None, path: Path) -> str:
+        if tool.format == "module":
+            if before is not None and OURS not in before:
+                raise Refused(f"{path} is somebody else's\nmove it away, and try again")
+            text = files("turntree").joinpath(_MODULE).read_text(encoding="utf-8")
+            return text.replace("@LAUNCHER@", str(launcher_path(self.home)))
+        commands = {
+            event: command(self.home, tool.name, kind) for event, kind in tool.events.items()
+        }
+        with _left_alone(path):
+            return with_hooks(before, commands, tool.timeout)
+
+    def _trusted(self, path: Path) -> list[Trusted]:
+        found = list_commands(_read(path) or "")
+        return [trusted(str(path), event, at, word, CODEX.timeout) for event, at, word in found]
+
+    def _write(self, path: Path, before: str | None, after: str) -> Change:
+        """Write a file anew, keeping what it was before we first changed it."""
+        if before == after:
+            return Change(path, changed=False)
+        record = self._find_record(path)
+        ours = record is not None and before is not None and record.written == _digest(before)
+        backup = self._kept(path).with_suffix(".before")
+        if not ours:
+            made = [str(folder) for folder in path.parents if not folder.exists()]
+            record = _Record(str(path), before is not None, "", tuple(made))
+            if before is not None:
+                backup.parent.mkdir(parents=True, exist_ok=True)
+                backup.write_bytes(before.encode("utf-8", "surrogateescape"))
+        assert record is not None
+        _replace(path, after)
+        kept = {**asdict(record), "written": _digest(after)}
+        self._kept(path).parent.mkdir(parents=True, exist_ok=True)
+        self._kept(path).write_text(json.dumps(kept), encoding="utf-8")
+        return Change(path, changed=True, backup=backup if record.existed else None)
+
+    def _take_back(self, path: Path, now: str, cleared: str) -> Change:
+        record = self._find_record(path)
+        backup = self._kept(path).with_suffix(".before")
+        is_as_left = record is not None and record.written == _digest(now)
+        if cleared == now and not is_as_left:
+            return Change(path, changed=False)
+        if record is not None and is_as_left:
+            old = backup.read_bytes().decode("utf-8", "surrogateescape") if record.existed else ""
+            gone = not record.existed
+        else:
+            old, gone = cleared, not cleared.strip() or cleared.strip() == "{}"
+            gone = gone and (record is None or not record.existed)
+        if gone:
+            path.unlink()
+            for folder in record.made if record is not None else ():
+                if Path(folder).is_dir() and not any(Path(folder).iterdir()):
+                    Path(folder).rmdir()
+        else:
+            _replace(path, old)
+        self._kept(path).unlink(missing_ok=True)
+        backup.unlink(missing_ok=True)
+        return Change(path, changed=True)
+
+    def _find_record(self, path: Path) -> _Record | None:
+        try:
+            told: dict[str, Any] = json.loads(self._kept(path).read_text(encoding="utf-8"))
+            return _Record(told["path"], told["existed"], told["written"], tuple(told["made"]))
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return None
+
+    def _kept(self, path: Path) -> Path:
+        name = sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return self.home / FOLDER / f"{name}.json"
+
+
+@contextmanager
+def _left_alone(path: Path) -> Generator[None]:
+    """Say of which file it is that something in it is refused."""
+    try:
+        yield
+    except Refused as error:
+        raise Refused(f"{path} was left alone: {error}\nput it right, and try again") from error
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file at once, with the rights it had; a link stays one."""
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f"{target.name}.turntree-new")
+        fresh.write_bytes(text.encode("utf-8", "surrogateescape"))
+        if target.exists():
+            fresh.chmod(target.stat().st_mode & 0o7777)
+        fresh.replace(target)
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,278 @@
+"""Sightings become pins: what hooks told while an agent worked is held against what it wrote down.
+
+For each session that they name, its transcript is imported, the turn of every span is found, and
+the states in which the turn found and left its folder are pinned to it. Whatever cannot be settled
+yet stays where it is: doing it again later, or twice, changes nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from turntree.core.errors import Conflict, NotFound, Refused
+from turntree.core.ids import Instant, TurnId, unix_ms
+from turntree.core.turn import Header
+from turntree.hooks.events import (
+    Folded,
+    Sighting,
+    Span,
+    Stream,
+    find_turn,
+    fold_sightings,
+    join_spans,
+)
+from turntree.ledger.thread_store_port import Threads
+from turntree.resources.driver import Taken
+from turntree.resources.resource import Resource
+from turntree.transcripts.importer import Bundle, Importer, Places
+from turntree.transcripts.imports import Importing, Progress
+from turntree.transcripts.incoming import Cursor
+
+PAGE_TURNS: Final = 64
+KEPT_MAX_MS: Final = 7 * 24 * 3600 * 1000
+"""What has waited for its turn so long waits for one that nobody will ever write down."""
+
+
+class Pinning(Protocol):
+    """The facet of a tree that knows folders and their states."""
+
+    async def ensure_directory(self, path: str, session: str | None = None) -> Resource:
+        """Return the resource that a folder is, attached to a session if one is named."""
+        ...
+
+    async def pin(
+        self,
+        turn: TurnId,
+        resource: Resource,
+        before: Taken | None,
+        after: Taken,
+        began_at: Instant,
+        ended_at: Instant,
+    ) -> bool:
+        """Note in which states a turn found and left a resource."""
+        ...
+
+
+@dataclass(slots=True)
+class Settled:
+    """What became of a heap of sightings."""
+
+    done: list[Sighting] = field(default_factory=list[Sighting])
+    waiting: list[Sighting] = field(default_factory=list[Sighting])
+    """Ends whose turn is not written down yet."""
+    open: int = 0
+    """Turns that are being taken."""
+    pinned: int = 0
+    known: int = 0
+    complaints: list[str] = field(default_factory=list[str])
+    progress: Progress = field(default_factory=Progress)
+
+
+@dataclass(slots=True)
+class Settling:
+    """Settles sightings in one workspace."""
+
+    importing: Importing
+    pinning: Pinning
+    threads: Threads
+    importers: Mapping[str, Importer]
+    places: Places
+    now: Callable[[], Instant]
+
+    async def settle(self, sightings: Sequence[Sighting], states: Mapping[str, Taken]) -> Settled:
+        """Import what the sightings name and pin what is finished.
+
+        Raises:
+            Unreachable: The database does not answer; nothing is lost.
+        """
+        settled = Settled()
+        folded = fold_sightings(sightings)
+        await self._import(folded, settled)
+        cursors = await self._cursors({sighting.stream.tool for sighting in sightings})
+        for sighting in folded.announced:
+            await self._announce(sighting, settled)
+        settled.done += folded.idle
+        settled.open = len(folded.waiting)
+        unsettled: list[Span] = []
+        for stream, spans in _by_stream(folded.spans):
+            unsettled += await self._pin_all(stream, spans, cursors, states, settled)
+        self._judge(folded, unsettled, settled)
+        return settled
+
+    async def _import(self, folded: Folded, settled: Settled) -> None:
+        """Import every session that something has ended in, as far as its last end."""
+        found: dict[tuple[str, str], tuple[Importer, Bundle]] = {}
+        until: dict[tuple[str, str], Instant] = {}
+        for sighting in _last_told(folded):
+            importer = self.importers.get(sighting.stream.tool)
+            if importer is None:
+                settled.complaints.append(f"no importer reads what {sighting.stream.tool} writes")
+                continue
+            for bundle in _bundles(importer, sighting, self.places):
+                key = bundle.origin, bundle.id
+                found[key] = importer, bundle
+                until[key] = max(sighting.at, until.get(key, sighting.at), key=unix_ms)
+        self.importing.hold_open, self.importing.hold_after = True, until
+        settled.progress = await self.importing.run(list(found.values()))
+        for name, reason in settled.progress.failed.items():
+            settled.complaints.append(f"{name}: {reason}")
+
+    async def _cursors(self, tools: Iterable[str]) -> list[Cursor]:
+        return [one for tool in tools for one in await self.importing.imports.list_cursors(tool)]
+
+    async def _announce(self, sighting: Sighting, settled: Settled) -> None:
+        """Make a session known, and that it works on its folder."""
+        importer = self.importers.get(sighting.stream.tool)
+        try:
+            session = await self._find_session(sighting.stream)
+            if session is None and importer is not None and sighting.transcript is not None:
+                await self.importing.announce(
+                    importer, unwritten(importer, Path(sighting.transcript))
+                )
+                session = await self._find_session(sighting.stream)
+            if session is not None and sighting.place is not None:
+                await self.pinning.ensure_directory(sighting.place, session)
+        except (NotFound, Refused, Conflict) as error:
+            settled.complaints.append(f"{sighting.stream.session} was not made known: {error}")
+        settled.done.append(sighting)
+
+    async def _find_session(self, stream: Stream) -> str | None:
+        """Return the label of the session that came from a session of the source."""
+        found = await self.importing.imports.find_session(stream.tool, stream.session)
+        # Another principal's session does not follow what happens here.
+        if found is None or not found.is_own:
+            return None
+        return (await self.importing.sessions.get(found.id)).label
+
+    async def _pin_all(
+        self,
+        stream: Stream,
+        spans: Sequence[Span],
+        cursors: Sequence[Cursor],
+        states: Mapping[str, Taken],
+        settled: Settled,
+    ) -> list[Span]:
+        """Pin the turns of one agent and return the spans that wait for theirs."""
+        name, head = _where_stands(stream, cursors)
+        turns = {} if head is None else await self._read_back(head, spans)
+        found = [(find_turn(span, turns.values()), span) for span in spans]
+        joined = join_spans((turn, span) for turn, span in found if turn is not None)
+        for turn, span in joined.items():
+            try:
+                await self._pin(stream._replace(session=name), turns[turn], span, states, settled)
+            except (NotFound, Refused, Conflict) as error:
+                settled.complaints.append(f"the turn {turn} was not pinned: {error}")
+            settled.done += span.sightings
+        return self._missing(found, settled)
+
+    def _missing(self, found: Sequence[tuple[TurnId | None, Span]], settled: Settled) -> list[Span]:
+        """Return the spans that may still find their turn; the others are done with."""
+        last = max((place for place, (turn, _) in enumerate(found) if turn is not None), default=-1)
+        waiting: list[Span] = []
+        for place, (turn, span) in enumerate(found):
+            if turn is not None:
+                continue
+            # A later turn is written down: of this one nothing was, or nothing will be.
+            if place < last or self._is_old(span.end):
+                settled.done += span.sightings
+            else:
+                waiting.append(span)
+        return waiting
+
+    def _is_old(self, sighting: Sighting) -> bool:
+        return unix_ms(self.now()) - unix_ms(sighting.at) > KEPT_MAX_MS
+
+    async def _pin(
+        self,
+        stream: Stream,
+        turn: Header,
+        span: Span,
+        states: Mapping[str, Taken],
+        settled: Settled,
+    ) -> None:
+        begin, end = span.begin, span.end
+        after = states.get(end.id)
+        if end.place is None or after is None:
+            return
+        session = await self._find_session(stream)
+        resource = await self.pinning.ensure_directory(end.place, session)
+        is_same = begin is not None and begin.place == end.place
+        before = states.get(begin.id) if begin is not None and is_same else None
+        began = turn.started_at if begin is None else begin.at
+        pinned = await self.pinning.pin(turn.id, resource, before, after, began, end.at)
+        settled.pinned += pinned
+        settled.known += not pinned
+
+    async def _read_back(self, head: TurnId, spans: Sequence[Span]) -> dict[TurnId, Header]:
+        """Return the turns of a thread, newest first, as far back as spans reach."""
+        first = min(unix_ms((span.begin or span.end).at) for span in spans)
+        turns: dict[TurnId, Header] = {}
+        high = (await self.threads.get_turn(head)).depth
+        while high > 0:
+            low = max(1, high - PAGE_TURNS + 1)
+            page = await self.threads.list_range(head, low=low, high=high)
+            turns |= {one.turn.id: one.turn.header for one in page}
+            if not page or unix_ms(page[0].turn.header.sealed_at) < first:
+                break
+            high = low - 1
+        return turns
+
+    def _judge(self, folded: Folded, unsettled: Sequence[Span], settled: Settled) -> None:
+        """Keep what is still needed: the beginning of a turn may have ended the one before."""
+        needed = {sighting for span in unsettled for sighting in span.sightings}
+        needed |= {sighting for sighting in folded.waiting if not self._is_old(sighting)}
+        settled.waiting = [span.end for span in unsettled]
+        old = [sighting for sighting in folded.waiting if self._is_old(sighting)]
+        settled.done = [
+            sighting for sighting in dict.fromkeys((*settled.done, *old)) if sighting not in needed
+        ]
+
+
+def _last_told(folded: Folded) -> list[Sighting]:
+    """Return the last sighting of each session up to which all its turns are over.
+
+    A subagent that has ended says nothing about the turn it worked for, which may go on: what is
+    written of that one would be taken for all of it.
+    """
+    last: dict[Stream, Sighting] = {}
+    for sighting in (*folded.announced, *(span.end for span in folded.spans)):
+        known = last.get(sighting.stream)
+        if sighting.stream.agent is None and (
+            known is None or unix_ms(known.at) <= unix_ms(sighting.at)
+        ):
+            last[sighting.stream] = sighting
+    return list(last.values())
+
+
+def unwritten(importer: Importer, transcript: Path) -> Bundle:
+    """Return the bundle of a session that its tool has not written anything of yet."""
+    return Bundle(importer.origin, f"{transcript.parent.name}/{transcript.stem}", (), "", 0)
+
+
+def _bundles(importer: Importer, sighting: Sighting, places: Places) -> Iterator[Bundle]:
+    """Yield what a session is written in; a tool that does not say where writes to usual places."""
+    if sighting.transcript is None:
+        found = importer.discover(places)
+        yield from (bundle for bundle in found if sighting.stream.session in bundle.id)
+    elif Path(sighting.transcript).is_file():
+        yield from importer.open(Path(sighting.transcript))
+
+
+def _by_stream(spans: Iterable[Span]) -> Iterator[tuple[Stream, list[Span]]]:
+    streams: dict[Stream, list[Span]] = {}
+    for span in spans:
+        streams.setdefault(span.end.stream, []).append(span)
+    yield from streams.items()
+
+
+def _where_stands(stream: Stream, cursors: Iterable[Cursor]) -> tuple[str, TurnId | None]:
+    """Return what the source calls a session, or that of a subagent, and where it stands."""
+    for cursor in cursors:
+        if cursor.origin != stream.tool:
+            continue
+        for name, told in cursor.heads.items():
+            mine = name == stream.session if stream.agent is None else name.endswith(stream.agent)
+            if mine and told.get("head"):
+                return name, TurnId(told["head"])
+    return stream.session, None

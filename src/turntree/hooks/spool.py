@@ -1,0 +1,203 @@
+"""The spool: what hooks have told and nobody has read yet, as files in one folder.
+
+    spool/*.raw            what a tool said; gone as soon as somebody has looked at it
+    spool/<ns>-*.event     a moment: which tool, which session, where
+    spool/<ns>-*.snapshot  the state of the workspace that was kept then
+    spool/daemon.fifo      the FIFO at which the attendant listens
+    spool/drain.lock       held by whoever reads
+    spool/errors.log       what went wrong, newest last
+    spool/errors_cleared   since when nothing has gone wrong; what was said before counts no more
+    spool/last.json        what was read last
+
+``cli.hook_entry`` writes the first and ``cli.hook_attendant`` the next two. Nothing here knows a
+ledger.
+"""
+
+import json
+import os
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, cast
+
+from turntree.core.ids import Instant, instant
+from turntree.core.ref import ExtRef
+from turntree.core.value import value
+from turntree.hooks.events import SIGHTING_KINDS, Sighting, Stream
+from turntree.resources.driver import Taken
+from turntree.system.processes import lock_file
+
+FOLDER: Final = "spool"
+VERSION: Final = 1
+SAID: Final = ".raw"
+SIGHTING: Final = ".event"
+STATE: Final = ".snapshot"
+ERRORS_MAX_BYTES: Final = 256 * 1024
+PENDING_MAX_S: Final = 600
+"""A state that is still being kept after so long never will be."""
+_CONSISTENCIES: Final = ("exact", "crash_consistent", "inconsistent")
+
+
+@value
+class Spooled:
+    """A sighting, and the state that was kept with it."""
+
+    sighting: Sighting
+    taken: Taken | None
+    error: str | None
+    """Why there is no state although there should be."""
+    is_pending: bool
+    """Whether somebody is still keeping the state."""
+
+
+@value
+class Spool:
+    """The spool of one home."""
+
+    folder: Path
+
+    @contextmanager
+    def reading(self) -> Generator[bool]:
+        """Be the only one who reads, or learn that somebody else is."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / "drain.lock").open("w") as lock:
+            yield lock_file(lock.fileno())
+
+    def read(self) -> list[Spooled]:
+        """Return what is there, oldest first; what cannot be read is put aside."""
+        found: list[Spooled] = []
+        for path in self.list_paths():
+            try:
+                found.append(_spooled(path))
+            except FileNotFoundError:
+                continue
+            except (ValueError, KeyError, TypeError) as error:
+                self.complain(f"{path.name} is no sighting of ours and was put aside: {error!r}")
+                path.replace(path.with_suffix(".unreadable"))
+        return found
+
+    def list_paths(self) -> list[Path]:
+        """Return the files of sightings, oldest first."""
+        return sorted(self.folder.glob(f"*{SIGHTING}")) if self.folder.is_dir() else []
+
+    def list_said(self) -> list[Path]:
+        """Return the files of what was said and nobody has looked at, oldest first."""
+        return [path for _, path in self._said()]
+
+    def first_said(self) -> str | None:
+        """Return what sorts before the sightings that are still to be made, if any are."""
+        return next((f"{at:020d}" for at, _ in self._said()), None)
+
+    def _said(self) -> list[tuple[int, Path]]:
+        found: list[tuple[int, Path]] = []
+        for path in self.folder.glob(f"*{SAID}") if self.folder.is_dir() else ():
+            with suppress(FileNotFoundError):
+                found.append((path.stat().st_mtime_ns, path))
+        return sorted(found)
+
+    def remove(self, sightings: Iterable[Sighting]) -> None:
+        """Forget sightings that have been read."""
+        for sighting in sightings:
+            for suffix in (SIGHTING, STATE):
+                (self.folder / f"{sighting.id}{suffix}").unlink(missing_ok=True)
+
+    def complain(self, text: str) -> None:
+        """Write down what went wrong; the file never grows beyond measure."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.folder / "errors.log"
+        with suppress(FileNotFoundError):
+            if path.stat().st_size > ERRORS_MAX_BYTES:
+                path.replace(path.with_suffix(".log.1"))
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{self.now()} {' '.join(text.split())}\n")
+
+    def now(self) -> Instant:
+        """Return this moment, as complaints are stamped."""
+        return instant(time.time_ns() // 1_000_000)
+
+    def overcome(self, since: Instant) -> None:
+        """Let what went wrong before a moment count no more: all that was told since was read.
+
+        The moment is when the reading began: what went wrong during it is news.
+        """
+        fresh = self.folder / "errors_cleared.new"
+        fresh.write_text(since, encoding="utf-8")
+        fresh.replace(self.folder / "errors_cleared")
+
+    def last_error(self) -> str | None:
+        """Return what went wrong last and has not been overcome since."""
+        overcome = self._read("errors_cleared")
+        for name in ("errors.log", "errors.log.1"):
+            if lines := self._read(name).strip():
+                last = lines.splitlines()[-1]
+                return last if last.partition(" ")[0] >= overcome else None
+        return None
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.folder / name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def note_last(self, told: Mapping[str, Any]) -> None:
+        """Remember what was read last."""
+        fresh = self.folder / "last.json.new"
+        fresh.write_text(json.dumps(told), encoding="utf-8")
+        fresh.replace(self.folder / "last.json")
+
+    def find_last(self) -> dict[str, Any] | None:
+        """Return what was read last."""
+        try:
+            found = json.loads((self.folder / "last.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return cast("dict[str, Any]", found)
+
+
+def _spooled(path: Path) -> Spooled:
+    told: dict[str, Any] = json.loads(path.read_bytes())
+    kind = told["kind"]
+    if told["version"] != VERSION or kind not in SIGHTING_KINDS:
+        raise ValueError(f"version {told['version']}, kind {kind}")
+    stream = Stream(str(told["tool"]), str(told["session"]), _text(told["agent"]))
+    sighting = Sighting(
+        path.stem, stream, kind, instant(told["at_ms"]), _text(told["place"]),
+        _text(told["transcript"]),
+    )  # fmt: skip
+    try:
+        state: dict[str, Any] = json.loads(path.with_suffix(STATE).read_bytes())
+    except FileNotFoundError:
+        is_pending = sighting.place is not None and _is_at_work(told["pid"], path)
+        error = (
+            None if is_pending or sighting.place is None else "nobody finished keeping the state"
+        )
+        return Spooled(sighting, None, error, is_pending)
+    if "error" in state:
+        return Spooled(sighting, None, str(state["error"]), is_pending=False)
+    return Spooled(sighting, _taken(state), None, is_pending=False)
+
+
+def _taken(state: Mapping[str, Any]) -> Taken:
+    external = ExtRef(str(state["external"]["kind"]), str(state["external"]["id"]))
+    consistency = state["consistency"]
+    if consistency not in _CONSISTENCIES:
+        raise ValueError(f"no such consistency: {consistency}")
+    size, files, stored = (int(state[name]) for name in ("size", "files", "stored"))
+    return Taken(external, size, files, stored, consistency)
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value else None
+
+
+def _is_at_work(pid: int, path: Path) -> bool:
+    if time.time() - path.stat().st_mtime > PENDING_MAX_S:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,116 @@
+"""The tools whose hooks we know: which events they have, and where their settings lie.
+
+Three of them read JSON of one shape, each with names of its own; opencode loads a module. What an
+event means here is a kind of sighting. Found by running the programs: see docs/reference/hooks.md.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from turntree.core.value import value
+from turntree.hooks.events import SightingKind
+from turntree.transcripts.importer import Places
+
+Scope = Literal["user", "project"]
+Format = Literal["json", "module"]
+
+
+@value
+class Tool:
+    """One tool, and how it is told."""
+
+    name: str
+    """As its importer is called."""
+    title: str
+    events: Mapping[str, SightingKind]
+    """Its own names, in the order they are written."""
+    timeout: int
+    """After so long it gives a hook up, in its own unit."""
+    format: Format
+    user_file: Callable[[Places], Path]
+    project_file: str
+    """Below the project's top."""
+
+    def file(self, scope: Scope, places: Places, top: Path) -> Path:
+        """Return where its settings are, or would be."""
+        return self.user_file(places) if scope == "user" else top / self.project_file
+
+
+def claude_folder(places: Places) -> Path:
+    """Return Claude Code's folder."""
+    told = places.environ.get("CLAUDE_CONFIG_DIR")
+    return Path(told) if told else places.home / ".claude"
+
+
+def codex_folder(places: Places) -> Path:
+    """Return Codex's folder, as Codex itself spells it in its lists of what is trusted."""
+    told = places.environ.get("CODEX_HOME")
+    return Path(told).resolve() if told else places.home / ".codex"
+
+
+def _opencode_folder(places: Places) -> Path:
+    told = places.environ.get("XDG_CONFIG_HOME")
+    return (Path(told) if told else places.home / ".config") / "opencode"
+
+
+CLAUDE_CODE: Final = Tool(
+    "claude-code",
+    "Claude Code",
+    {
+        "SessionStart": "session",
+        "UserPromptSubmit": "begin",
+        "Stop": "end",
+        "StopFailure": "end",
+        "SubagentStart": "begin",
+        "SubagentStop": "end",
+        "PreCompact": "cut",
+        "SessionEnd": "close",
+    },
+    timeout=5,
+    format="json",
+    user_file=lambda places: claude_folder(places) / "settings.json",
+    # The one that is not committed: our command names a folder of this machine.
+    project_file=".claude/settings.local.json",
+)
+CODEX: Final = Tool(
+    "codex",
+    "Codex",
+    {
+        "SessionStart": "session",
+        # It says this for subagents too, so that their beginnings need no event of their own.
+        "UserPromptSubmit": "begin",
+        "Stop": "end",
+        "Interrupt": "end",
+        "SubagentStop": "end",
+        "PreCompact": "cut",
+        "SessionEnd": "close",
+    },
+    # More than this it would cut to this, for the end of a session.
+    timeout=3,
+    format="json",
+    user_file=lambda places: codex_folder(places) / "hooks.json",
+    project_file=".codex/hooks.json",
+)
+GEMINI: Final = Tool(
+    "gemini",
+    "Gemini CLI",
+    # PreCompress is left out: it comes before every request, whether anything is compressed or not.
+    {"SessionStart": "session", "BeforeAgent": "begin", "AfterAgent": "end", "SessionEnd": "close"},
+    timeout=5000,
+    format="json",
+    user_file=lambda places: places.home / ".gemini" / "settings.json",
+    project_file=".gemini/settings.json",
+)
+OPENCODE: Final = Tool(
+    "opencode",
+    "opencode",
+    {"session.created": "session", "chat.message": "begin", "session.idle": "end"},
+    timeout=2000,
+    format="module",
+    user_file=lambda places: _opencode_folder(places) / "plugins" / "turntree.js",
+    project_file=".opencode/plugins/turntree.js",
+)
+TOOLS: Final[Mapping[str, Tool]] = {
+    tool.name: tool for tool in (CLAUDE_CODE, CODEX, GEMINI, OPENCODE)
+}

@@ -1,0 +1,1 @@
+"""Check the ledger and the snapshot store: verify, fsck and repair."""

@@ -1,0 +1,85 @@
+"""A process that looks at turns: ``python -m turntree.integrity.check_process``.
+
+Looking at turns is bound by Python, and one process runs Python on one processor at a time. The
+process is handed rows and hands back what they show; it never connects to anything, so it starts
+at once and knows no password. It ends with its stdin.
+"""
+
+import marshal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import IO, Any, Final
+
+from turntree.integrity.turn_checker import TurnsRead, examine
+
+COMMAND: Final = (sys.executable, "-P", "-m", "turntree.integrity.check_process")
+SIZE_BYTES: Final = 8
+
+
+class Examiner:
+    """Looks at turns in a process of its own, and in this one if that cannot be."""
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        """Start the process."""
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        except OSError:
+            return
+
+    def examine(self, rows: Sequence[Sequence[Any]]) -> TurnsRead:
+        """Return what a page of stored turns shows."""
+        if self._process is not None:
+            assert self._process.stdin is not None, "asked for a pipe"
+            assert self._process.stdout is not None, "asked for a pipe"
+            try:
+                _send(self._process.stdin, list(rows))
+                return TurnsRead(*_receive(self._process.stdout))
+            except (OSError, EOFError):
+                self.close()
+        return examine(rows)
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def main() -> None:
+    """Look at pages until there are no more."""
+    try:
+        while True:
+            read = examine(_receive(sys.stdin.buffer))
+            _send(sys.stdout.buffer, [getattr(read, name) for name in TurnsRead.__slots__])
+    except EOFError:
+        return
+
+
+def _send(stream: IO[bytes], value: list[Any]) -> None:
+    data = marshal.dumps(value)
+    stream.write(len(data).to_bytes(SIZE_BYTES, "big"))
+    stream.write(data)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> list[Any]:
+    size = int.from_bytes(_read(stream, SIZE_BYTES), "big")
+    # Both ends are this module in processes of one version: nobody else holds the pipe.
+    value: list[Any] = marshal.loads(_read(stream, size))  # noqa: S302
+    return value
+
+
+def _read(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Events as they are stored, and what the streams they stand in amount to.
+
+Pure: it is handed rows in the order of their streams and says what is wrong and what follows from
+them. It must never know a connection, and it trusts nothing but what an event's id proves.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from turntree.auth import audit
+from turntree.core import event as events
+from turntree.core.canonical import canonical
+from turntree.core.ids import is_instant
+from turntree.core.redaction import find_keys
+from turntree.integrity.turn_checker import UNREADABLE, Complaint, Derived
+
+_FOLDED: Final = frozenset({
+    "turn.recorded", "model_call.started", "model_call.finished", "tool_call.started",
+    "tool_call.finished", "run.interrupted", "node.tagged", "node.untagged",
+    "message.erased", "event.substituted", audit.GRANTED,
+})  # fmt: skip
+"""The kinds that something follows from."""
+
+_WORDLESS: Final = frozenset({"turn.recorded", "session.head_moved", "model_call.started"})
+"""The kinds that hold ids, digests and numbers, and of which there are many."""
+
+_NUMBERS: Final = ("input", "output", "cached_input", "cache_write", "reasoning")
+
+
+@dataclass(slots=True)
+class Stream:
+    """What the events of one stream amount to, as far as they were read."""
+
+    id: str
+    calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The documents of the model calls."""
+    tags: dict[str, None] = field(default_factory=dict[str, None])
+    requests: set[str | None] = field(default_factory=set[str | None])
+    begun: set[str] = field(default_factory=set[str])
+    is_turn: bool = False
+    """Whether its run is sealed; what an open one used stands in its events alone."""
+    is_interrupted: bool = False
+
+
+@dataclass(slots=True)
+class EventsRead:
+    """What a range of streams shows. Feed it rows in order and close it after the last."""
+
+    complaints: list[Complaint] = field(default_factory=list[Complaint])
+    model_calls: list[Derived] = field(default_factory=list[Derived])
+    tags: list[Derived] = field(default_factory=list[Derived])
+    receipts: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """The turns and places whose erasure an event tells of."""
+    interrupted: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """The runs that were interrupted, and the calls that had no result then."""
+    substitutions: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    """An event, the fact it replaces and the one it puts in its place."""
+    unproven: set[str] = field(default_factory=set[str])
+    """The streams from whose events nothing may be derived."""
+    _open: Stream | None = None
+
+    def read(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Look at events: each a stream, a place, an id, a kind, a body and its turn's digest.
+
+        The digest is asked for only where something depends on it.
+        """
+        for row in rows:
+            self._examine(row)
+        worded = [row for row in rows if row[3] not in _WORDLESS]
+        for place in find_keys([row[4] for row in worded]):
+            stream, seq, *_ = worded[place]
+            self._complain("I61", "what looks like a secret key stands in it", stream, seq)
+
+    def _examine(self, row: Sequence[Any]) -> None:
+        stream, seq, id, kind, body, turn = row
+        if self._open is not None and self._open.id != stream:
+            self.close()
+        if sha256(body).digest() != id:
+            self._complain("I1", "the event's id is not the digest of its body", stream, seq)
+            self.unproven.add(stream)
+        try:
+            document = orjson.loads(body)
+            self._check(document, body, stream, seq, kind)
+            if kind in _FOLDED:
+                self._fold(document, stream, seq, id, turn)
+        except UNREADABLE:
+            self._complain("I2", "the event's body cannot be read", stream, seq)
+            self.unproven.add(stream)
+
+    def close(self) -> None:
+        """Say that the stream read last is at its end."""
+        stream, self._open = self._open, None
+        if stream is None:
+            return
+        self.tags += [(stream.id, tag) for tag in stream.tags]
+        if stream.is_interrupted:
+            self.interrupted[stream.id] = stream.begun
+        try:
+            self.model_calls += (
+                []
+                if not stream.is_turn
+                else [_call_row(stream.id, place, call) for place, call in enumerate(stream.calls)]
+            )
+        except UNREADABLE:
+            self._complain("I2", "the event's body cannot be read", stream.id, 0)
+            self.unproven.add(stream.id)
+
+    def _complain(self, invariant: str, sentence: str, stream: str, seq: int) -> None:
+        self.complaints.append((invariant, sentence, f"{stream} at {seq}"))
+
+    def _check(
+        self, document: Mapping[str, Any], body: bytes, stream: str, seq: int, kind: str
+    ) -> None:
+        if orjson.dumps(document, option=orjson.OPT_SORT_KEYS) != body and (
+            canonical(document) != body
+        ):
+            self._complain("I2", "the event's body is not written canonically", stream, seq)
+        if (document["stream"], document["seq"], document["kind"]) != (stream, seq, kind):
+            self._complain("I2", "a column says something else than the event", stream, seq)
+            self.unproven.add(stream)
+        first, end = document.get("valid_from"), document.get("valid_to")
+        moments = (document["at"], *(moment for moment in (first, end) if moment is not None))
+        if not all(map(is_instant, moments)):
+            self._complain("I4", "a moment of the event is not written as one", stream, seq)
+        elif first is not None and end is not None and first >= end:
+            self._complain("I4", "the event is valid from its end on", stream, seq)
+
+    def _fold(
+        self, document: Mapping[str, Any], stream: str, seq: int, id: bytes, turn: bytes | None
+    ) -> None:
+        if self._open is None:
+            self._open = Stream(stream)
+        at, data = self._open, document["data"]
+        at.is_turn |= turn is not None
+        match document["kind"]:
+            case "turn.recorded":
+                if turn is None or data["turn"] != f"sha256:{turn.hex()}":
+                    self._complain("I14", "it was recorded with another digest", stream, seq)
+                at.calls += data["calls"]
+            case "node.tagged":
+                at.tags[data["tag"]] = None
+            case "node.untagged":
+                at.tags.pop(data["tag"], None)
+            case audit.GRANTED:
+                self._check_grant(audit.read_fact(events.from_json(document), None), stream, seq)
+            case "message.erased":
+                self.receipts.add((stream, data["sequence"]))
+            # A turn that was projected again names turns, which are checked as turns.
+            case "event.substituted" if "original" in data:
+                ends = (_named(data["original"]), _named(data["replacement"]))
+                self.substitutions.append((f"sha256:{id.hex()}", *ends))
+            case _:
+                self._fold_run(at, document, data, seq)
+
+    def _check_grant(self, fact: audit.Fact, stream: str, seq: int) -> None:
+        if isinstance(fact, audit.Unreadable):
+            self._complain("I60", "the grant names no chain of delegation", stream, seq)
+        elif isinstance(fact, audit.Grant) and fact.is_widened:
+            self._complain("I60", "the grant goes beyond its chain of delegation", stream, seq)
+
+    def _fold_run(
+        self, at: Stream, document: Mapping[str, Any], data: Mapping[str, Any], seq: int
+    ) -> None:
+        correlation = document.get("correlation_id")
+        match document["kind"]:
+            case "model_call.started":
+                at.requests.add(correlation)
+            case "model_call.finished":
+                if correlation is not None and correlation not in at.requests:
+                    self._complain("I36", "the response answers no request", at.id, seq)
+                at.calls += [data["call"]] if "call" in data else []
+            case "tool_call.started":
+                at.begun.add(data["call_id"])
+            case "tool_call.finished":
+                at.begun.discard(data["call_id"])
+            case _:
+                # One that names calls is of those alone: the run goes on.
+                at.is_interrupted |= not data.get("affects")
+
+
+def _call_row(turn: str, place: int, document: Mapping[str, Any]) -> Derived:
+    """Return the row of a model call, read as ``domain.usage`` writes it."""
+    used = document["usage"].get
+    return (
+        turn, place, document["model"], document.get("provider"), document.get("call_id"),
+        *[used(name, 0) for name in _NUMBERS],
+    )  # fmt: skip
+
+
+def _named(reference: Any) -> str:
+    """Return the digest a fact is named by: alone, or in a document that refers to it."""
+    match reference:
+        case {"event_id": digest}:
+            return str(digest)
+        case _:
+            return str(reference)

@@ -1,0 +1,186 @@
+"""The rules of the ledger by their numbers, and the statements that look for who breaks them.
+
+Says what each rule and each check means; how the bytes are checked is told by ``stored_turn`` and
+``stored_event``. The numbers are those of ``docs/reference/invariants.md``.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from turntree.core.value import value
+
+INVARIANTS: Final[Mapping[str, str]] = {
+    "I1": "The id of an event, the address of an object and the address of imported records are "
+    "the sha256 of the stored bytes.",
+    "I2": "Stored bytes are canonical, and the columns beside them say what they say.",
+    "I3": "No event stands twice, neither by its id nor by its place.",
+    "I4": "Every moment is written as ISO 8601 in UTC to the millisecond, and what is valid for a "
+    "time is valid before it ends.",
+    "I6": "Every reference leads to a thing of the kind that it asks for.",
+    "I7": "Every turn but a root has a parent that exists.",
+    "I8": "A turn is one deeper than its parent and a root has depth 1, so there is no cycle.",
+    "I9": "A place (segment, depth) is held by one turn, so every turn has one thread.",
+    "I10": "Walking up by parents and reading by segments give the same thread: segments, "
+    "ordinals and jump pointers are as appending makes them.",
+    "I11": "The children of a turn by segments are its children by parents.",
+    "I12": "Every body proves its turn's digest and follows its parent, every erased message and "
+    "record has its receipt, and the triggers that refuse change are in force.",
+    "I13": "No two turns, segments or sessions share an id, and no two turns a digest.",
+    "I14": "Tool calls, files, model calls, compactions and links as rows are those of the body "
+    "and of the events, and no turn is sealed before it started.",
+    "I15": "A body holds as many messages as its header counts.",
+    "I16": "A turn answers a query, and a completed one has a reply; nobody speaks in the "
+    "other's place.",
+    "I17": "Every tool call of a sealed turn has a result.",
+    "I18": "A result names one call of its turn, and a call has one result.",
+    "I19": "Only a message that was sent in has a source.",
+    "I20": "A file stands once beside a message in each use.",
+    "I21": "A turn uses no tool that its manifest lacks, if that names its tools.",
+    "I22": "A turn uses no tool that the permissions it pins deny.",
+    "I23": "A turn is a compaction exactly if it has details of one.",
+    "I24": "A compaction summarises its ancestors, keeps what follows them, and counts them right.",
+    "I26": "Every session that has a head points at a turn that exists.",
+    "I27": "Every move of a session stands in its reflog and in its stream, without a gap; the "
+    "newest is where the session stands, and its reach and its keys follow from them.",
+    "I28": "Every move is lawful for its kind.",
+    "I29": "A session advances only to a turn whose parent was its head, and once per version.",
+    "I30": "Every session has one label, and every name leads to one session that exists.",
+    "I31": "A subagent's session was begun by a call of a turn that its parent's session held, and "
+    "its first event says so.",
+    "I32": "One importer's two sessions never come from one place.",
+    "I34": "The events of a stream hold the places 0 to n-1, and a session knows its next one.",
+    "I35": "A run starts once, with its first fact, finishes at most once, and then left its turn.",
+    "I36": "A model's response that says what it answers follows that request.",
+    "I37": "Every object that a message or a manifest points to is there, and so are the words of "
+    "an open run and the records that were read.",
+    "I38": "What was interrupted did not go on, and the calls it left open ended interrupted.",
+    "I39": "A fact that was replaced is kept, is not its own replacement, and no chain of "
+    "replacements comes back to itself.",
+    "I40": "What a turn was derived from is there, and nothing is derived from itself.",
+    "I43": "A session works on a resource from when it was attached until it was detached, to read "
+    "or to write.",
+    "I44": "A state is kept of what can be kept, under a digest, as its event says, and a turn "
+    "pins states of the resource it names.",
+    "I45": "What cannot be brought back never is, and no attempt that failed leaves a resource.",
+    "I46": "A fork says once of everything attached what becomes of it: one branch keeps what is "
+    "kept, what is forked has a state, and what acts on the world is not forked.",
+    "I47": "No handle can be brought back.",
+    "I48": "Whether a resource was there, and who held it, is in no fact but the probe's own.",
+    "I49": "No byte of a resource is in the ledger, only where its bytes are.",
+    "I57": "An address names one program, and what a config names is what stands beside it.",
+    "I58": "A program moves only as its lifecycle allows.",
+    "I59": "A session's status, and all that is known of a program, is what their events tell of.",
+    "I60": "A grant names a chain of delegation that begins with a human or the system and never "
+    "comes back to itself, and permits no more than every link of it.",
+    "I61": "Nothing that looks like a secret key is stored.",
+    "I62": "Whatever search keeps is of a turn that exists, and the vectors of one embedder have "
+    "one length.",
+    "I63": "A turn's tags are those that its events tell of.",
+    "I65": "Nothing refers to another workspace, and every table keeps workspaces apart.",
+    "I67": "A message waits with its words or has begun a run, a session has at most one open run, "
+    "and none sleeps while there is something to do for it.",
+    "I68": "Every file and folder of every state that a turn pins on this machine is kept, under "
+    "the sha256 of its bytes.",
+}
+WARNINGS: Final = frozenset({"I61"})
+"""The rules whose findings a person has to judge."""
+
+
+@value
+class Check:
+    """A statement that returns the subjects for which a sentence is true."""
+
+    query: str
+    sentence: str
+
+    @property
+    def invariant(self) -> str:
+        """The rule that its subjects break."""
+        return f"I{int(self.query.split('_')[1].removeprefix('i'))}"
+
+
+TREE: Final = (
+    Check("fsck_i07", "its parent does not exist"),
+    Check("fsck_i08", "its depth is not one more than its parent's"),
+    Check("fsck_i09", "two turns hold this place"),
+    Check("fsck_i10_place", "it stands outside its segment"),
+    Check("fsck_i10_walk", "its parent is not the turn above it in its segment"),
+    Check("fsck_i10_segment", "the segment does not fit below the one it forks from"),
+    Check("fsck_i10_jump", "the segment's jump pointer is not the one that the rule gives"),
+    Check("fsck_i11", "it is a child by its parent or by its segment, not by both"),
+    Check("fsck_i12_bodies", "there is a turn without a body, or a body without a turn"),
+    Check("fsck_i12_triggers", "facts could be changed here"),
+    Check("fsck_i13", "two things share this"),
+    Check("fsck_i14_times", "it was sealed before it started"),
+    Check("fsck_i14_strays", "there is no such turn"),
+    Check("fsck_i20", "a file stands twice beside a message"),
+    Check("fsck_i23", "it is a compaction without details, or has details without being one"),
+)
+"""A fault here may be one of the tree's own: nothing is walked then."""
+
+SESSIONS: Final = (
+    Check("fsck_i03", "the event stands twice"),
+    Check("fsck_i06", "it refers to a thing of another kind"),
+    Check("fsck_i26", "its head does not exist"),
+    Check("fsck_i27_versions", "its reflog has a gap"),
+    Check("fsck_i27_head", "it stands elsewhere than its newest move says"),
+    Check("fsck_i27_chain", "the move begins elsewhere than the one before it ended"),
+    Check("fsck_i27_events", "the move and the event that tells of it differ, or one is missing"),
+    Check("fsck_i27_reach", "how deep the session stood here is not what its reflog says"),
+    Check("fsck_i27_keys", "the key was answered with a move that does not exist"),
+    Check("fsck_i28_shape", "a move of this kind cannot stand or lead here"),
+    Check("fsck_i28_undo", "it does not go back to where the move it takes back began"),
+    Check("fsck_i29_parent", "the session advanced to a turn that does not follow its head"),
+    Check("fsck_i29_twice", "two moves left from one version"),
+    Check("fsck_i30_label", "the session has no label, or several"),
+    Check("fsck_i30_name", "the name leads to no session, or to several"),
+    Check("fsck_i31", "the session, the call that began it and the event of it do not agree"),
+    Check("fsck_i32", "two sessions come from here"),
+    Check("fsck_i34_places", "the stream has a gap"),
+    Check("fsck_i34_next", "the session's next place is not the end of its stream"),
+    Check("fsck_i35", "the run did not start once, finish once and leave its turn"),
+    Check("fsck_i37_payloads", "what the open run said here is missing, or something else"),
+    Check("fsck_i38", "the run went on after it was interrupted, or did not end so"),
+    Check("fsck_i43", "what is attached is not what its events tell of"),
+    Check("fsck_i44", "the state is not one that could be kept, or not as its event says"),
+    Check("fsck_i45", "something was brought back that cannot be"),
+    Check("fsck_i46", "the fork does not say once of each resource what becomes of it"),
+    Check("fsck_i47", "the handle claims that it can be brought back"),
+    Check("fsck_i48", "advice stands in a fact"),
+    Check("fsck_i49", "the bytes of a resource stand in a fact"),
+    Check("fsck_i59", "its status is not the one that its events tell of"),
+    Check("fsck_i62_documents", "search keeps the words of a turn that does not exist"),
+    Check(
+        "fsck_i62_embeddings", "the vector is of no turn, or not as long as its embedder's others"
+    ),
+    Check("fsck_i67_inbox", "the message and the run that it began do not agree"),
+    Check("fsck_i67_queues", "the session counts other messages than it was sent, or sleeps"),
+    Check("fsck_i67_runs", "two runs are open in the session"),
+    Check("fsck_i67_parked", "the run is parked, and its events do not say so"),
+    Check("fsck_i65_references", "it refers to something that is not in its workspace"),
+    Check("fsck_i65_row_security", "the table does not keep workspaces apart"),
+    Check("fsck_i65_functions", "the function lends the rights of another than the searcher"),
+    Check("fsck_i65_keys", "the foreign key could lead into another workspace"),
+)
+PROGRAMS: Final = (
+    Check("fsck_i57_names", "two programs have this name"),
+    Check("fsck_i59_programs", "its events tell of a program that is not there"),
+)
+"""What else is asked of programs is told by ``stored_program``, from their events."""
+
+WALKS: Final = (
+    Check("fsck_i24_path", "it does not summarise its ancestors and keep what follows them"),
+    Check("fsck_i24_count", "it does not summarise as many turns as it says"),
+    Check("fsck_i28_rewind", "it rewound to a turn that is no ancestor"),
+    Check("fsck_i31_path", "its parent's session never held the turn that began it"),
+)
+"""These follow pointers, which have an end only in a sound tree."""
+
+OBJECTS: Final = (
+    Check("fsck_i12_records", "records were taken out without a receipt"),
+    Check("fsck_i37_records", "the records are missing"),
+    Check("fsck_i01_objects", "its bytes have another digest"),
+    Check("fsck_i14_holders", "objects are noted under it, and it is neither a turn nor a run"),
+    Check("fsck_i14_links", "what it says of two things is not what stands beside it"),
+    Check("fsck_i61_objects", "what looks like a secret key stands in it"),
+)

@@ -1,0 +1,116 @@
+"""Reading the whole ledger in ranges, two at a time where that pays.
+
+Every worker takes the next range until none is left. Each has a connection of its own and sees the
+moment that the first connection of all holds; the second has its turns looked at by another
+process.
+"""
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+import anyio
+import anyio.to_thread
+import psycopg
+from psycopg import ClientCursor, Connection, IsolationLevel
+
+from turntree.core.errors import TurntreeError
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import require_direct, take_role_params, translated
+from turntree.db.sql import QUERIES
+from turntree.integrity.check_process import Examiner
+from turntree.integrity.scan import Passage, Reader, Row
+from turntree.integrity.turn_checker import TurnsRead, examine
+
+Range = tuple[UUID, UUID]
+FIRST: Final = UUID(int=0)
+LAST: Final = UUID(int=2**128 - 1)
+RANGE_TURNS_MIN = 250
+RANGE_TURNS_MAX = 4000
+RANGES_WANTED = 24
+SECOND_PROCESS_FROM_TURNS = 3000
+"""Fewer are looked at before a second process has started."""
+
+
+@value
+class Moment:
+    """A moment of a workspace that several connections can see."""
+
+    conninfo: str
+    workspace: UUID
+    snapshot: str
+
+    @contextmanager
+    def joined(self) -> Generator["Connection[Row]", None, None]:
+        """Open a connection that sees it."""
+        try:
+            with psycopg.connect(self.conninfo, autocommit=True) as connection:
+                role = take_role_params("turntree_app", self.workspace, EVERYTHING)
+                taken = connection.execute(QUERIES["set_role"], role).fetchone()
+                assert taken is not None, "it has one row"
+                require_direct(connection, taken[0])
+                connection.isolation_level = IsolationLevel.REPEATABLE_READ
+                connection.read_only = True
+                connection.prepare_threshold = 0
+                with connection.transaction():
+                    ClientCursor(connection).execute(
+                        QUERIES["fsck_join"], {"snapshot": self.snapshot}
+                    )
+                    connection.execute(QUERIES["fsck_spelling"])
+                    yield connection
+        except psycopg.Error as error:
+            raise translated(error) from error
+
+
+def cut(total: int) -> int:
+    """Return how many turns a range should have."""
+    return min(max(total // RANGES_WANTED, RANGE_TURNS_MIN), RANGE_TURNS_MAX)
+
+
+@dataclass(slots=True)
+class Reading:
+    """All ranges, being read."""
+
+    moment: Moment
+    ranges: list[Range]
+    found: Callable[[Passage], bool]
+    """Told what each range showed; returns whether to go on."""
+    failures: list[Exception] = field(default_factory=list[Exception])
+
+    async def run(self, turns: int) -> None:
+        """Read every range.
+
+        Raises:
+            Unreachable: The database does not answer.
+        """
+        self.ranges.reverse()
+        is_large = turns >= SECOND_PROCESS_FROM_TURNS and (os.cpu_count() or 1) > 1
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._work, examine)
+            if is_large:
+                group.start_soon(self._work_elsewhere)
+        if self.failures:
+            raise self.failures[0]
+
+    async def _work_elsewhere(self) -> None:
+        with closing(await anyio.to_thread.run_sync(Examiner)) as examiner:
+            await self._work(examiner.examine)
+
+    async def _work(self, examine: Callable[[Sequence[Row]], TurnsRead]) -> None:
+        joined = ExitStack()
+        try:
+            connection = await anyio.to_thread.run_sync(joined.enter_context, self.moment.joined())
+            with joined:
+                reader = Reader(connection, self.moment.workspace, examine)
+                while self.ranges and not self.failures:
+                    wanted = self.ranges.pop()
+                    passage = await anyio.to_thread.run_sync(reader.read, *wanted)
+                    if not self.found(passage):
+                        self.ranges.clear()
+        except (TurntreeError, psycopg.Error) as error:
+            # Raised in here it would come out wrapped in the task group's own.
+            self.failures.append(error)

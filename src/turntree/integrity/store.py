@@ -1,0 +1,36 @@
+"""The checks of a workspace, behind one port."""
+
+from functools import partial
+
+import anyio.to_thread
+
+from turntree.core.ids import TurnId
+from turntree.core.value import value
+from turntree.db.database import Database
+from turntree.integrity import fsck, repair, verify
+from turntree.integrity.findings import Change, Finding, Verified
+from turntree.integrity.store_port import Report
+
+
+@value
+class PostgresChecks:
+    """Proofs and invariants, on PostgreSQL. See ``ports.checks``."""
+
+    database: Database
+
+    async def verify(self, head: TurnId) -> Verified:
+        """Hash the stored bytes of a thread from its root to a head."""
+        return await verify.verify_thread(self.database, head)
+
+    async def fsck(
+        self, *, full: bool = True, report: Report = lambda _stage, _done, _total: None
+    ) -> list[Finding]:
+        """Check the whole workspace against the ledger's invariants."""
+        return await fsck.fsck(self.database, full=full, report=report)
+
+    async def repair_derived(self, *, dry_run: bool) -> list[Change]:
+        """Rebuild what follows from the facts, or only say what would change."""
+        database = self.database
+        return await anyio.to_thread.run_sync(
+            partial(repair.repair_derived, database.conninfo, database.workspace, dry_run=dry_run)
+        )

@@ -1,0 +1,1 @@
+"""The ledger: turns, sessions, threads, revisions, the feed and raw records."""

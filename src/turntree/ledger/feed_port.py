@@ -1,0 +1,16 @@
+"""The feed of all events: what streams, webhooks and followers read."""
+
+from typing import Protocol
+
+from turntree.core.event import Event
+from turntree.core.feed import Position
+
+
+class Feed(Protocol):
+    """Every event of a workspace in one order; a reader never skips a late commit."""
+
+    async def read(
+        self, after: Position = ..., *, limit: int = 1000
+    ) -> list[tuple[Position, Event]]:
+        """Return the events after a position, in the order every reader sees."""
+        ...

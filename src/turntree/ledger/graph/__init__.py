@@ -1,0 +1,1 @@
+"""The graph of turns: edges, causes and its layout as a picture."""

@@ -1,0 +1,182 @@
+"""Why a turn is there: a walk back over the edges, as far as it was asked to go.
+
+Knows which edges are causes and where the walk ends. Must never know how a cause is told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from turntree.core.errors import NotFound
+from turntree.core.ids import Instant, Label, TurnId
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.ledger.graph.edge import Descent, Edge, EdgeKind, Node, Recording
+from turntree.ledger.graph.store_port import Edges
+from turntree.ledger.session_store_port import Sessions
+from turntree.ledger.thread_store_port import Threads
+
+DEPTH_DEFAULT: Final = 3
+LIMIT_DEFAULT: Final = 50
+
+How = Literal["follows", "forked", "spawned", "retries", "derives", "started", "summarizes"]
+Bound = Literal["depth", "limit"]
+_OTHERS: Final[Mapping[str, How]] = {
+    "retries": "retries",
+    "derives": "derives",
+    "started": "started",
+}
+"""What a turn may come from besides the turn it follows."""
+
+
+@value
+class Cause:
+    """One step back, and what lies behind it."""
+
+    how: How
+    edge: EdgeKind
+    node: Node
+    placed: Placed | None = None
+    """The turn it leads to; None if it leads to something else."""
+    session: Label | None = None
+    """The session that was begun by a fork or a spawn."""
+    by: str | None = None
+    at: Instant | None = None
+    call_id: str | None = None
+    tool: str | None = None
+    task: str | None = None
+    turns: int = 1
+    """How many turns a summary stands for."""
+    seen: bool = False
+    """Whether it stands elsewhere in the tree, with what lies behind it."""
+    causes: "tuple[Cause, ...]" = ()
+
+
+@value
+class Explained:
+    """A turn and the tree of its causes."""
+
+    placed: Placed
+    recording: Recording | None
+    causes: tuple[Cause, ...]
+    bound: Bound | None
+    """Where the walk was stopped before its end; None if there is nothing more to tell."""
+
+
+@value
+class Causes:
+    """``tree.causes``: from a turn back to what led to it."""
+
+    edges: Edges
+    threads: Threads
+    sessions: Sessions
+
+    async def explain(
+        self, turn: TurnId, *, depth_max: int = DEPTH_DEFAULT, limit: int = LIMIT_DEFAULT
+    ) -> Explained:
+        """Return the causes of a turn, so many steps back and so many steps in all.
+
+        Raises:
+            NotFound: No such turn.
+        """
+        placed = await self.threads.get_turn(turn)
+        walk = _Walk(self, limit, {turn})
+        causes = await walk.go(placed, depth_max)
+        return Explained(placed, await self.edges.find_recording(turn), causes, walk.bound)
+
+    async def list_causes(self, placed: Placed) -> list[Cause]:
+        """Return what led to a turn directly; where it came from comes last."""
+        turn = placed.turn.id
+        left = await self.edges.list_from(turn)
+        found = [_other(edge) for edge in left if _is_other(edge)]
+        if (compaction := placed.turn.header.compaction) is not None:
+            through = Node("Run", compaction.summarized_through)
+            count = compaction.turns_summarized
+            found.insert(0, Cause("summarizes", "SUMMARIZES", through, turns=count))
+        if (origin := await self._find_origin(placed)) is not None:
+            found.append(origin)
+        return [await self._fill(cause) for cause in found]
+
+    async def _find_origin(self, placed: Placed) -> Cause | None:
+        """Return the turn a turn goes on from: in its session, or where its session began."""
+        recording = await self.edges.find_recording(placed.turn.id)
+        began = None if recording is None else await self._find_beginning(placed, recording)
+        if began is not None and recording is not None:
+            return await self._tell_beginning(began, recording)
+        if placed.parent is None:
+            return None
+        return Cause("follows", "DERIVED_FROM", Node("Run", placed.parent))
+
+    async def _find_beginning(self, placed: Placed, recording: Recording) -> Descent | None:
+        """Return how a session began, if a turn is the first that was recorded in it."""
+        for descent in await self.edges.list_ancestry(recording.session, depth_max=1):
+            is_first = placed.parent is None or descent.turn == placed.parent
+            if is_first or (recording.version == 2 and descent.kind == "SPAWNED_FROM"):  # noqa: PLR2004
+                return descent
+        return None
+
+    async def _tell_beginning(self, began: Descent, recording: Recording) -> Cause | None:
+        if began.turn is None:
+            return None
+        told = Cause(
+            "forked", "FORKED_FROM", Node("Run", began.turn), session=recording.label,
+            by=began.by, at=began.at,
+        )  # fmt: skip
+        if began.kind == "FORKED_FROM":
+            return told
+        calls = {call.call_id: call for call in await self.edges.list_calls(began.turn)}
+        call = None if began.call_id is None else calls.get(began.call_id)
+        spawn = (await self.sessions.get(began.session)).spawn
+        return replace(
+            told, how="spawned", edge="SPAWNED_FROM", call_id=began.call_id,
+            tool=None if call is None else call.tool, task=None if spawn is None else spawn.task,
+        )  # fmt: skip
+
+    async def _fill(self, cause: Cause) -> Cause:
+        if cause.node.kind != "Run":
+            return cause
+        try:
+            return replace(cause, placed=await self.threads.get_turn(TurnId(cause.node.id)))
+        except NotFound:
+            return cause  # A header may name a turn that never came here.
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One walk: what it has shown, and how much it may still show."""
+
+    causes: Causes
+    left: int
+    seen: set[str] = field(default_factory=set[str])
+    bound: Bound | None = None
+
+    async def go(self, placed: Placed, steps: int) -> tuple[Cause, ...]:
+        found = await self.causes.list_causes(placed)
+        if found and steps == 0:
+            self.bound = self.bound or "depth"
+            return ()
+        shown: list[Cause] = []
+        for cause in found:
+            if self.left == 0:
+                self.bound = "limit"
+                break
+            self.left -= 1
+            shown.append(await self._follow(cause, steps))
+        return tuple(shown)
+
+    async def _follow(self, cause: Cause, steps: int) -> Cause:
+        # What a summary stands for is above it anyway, on the way of the turn that holds it.
+        if cause.placed is None or cause.how == "summarizes":
+            return cause
+        if cause.node.id in self.seen:
+            return replace(cause, seen=True)
+        self.seen.add(cause.node.id)
+        return replace(cause, causes=await self.go(cause.placed, steps - 1))
+
+
+def _is_other(edge: Edge) -> bool:
+    return edge.kind == "DERIVED_FROM" and edge.attributes.get("how") in _OTHERS
+
+
+def _other(edge: Edge) -> Cause:
+    return Cause(_OTHERS[edge.attributes["how"]], "DERIVED_FROM", edge.target, at=edge.recorded_at)

@@ -1,0 +1,235 @@
+"""How a forest of turns is drawn: which row, which lane, which gutter.
+
+Rows are a depth-first walk in which every turn's largest child comes last. That child keeps
+its parent's lane; every other child opens the next lane to the right. So a lane is the
+number of times a path left the larger half: never more than log2(turns), and one more for
+each pinned head that a path can leave. At a row in lane n the lanes 0 to n-1 pass through,
+whatever surrounds it, so any window of rows can be drawn without its neighbours.
+
+This module knows parents and nothing else of a turn: ids, labels, times and colours belong
+to whoever prints the line. The web draws the same rows from the same rule.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from turntree.core.ids import TurnId
+from turntree.core.value import value
+
+NO_PARENT: Final = -1
+ELIDED_TURNS_MIN: Final = 2
+"""A single turn takes no more room than the row that would stand for it."""
+
+
+class Node(NamedTuple):
+    """One turn of a topology, which lists parents before children, the older of two first."""
+
+    id: TurnId
+    parent: int
+    """The index of the turn it is drawn under, or ``NO_PARENT``. For the first turn of a
+    subagent that is the turn that spawned it."""
+    spawn: bool = False
+
+
+@value
+class Row:
+    """One turn at its place in the picture."""
+
+    index: int
+    parent: int
+    lane: int
+    children: int
+    starts_branch: bool
+    """It is the oldest turn of a lane that left another: the join is drawn below it."""
+    spawn: bool
+
+
+@value
+class Elided:
+    """An unbranched run of turns, drawn as one row."""
+
+    newest: int
+    oldest: int
+    turns: int
+    lane: int
+    starts_branch: bool
+    spawn: bool
+
+
+AnyRow: TypeAlias = Row | Elided
+
+
+class Mark(StrEnum):
+    """What the sign of a turn says about it."""
+
+    TURN = "turn"
+    HEAD = "head"
+    COMPACTION = "compaction"
+    FAILED = "failed"
+    LIVE = "live"
+
+
+@value
+class Glyphs:
+    """The signs of one way of drawing; all of them one column wide but the two joins."""
+
+    turn: str
+    head: str
+    compaction: str
+    failed: str
+    live: str
+    elided: str
+    lane: str
+    fork: str
+    spawn: str
+    spawned: str
+
+
+UNICODE: Final = Glyphs("●", "○", "◆", "×", "◉", "┊", "│", "├─╯", "├╌╯", "╎")
+ASCII: Final = Glyphs("*", "o", "#", "x", "@", ":", "|", "|-'", "|~'", "~")
+
+
+@value
+class Line:
+    """One line of the gutter; a join belongs to no row."""
+
+    gutter: str
+    row: AnyRow | None
+
+
+def layout(topology: Sequence[Node], pinned: Iterable[int] = ()) -> list[Row]:
+    """Return the rows of a forest, newest first.
+
+    ``pinned`` are indexes of turns whose threads should be straight. The first of them is
+    in lane 0; the others leave it where they must.
+    """
+    children = _children(topology)
+    heavy = _heavy(topology, children, pinned)
+    rows: list[Row] = []
+    for root in children[NO_PARENT]:
+        # The stack holds what is still to be drawn above: the heavy child at the bottom,
+        # then the others, so that the branch that was opened first is nearest its fork.
+        stack = [(root, 0)]
+        while stack:
+            index, lane = stack.pop()
+            node, below = topology[index], children[index]
+            is_light = node.parent != NO_PARENT and heavy[node.parent] != index
+            rows.append(Row(index, node.parent, lane, len(below), is_light, node.spawn))
+            if below:
+                kept = heavy[index]
+                stack.append((kept, lane))
+                stack.extend((child, lane + 1) for child in reversed(below) if child != kept)
+    rows.reverse()
+    return rows
+
+
+def condense(rows: Iterable[Row], must_stay: Callable[[int], bool]) -> Iterator[AnyRow]:
+    """Yield the rows with every unbranched run of turns drawn as one.
+
+    Roots, forks, heads and spawned turns stay; ``must_stay`` names, by index, what else
+    does: the labelled, the compactions, the failed.
+    """
+    run: list[Row] = []
+    for row in rows:
+        is_dull = (
+            row.children == 1
+            and row.parent != NO_PARENT
+            and not row.spawn
+            and not must_stay(row.index)
+        )
+        # A turn with one child stands right below it, so dull rows that follow each other
+        # are one run. No run reaches past a fork, for a fork stays.
+        if is_dull:
+            run.append(row)
+        else:
+            yield from _elide(run)
+            run = []
+            yield row
+    yield from _elide(run)
+
+
+def gutter(
+    rows: Iterable[AnyRow], glyphs: Glyphs, mark: Callable[[Row], Mark] | None = None
+) -> Iterator[Line]:
+    """Yield the line of each row, and the join below the oldest row of a branch.
+
+    A gutter ends with the sign of its row; what follows it is the caller's. ``mark`` chooses
+    that sign; without it a turn that has no children is a head.
+    """
+    mark = mark or mark_by_children
+    signs: dict[Mark, str] = {
+        Mark.TURN: glyphs.turn,
+        Mark.HEAD: glyphs.head,
+        Mark.COMPACTION: glyphs.compaction,
+        Mark.FAILED: glyphs.failed,
+        Mark.LIVE: glyphs.live,
+    }
+    passing = f"{glyphs.lane} "
+    for row in rows:
+        sign = glyphs.elided if isinstance(row, Elided) else signs[mark(row)]
+        yield Line(passing * row.lane + sign, row)
+        if row.starts_branch:
+            join = glyphs.spawn if row.spawn else glyphs.fork
+            yield Line(passing * (row.lane - 1) + join, None)
+        elif row.spawn and not isinstance(row, Elided):
+            # The only child, and a subagent's: the edge is dashed though the lane goes on.
+            yield Line(passing * row.lane + glyphs.spawned, None)
+
+
+def mark_by_children(row: Row) -> Mark:
+    """Return the mark of a turn of which nothing but its place is known."""
+    return Mark.TURN if row.children else Mark.HEAD
+
+
+def _children(topology: Sequence[Node]) -> dict[int, list[int]]:
+    """Return the children of every turn, oldest first, and the roots under ``NO_PARENT``."""
+    children: dict[int, list[int]] = {index: [] for index in range(NO_PARENT, len(topology))}
+    for index, node in enumerate(topology):
+        assert NO_PARENT <= node.parent < index, "a turn comes after its parent"
+        children[node.parent].append(index)
+    return children
+
+
+def _heavy(
+    topology: Sequence[Node], children: dict[int, list[int]], pinned: Iterable[int]
+) -> list[int]:
+    """Return, for every turn, the child that keeps its lane, or ``NO_PARENT`` for a head."""
+    sizes = [1] * len(topology)
+    for index in range(len(topology) - 1, -1, -1):
+        parent = topology[index].parent
+        if parent != NO_PARENT:
+            sizes[parent] += sizes[index]
+    # A subagent's work is no continuation of its parent's while there is another.
+    heavy = [
+        max(
+            children[index],
+            key=lambda child: (not topology[child].spawn, sizes[child]),
+            default=NO_PARENT,
+        )
+        for index in range(len(topology))
+    ]
+    claimed: set[int] = set()
+    for head in pinned:
+        child, parent = head, topology[head].parent
+        # Below the first turn that an earlier pin claimed, the way is that pin's.
+        while parent != NO_PARENT and parent not in claimed:
+            claimed.add(parent)
+            heavy[parent] = child
+            child, parent = parent, topology[parent].parent
+    return heavy
+
+
+def _elide(run: Sequence[Row]) -> Iterator[AnyRow]:
+    if len(run) < ELIDED_TURNS_MIN:
+        yield from run
+    else:
+        newest, oldest = run[0], run[-1]
+        yield Elided(
+            newest=newest.index,
+            oldest=oldest.index,
+            turns=len(run),
+            lane=oldest.lane,
+            starts_branch=oldest.starts_branch,
+            spawn=oldest.spawn,
+        )

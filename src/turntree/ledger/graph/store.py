@@ -1,0 +1,111 @@
+"""The ledger as a graph, on PostgreSQL: rows of the schema ``ledger`` become edges."""
+
+from uuid import UUID
+
+from turntree.core.ids import Instant, RunId, SessionId, TurnId, instant, unix_ms
+from turntree.core.value import value
+from turntree.db.database import Database, Row
+from turntree.ledger.graph.edge import (
+    Correlated,
+    Derived,
+    Descent,
+    Edge,
+    Happened,
+    Held,
+    Node,
+    PolicyChange,
+    Recording,
+)
+
+
+@value
+class PostgresEdges:
+    """What leads to what. See ``ports.edges``."""
+
+    database: Database
+
+    async def list_from(self, node: str) -> list[Edge]:
+        """Return the edges that leave a node."""
+        return [_edge(row) for row in await self.database.fetch("edges_from", node=node)]
+
+    async def list_to(self, node: str) -> list[Edge]:
+        """Return the edges that arrive at a node."""
+        return [_edge(row) for row in await self.database.fetch("edges_to", node=node)]
+
+    async def list_history(self, run: RunId | TurnId | SessionId) -> list[Happened]:
+        """Return the events of a stream, in order."""
+        rows = await self.database.fetch("edge_history", run=UUID(run))
+        return [
+            Happened(seq, Node("Event", id), kind, instant(at), correlation, data)
+            for seq, id, kind, at, correlation, data in rows
+        ]
+
+    async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[Derived]:
+        """Return what a node was derived from, nearest first."""
+        rows = await self.database.fetch("edge_lineage", node=node, depth_max=depth_max)
+        return [
+            Derived(step, Node(from_kind, from_id), Node(to_kind, to_id), how)
+            for step, from_kind, from_id, to_kind, to_id, how in rows
+        ]
+
+    async def list_calls(self, run: RunId | TurnId) -> list[Correlated]:
+        """Return the tool calls of a run, each with its result."""
+        rows = await self.database.fetch("edge_calls", run=UUID(run))
+        return [Correlated(*row) for row in rows]
+
+    async def list_held(self, at: Instant, *, holder: str | None = None) -> list[Held]:
+        """Return who held which resource at a moment."""
+        rows = await self.database.fetch("edge_resources", at=unix_ms(at), holder=holder)
+        return [
+            Held(
+                kind, Node(holder_kind, holder_id), resource, attributes,
+                instant(since), _find_instant(until), instant(recorded),
+            )
+            for kind, holder_kind, holder_id, resource, attributes, since, until, recorded in rows
+        ]  # fmt: skip
+
+    async def list_policies(self, *, agent: str | None = None) -> list[PolicyChange]:
+        """Return what was proposed and activated, oldest first."""
+        rows = await self.database.fetch("edge_policies", agent=agent)
+        return [
+            PolicyChange(
+                what, policy, by, event,
+                instant(since), _find_instant(until), instant(recorded), notes,
+            )
+            for what, policy, by, event, since, until, recorded, notes in rows
+        ]  # fmt: skip
+
+    async def list_ancestry(self, session: SessionId, *, depth_max: int = 20) -> list[Descent]:
+        """Return how a session began, and the one it came from, nearest first."""
+        rows = await self.database.fetch(
+            "edge_ancestry", session=UUID(session), depth_max=depth_max
+        )
+        return [
+            Descent(step, kind, one, parent, turn, call_id, mode, instant(at), by)
+            for step, kind, one, parent, turn, call_id, mode, at, by in rows
+        ]
+
+    async def find_recording(self, turn: TurnId) -> Recording | None:
+        """Return the move a turn was recorded by."""
+        row = await self.database.fetch_one("edge_recording", turn=UUID(turn))
+        if row is None:
+            return None
+        session, label, version, by, at = row
+        return Recording(RunId(turn), session, label, version, by, instant(at))
+
+
+def _edge(row: Row) -> Edge:
+    kind, from_kind, from_id, to_kind, to_id, attributes, recorded, since, until = row
+    return Edge(
+        kind,
+        Node(from_kind, from_id),
+        Node(to_kind, to_id),
+        attributes,
+        recorded_at=instant(recorded),
+        valid_from=instant(since),
+        valid_to=_find_instant(until),
+    )
+
+
+def _find_instant(moment: int | None) -> Instant | None:
+    return None if moment is None else instant(moment)

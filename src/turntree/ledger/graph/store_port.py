@@ -1,0 +1,55 @@
+"""What leads to what: the edges of a node, and the questions people ask of them."""
+
+from typing import Protocol
+
+from turntree.core.ids import Instant, RunId, SessionId, TurnId
+from turntree.ledger.graph.edge import (
+    Correlated,
+    Derived,
+    Descent,
+    Edge,
+    Happened,
+    Held,
+    PolicyChange,
+    Recording,
+)
+
+
+class Edges(Protocol):
+    """The ledger as a graph. It only reads."""
+
+    async def list_from(self, node: str) -> list[Edge]:
+        """Return the edges that leave the node of an id."""
+        ...
+
+    async def list_to(self, node: str) -> list[Edge]:
+        """Return the edges that arrive at the node of an id."""
+        ...
+
+    async def list_history(self, run: RunId | TurnId | SessionId) -> list[Happened]:
+        """Return the events of a run, a turn or a session, in order."""
+        ...
+
+    async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[Derived]:
+        """Return what a node was derived from, and that in turn, nearest first."""
+        ...
+
+    async def list_calls(self, run: RunId | TurnId) -> list[Correlated]:
+        """Return the tool calls of a run, each with its result and what it spawned."""
+        ...
+
+    async def list_held(self, at: Instant, *, holder: str | None = None) -> list[Held]:
+        """Return who owned, mounted or was attached to which resource at a moment."""
+        ...
+
+    async def list_policies(self, *, agent: str | None = None) -> list[PolicyChange]:
+        """Return what was proposed and activated, oldest first."""
+        ...
+
+    async def list_ancestry(self, session: SessionId, *, depth_max: int = 20) -> list[Descent]:
+        """Return how a session began, and how the session it came from did, nearest first."""
+        ...
+
+    async def find_recording(self, turn: TurnId) -> Recording | None:
+        """Return the move a turn was recorded by; None if it was imported."""
+        ...

@@ -1,0 +1,208 @@
+"""Raw records, packed: a line that says where each one stood, then their bytes, then zstd.
+
+What a record says mostly stands in the body of the turn that was made of it too. So a block may
+lean on the texts of its turns: they are zstd's dictionary, and the block costs what they do not
+say, a third. Unpacking it then takes the very same texts.
+
+Pure. A block is addressed by the sha256 of the unpacked text, so that packing it better one day
+changes no address. Knows the layout ``raw/1``. Must never know a connection.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+import orjson
+import zstandard
+
+from turntree.core.canonical import canonical, digest_bytes, digest_from_raw
+from turntree.core.errors import NotFound
+from turntree.core.ids import Digest, TurnId
+from turntree.core.value import value
+from turntree.ledger.turn_rows import Prepared
+
+
+class Block(NamedTuple):
+    """Records that are kept together, packed, and their address."""
+
+    digest: Digest
+    packed: bytes
+    turns: Sequence[TurnId] = ()
+    """Those that were made of its records."""
+    spans: Sequence[int] = ()
+    """For each of them the numbers of its first and its last record here."""
+    objects: Sequence[Digest] = ()
+    """What was too large to stand in their messages."""
+    leaning: bool = False
+    """It is packed against the texts of its turns and objects, and needs them to be read."""
+    now: Digest | None = None
+    """The digest of what is left, if records were erased."""
+    written: Sequence[int] = ()
+    """The numbers of the first and the last record of each stretch that we wrote ourselves."""
+    planted: TurnId | None = None
+    """The turn that the thread ends in which those records tell of."""
+
+
+@value
+class Record:
+    """One record of a source, as it stood there."""
+
+    file: str
+    """The file within the bundle, by the name people know it under."""
+    offset: int
+    """Its first byte in the file, or the number of its row in a table."""
+    data: bytes
+
+
+RECIPE: Final = "raw/1"
+BLOCK_BYTES: Final = 1024 * 1024
+LEAN_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Where the texts of its turns are longer, a block stands by itself."""
+_LEVEL: Final = 3
+_LEANING: Final = zstandard.ZstdCompressionParameters(
+    # The window has to reach back over a block and the texts before it.
+    window_log=23,
+    # Left to itself, zstd would take those for a text as short as a block, forget half of what it
+    # leans on, and make it a tenth larger. What is found there is long: to look for seven bytes
+    # and no less takes a fifth less time than level 3 does, and a short session a twentieth more
+    # room; a long one takes no more.
+    chain_log=17,
+    hash_log=19,
+    search_log=1,
+    min_match=7,
+    strategy=zstandard.STRATEGY_FAST,
+    write_content_size=True,
+)
+_STUB: Final = b'{"erased":"sha256:'
+
+
+class Unpacked(NamedTuple):
+    """A block's records, with what its first line says of them."""
+
+    address: bytes
+    origin: str
+    bundle: str
+    first: int
+    records: list[Record]
+
+
+def cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Yield records in runs of one file and about a megabyte."""
+    begin, size = 0, 0
+    for place, record in enumerate(records):
+        full = size >= BLOCK_BYTES or record.file != records[begin].file
+        if full and place > begin:
+            yield records[begin:place]
+            begin, size = place, 0
+        size += len(record.data)
+    if begin < len(records):
+        yield records[begin:]
+
+
+def lean_on(bodies: Iterable[str], objects: Iterable[bytes]) -> bytes:
+    """Return the texts of turns as a block leans on them: messages last, for those are nearest."""
+    return b"\n".join((*objects, *(body.encode() for body in bodies)))
+
+
+def pack(
+    origin: str, bundle: str, first: int, records: Sequence[Record], texts: bytes = b""
+) -> tuple[bytes, bytes]:
+    """Return a block's address and its packed bytes, which lean on texts if there are any."""
+    head = canonical(
+        {
+            "turntree": RECIPE,
+            "origin": origin,
+            "bundle": bundle,
+            "first": first,
+            "file": records[0].file,
+            "offsets": [record.offset for record in records],
+            "sizes": [len(record.data) for record in records],
+        }
+    )
+    text = b"".join((head, b"\n", *(record.data for record in records)))
+    if texts:
+        packer = zstandard.ZstdCompressor(compression_params=_LEANING, dict_data=_dictionary(texts))
+    else:
+        packer = zstandard.ZstdCompressor(level=_LEVEL)
+    return sha256(text).digest(), packer.compress(text)
+
+
+def unpack(packed: bytes, texts: bytes = b"") -> Unpacked:
+    """Return the address that packed bytes prove, and the records they hold.
+
+    Raises:
+        NotFound: The bytes hold none, or lean on other texts.
+    """
+    dictionary = _dictionary(texts) if texts else None
+    try:
+        text = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed)
+        end = text.index(b"\n")
+        head: dict[str, Any] = orjson.loads(text[:end])
+    except (zstandard.ZstdError, ValueError) as error:
+        raise NotFound("the records cannot be unpacked") from error
+    records: list[Record] = []
+    at = end + 1
+    for offset, size in zip(head["offsets"], head["sizes"], strict=True):
+        records.append(Record(head["file"], offset, text[at : at + size]))
+        at += size
+    return Unpacked(sha256(text).digest(), head["origin"], head["bundle"], head["first"], records)
+
+
+def erase(block: Unpacked, first: int, last: int) -> Unpacked:
+    """Return a block whose records of some numbers are replaced by stubs with their digests."""
+    records = [
+        _stub(record) if first <= number <= last else record
+        for number, record in enumerate(block.records, block.first)
+    ]
+    return block._replace(records=records)
+
+
+def erase_turn(block: Unpacked, turns: Sequence[str], spans: Sequence[int], turn: str) -> Unpacked:
+    """Return a block without a turn's records, up to the next turn's: those between may quote it.
+
+    ``spans`` holds the numbers of the first and the last record of each of ``turns``.
+    """
+    for id, first, last in zip(turns, spans[::2], spans[1::2], strict=True):
+        if id == turn:
+            end = block.first + len(block.records)
+            after = min((begin for begin in spans[::2] if begin > last), default=end)
+            block = erase(block, first, after - 1)
+    return block
+
+
+def erase_stretches(block: Unpacked, stretches: Sequence[int]) -> Unpacked:
+    """Return a block without stretches of records: the first and the last number of each."""
+    for first, last in zip(stretches[::2], stretches[1::2], strict=True):
+        block = erase(block, first, last)
+    return block
+
+
+def _stub(record: Record) -> Record:
+    if record.data.startswith(_STUB):
+        return record
+    return replace(record, data=b'{"erased":"' + digest_bytes(record.data).encode() + b'"}')
+
+
+def _dictionary(texts: bytes) -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(texts, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+
+
+def stand_alone(
+    block: Block, turns: Sequence[Prepared], erased: Collection[TurnId], *, without_ours: bool
+) -> Block:
+    """Return a block packed again without the texts it leans on.
+
+    The records of turns of which something was erased are left out, and so are those that we
+    wrote ourselves if ``without_ours`` asks for it.
+    """
+    said = {item.id: item.said for item in turns}
+    held = {digest_bytes(data): data for item in turns for data in item.objects}
+    bodies, objects = [said[turn] for turn in block.turns], [held[name] for name in block.objects]
+    found = unpack(block.packed, lean_on(bodies, objects) if block.leaning else b"")
+    left = erase_stretches(found, block.written) if without_ours else found
+    for turn in erased:
+        left = erase_turn(left, block.turns, block.spans, turn)
+    address, packed = pack(left.origin, left.bundle, left.first, left.records)
+    now = None if address == found.address else digest_from_raw(address)
+    return block._replace(packed=packed, objects=(), leaning=False, now=now)

@@ -1,0 +1,151 @@
+"""Recording: turns that were taken elsewhere become part of the tree.
+
+A recorder remembers where its session stands, so that recording the next turn is one round
+trip. If somebody else moved the session meanwhile, the turn is built again after the new head
+while the session is held: messages for a session never fork off each other by accident.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
+
+from turntree.core.clock import World
+from turntree.core.compaction import Compaction
+from turntree.core.errors import Conflict
+from turntree.core.event import Recorded
+from turntree.core.ids import Digest, Instant, SessionId, TurnId
+from turntree.core.journal import recorded
+from turntree.core.message import Message, lift_parts
+from turntree.core.message_redaction import all_without_secrets
+from turntree.core.principal import Principal
+from turntree.core.redaction import BY_FORMAT, Redactor
+from turntree.core.thread import Placed
+from turntree.core.turn import AgentRole, Header, Outcome, Sealed, seal
+from turntree.core.usage import ModelCall
+from turntree.ledger.store_port import Ledger
+from turntree.ledger.thread_store_port import Threads
+
+
+class Details(TypedDict, total=False):
+    """What else may be said of a recorded turn."""
+
+    model: str
+    provider: str
+    calls: Sequence[ModelCall]
+    outcome: Outcome
+    agent_role: AgentRole
+    started_at: Instant
+    manifest: Digest
+    compaction: Compaction
+    retry_of: TurnId
+    derived_from: tuple[Digest, ...]
+    by: Principal
+
+
+def check_arguments(query: object, reply: object, details: Mapping[str, object]) -> None:
+    """Refuse what Python would pass over in silence.
+
+    Raises:
+        TypeError: A detail nobody knows, or bare words where messages belong.
+    """
+    if unknown := sorted(details.keys() - Details.__annotations__.keys()):
+        raise TypeError(f"record() knows no {', '.join(unknown)}")
+    if isinstance(query, str) or isinstance(reply, str):
+        raise TypeError("record() takes messages: user('…') and assistant('…') make them")
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Appends turns to one session, one after the other."""
+
+    ledger: Ledger
+    threads: Threads
+    world: World
+    by: Principal
+    session: SessionId
+    head: TurnId | None
+    head_digest: Digest | None
+    redactor: Redactor = BY_FORMAT
+    """Takes secrets out of what is said, before anything is sealed."""
+
+    async def record(
+        self,
+        query: Sequence[Message],
+        reply: Sequence[Message],
+        *,
+        key: str | None = None,
+        strict: bool = False,
+        **details: Unpack[Details],
+    ) -> Placed:
+        """Seal an exchange as the session's next turn and return it.
+
+        What looks like a secret is taken out first. ``strict`` refuses to go on if the session
+        has moved since this recorder last saw it.
+        ``key`` makes the call safe to repeat.
+
+        Raises:
+            Refused: The exchange cannot be sealed.
+            Conflict: The session moved and ``strict`` was asked for.
+        """
+        check_arguments(query, reply, details)
+        at = self.world.now()
+        header = self._header(at, details)
+        calls = details.get("calls", ())
+        query = await self._lifted(all_without_secrets(query, self.redactor))
+        reply = await self._lifted(all_without_secrets(reply, self.redactor))
+        sealed = seal(header, query, reply)
+        by = str(header.by)
+        parent = self.head
+        try:
+            stored = await self.ledger.seal(
+                sealed, parent, session=self.session, by=by, at=at, calls=calls, key=key,
+                journal=recorded(sealed.turn, calls),
+            )  # fmt: skip
+        except Conflict:
+            if strict:
+                raise
+
+            def build(head: TurnId | None, digest: Digest | None) -> tuple[Sealed, list[Recorded]]:
+                nonlocal parent
+                parent = head
+                again = seal(replace(header, parent=digest), query, reply)
+                return again, recorded(again.turn, calls)
+
+            stored, sealed = await self.ledger.seal_at_head(
+                build, self.session, by=by, at=at, calls=calls, key=key
+            )
+        placed = Placed(sealed.turn, stored.depth, parent)
+        if stored.repeated:
+            placed = await self.threads.get_turn(stored.turn)
+        # An answer that was lost moves us on; one from further back leaves us where we stand.
+        if not stored.repeated or placed.parent == self.head:
+            self.head, self.head_digest = placed.turn.id, placed.turn.digest
+        return placed
+
+    def _header(self, at: Instant, details: Details) -> Header:
+        calls = details.get("calls", ())
+        last = calls[-1] if calls else None
+        return Header(
+            id=TurnId(self.world.new_id()),
+            parent=self.head_digest,
+            by=details.get("by", self.by),
+            started_at=details.get("started_at", at),
+            sealed_at=at,
+            outcome=details.get("outcome", "completed"),
+            kind="compaction" if "compaction" in details else "normal",
+            agent_role=details.get("agent_role", "unified"),
+            model=details.get("model", None if last is None else last.model),
+            provider=details.get("provider", None if last is None else last.provider),
+            manifest=details.get("manifest"),
+            retry_of=details.get("retry_of"),
+            derived_from=details.get("derived_from", ()),
+            compaction=details.get("compaction"),
+        )
+
+    async def _lifted(self, said: Sequence[Message]) -> list[Message]:
+        """Keep what is too large for a body as objects."""
+        objects: list[bytes] = []
+        stands = [lift_parts(message, objects) for message in said]
+        for data in objects:
+            await self.ledger.put_object(data)
+        return stands

@@ -1,0 +1,261 @@
+"""Revisions: what a person typed becomes a turn, or an error that says what else it could be."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import assert_never
+
+from turntree.core.clock import World
+from turntree.core.errors import Ambiguous, BadRevision, NotFound
+from turntree.core.ids import SHORT_ID_LENGTH, Digest, Instant, SessionId, TurnId, find_long_id
+from turntree.core.program import Program
+from turntree.core.revision import (
+    Ancestor,
+    AtMove,
+    AtTime,
+    Head,
+    Name,
+    Part,
+    ProgramRef,
+    Range,
+    Revision,
+    TurnRef,
+    Words,
+    parse_range,
+    parse_revision,
+)
+from turntree.core.session import Session, SessionMove
+from turntree.core.thread import Placed
+from turntree.core.time_phrases import EXAMPLES, find_moment
+from turntree.core.value import value
+from turntree.ledger.session_store_port import Reflog, Sessions
+from turntree.ledger.thread_store_port import Index, Threads
+
+PREFIX_CHARS_MIN = 4
+CANDIDATES_SHOWN_MAX = 5
+_HEX = re.compile(r"[0-9a-f]{4,64}")
+_CROCKFORD = re.compile(r"[0-9a-hjkmnp-tv-z]{4,26}")
+_UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
+
+
+@value
+class Found:
+    """What a revision names: a turn, the session it was reached by, and a part of it."""
+
+    turn: TurnId
+    session: Session | None = None
+    part: Part | None = None
+
+
+@value
+class Revisions:
+    """Resolves revisions against the ledger."""
+
+    sessions: Sessions
+    reflog: Reflog
+    threads: Threads
+    index: Index
+    world: World
+    current: str | None = None
+    """The session that ``HEAD`` stands for."""
+    find_program: Callable[[str], Awaitable[Program | None]] | None = None
+
+    async def resolve(self, text: str) -> Found:
+        """Return the turn a revision names.
+
+        Raises:
+            BadRevision: It is not written like one.
+            NotFound: It names nothing.
+            Ambiguous: It names several turns.
+        """
+        return await self.resolve_parsed(parse_revision(text))
+
+    async def resolve_range(self, text: str) -> tuple[TurnId | None, TurnId, bool] | TurnId:
+        """Return both ends of a range and whether it is symmetric, or the one turn named.
+
+        Raises:
+            BadRevision, NotFound, Ambiguous: As ``resolve``.
+        """
+        parsed = parse_range(text)
+        if isinstance(parsed, Revision):
+            return (await self.resolve_parsed(parsed)).turn
+        assert isinstance(parsed, Range), "a range has two ends"
+        left = None if parsed.left is None else (await self.resolve_parsed(parsed.left)).turn
+        right = (await self.resolve_parsed(parsed.right)).turn
+        return left, right, parsed.kind == "..."
+
+    async def resolve_parsed(self, revision: Revision) -> Found:
+        """Return the turn a parsed revision names."""
+        at, session = await self._base(revision)
+        for step in revision.steps:
+            match step:
+                case Ancestor(n):
+                    at = await self._ancestor(at, n, revision)
+                case AtMove(n):
+                    at = (await self._move_back(session, n, revision)).after
+                case AtTime(words):
+                    moment = parse_time(words, self.world.now())
+                    at = (await self._move_at(session, moment, revision)).after
+                case _:
+                    assert_never(step)
+        if at is None:
+            raise NotFound(f"{revision} has no turns yet")
+        return Found(at, session, revision.part)
+
+    async def get_session(self, name: str) -> Session:
+        """Return the session a name, or ``HEAD``, stands for.
+
+        Raises:
+            NotFound: No such session.
+        """
+        if name == "HEAD":
+            if self.current is None:
+                if not await self.sessions.list_page(limit=1):
+                    raise NotFound("there is no session yet: begin with `turntree demo`")
+                raise NotFound("HEAD is not set: choose a session with `turntree switch SESSION`")
+            name = self.current
+        session = await self.sessions.find(name)
+        if session is None:
+            await self.sessions.note_missed(name)
+            raise NotFound(f"there is no session {name!r}: see `turntree session list`")
+        return session
+
+    async def _base(self, revision: Revision) -> tuple[TurnId | None, Session | None]:
+        match revision.base:
+            case Head():
+                session = await self.get_session("HEAD")
+                return session.head, session
+            case Name(text):
+                return await self._named(text)
+            case TurnRef(text, label):
+                holder = None if label is None else await self.get_session(label)
+                named = await self._by_prefix(text.removeprefix("sha256:"))
+                if holder is not None:
+                    await self._check_held(named, holder)
+                return named, holder
+            case Words(text):
+                said = await self.index.find_by_words(text)
+                if said is None:
+                    raise NotFound(f"no turn says {text!r}")
+                return said, None
+            case ProgramRef(id):
+                session = await self._session_of(id)
+                return session.head, session
+            case _:
+                assert_never(revision.base)
+
+    async def _session_of(self, name: str) -> Session:
+        """Return where a program is at work: its own session, the present one, or its main one."""
+        program = None if self.find_program is None else await self.find_program(name)
+        if program is None:
+            raise NotFound(f"there is no program @({name})")
+        if program.kind == "session":
+            return await self.sessions.get(SessionId(program.id))
+        now = program.details.get("current_session") or program.details.get("session")
+        session = await self.sessions.find(str(now or f"{program.name}:main"))
+        if session is None:
+            raise NotFound(f"@({name}) has no session, so there is no turn to mean")
+        return session
+
+    async def _named(self, text: str) -> tuple[TurnId | None, Session | None]:
+        if "-" in text and find_long_id(text) is not None:
+            # No label reads as a whole id, so nobody has to be asked whether this is one.
+            return await self._by_prefix(text), None
+        session = await self.sessions.find(text)
+        if session is not None:
+            return session.head, session
+        try:
+            return await self._by_prefix(text), None
+        except NotFound:
+            await self.sessions.note_missed(text)
+            raise
+
+    async def _check_held(self, turn: TurnId, session: Session) -> None:
+        if session.id not in await self.threads.list_sessions_holding(turn):
+            raise NotFound(f"{session.label} has never held the turn {turn}")
+
+    async def _by_prefix(self, text: str) -> TurnId:
+        folded = text.lower()
+        found: list[TurnId] = []
+        whole = find_long_id(folded)
+        if whole is not None:
+            found = await self.index.list_by_id(whole, whole, limit=1)
+        # The first 26 or 32 digits of a digest look like an id, and may still be none.
+        if not found and len(folded) >= PREFIX_CHARS_MIN:
+            found = await self._candidates(folded)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise NotFound(f"{text!r} is neither a session nor the beginning of a turn's digest")
+        turns = [await self.threads.get_turn(turn) for turn in found[:CANDIDATES_SHOWN_MAX]]
+        raise Ambiguous(_list_candidates(text, turns, more=len(found) > CANDIDATES_SHOWN_MAX))
+
+    async def _candidates(self, prefix: str) -> list[TurnId]:
+        limit = CANDIDATES_SHOWN_MAX + 1
+        found: dict[TurnId, None] = {}
+        if _HEX.fullmatch(prefix):
+            low, high = (Digest("sha256:" + prefix.ljust(64, fill)) for fill in "0f")
+            found.update(dict.fromkeys(await self.index.list_by_digest(low, high, limit=limit)))
+        for low_id, high_id in _id_bounds(prefix):
+            found.update(dict.fromkeys(await self.index.list_by_id(low_id, high_id, limit=limit)))
+        return list(found)
+
+    async def _ancestor(self, turn: TurnId | None, n: int, revision: Revision) -> TurnId:
+        if turn is None:
+            raise NotFound(f"{revision} has no turns yet")
+        depth = (await self.threads.get_turn(turn)).depth
+        found = None if n >= depth else await self.threads.find_at_depth(turn, depth - n)
+        if found is None:
+            raise NotFound(f"{revision} goes back {n} turns, but the thread has only {depth}")
+        return found
+
+    async def _move_back(self, session: Session | None, n: int, revision: Revision) -> SessionMove:
+        if session is None:
+            raise BadRevision(f"{revision}: only a session has a reflog to look back in")
+        version = session.version - n
+        moves = await self.reflog.list_moves(session.id, before=version + 1, limit=1)
+        if not moves:
+            raise NotFound(f"{session.label} has moved {session.version} times, not {n}")
+        return moves[0]
+
+    async def _move_at(
+        self, session: Session | None, at: Instant, revision: Revision
+    ) -> SessionMove:
+        if session is None:
+            raise BadRevision(f"{revision}: only a session has a reflog to look back in")
+        move = await self.reflog.find_move_at(session.id, at)
+        if move is None:
+            raise NotFound(f"{session.label} began after {at}, at {session.created_at}")
+        return move
+
+
+def _id_bounds(prefix: str) -> list[tuple[str, str]]:
+    bounds: list[tuple[str, str]] = []
+    if _CROCKFORD.fullmatch(prefix) and prefix[0] in "01234567":
+        low = find_long_id(prefix.ljust(SHORT_ID_LENGTH, "0"))
+        high = find_long_id(prefix.ljust(SHORT_ID_LENGTH, "z"))
+        if low is not None and high is not None:
+            bounds.append((low, high))
+    if _UUID_PREFIX.fullmatch(prefix):
+        digits = prefix.replace("-", "")
+        low, high = (find_long_id(digits.ljust(32, fill)) for fill in "0f")
+        if low is not None and high is not None:
+            bounds.append((low, high))
+    return bounds
+
+
+def _list_candidates(text: str, turns: list[Placed], *, more: bool) -> str:
+    lines = [f"{text!r} is the beginning of several turns:"]
+    lines += [f"  {placed.turn.digest[7:19]}  {placed.turn.title[:60]}" for placed in turns]
+    return "\n".join([*lines, "  …"] if more else lines)
+
+
+def parse_time(words: str, now: Instant) -> Instant:
+    """Return the moment that words mean: ``yesterday``, ``2 hours ago``, ``2026-11-15 09:30``.
+
+    Raises:
+        BadRevision: They mean none.
+    """
+    moment = find_moment(words, now)
+    if moment is None:
+        raise BadRevision(f"{words!r} is not a time; say {EXAMPLES}")
+    return moment

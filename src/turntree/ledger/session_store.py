@@ -1,0 +1,292 @@
+"""Sessions: beginning, moving, naming and finding them."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from turntree.core.canonical import digest_from_raw, digest_raw
+from turntree.core.errors import NotFound
+from turntree.core.event import Recorded
+from turntree.core.ids import Digest, Instant, Label, SessionId, TurnId
+from turntree.core.program import Visibility
+from turntree.core.session import (
+    AliasReason,
+    MoveKind,
+    Origin,
+    Session,
+    SessionMove,
+    SessionStatus,
+    Spawn,
+    begun,
+)
+from turntree.core.thread import Moved
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, Row, as_uuid
+
+VERSION_MAX = 2**31 - 1
+
+
+@value
+class PostgresSessions:
+    """Pointers into the tree, on PostgreSQL. See ``ports.sessions``."""
+
+    database: Database
+
+    async def create(
+        self,
+        session: SessionId,
+        label: Label,
+        *,
+        by: str,
+        at: Instant,
+        head: TurnId | None = None,
+        key: str | None = None,
+        origin: Origin | None = None,
+        spawn: Spawn | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
+    ) -> Moved:
+        """Begin a session, empty or at any turn."""
+        if key is None and spawn is None:
+            made = await self.begin(
+                session, label, by=by, at=at, head=head, origin=origin, source=source,
+                visibility=visibility,
+            )  # fmt: skip
+            return Moved(session, made.version, None, head, repeated=False)
+        fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
+        params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
+        row = await self.database.fetch_one("create_session", **params, key=key, **_spawn(spawn))
+        assert row is not None, "the function returns one row or raises"
+        found, version, stands_at, repeated = row
+        return Moved(found, version, None, stands_at, repeated)
+
+    async def begin(
+        self,
+        session: SessionId,
+        label: Label,
+        *,
+        by: str,
+        at: Instant,
+        head: TurnId | None = None,
+        origin: Origin | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
+    ) -> Session:
+        """Begin a session and return it, in one round trip."""
+        fact = begun(session, label, head, by=by, at=at, origin=origin)
+        params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
+        row = await self.database.fetch_one("insert_session", **params)
+        assert row is not None, "one row, whether there is a head or not"
+        _, digest, sealed, depth = row
+        return Session(
+            session, label, head, _digest(digest), 1, "active", at, at, depth, origin,
+            head_sealed_at=None if sealed is None else as_instant(sealed),
+        )  # fmt: skip
+
+    async def move(
+        self,
+        session: SessionId,
+        kind: MoveKind,
+        target: TurnId | None,
+        *,
+        by: str,
+        at: Instant,
+        expected_head: TurnId | None = None,
+        check_head: bool = False,
+        key: str | None = None,
+    ) -> Moved:
+        """Move a session's head, typed and logged."""
+        row = await self.database.fetch_one(
+            "move_session",
+            session=UUID(session),
+            kind=kind,
+            target=as_uuid(target),
+            check=check_head,
+            expected=as_uuid(expected_head),
+            by=by,
+            at=at,
+            key=key,
+        )
+        assert row is not None, "the function returns one row or raises"
+        return Moved(*row)
+
+    async def name(
+        self,
+        session: SessionId,
+        name: Label,
+        *,
+        by: str,
+        at: Instant,
+        as_label: bool,
+        reason: AliasReason = "manual",
+    ) -> None:
+        """Give a session a new label, the old one becoming an alias, or one more alias."""
+        await self.database.fetch(
+            "name_session",
+            session=UUID(session),
+            name=name,
+            as_label=as_label,
+            reason=reason,
+            by=by,
+            at=at,
+        )
+
+    async def merge(
+        self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Instant
+    ) -> None:
+        """Let every name of ``other`` lead to ``session``; ``other`` is archived."""
+        await self.database.fetch(
+            "merge_sessions",
+            session=UUID(session),
+            other=UUID(other),
+            kept_label=kept_label,
+            by=by,
+            at=at,
+        )
+
+    async def set_status(
+        self, session: SessionId, status: SessionStatus, *, by: str, at: Instant
+    ) -> None:
+        """Archive a session, mark it deleted, or bring it back."""
+        await self.database.fetch(
+            "set_session_status", session=UUID(session), status=status, by=by, at=at
+        )
+
+    async def get(self, session: SessionId) -> Session:
+        """Return a session by its id."""
+        row = await self.database.fetch_one("find_session", session=UUID(session))
+        if row is None:
+            raise NotFound(f"there is no session {session}")
+        return _session(row)
+
+    async def find(self, name: str) -> Session | None:
+        """Return the session a label or an alias leads to."""
+        row = await self.database.fetch_one("find_session_by_name", name=name)
+        return None if row is None else await self.get(SessionId(row[0]))
+
+    async def note_missed(self, name: str) -> None:
+        """Write down that somebody asked for a session by name and was shown none."""
+        if self.database.sight != EVERYTHING:
+            # Only the system can tell whether there is none, or one that must not be seen.
+            everything = self.database.seen_by(EVERYTHING)
+            await everything.run("record_hidden_name", name=name, by=self.database.sight)
+
+    async def list_page(
+        self,
+        *,
+        after: str = "",
+        limit: int = 1000,
+        status: SessionStatus | None = "active",
+        head: TurnId | None = None,
+    ) -> list[Session]:
+        """Return sessions in order of their labels."""
+        rows = await self.database.fetch(
+            "list_sessions", after=after, limit=limit, status=status, head=as_uuid(head)
+        )
+        return [_session(row) for row in rows]
+
+
+@value
+class PostgresReflog:
+    """Where sessions stood and when. See ``ports.sessions``."""
+
+    database: Database
+
+    async def list_moves(
+        self, session: SessionId, *, before: int = VERSION_MAX, limit: int = 100
+    ) -> list[SessionMove]:
+        """Return moves, newest first."""
+        rows = await self.database.fetch(
+            "list_moves", session=UUID(session), before=before, limit=limit
+        )
+        return [_move(row) for row in rows]
+
+    async def find_move_at(self, session: SessionId, at: Instant) -> SessionMove | None:
+        """Return the move that had set the head at a moment, or None before the first."""
+        row = await self.database.fetch_one("find_move_at", session=UUID(session), at=at)
+        return None if row is None else _move(row)
+
+
+def _spawn(spawn: Spawn | None) -> dict[str, Any]:
+    return {
+        "parent_session": None if spawn is None else UUID(spawn.parent_session),
+        "parent_turn": None if spawn is None else UUID(spawn.parent_turn),
+        "call": spawn and spawn.call_id,
+        "mode": spawn and spawn.mode,
+        "task": spawn and spawn.task,
+    }
+
+
+def as_instant(moment: datetime) -> Instant:
+    """Return a moment as the domain writes it."""
+    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    return Instant(text.removesuffix("+00:00") + "Z")
+
+
+def _digest(raw: bytes | None) -> Digest | None:
+    return None if raw is None else digest_from_raw(bytes(raw))
+
+
+def _first_row(
+    session: SessionId,
+    label: Label,
+    head: TurnId | None,
+    by: str,
+    at: Instant,
+    fact: Recorded,
+    origin: Origin | None,
+    source: SessionId | TurnId | None,
+    visibility: Visibility | None,
+) -> dict[str, Any]:
+    """Return what both statements that begin a session are told."""
+    return {
+        "session": UUID(session),
+        "label": label,
+        "head": as_uuid(head),
+        "by": by,
+        "at": at,
+        "id": digest_raw(Digest(fact.id)),
+        "body": fact.body,
+        "origin": origin and origin.tool,
+        "origin_session": origin and origin.session_id,
+        "source": as_uuid(source),
+        "visibility": visibility,
+    }
+
+
+def _session(row: Row) -> Session:
+    (
+        id, label, head, digest, version, status, created, updated, sealed, depth,
+        origin, origin_session, parent_session, parent_turn, call, mode, task, aliases,
+    ) = row  # fmt: skip
+    return Session(
+        SessionId(id),
+        Label(label),
+        head,
+        _digest(digest),
+        version,
+        status,
+        as_instant(created),
+        as_instant(updated),
+        depth,
+        None if origin is None else Origin(origin, origin_session),
+        None if call is None else Spawn(parent_session, parent_turn, call, mode, task),
+        tuple(aliases),
+        None if sealed is None else as_instant(sealed),
+    )
+
+
+def _move(row: Row) -> SessionMove:
+    session, version, kind, before, after, at, by, before_digest, after_digest = row
+    return SessionMove(
+        session,
+        version,
+        kind,
+        before,
+        after,
+        as_instant(at),
+        by,
+        _digest(before_digest),
+        _digest(after_digest),
+    )

@@ -1,0 +1,263 @@
+"""What can be done with sessions. Each verb decides the move; the ledger checks and logs it."""
+
+from collections.abc import AsyncIterator
+from typing import TypedDict
+
+from turntree.core.clock import World
+from turntree.core.errors import Conflict, Refused
+from turntree.core.ids import Instant, SessionId, TurnId, find_long_id
+from turntree.core.principal import Principal
+from turntree.core.program import Visibility
+from turntree.core.revision import check_label
+from turntree.core.session import (
+    AliasReason,
+    MoveKind,
+    Origin,
+    Session,
+    SessionMove,
+    SessionStatus,
+    Spawn,
+)
+from turntree.core.thread import Moved
+from turntree.core.value import value
+from turntree.ledger import session_store_port as ports
+from turntree.ledger.revisions import Revisions
+
+PAGE = 500
+KEPT_CHARS_MAX = 180
+"""How much of its label a merged session keeps, so that the ending fits behind it."""
+
+
+class Signature(TypedDict):
+    """Who does it, and when."""
+
+    by: str
+    at: Instant
+
+
+@value
+class Sessions:
+    """``tree.sessions``: names that move."""
+
+    ledger: ports.Sessions
+    reflog: ports.Reflog
+    revisions: Revisions
+    world: World
+    by: Principal
+
+    async def create(
+        self,
+        label: str,
+        *,
+        origin: Origin | None = None,
+        spawn: Spawn | None = None,
+        key: str | None = None,
+        source: TurnId | None = None,
+    ) -> Session:
+        """Begin an empty session; one that is made from a private turn is as private.
+
+        Raises:
+            Conflict: The name is taken.
+        """
+        return await self._begin(label, None, origin=origin, spawn=spawn, key=key, source=source)
+
+    async def fork(
+        self,
+        revision: str | TurnId,
+        label: str,
+        *,
+        spawn: Spawn | None = None,
+        key: str | None = None,
+        source: TurnId | None = None,
+        visibility: Visibility | None = None,
+    ) -> Session:
+        """Begin a session at any turn; nothing is copied, whatever the depth.
+
+        A fork of what is private is private: it has the same owner, and whoever forks it may go on
+        in it. ``visibility`` says otherwise, and ``source`` that it is made from another turn.
+
+        Raises:
+            Conflict: The name is taken.
+            NotFound: No such turn.
+            Denied: It is to be public, and somebody else owns what it is made from.
+        """
+        # A whole id needs no look-up: the ledger refuses to begin at a turn that it does not have
+        # or that is hidden. With the session returned by the same statement, a fork is one round
+        # trip instead of three, which took twice as long.
+        if "-" in revision and find_long_id(revision) == revision:
+            head, named = TurnId(revision), None
+        else:
+            found = await self.revisions.resolve(revision)
+            head, named = found.turn, None if found.session is None else found.session.id
+        return await self._begin(
+            label, head, spawn=spawn, key=key, source=source or named, visibility=visibility
+        )
+
+    async def rewind(
+        self,
+        session: str,
+        revision: str | TurnId,
+        *,
+        before: bool = False,
+        expected_head: TurnId | None = None,
+    ) -> Moved:
+        """Move a session back to an ancestor of its head. Nothing is deleted.
+
+        With ``before`` it goes where it stood before that turn: the first one of all is taken back
+        too.
+
+        Raises:
+            Refused: The turn is no ancestor.
+            Conflict: ``expected_head`` was given and the session stands elsewhere; or the session
+                moved while it was asked what stands ``before`` the turn.
+        """
+        turn = (await self.revisions.resolve(revision)).turn
+        if not before:
+            return await self._move(session, "rewind", turn, expected_head)
+        threads, head = self.revisions.threads, expected_head or (await self.get(session)).head
+        # Before the first turn stands none, whosever first turn it is: the ledger could not tell.
+        if head is None or not await threads.is_ancestor(turn, head):
+            raise Refused(f"a session rewinds to an ancestor of its head, and {turn} is none")
+        return await self._move(session, "rewind", (await threads.get_turn(turn)).parent, head)
+
+    async def replay(
+        self, session: str, revision: str | TurnId, *, expected_head: TurnId | None = None
+    ) -> Moved:
+        """Move a session to any turn.
+
+        Raises:
+            Conflict: ``expected_head`` was given and the session stands elsewhere.
+        """
+        target = (await self.revisions.resolve(revision)).turn
+        return await self._move(session, "reset", target, expected_head)
+
+    async def undo(self, session: str, *, expected_head: TurnId | None = None) -> Moved:
+        """Take the newest move back that has not been taken back yet.
+
+        Raises:
+            Refused: There is nothing to undo.
+        """
+        return await self._move(session, "undo", None, expected_head)
+
+    async def get(self, name: str) -> Session:
+        """Return a session by label, alias or ``HEAD``.
+
+        Raises:
+            NotFound: No such session.
+        """
+        return await self.revisions.get_session(name)
+
+    async def get_or_create(self, label: str) -> Session:
+        """Return the session of a label or an alias; begin it if there is none."""
+        found = await self.ledger.find(label)
+        if found is not None:
+            return found
+        try:
+            return await self.create(label)
+        except Conflict:
+            # Somebody else began it since we looked.
+            return await self.get(label)
+
+    async def list_all(
+        self, *, status: SessionStatus | None = "active", head: TurnId | None = None
+    ) -> AsyncIterator[Session]:
+        """Yield sessions in order of their labels."""
+        after = ""
+        while page := await self.ledger.list_page(
+            after=after, limit=PAGE, status=status, head=head
+        ):
+            for session in page:
+                yield session
+            after = page[-1].label
+
+    async def rename(self, session: str, label: str, *, reason: AliasReason = "manual") -> Session:
+        """Give a session another label; the old one stays as an alias."""
+        found = await self.get(session)
+        await self.ledger.name(
+            found.id, check_label(label), as_label=True, reason=reason, **self._now()
+        )
+        return await self.ledger.get(found.id)
+
+    async def promote(self, session: str, label: str) -> Session:
+        """Rename a session because we learned whose it is."""
+        return await self.rename(session, label, reason="identity_promotion")
+
+    async def alias(self, session: str, alias: str, *, reason: AliasReason = "manual") -> Session:
+        """Let one more name lead to a session."""
+        found = await self.get(session)
+        await self.ledger.name(
+            found.id, check_label(alias), as_label=False, reason=reason, **self._now()
+        )
+        return await self.ledger.get(found.id)
+
+    async def merge(self, session: str, other: str) -> Session:
+        """Two sessions turned out to be one: every name of ``other`` leads to ``session``."""
+        into, from_ = await self.get(session), await self.get(other)
+        kept = check_label(f"{from_.label[:KEPT_CHARS_MAX]}.merged-{from_.id[-8:]}")
+        await self.ledger.merge(into.id, from_.id, kept, **self._now())
+        return await self.ledger.get(into.id)
+
+    async def set_status(self, session: str, status: SessionStatus) -> Session:
+        """Archive a session, mark it deleted, or bring it back. Its turns stay."""
+        found = await self.get(session)
+        await self.ledger.set_status(found.id, status, **self._now())
+        return await self.ledger.get(found.id)
+
+    async def list_moves(self, session: str, *, limit: int = 100) -> list[SessionMove]:
+        """Return the newest moves of a session, newest first."""
+        return await self.reflog.list_moves((await self.get(session)).id, limit=limit)
+
+    async def _begin(
+        self,
+        label: str,
+        head: TurnId | None,
+        *,
+        origin: Origin | None = None,
+        spawn: Spawn | None = None,
+        key: str | None = None,
+        source: SessionId | TurnId | None = None,
+        visibility: Visibility | None = None,
+    ) -> Session:
+        id, checked = SessionId(self.world.new_id()), check_label(label)
+        if key is None and spawn is None:
+            return await self.ledger.begin(
+                id,
+                checked,
+                head=head,
+                origin=origin,
+                source=source,
+                visibility=visibility,
+                **self._now(),
+            )
+        moved = await self.ledger.create(
+            id,
+            checked,
+            head=head,
+            key=key,
+            origin=origin,
+            spawn=spawn,
+            source=source,
+            visibility=visibility,
+            **self._now(),
+        )
+        return await self.ledger.get(moved.session)
+
+    async def _move(
+        self,
+        session: str,
+        kind: MoveKind,
+        target: TurnId | None,
+        expected_head: TurnId | None,
+    ) -> Moved:
+        found = await self.get(session)
+        return await self.ledger.move(
+            found.id,
+            kind,
+            target,
+            expected_head=expected_head,
+            check_head=expected_head is not None,
+            **self._now(),
+        )
+
+    def _now(self) -> Signature:
+        return {"by": str(self.by), "at": self.world.now()}

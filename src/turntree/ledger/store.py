@@ -1,0 +1,272 @@
+"""Writing facts: turns, events, objects and tags."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg.types.json import Jsonb
+from psycopg.types.numeric import Int4
+
+from turntree.core import event as events
+from turntree.core import message as messages
+from turntree.core.canonical import digest_bytes, digest_from_raw, digest_raw
+from turntree.core.errors import NotFound, Refused
+from turntree.core.event import Recorded
+from turntree.core.ids import Digest, Instant, RunId, SessionId, TurnId
+from turntree.core.message import (
+    Message,
+)
+from turntree.core.message_context import TouchedFile
+from turntree.core.run import Fact
+from turntree.core.thread import Stored
+from turntree.core.turn import Sealed
+from turntree.core.usage import ModelCall
+from turntree.core.value import value
+from turntree.db.arrays import bytea_array, int_array, text_array
+from turntree.db.database import Database, Row, as_uuid, fetch
+from turntree.ledger.store_port import Build, NodeId
+from turntree.ledger.turn_rows import actor_of, tool_calls, touched_files
+
+EVENTS_PAGE_MAX = 10_000
+TOKENS_MAX = 2**31 - 1
+
+
+@value
+class PostgresLedger:
+    """The permanent record, on PostgreSQL. See ``ports.ledger``."""
+
+    database: Database
+
+    async def seal(
+        self,
+        sealed: Sealed,
+        parent: TurnId | None,
+        *,
+        by: str,
+        at: Instant,
+        session: SessionId | None = None,
+        calls: Sequence[ModelCall] = (),
+        journal: Sequence[Recorded] = (),
+        epoch: int | None = None,
+        key: str | None = None,
+    ) -> Stored:
+        """Store a turn, end its run and advance its session: all or nothing."""
+        asked = {"by": by, "at": at, "key": key, "epoch": epoch, "session": as_uuid(session)}
+        params = {**turn_params(sealed, parent, calls), **_journal_params(journal), **asked}
+        return _stored(await self.database.fetch_one("append_turn", **params))
+
+    async def seal_at_head(
+        self,
+        build: Build,
+        session: SessionId,
+        *,
+        by: str,
+        at: Instant,
+        calls: Sequence[ModelCall] = (),
+        key: str | None = None,
+    ) -> tuple[Stored, Sealed]:
+        """Hold the session, build a turn after its head and store it."""
+        # A waiting writer costs nothing; a writer that tries and loses costs a whole turn.
+        async with self.database.connection() as connection, connection.transaction():
+            scope = {"workspace": self.database.workspace, "session": UUID(session)}
+            rows = await fetch(connection, "lock_session", **scope)
+            if not rows:
+                raise NotFound(f"there is no session {session}")
+            head, raw = rows[0]
+            digest = None if raw is None else digest_from_raw(bytes(raw))
+            sealed, journal = build(head, digest)
+            params = {**turn_params(sealed, head, calls), **_journal_params(journal)}
+            asked = {"by": by, "at": at, "key": key, "epoch": None}
+            rows = await fetch(connection, "append_turn", **scope, **params, **asked)
+            return _stored(rows[0]), sealed
+
+    async def append(self, recorded: Recorded, *, epoch: int | None = None) -> bool:
+        """Record a fact at its place; see ``ports.ledger``."""
+        return await self._append(recorded, None, epoch)
+
+    async def append_fact(self, fact: Fact, *, epoch: int) -> bool:
+        """Record a fact of an open run with what was said."""
+        return await self._append(events.record(fact.event), _payload(fact.message), epoch)
+
+    async def start(self, run: RunId, session: SessionId | None, first: Fact) -> int:
+        """Begin a run with its first fact and return the epoch to write under."""
+        recorded = events.record(first.event)
+        row = await self.database.fetch_one(
+            "start_run",
+            run=UUID(run),
+            session=as_uuid(session),
+            at=first.event.at,
+            id=digest_raw(recorded.id),
+            body=recorded.body,
+            payload=_payload(first.message),
+        )
+        assert row is not None, "the function returns one row or raises"
+        epoch: int = row[0]
+        return epoch
+
+    async def take(self, run: RunId) -> int:
+        """Take a run over and return the epoch to write under."""
+        row = await self.database.fetch_one("claim_run", run=UUID(run))
+        if row is None or row[0] is None:
+            raise NotFound(f"there is no open run {run}")
+        epoch: int = row[0]
+        return epoch
+
+    async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
+        """Return the facts of a stream in order, from a place on."""
+        found: list[Fact] = []
+        while rows := await self.database.fetch(
+            "list_run_events", stream=UUID(stream), after=after + len(found), limit=EVENTS_PAGE_MAX
+        ):
+            found += [
+                Fact(events.from_json(orjson.loads(body)), _message(said)) for body, said in rows
+            ]
+        return found
+
+    async def put_object(self, data: bytes) -> Digest:
+        """Keep bytes under their digest; the same bytes are kept once."""
+        digest = digest_bytes(data)
+        await self.database.run("put_object", digest=digest_raw(digest), bytes=data)
+        return digest
+
+    async def get_object(self, digest: Digest) -> bytes:
+        """Return an object's bytes."""
+        row = await self.database.fetch_one("find_object", digest=digest_raw(digest))
+        if row is None:
+            raise NotFound(f"there is no object {digest}")
+        return bytes(row[0])
+
+    async def _append(self, recorded: Recorded, payload: str | None, epoch: int | None) -> bool:
+        event = recorded.event
+        row = await self.database.fetch_one(
+            "append_event",
+            stream=UUID(event.stream),
+            seq=Int4(event.seq),
+            id=digest_raw(recorded.id),
+            kind=event.kind,
+            body=recorded.body,
+            payload=payload,
+            epoch=epoch,
+        )
+        return row is not None and bool(row[0])
+
+
+@value
+class PostgresMarks:
+    """What may be put on a turn or a program, or taken out of a turn. See ``ports.ledger``."""
+
+    database: Database
+
+    async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Instant) -> bool:
+        """Put a tag on a turn or a program or take it off; returns whether anything changed."""
+        row = await self.database.fetch_one(
+            "set_tag", node=UUID(node), tag=tag, on=on, by=by, at=at
+        )
+        return row is not None and bool(row[0])
+
+    async def list_tags(
+        self, *, turn: TurnId | None = None, tag: str | None = None
+    ) -> list[tuple[TurnId, str]]:
+        """Return (turn, tag) pairs, of one turn, of one tag, or all."""
+        rows = await self.database.fetch("list_tags", turn=as_uuid(turn), tag=tag)
+        return [(TurnId(found), word) for found, word in rows]
+
+    async def erase(
+        self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Instant
+    ) -> bool:
+        """Take one message out for good; its digest and an event stay."""
+        # What is known of transcripts takes long to load, and no reader needs it.
+        from turntree.ledger.raw_store import erase_records, find_blocks
+
+        params = {"turn": UUID(turn), "sequence": sequence, "reason": reason, "by": by, "at": at}
+        workspace = self.database.workspace
+        # Whoever erases sees everything, so it is asked before whether who looks here may.
+        await self.database.run("require_turn_access", turn=UUID(turn), right="configure")
+        async with (
+            self.database.acting_as("turntree_eraser") as connection,
+            connection.transaction(),
+        ):
+            # Read before, for they may lean on what is about to go.
+            blocks = await find_blocks(connection, workspace, turn)
+            ((changed,),) = await fetch(connection, "erase_message", workspace=workspace, **params)
+            if changed:
+                await erase_records(connection, workspace, turn, blocks)
+        return bool(changed)
+
+
+def _stored(row: Row | None) -> Stored:
+    assert row is not None, "the function returns one row or raises"
+    turn, depth, version, repeated = row
+    return Stored(TurnId(turn), depth, version, repeated)
+
+
+def turn_params(
+    sealed: Sealed, parent: TurnId | None, calls: Sequence[ModelCall]
+) -> dict[str, Any]:
+    """Return the columns of a turn and of its slim projections."""
+    header = sealed.turn.header
+    compaction = header.compaction
+    line, _, said = sealed.body.partition("\n")
+    return {
+        "turn": UUID(header.id),
+        "parent": as_uuid(parent),
+        "parent_digest": None if header.parent is None else digest_raw(header.parent),
+        "digest": digest_raw(sealed.turn.digest),
+        "started_at": header.started_at,
+        "sealed_at": header.sealed_at,
+        "kind": header.kind,
+        "outcome": header.outcome,
+        "agent_role": header.agent_role,
+        "actor": actor_of(header),
+        "model": header.model,
+        "provider": header.provider,
+        "header": line,
+        "body": said,
+        "calls": text_array([word for call in tool_calls(sealed.turn) for word in call]),
+        "models": text_array(
+            [word for call in calls for word in (call.model, call.provider, call.call_id)]
+        ),
+        "tokens": int_array([number for call in calls for number in _numbers(call)]),
+        "files": text_array(
+            [
+                word
+                for place, file in touched_files(sealed.turn)
+                for word in _file_words(place, file)
+            ]
+        ),
+        "compaction": None if compaction is None else Jsonb(compaction.to_json()),
+    }
+
+
+def _journal_params(journal: Sequence[Recorded]) -> dict[str, Any]:
+    return {
+        "event_ids": bytea_array([digest_raw(fact.id) for fact in journal]),
+        "event_kinds": text_array([fact.event.kind for fact in journal]),
+        "event_bodies": text_array([fact.body for fact in journal]),
+    }
+
+
+def _file_words(place: int, file: TouchedFile) -> tuple[str | None, ...]:
+    lines = (None if line is None else str(line) for line in (file.line_start, file.line_end))
+    return str(place), file.kind, file.path, *lines
+
+
+def _numbers(call: ModelCall) -> tuple[int, int, int, int, int]:
+    u = call.usage
+    numbers = u.input, u.output, u.cached_input, u.cache_write, u.reasoning
+    if not all(0 <= number <= TOKENS_MAX for number in numbers):
+        raise Refused(f"a model call uses between 0 and {TOKENS_MAX} tokens of a kind, not {u}")
+    return numbers
+
+
+def _payload(message: Message | None) -> str | None:
+    return None if message is None else messages.line_of(message).decode()
+
+
+def _message(payload: str | None) -> Message | None:
+    if payload is None:
+        return None
+    said = messages.from_json(orjson.loads(payload))
+    assert isinstance(said, Message), "an open run has nothing to erase"
+    return said

@@ -1,0 +1,151 @@
+"""Reading the tree: threads by pages, relations between turns, usage."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from turntree.core import turn as turns
+from turntree.core.canonical import canonical, digest_from_raw, digest_raw
+from turntree.core.errors import NotFound
+from turntree.core.ids import Digest, SessionId, TurnId
+from turntree.core.thread import Placed
+from turntree.core.usage import ModelCall, Usage
+from turntree.core.value import value
+from turntree.db.database import Database, Row, as_uuids
+
+DEPTH_MAX = 2**31 - 1
+CANDIDATES_PAGE = 20
+ID_MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+ID_MIN = "00000000-0000-0000-0000-000000000000"
+
+
+@value
+class PostgresThreads:
+    """Threads and the shape of the tree, on PostgreSQL. See ``ports.threads``."""
+
+    database: Database
+
+    async def get_turn(self, turn: TurnId) -> Placed:
+        """Return a turn and its place."""
+        row = await self.database.fetch_one("find_turn", turn=UUID(turn))
+        if row is None:
+            raise NotFound(f"there is no turn {turn}")
+        return _placed(row)
+
+    async def list_range(
+        self, head: TurnId, *, low: int = 1, high: int = DEPTH_MAX
+    ) -> tuple[Placed, ...]:
+        """Return the turns of a thread between two depths, root first."""
+        rows = await self.database.fetch("thread_page", head=UUID(head), low=low, high=high)
+        return tuple([_placed(row) for row in rows])
+
+    async def find_compaction(self, head: TurnId) -> tuple[int, int | None] | None:
+        """Return the depth of the newest compaction of a thread and of the first turn it keeps."""
+        row = await self.database.fetch_one("nearest_compaction", head=UUID(head))
+        return None if row is None else (row[0], row[1])
+
+    async def find_at_depth(self, head: TurnId, depth: int) -> TurnId | None:
+        """Return the turn of a thread at a depth."""
+        row = await self.database.fetch_one("turn_at_depth", head=UUID(head), depth=depth)
+        return None if row is None else TurnId(row[0])
+
+    async def list_children(self, turn: TurnId) -> list[TurnId]:
+        """Return the turns that follow a turn directly, oldest first."""
+        rows = await self.database.fetch("list_children", turn=UUID(turn))
+        return [TurnId(id) for (id,) in rows]
+
+    async def list_leaves(self, *, after: str = ID_MIN, limit: int = 1000) -> list[TurnId]:
+        """Return turns without children, oldest first, in pages."""
+        rows = await self.database.fetch("list_leaves", after=UUID(after), limit=limit)
+        return [TurnId(id) for (id,) in rows]
+
+    async def is_ancestor(self, ancestor: TurnId, turn: TurnId) -> bool:
+        """Say whether a turn is another or lies above it."""
+        row = await self.database.fetch_one("is_ancestor", ancestor=UUID(ancestor), turn=UUID(turn))
+        if row is None or row[0] is None:
+            raise NotFound(f"there is no turn {ancestor} or no turn {turn}")
+        return bool(row[0])
+
+    async def find_common_ancestor(self, left: TurnId, right: TurnId) -> TurnId | None:
+        """Return the deepest turn two threads share, or None if they share none."""
+        row = await self.database.fetch_one("common_ancestor", left=UUID(left), right=UUID(right))
+        return None if row is None or row[0] is None else TurnId(row[0])
+
+    async def list_sessions_holding(self, turn: TurnId) -> list[SessionId]:
+        """Return every session whose thread ever held a turn."""
+        rows = await self.database.fetch("list_sessions_holding", turn=UUID(turn))
+        return [SessionId(id) for (id,) in rows]
+
+
+@value
+class PostgresIndex:
+    """Finding turns by address, words and time, and adding up usage. See ``ports.threads``."""
+
+    database: Database
+
+    async def list_newest(self, *, before: str = ID_MAX, limit: int = 100) -> list[Placed]:
+        """Return turns, newest first."""
+        rows = await self.database.fetch("list_turns", before=UUID(before), limit=limit)
+        return [_placed(row) for row in rows]
+
+    async def list_by_digest(self, low: Digest, high: Digest, *, limit: int) -> list[TurnId]:
+        """Return the turns whose digests lie between two, both included."""
+        rows = await self.database.fetch(
+            "list_turns_by_digest", low=digest_raw(low), high=digest_raw(high), limit=limit
+        )
+        return [TurnId(id) for (id,) in rows]
+
+    async def list_by_id(self, low: str, high: str, *, limit: int) -> list[TurnId]:
+        """Return the turns whose ids lie between two, both included."""
+        rows = await self.database.fetch(
+            "list_turns_by_id", low=UUID(low), high=UUID(high), limit=limit
+        )
+        return [TurnId(id) for (id,) in rows]
+
+    async def find_by_words(self, words: str) -> TurnId | None:
+        """Return the newest turn in which words were said, in any case of letters."""
+        sought = words.lower()
+        escaped = canonical(sought).decode()[1:-1]
+        before = ID_MAX
+        while rows := await self.database.fetch(
+            "list_turns_by_words", words=escaped, before=UUID(before), limit=CANDIDATES_PAGE
+        ):
+            for turn in (_placed(row).turn for row in rows):
+                if any(sought in message.text.lower() for message in turn.messages):
+                    return turn.id
+                before = turn.id
+        return None
+
+    async def list_neighbours(self, digests: Sequence[Digest]) -> dict[Digest, list[Digest]]:
+        """Return, for each digest, the nearest ones below and above it."""
+        rows = await self.database.fetch("adjacent_turns", digests=[digest_raw(d) for d in digests])
+        return {
+            digest_from_raw(bytes(of)): [digest_from_raw(bytes(n)) for n in near if n is not None]
+            for of, *near in rows
+        }
+
+    async def usage_of(self, heads: Sequence[TurnId]) -> tuple[Usage, int]:
+        """Return what the threads of some heads used, each call once, and how many calls."""
+        row = await self.database.fetch_one("usage_of_threads", heads=as_uuids(heads))
+        assert row is not None, "an aggregate always has a row"
+        *numbers, calls = row
+        return Usage(*numbers), calls
+
+    async def list_calls(self, turns_: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
+        """Return the model calls of some turns."""
+        rows = await self.database.fetch("list_model_calls", turns=as_uuids(turns_))
+        found: dict[TurnId, list[ModelCall]] = {}
+        for turn, _, model, provider, call_id, *numbers in rows:
+            call = ModelCall(model, Usage(*numbers), provider, call_id)
+            found.setdefault(TurnId(turn), []).append(call)
+        return found
+
+    async def count(self) -> int:
+        """Return how many turns there are."""
+        row = await self.database.fetch_one("count_turns")
+        assert row is not None, "an aggregate always has a row"
+        return int(row[0])
+
+
+def _placed(row: Row) -> Placed:
+    digest, body, depth, parent = row
+    return Placed(turns.read(body, digest_from_raw(bytes(digest))), depth, parent)

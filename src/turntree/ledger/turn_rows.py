@@ -1,0 +1,104 @@
+"""What the tables beside the bodies hold of a turn.
+
+Pure, and loads no driver: whoever makes rows in another process starts at once. Must never know a
+connection.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from turntree.core.canonical import digest_raw
+from turntree.core.ids import Digest, TurnId
+from turntree.core.message import (
+    Lifted,
+    Media,
+    Message,
+    ToolResult,
+    ToolUse,
+    answers_call,
+    calls_tool,
+)
+from turntree.core.message_context import TouchedFile, files_of
+from turntree.core.turn import Header, Turn
+
+
+class TurnSource(NamedTuple):
+    """The records of a bundle that a turn was made from, and what the source calls it."""
+
+    origin: str
+    bundle: str
+    key: str
+    first: int
+    last: int
+    projector: int
+
+
+class Prepared(NamedTuple):
+    """A turn as rows: everything about it but its place in the tree.
+
+    Made wherever there is a processor to spare, so it holds plain values only; a named tuple,
+    because those pass from one process to another several times as fast as a dataclass does.
+    """
+
+    id: TurnId
+    parent: TurnId | None
+    parent_digest: Digest | None
+    digest: Digest
+    columns: tuple[str | None, ...]
+    """Started, sealed, kind, outcome, role, actor, model and provider."""
+    header: str
+    said: str
+    derived: bool
+    """Its header names what it came from."""
+    tool_calls: Sequence[tuple[Any, ...]]
+    model_calls: Sequence[tuple[Any, ...]]
+    files: Sequence[tuple[Any, ...]]
+    facts: Sequence[tuple[Any, ...]]
+    compaction: tuple[Any, ...] | None
+    objects: Sequence[bytes]
+    referred: Sequence[bytes]
+    """The digests of the objects that its messages refer to."""
+    source: TurnSource | None
+
+
+ACTOR_CHARS_MAX = 200
+
+
+def actor_of(header: Header) -> str:
+    """Return who acted, as a column and an index can hold it."""
+    return actor_column(header.by.kind, header.by.id)
+
+
+def actor_column(kind: str, id: str) -> str:
+    """Return a principal as a column holds it: without NUL, and not too long for an index."""
+    return f"{kind}:{id}".replace("\0", "\ufffd")[:ACTOR_CHARS_MAX]
+
+
+def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
+    """Return (call id, tool, status) for each call of a turn, in order."""
+    uses: list[tuple[str, str]] = []
+    statuses: dict[str, str] = {}
+    for said in turn.messages[turn.query_count :]:
+        for part in said.parts:
+            if isinstance(part, ToolUse | Lifted) and calls_tool(part):
+                uses.append((str(part.call_id), str(part.tool)))
+            elif isinstance(part, ToolResult | Lifted) and answers_call(part):
+                statuses[str(part.call_id)] = str(part.status)
+    return [(call_id, tool, statuses[call_id]) for call_id, tool in uses]
+
+
+def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:
+    """Return the files a turn's messages touched, each with the message's place."""
+    return [(place, file) for place, said in enumerate(turn.messages) for file in files_of(said)]
+
+
+def referred_objects(turn: Turn) -> list[bytes]:
+    """Return the digests of the objects that a turn's messages refer to, each once, in order."""
+    referred = {
+        digest_raw(part.object)
+        for said in turn.messages
+        if isinstance(said, Message)
+        for part in said.parts
+        if isinstance(part, Lifted | Media) and part.object is not None
+    }
+    return sorted(referred)

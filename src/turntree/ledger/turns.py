@@ -1,0 +1,174 @@
+"""What can be done with turns: record, read, relate, mark, prove."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from turntree.core.clock import World
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest, TurnId
+from turntree.core.message import Message
+from turntree.core.principal import Principal
+from turntree.core.redaction import BY_FORMAT, Redactor
+from turntree.core.thread import Comparison, Placed
+from turntree.core.usage import ModelCall, Usage
+from turntree.core.value import value
+from turntree.ledger.recorder import Details, Recorder, check_arguments
+from turntree.ledger.revisions import Revisions
+from turntree.ledger.sessions import Sessions
+from turntree.ledger.store_port import Ledger, Marks
+from turntree.ledger.thread_store_port import Index, Threads
+
+UNIQUE_CHARS_MIN = 4
+
+
+@value
+class Turns:
+    """``tree.turns``: what never changes."""
+
+    ledger: Ledger
+    marks: Marks
+    threads: Threads
+    index: Index
+    revisions: Revisions
+    sessions: Sessions
+    world: World
+    by: Principal
+    redactor: Redactor = BY_FORMAT
+
+    async def recorder(self, session: str) -> Recorder:
+        """Return a recorder that appends to a session, which is begun if there is none."""
+        found = await self.sessions.get_or_create(session)
+        return Recorder(
+            self.ledger, self.threads, self.world, self.by, found.id, found.head,
+            found.head_digest, self.redactor,
+        )  # fmt: skip
+
+    async def record(
+        self,
+        session: str,
+        query: Sequence[Message],
+        reply: Sequence[Message],
+        *,
+        key: str | None = None,
+        **details: Unpack[Details],
+    ) -> Placed:
+        """Seal an exchange as a session's next turn; see ``Recorder.record``."""
+        check_arguments(query, reply, details)
+        recorder = await self.recorder(session)
+        return await recorder.record(query, reply, key=key, **details)
+
+    async def get(self, revision: str | TurnId) -> Placed:
+        """Return the turn a revision names.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+        return await self.threads.get_turn((await self.revisions.resolve(revision)).turn)
+
+    async def list_newest(self, *, limit: int = 100) -> list[Placed]:
+        """Return turns of all sessions, newest first."""
+        return await self.index.list_newest(limit=limit)
+
+    async def list_children(self, revision: str | TurnId) -> list[TurnId]:
+        """Return the turns that follow directly."""
+        return await self.threads.list_children((await self.revisions.resolve(revision)).turn)
+
+    async def tag(self, revision: str | TurnId, tag: str) -> bool:
+        """Put a word on a turn; returns whether it was new.
+
+        Raises:
+            Refused: It says nothing.
+        """
+        if not tag.strip():
+            raise Refused("a tag says something: turntree tag REV WORD")
+        turn = (await self.revisions.resolve(revision)).turn
+        return await self.marks.set_tag(turn, tag, on=True, by=str(self.by), at=self.world.now())
+
+    async def untag(self, revision: str | TurnId, tag: str) -> bool:
+        """Take a word off a turn; returns whether it was there."""
+        turn = (await self.revisions.resolve(revision)).turn
+        return await self.marks.set_tag(turn, tag, on=False, by=str(self.by), at=self.world.now())
+
+    async def erase(self, revision: str | TurnId, sequence: int, *, reason: str) -> bool:
+        """Take one message out for good; the chain still proves itself."""
+        turn = (await self.revisions.resolve(revision)).turn
+        return await self.marks.erase(
+            turn, sequence, reason=reason, by=str(self.by), at=self.world.now()
+        )
+
+    async def list_calls(self, turns: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
+        """Return the model calls of some turns."""
+        return await self.index.list_calls(turns)
+
+    async def list_unique_lengths(self, digests: Sequence[Digest]) -> dict[Digest, int]:
+        """Return how many hexadecimal digits tell each digest from all others."""
+        near = await self.index.list_neighbours(digests)
+        return {
+            digest: max([UNIQUE_CHARS_MIN, *(_shared(digest, other) + 1 for other in others)])
+            for digest, others in near.items()
+        }
+
+
+def _shared(left: Digest, right: Digest) -> int:
+    a, b = left.removeprefix("sha256:"), right.removeprefix("sha256:")
+    return next((place for place, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), len(a))
+
+
+@value
+class ThreadReader:
+    """``tree.threads``: turns read with their ancestry."""
+
+    threads: Threads
+    index: Index
+    revisions: Revisions
+
+    async def read(
+        self, revision: str | TurnId, *, last: int | None = None, first: int | None = None
+    ) -> tuple[Placed, ...]:
+        """Return a thread, root first: all of it, its last turns, or its first ones."""
+        head = (await self.revisions.resolve(revision)).turn
+        if last is not None:
+            depth = (await self.threads.get_turn(head)).depth
+            return await self.threads.list_range(head, low=max(1, depth - last + 1))
+        if first is not None:
+            return await self.threads.list_range(head, high=first)
+        return await self.threads.list_range(head)
+
+    async def page(self, revision: str | TurnId, *, low: int, high: int) -> tuple[Placed, ...]:
+        """Return the turns of a thread between two depths, root first."""
+        head = (await self.revisions.resolve(revision)).turn
+        return await self.threads.list_range(head, low=low, high=high)
+
+    async def read_visible(self, revision: str | TurnId) -> tuple[Placed, ...]:
+        """Return what a context reads: from the newest compaction on, its summary first."""
+        head = (await self.revisions.resolve(revision)).turn
+        found = await self.threads.find_compaction(head)
+        if found is None:
+            return await self.threads.list_range(head)
+        at, kept = found
+        part = await self.threads.list_range(head, low=at if kept is None else kept)
+        summary = next(placed for placed in part if placed.depth == at)
+        return (summary, *(placed for placed in part if placed.depth != at))
+
+    async def compare(self, left: str | TurnId, right: str | TurnId) -> Comparison:
+        """Return where two threads part, and what each holds alone."""
+        a = (await self.revisions.resolve(left)).turn
+        b = (await self.revisions.resolve(right)).turn
+        base = await self.threads.find_common_ancestor(a, b)
+        shared = None if base is None else await self.threads.get_turn(base)
+        low = 1 if shared is None else shared.depth + 1
+        return Comparison(
+            shared,
+            await self.threads.list_range(a, low=low),
+            await self.threads.list_range(b, low=low),
+        )
+
+    async def is_ancestor(self, ancestor: str | TurnId, revision: str | TurnId) -> bool:
+        """Say whether a turn is another or lies above it."""
+        above = (await self.revisions.resolve(ancestor)).turn
+        return await self.threads.is_ancestor(above, (await self.revisions.resolve(revision)).turn)
+
+    async def usage(self, *revisions: str | TurnId) -> tuple[Usage, int]:
+        """Return what some threads used together, each model call once, and how many calls."""
+        heads = [(await self.revisions.resolve(revision)).turn for revision in revisions]
+        return await self.index.usage_of(heads)

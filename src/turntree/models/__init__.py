@@ -1,0 +1,1 @@
+"""What a model is asked: prompt, context window, messages and providers."""

@@ -1,0 +1,114 @@
+"""What a context reads of a thread, and where it is cut when it does not fit.
+
+A cut that moved with every turn would give every turn another beginning, and no provider could
+serve it from its cache. So a thread is cut at places that stay for many turns: of all depths that
+would leave between half of the room and all of it, the one that is divisible by the highest power
+of two. While the thread grows, that depth is replaced only when it falls out, or when a rounder
+one comes in: about once for every half of the room.
+
+Where a cut lies depends on the thread and on the room alone, so two forks are cut alike. Only the
+end of the thread has to be read to find it.
+"""
+
+from collections.abc import Sequence
+
+from turntree.core.compaction import visible
+from turntree.core.message import Message
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.core.value import value
+from turntree.models.token_estimate import MESSAGE_TOKENS, estimate_messages
+
+
+@value
+class View:
+    """The end of a thread as a context reads it, root first, with what each turn costs.
+
+    Turns that could not be shown anyway may be missing at its beginning.
+    """
+
+    turns: tuple[Placed, ...] = ()
+    costs: tuple[int, ...] = ()
+    first: int = 1
+    """The depth of the first turn that a context might read."""
+    summary: Placed | None = None
+    """The newest compaction: it stands for everything that is not read."""
+
+    @property
+    def summary_cost(self) -> int:
+        """About how many tokens the summary has."""
+        return 0 if self.summary is None else cost_of(self.summary.turn)
+
+    @property
+    def cost(self) -> int:
+        """About how many tokens all of it has."""
+        return sum(self.costs) + self.summary_cost
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing at its beginning."""
+        return not self.turns or self.turns[0].depth <= self.first
+
+
+def view_of(thread: Sequence[Placed]) -> View:
+    """Return what a context reads of a whole thread, given root first."""
+    seen = visible([(one.turn.id, one.turn.header.compaction, one) for one in thread])
+    newest = max((one.depth for one in thread if one.turn.header.compaction), default=None)
+    if newest is None:
+        return make_view(seen, first=seen[0].depth if seen else 1)
+    summary, *rest = seen
+    return make_view(rest, first=rest[0].depth if rest else newest + 1, summary=summary)
+
+
+def make_view(turns: Sequence[Placed], *, first: int, summary: Placed | None = None) -> View:
+    """Return a view of turns, root first, that are the end of what a context reads."""
+    return View(tuple(turns), tuple(cost_of(one.turn) for one in turns), first, summary)
+
+
+def cost_of(turn: Turn) -> int:
+    """Return about how many tokens a turn has, without looking into objects."""
+    whole = [said for said in turn.messages if isinstance(said, Message)]
+    # What was erased leaves a word behind, and what did not end well a sentence.
+    return estimate_messages(whole) + 2 * MESSAGE_TOKENS * (1 + len(turn.messages) - len(whole))
+
+
+def cut(view: View, room: int) -> tuple[Placed, ...]:
+    """Return the turns of a view that are shown in a room of so many tokens.
+
+    A turn is shown whole or not at all, so that no call is parted from its result.
+    """
+    whole_from = _fitting(view.costs, room)
+    if whole_from == 0 and view.is_whole:
+        return view.turns
+    assert whole_from > 0, "a view reaches back until it does not fit"
+    half_from = _fitting(view.costs, room // 2)
+    if whole_from == len(view.turns):
+        return ()
+    candidates = range(whole_from, min(half_from, len(view.turns) - 1) + 1)
+    start = max(candidates, key=lambda place: _roundness(view.turns[place].depth))
+    return view.turns[start:]
+
+
+def count_left_out(view: View, shown: Sequence[Placed]) -> int:
+    """Return how many of the turns that a context might read are not shown."""
+    if not view.turns:
+        return 0
+    end = shown[0].depth if shown else view.turns[-1].depth + 1
+    # A compaction stands between the turns that it keeps and those after it, and is shown apart.
+    between = view.summary is not None and view.first <= view.summary.depth < end
+    return end - view.first - between
+
+
+def _fitting(costs: Sequence[int], room: int) -> int:
+    """Return the first place from which on everything fits."""
+    left = room
+    for place in range(len(costs) - 1, -1, -1):
+        left -= costs[place]
+        if left < 0:
+            return place + 1
+    return 0
+
+
+def _roundness(depth: int) -> int:
+    """Return the highest power of two that a depth is divisible by."""
+    return depth & -depth

@@ -1,0 +1,270 @@
+"""Handing over: what whoever continues a thread is told of it, in no vendor's words.
+
+A thread holds what happened. The next model needs less and needs it in order: large parts whole
+again, each call followed by its results, nothing that only another vendor understands. These are
+pure functions over values; the exporters write what they give in the format of each tool.
+
+It must never know a format, a file or a tool's name.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from turntree.core.canonical import Json, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.message import (
+    Erased,
+    Lifted,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolResult,
+    ToolUse,
+    part_from_json,
+)
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.core.value import value
+
+ERASED_TEXT = "[erased]"
+SUMMARY_TEXT = "What was said before this point, in short:\n\n"
+CALL_ID_CHARS_MAX = 64
+CALL_DIGITS = 24
+
+Piece: TypeAlias = Text | Reasoning | Media | ToolUse | ToolResult
+"""A part that stands whole and that more than one vendor understands."""
+
+
+@value
+class Said:
+    """One message as it is handed on."""
+
+    role: Role
+    parts: tuple[Piece, ...]
+    turn: TurnId
+    at: Instant
+    model: str | None = None
+    provider: str | None = None
+    """Who made it; its reasoning means something to them alone."""
+    is_summary: bool = False
+    """Whether it stands for turns that are not handed on."""
+
+    @property
+    def text(self) -> str:
+        """All words of the message, without reasoning."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+def hand_over(thread: Iterable[Placed], objects: Mapping[Digest, bytes]) -> list[Said]:
+    """Return what a context reads of a thread, given as a context reads it: summary first.
+
+    Every call is answered in the message after it and every answer was asked for, also where
+    messages have been erased. A compaction stands as its summary, which somebody tells the
+    model, not as something that the model said.
+
+    Raises:
+        Refused: A part stands as an object and its bytes are not among ``objects``.
+    """
+    told = [said for placed in thread for said in _turn(placed.turn, objects)]
+    return [said for said in told if said.parts]
+
+
+def objects_of(thread: Iterable[Placed]) -> list[Digest]:
+    """Return the digests of the objects that ``hand_over`` needs for a thread."""
+    found = (
+        part.object
+        for placed in thread
+        for said in placed.turn.messages
+        for part in said.parts
+        if isinstance(part, Lifted | Media)
+    )
+    return list(dict.fromkeys(digest for digest in found if digest is not None))
+
+
+def fit(told: Iterable[Said], *, provider: str, call_prefix: str) -> list[Said]:
+    """Return what a vendor accepts: its own reasoning only, and ids of calls in its shape.
+
+    A call and its result keep one id between them, and no two calls of the thread share one,
+    which within a turn alone is certain.
+    """
+    calls = _Calls(call_prefix)
+    fitted = [replace(said, parts=tuple(_fit_parts(said, provider, calls))) for said in told]
+    return [said for said in fitted if said.parts]
+
+
+def flatten(told: Iterable[Said]) -> list[Said]:
+    """Return the thread with calls and results as words, for a reader that has no tools."""
+    return [_flat(said) for said in told]
+
+
+def without_system(told: Iterable[Said]) -> list[Said]:
+    """Return the thread without the instructions that one tool gave to its own model."""
+    return [said for said in told if said.role != "system"]
+
+
+def pieces_of(output: Json) -> list[Text | Media]:
+    """Return what a tool answered as words and pictures, in whichever shape it was recorded."""
+    if output is None or output == "":
+        return []
+    if isinstance(output, str):
+        return [Text(output)]
+    if isinstance(output, Sequence) and output and all(_is_block(entry) for entry in output):
+        return [piece for entry in output for piece in _block(entry)]
+    return [Text(compact(output))]
+
+
+def text_of(output: Json) -> str:
+    """Return what a tool answered as words; a picture becomes a note."""
+    return "\n".join(
+        piece.text if isinstance(piece, Text) else note_of(piece) for piece in pieces_of(output)
+    )
+
+
+def note_of(media: Media) -> str:
+    """Return the words that stand for what cannot be carried."""
+    address = media.url if media.url and not media.url.startswith("data:") else None
+    return f"[{media.kind}: {media.name or address or media.object or media.media_type}]"
+
+
+def compact(value: Json) -> str:
+    """Return a value as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[Said]:
+    header = turn.header
+    asked = Said("user", (), turn.id, header.started_at)
+    answered = Said("assistant", (), turn.id, header.sealed_at, header.model, header.provider)
+    if header.compaction is not None:
+        summary = "\n\n".join(said.text for said in turn.reply if said.text)
+        if summary:
+            yield replace(asked, parts=(Text(SUMMARY_TEXT + summary),), is_summary=True)
+        return
+    for message in turn.query:
+        yield _said(message, asked, objects)
+    results = {
+        part.call_id: part
+        for message in turn.reply
+        for part in _whole(message.parts, objects)
+        if isinstance(part, ToolResult)
+    }
+    for message in turn.reply:
+        said = _said(message, answered, objects)
+        words = tuple(part for part in said.parts if not isinstance(part, ToolResult))
+        # Words beside a tool's results are nobody's answer: whoever asked is told them.
+        yield replace(said, parts=words, role="user" if said.role == "tool" else said.role)
+        calls = [part for part in said.parts if isinstance(part, ToolUse)]
+        if calls:
+            answers = tuple(
+                results.get(use.call_id, ToolResult(use.call_id, "interrupted", ERASED_TEXT))
+                for use in calls
+            )
+            yield replace(said, role="tool", parts=answers)
+
+
+def _said(message: Message | Erased, frame: Said, objects: Mapping[Digest, bytes]) -> Said:
+    if isinstance(message, Erased):
+        return replace(frame, parts=(Text(ERASED_TEXT),))
+    parts = tuple(_whole(message.parts, objects))
+    return replace(frame, role=message.role, parts=parts, at=message.at or frame.at)
+
+
+def _whole(parts: Iterable[Part], objects: Mapping[Digest, bytes]) -> Iterator[Piece]:
+    for part in parts:
+        match part:
+            case Lifted(of, digest):
+                if digest not in objects:
+                    raise Refused(f"a {of} stands as the object {digest}; its bytes are needed")
+                yield from _whole([part_from_json(json.loads(objects[digest]))], objects)
+            case Media(object=digest) if digest is not None and digest in objects:
+                data = base64.b64encode(objects[digest]).decode()
+                yield replace(part, url=f"data:{part.media_type};base64,{data}")
+            case Text(text) if not text.strip():
+                continue  # Vendors refuse words that say nothing.
+            case Text() | Reasoning() | Media() | ToolUse() | ToolResult():
+                yield part
+            case _:
+                continue  # Only the provider that sent it could read it.
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The ids that calls were given so far."""
+
+    prefix: str
+    ids: dict[tuple[TurnId, str], str] = field(default_factory=dict[tuple[TurnId, str], str])
+    taken: set[str] = field(default_factory=set[str])
+
+    def name(self, turn: TurnId, call_id: str) -> str:
+        """Return the id of a new call: its own if the vendor could have given it, and once."""
+        named = call_id
+        if not self._is_theirs(call_id) or call_id in self.taken:
+            seed = digest_bytes(f"{turn} {call_id}".encode()).removeprefix("sha256:")
+            named = self.prefix + seed[:CALL_DIGITS]
+        self.ids[turn, call_id] = named
+        self.taken.add(named)
+        return named
+
+    def _is_theirs(self, call_id: str) -> bool:
+        return (
+            call_id.startswith(self.prefix)
+            and len(call_id) <= CALL_ID_CHARS_MAX
+            and call_id.isascii()
+            and call_id.replace("_", "").replace("-", "").isalnum()
+        )
+
+
+def _fit_parts(said: Said, provider: str, calls: _Calls) -> Iterator[Piece]:
+    for part in said.parts:
+        match part:
+            case Reasoning(signature=signature):
+                if said.provider == provider and signature:
+                    yield part
+            case ToolUse(call_id):
+                yield replace(part, call_id=calls.name(said.turn, call_id))
+            case ToolResult(call_id):
+                yield replace(part, call_id=calls.ids[said.turn, call_id])
+            case _:
+                yield part
+
+
+def _flat(said: Said) -> Said:
+    parts = tuple(_flat_part(part) for part in said.parts)
+    return replace(said, role="user" if said.role == "tool" else said.role, parts=parts)
+
+
+def _flat_part(part: Piece) -> Piece:
+    match part:
+        case ToolUse(_, tool, args):
+            return Text(
+                f"\n[tool call: {tool} {args if isinstance(args, str) else compact(args)}]\n"
+            )
+        case ToolResult(_, status, output):
+            how = "" if status == "ok" else f" ({status})"
+            return Text(f"[tool result{how}]\n{text_of(output)}\n")
+        case _:
+            return part
+
+
+def _is_block(entry: Json) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("type"), str)
+
+
+def _block(entry: Json) -> Iterator[Text | Media]:
+    assert isinstance(entry, Mapping), "asked before"
+    match entry:
+        case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
+            yield Text(text)
+        case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": data}}:
+            yield Media("image", kind, url=f"data:{kind};base64,{data}")
+        case {"type": "input_image", "image_url": str(url)}:
+            yield Media("image", "image/*", url=url)
+        case _:
+            yield Text(compact(entry))

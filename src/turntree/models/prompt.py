@@ -1,0 +1,220 @@
+"""The prompt: what a model is given, in no vendor's words.
+
+It is a pure function of a thread, a manifest and a budget. Its beginning depends on nothing else
+than what two forks share, so that the provider's cache serves both: instructions and tools as the
+manifest orders them, then the thread, root first, then the query, then the reply so far. Facts of
+one session (paths, ids, times) never enter it but through the words of a query.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final
+
+from turntree.auth.persona import Persona
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest
+from turntree.core.manifest import Manifest
+from turntree.core.message import Erased, Message, line_of, to_json
+from turntree.core.value import value
+from turntree.models.context_window import View, count_left_out, cut
+from turntree.models.messages import LEFT_OUT_TEXT, show_exchange, show_turn, told
+from turntree.models.token_estimate import estimate_messages, estimate_text, estimate_tool
+
+RECIPE: Final = "prompt/1"
+TOOL_RECIPE: Final = "tool/1"
+TOOL_TIMEOUT_S = 60.0
+TOOL_TIMEOUT_MAX_S = 24 * 60 * 60.0
+OWN_SHARE: Final = 4
+"""A quarter of the budget is kept free for the turn itself, so that its query moves no cut."""
+
+
+@value
+class ToolSpec:
+    """What a model is told of a tool, and how the tool is treated."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Json]
+    """A JSON Schema of an object."""
+    is_repeatable: bool = False
+    """A call that was lost may be made again: twice does no more than once."""
+    timeout_s: float = TOOL_TIMEOUT_S
+    program: str | None = None
+    """The address of the program that is run; None for a function of a worker's."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document whose canonical bytes are the tool's object in a manifest."""
+        document = {
+            "turntree": TOOL_RECIPE,
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+            "is_repeatable": self.is_repeatable,
+            "timeout_s": self.timeout_s,
+        }
+        return document if self.program is None else {**document, "program": self.program}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "ToolSpec":
+        """Return the tool that a document stands for.
+
+        Raises:
+            Refused: It is none of ours.
+        """
+        match document:
+            case {"name": str(name), "description": str(description), "parameters": Mapping()}:
+                schema: Mapping[str, Json] = document["parameters"]
+                repeatable = bool(document.get("is_repeatable"))
+                timeout_s = float(document.get("timeout_s", TOOL_TIMEOUT_S))
+                program: str | None = document.get("program")
+                return cls(name, description, schema, repeatable, timeout_s, program)
+            case _:
+                raise Refused(f"{dict(document)!r} is no tool: name, description and parameters")
+
+
+@value
+class Parts:
+    """What stands before a thread."""
+
+    system: tuple[str, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+
+    @property
+    def cost(self) -> int:
+        """About how many tokens it has."""
+        told = sum(estimate_tool(one.name, one.description, one.parameters) for one in self.tools)
+        return told + sum(map(estimate_text, self.system))
+
+
+@value
+class Prompt:
+    """Instructions, tools and what was said, in that order."""
+
+    system: tuple[str, ...]
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    left_out: int = 0
+    """How many of the thread's turns did not fit the budget."""
+    estimated_tokens: int = 0
+    meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    thread_messages: int = 0
+    """How many of the messages are the thread's; those behind them are the turn's own."""
+    thread_turns: int = 0
+    """How many turns those messages are, a summary not counted."""
+
+    @property
+    def lines(self) -> list[bytes]:
+        """What the model sees as canonical documents: what stands before, then each message.
+
+        Two prompts whose first lines are equal begin with the same bytes at any provider.
+        """
+        before: dict[str, Any] = {
+            "turntree": RECIPE,
+            "system": list(self.system),
+            "tools": [
+                {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}
+                for t in self.tools
+            ],
+        }
+        return [canonical(before), *map(line_of, self.messages)]
+
+    @property
+    def prefix(self) -> bytes:
+        """The bytes that every fork from the same turn shares."""
+        return b"\n".join(self.lines[: 1 + self.thread_messages])
+
+    @property
+    def digest(self) -> Digest:
+        """What proves what a model saw; a request records it."""
+        return digest_bytes(b"\n".join(self.lines))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the prompt for people and programs to look at."""
+        return {
+            **json.loads(self.lines[0]),
+            "messages": [to_json(said) for said in self.messages],
+            "thread_messages": self.thread_messages,
+            "thread_turns": self.thread_turns,
+            "left_out": self.left_out,
+            "estimated_tokens": self.estimated_tokens,
+            "digest": self.digest,
+        }
+
+
+def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> Parts:
+    """Return what a manifest puts before a thread, in its own order.
+
+    Raises:
+        Refused: An object is missing, or is not what its entry says.
+    """
+    system: list[str] = []
+    tools: list[ToolSpec] = []
+    for entry in manifest.entries:
+        if entry.kind not in ("persona", "prompt", "rules", "tool"):
+            continue
+        if entry.object not in objects:
+            raise Refused(f"the {entry.kind} {entry.name} is the object {entry.object}: it lacks")
+        data = objects[entry.object]
+        match entry.kind:
+            case "persona":
+                system.append(persona_text(Persona.from_json(json.loads(data))))
+            case "tool":
+                tools.append(ToolSpec.from_json(json.loads(data)))
+            case _:
+                system.append(data.decode())
+    return Parts(tuple(text for text in system if text.strip()), tuple(tools))
+
+
+def persona_text(persona: Persona) -> str:
+    """Return what an agent is told of itself."""
+    who = f"You are {persona.identity.name}."
+    return f"{who}\n\n{persona.identity.soul}" if persona.identity.soul.strip() else who
+
+
+def thread_room(parts: Parts, view: View, own_tokens: int, budget_tokens: int) -> int:
+    """Return how many tokens of a budget are left for the turns of a thread.
+
+    What the turn itself needs is taken in quarters of the budget: most turns need one, whatever
+    is asked, and so most forks are cut alike.
+    """
+    share = max(1, budget_tokens // OWN_SHARE)
+    own = share * max(1, math.ceil(own_tokens / share))
+    return max(0, budget_tokens - own - parts.cost - view.summary_cost)
+
+
+def assemble(
+    view: View,
+    parts: Parts,
+    query: Sequence[Message | Erased],
+    reply: Sequence[Message | Erased] = (),
+    *,
+    budget_tokens: int,
+) -> Prompt:
+    """Return what a model is given.
+
+    A budget that even the turn itself does not fit is for the provider to complain about.
+    """
+    own = show_exchange(query, reply)
+    own_tokens = estimate_messages(own)
+    shown = cut(view, thread_room(parts, view, own_tokens, budget_tokens))
+    left_out = count_left_out(view, shown)
+    thread: list[Message] = []
+    if view.summary is not None:
+        thread += show_turn(view.summary.turn)
+    if left_out:
+        thread.append(told(LEFT_OUT_TEXT.format(count=left_out)))
+    for one in shown:
+        thread += show_turn(one.turn)
+    turns_tokens = sum(view.costs[len(view.costs) - len(shown) :])
+    return Prompt(
+        parts.system,
+        (*thread, *own),
+        parts.tools,
+        left_out,
+        parts.cost + view.summary_cost + turns_tokens + own_tokens,
+        thread_messages=len(thread),
+        thread_turns=len(shown),
+    )

@@ -1,0 +1,1 @@
+"""Clients of model services, one module per protocol."""

@@ -1,0 +1,50 @@
+"""Anthropic's Messages, or whatever speaks like them.
+
+Knows how the vendor's client is set up. Must never know a message.
+"""
+
+from anthropic import AnthropicError, AsyncAnthropic
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+
+from turntree.models.provider import Objects, Provider
+from turntree.models.providers.connection import NO_KEY, Connection
+from turntree.models.providers.direct import DirectProvider, http_client
+from turntree.models.providers.vendor_metadata import Author
+
+URL = "https://api.anthropic.com"
+
+
+class _Client(AsyncAnthropic):
+    """The vendor's client, which sends nothing that the environment holds and no config names."""
+
+    def forget_environment(self) -> None:
+        """Drop the headers that it read there for whatever address it is given."""
+        self._custom_headers = {}
+
+
+def build_anthropic(connection: Connection, name: str, objects: Objects) -> Provider:
+    """Return a provider of type ``anthropic``."""
+    http = http_client(connection)
+    client = _Client(
+        api_key=connection.key or NO_KEY,
+        base_url=connection.base_url or URL,
+        timeout=http.timeout,
+        max_retries=0,
+        http_client=http,
+    )
+    client.forget_environment()
+    vendor = AnthropicProvider(anthropic_client=client)
+
+    async def lists() -> list[str]:
+        return [model.id async for model in client.models.list()]
+
+    return DirectProvider(
+        Author("anthropic", name, vendor.name),
+        connection,
+        objects,
+        model_of=lambda model: AnthropicModel(model, provider=vendor),
+        lists=lists,
+        raises=AnthropicError,
+        http=http,
+    )

@@ -1,0 +1,170 @@
+"""Where a service is reached, and with which keys: a provider's config with names filled in.
+
+Knows ``${NAME}``. Must never show what it put in its place: not in a representation, not in an
+error. A key that is written down in a config is refused, for configs are kept for ever.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Denied, NotFound, Refused
+from turntree.core.secret_refs import NAMED, carries_secret, is_only_named
+from turntree.core.value import value
+from turntree.models.provider import Credentials, Setup
+
+Cache = Literal["5m", "1h"] | None
+
+TIMEOUT_S: Final = 600.0
+"""How long a service may be silent, before its first word or between two of them."""
+CONNECT_TIMEOUT_S: Final = 10.0
+HIDDEN: Final = "•••"
+NO_KEY: Final = "none"
+"""What is sent where no key is needed: the vendors' libraries insist on one."""
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_SECRET_CHARS_MIN: Final = 4
+"""Shorter ones are not hidden: replacing them would only garble a message."""
+
+
+@value
+class Connection:
+    """How to reach a service."""
+
+    base_url: str | None
+    key: str | None = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    timeout_s: float
+    cache: Cache
+    """How long a service is asked to keep what it has read; None if it is not asked."""
+    vendor: str | None
+    """Whose service it is, where the config says so: a gateway's, a server of one's own."""
+    secrets: frozenset[str] = field(repr=False)
+    is_public_only: bool = False
+    """Whether no address is asked that only this machine or its network reaches."""
+
+    def hide(self, text: str) -> str:
+        """Return a text without the credentials that may stand in it."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def connect(setup: Setup, *, key_names: tuple[str, ...] = ()) -> Connection:
+    """Return the connection that a config describes; ``key_names`` are the vendor's own.
+
+    Where the config names no key and the service is reached through another's address, there may
+    be none: a gateway can hold the keys itself, and a server of one's own needs none.
+
+    Raises:
+        Refused: A key stands in the config, or would be sent in the clear.
+        Denied: A credential is out of reach.
+        NotFound: A credential is not there.
+    """
+    config = setup.config
+    filled = _Filled(setup.credentials)
+    base_url = config.get("base_url")
+    url = filled.text(str(base_url)) if base_url else None
+    headers = {name: filled.header(name, value) for name, value in _headers(config).items()}
+    key = filled.key(config.get("api_key"), key_names, is_needed=url is None)
+    if filled.found:
+        _check_address(url)
+    vendor = config.get("vendor")
+    return Connection(
+        url,
+        key,
+        headers,
+        _timeout_s(config),
+        _cache(config),
+        str(vendor) if vendor else None,
+        frozenset(one for one in filled.found if len(one) >= _SECRET_CHARS_MIN),
+        setup.is_public_only,
+    )
+
+
+class _Filled:
+    """Puts credentials into texts, and remembers which."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self.found: set[str] = set()
+
+    def text(self, text: str) -> str:
+        return NAMED.sub(lambda match: self._get(match[1]), text)
+
+    def header(self, name: str, value: str) -> str:
+        if carries_secret(name) and not is_only_named(value):
+            raise Refused(
+                f"the header {name} carries a key: name it, as in ${{NAME}}, instead of "
+                "writing it down"
+            )
+        return self.text(value)
+
+    def key(self, said: Json, names: tuple[str, ...], *, is_needed: bool) -> str | None:
+        if said is not None:
+            if not isinstance(said, str) or not NAMED.fullmatch(said):
+                raise Refused("api_key names a credential, as in ${NAME}; a key is never kept")
+            return self.text(said)
+        for name in names:
+            try:
+                return self._get(name)
+            except NotFound:
+                continue
+            except Denied:
+                # Nobody asked for it by name: it is not sent along, and may not be needed.
+                if is_needed:
+                    raise
+        if names and is_needed:
+            raise NotFound(
+                f"the credential {' or '.join(names)} is neither in the context nor in the "
+                f"environment: `export {names[0]}=…` sets it"
+            )
+        return None
+
+    def _get(self, name: str) -> str:
+        value = self._credentials(name)
+        self.found.add(value)
+        return value
+
+
+def _timeout_s(config: Mapping[str, Json]) -> float:
+    timeout_s = config.get("timeout_s", TIMEOUT_S)
+    if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool) or timeout_s <= 0:
+        raise Refused(f"timeout_s is a number of seconds, not {timeout_s!r}")
+    return float(timeout_s)
+
+
+def _cache(config: Mapping[str, Json]) -> Cache:
+    match config.get("cache", "5m"):
+        case False:
+            return None
+        case "5m":
+            return "5m"
+        case "1h":
+            return "1h"
+        case other:
+            raise Refused(f"cache is 5m, 1h or false, not {other!r}")
+
+
+def _headers(config: Mapping[str, Json]) -> dict[str, str]:
+    headers = config.get("headers")
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise Refused("headers are names with their values")
+    wrong = [name for name, value in headers.items() if not isinstance(value, str)]
+    if wrong:
+        raise Refused(f"the value of a header is a text: {', '.join(wrong)}")
+    return {name: str(value) for name, value in headers.items()}
+
+
+def _check_address(url: str | None) -> None:
+    if url is None:
+        return
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise Refused(
+            f"a key is sent by https or to this machine, and {parts.scheme}://{parts.hostname} "
+            "is neither"
+        )

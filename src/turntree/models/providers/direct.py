@@ -1,0 +1,204 @@
+"""A provider that asks through pydantic-ai's model classes, and through nothing else of it.
+
+Knows ``pydantic_ai.direct``: one request, one answer. Its agents, its loop and its stored messages
+are not used, and its clients never try a request twice: who retries must write it down first.
+"""
+
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+)
+from contextvars import ContextVar
+from typing import Any, Final, cast
+
+import anyio
+import httpx2
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.models import Model, StreamedResponse
+from pydantic_ai.settings import ModelSettings
+
+from turntree.core.canonical import Json
+from turntree.models.prompt import Prompt
+from turntree.models.provider import Answer, Delta, Objects
+from turntree.models.providers.connection import CONNECT_TIMEOUT_S, Connection
+from turntree.models.providers.errors import CAUGHT, failure_of
+from turntree.models.providers.parameters import Api, check_model, settings_of
+from turntree.models.providers.public_addresses import PublicTransport
+from turntree.models.providers.request import Asked, asked, objects_in
+from turntree.models.providers.response import Spoken, answer_of
+from turntree.models.providers.vendor_metadata import Author
+
+CLOSING_TIMEOUT_S: Final = 2.0
+_ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("answers", default=None)
+"""What arrives while a stream is being opened."""
+
+
+def http_client(connection: Connection) -> httpx2.AsyncClient:
+    """Return the client for one vendor. It follows no redirects: they could lead a key astray."""
+    trusted, public = _trusted(connection.base_url), None
+    if connection.is_public_only and connection.base_url is not None:
+        public = PublicTransport(httpx2.AsyncHTTPTransport(verify=trusted))
+    return httpx2.AsyncClient(
+        headers=dict(connection.headers),
+        timeout=httpx2.Timeout(connection.timeout_s, connect=CONNECT_TIMEOUT_S),
+        event_hooks={"response": [_remember]},
+        verify=trusted,
+        transport=public,
+        follow_redirects=False,
+        # A proxy would resolve names again, where nobody judges what they mean.
+        trust_env=public is None,
+    )
+
+
+def _trusted(url: str | None) -> ssl.SSLContext | bool:
+    """Return whom to trust: where nothing is ever sealed, loading all authorities is for nothing.
+
+    A context that knows no authority trusts nobody.
+    """
+    is_open = url is not None and url.startswith("http://")
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_open else True
+
+
+async def _remember(response: httpx2.Response) -> None:
+    arrived = _ANSWERS.get()
+    if arrived is not None:
+        arrived.append(response)
+
+
+@asynccontextmanager
+async def _opened(
+    asking: AbstractAsyncContextManager[StreamedResponse],
+) -> AsyncGenerator[StreamedResponse, None]:
+    """Open a stream, and end its request when it is left.
+
+    Not every vendor's library does: one that is left in the middle may wait for the collector of
+    garbage to close the connection, and all the while the vendor writes, and counts.
+    """
+    arrived: list[httpx2.Response] = []
+    token = _ANSWERS.set(arrived)
+    async with AsyncExitStack() as stack:
+        try:
+            response = await stack.enter_async_context(asking)
+        finally:
+            _ANSWERS.reset(token)
+        try:
+            yield response
+        finally:
+            with anyio.move_on_after(CLOSING_TIMEOUT_S, shield=True):
+                for one in arrived:
+                    await one.aclose()
+
+
+class DirectProvider:
+    """See ``ports.provider``."""
+
+    def __init__(
+        self,
+        author: Author,
+        connection: Connection,
+        objects: Objects,
+        *,
+        model_of: Callable[[str], Model],
+        lists: Callable[[], Awaitable[list[str]]],
+        raises: type[Exception],
+        http: httpx2.AsyncClient,
+    ) -> None:
+        """Take what a vendor consists of; the client is closed with the provider."""
+        self._author = author
+        self._connection = connection
+        self._objects = objects
+        self._model_of = model_of
+        self._models: dict[str, Model] = {}
+        self._lists = lists
+        self._raises = raises
+        self._http = http
+
+    def __repr__(self) -> str:
+        """Show who answers, and no key."""
+        return f"<provider {self._author.vendor}, {self._author.api}>"
+
+    @property
+    def name(self) -> str:
+        """Who answers."""
+        return self._author.vendor
+
+    async def stream(
+        self, model: str, prompt: Prompt, settings: Mapping[str, Json]
+    ) -> AsyncGenerator[Delta | Answer, None]:
+        """Yield the answer in pieces as they come, and the whole of it last.
+
+        Raises:
+            ProviderFailed: It gave no answer, or only a part of one.
+        """
+        given, chosen = await self._given(model, prompt, settings)
+        asking = model_request_stream(
+            self._model(model),
+            given.messages,
+            model_settings=chosen,
+            model_request_parameters=given.parameters,
+        )
+        spoken = Spoken()
+        try:
+            async with _opened(asking) as response:
+                async with aclosing(cast("AsyncGenerator[Any, None]", aiter(response))) as events:
+                    async for event in events:
+                        for delta in spoken.deltas(event):
+                            yield delta
+                yield answer_of(response.get(), self._author, model)
+        except CAUGHT as error:
+            raise self._failure(error) from error
+
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+        """Return the whole answer at once.
+
+        Raises:
+            ProviderFailed: It gave no answer.
+        """
+        given, chosen = await self._given(model, prompt, settings)
+        try:
+            response = await model_request(
+                self._model(model),
+                given.messages,
+                model_settings=chosen,
+                model_request_parameters=given.parameters,
+            )
+            return answer_of(response, self._author, model)
+        except CAUGHT as error:
+            raise self._failure(error) from error
+
+    async def list_models(self) -> list[str]:
+        """Return the names of the models it has.
+
+        Raises:
+            ProviderFailed: It did not tell.
+        """
+        try:
+            return sorted(await self._lists())
+        except (self._raises, *CAUGHT) as error:
+            raise self._failure(error) from error
+
+    async def aclose(self) -> None:
+        """Let go of connections that were kept for the next request."""
+        await self._http.aclose()
+
+    async def _given(
+        self, model: str, prompt: Prompt, settings: Mapping[str, Json]
+    ) -> tuple[Asked, ModelSettings]:
+        api, cache = cast("Api", self._author.api), self._connection.cache
+        chosen = settings_of(api, settings, cache=cache)
+        check_model(model, self._model(model).profile, chosen)
+        objects = {digest: await self._objects(digest) for digest in objects_in(prompt)}
+        kept = cache if api == "anthropic" else None
+        return asked(prompt, self._author, objects, cache=kept), cast("ModelSettings", chosen)
+
+    def _model(self, name: str) -> Model:
+        if name not in self._models:
+            self._models[name] = self._model_of(name)
+        return self._models[name]
+
+    def _failure(self, error: Exception) -> Exception:
+        return failure_of(error, self.name, self._connection.hide)

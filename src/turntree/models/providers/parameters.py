@@ -1,0 +1,131 @@
+"""Parameters of inference in the words of the library that carries them to a vendor.
+
+Knows which of our parameters each vendor has a word for. One that is asked for and has none is an
+error: an answer that silently ignored it would look like one that heeded it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from turntree.core.canonical import Json
+from turntree.core.errors import ProviderFailed
+
+Api = Literal["anthropic", "openai-responses", "openai-chat", "openai-compatible", "google"]
+"""Whose words a request is put in."""
+
+_PLAIN: Final = {
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "seed": "seed",
+    "stop": "stop_sequences",
+}
+_MISSING: Final[Mapping[Api, frozenset[str]]] = {
+    "anthropic": frozenset({"seed"}),
+    "openai-responses": frozenset({"seed", "stop", "top_k"}),
+    "openai-chat": frozenset({"top_k"}),
+    "openai-compatible": frozenset(),
+    "google": frozenset(),
+}
+_SAMPLING: Final = ("temperature", "top_p", "top_k")
+_NOT_PARAMETERS: Final = frozenset({"model", "model_id"})
+"""They say who is asked, and were heard by whoever chose the provider."""
+_EFFORTS: Final = frozenset({"none", "low", "medium", "high"})
+
+
+def settings_of(
+    api: Api, asked: Mapping[str, Json], *, cache: Literal["5m", "1h"] | None = None
+) -> dict[str, Any]:
+    """Return the library's settings for what is asked.
+
+    Besides the parameters of ``programs.params`` there is ``headers``, sent along with this one
+    request.
+
+    Raises:
+        ProviderFailed: A parameter is unknown, or the vendor has no word for it.
+    """
+    settings: dict[str, Any] = {**_ALWAYS[api]}
+    if api == "anthropic" and cache is not None:
+        settings |= _cached(cache)
+    for name, value in sorted(asked.items()):
+        if value is None or name in _NOT_PARAMETERS:
+            continue
+        settings |= _setting(api, name, value)
+    return settings
+
+
+def check_model(model: str, profile: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Refuse what the library would leave out for this model, with nothing but a warning.
+
+    ``profile`` is what the library knows of the model.
+
+    Raises:
+        ProviderFailed: The model takes no such parameter.
+    """
+    left_out = [name for name in _SAMPLING if name in settings]
+    if left_out and _chooses_for_itself(profile, settings):
+        raise ProviderFailed(
+            f"{model} takes no {', '.join(left_out)}: it chooses its words by itself", "refused"
+        )
+    if settings.get("thinking") and not profile.get("supports_thinking"):
+        raise ProviderFailed(f"{model} cannot be told how long to think", "refused")
+
+
+def _chooses_for_itself(profile: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    if profile.get("anthropic_disallows_sampling_settings"):
+        return True
+    if not profile.get("openai_supports_reasoning"):
+        return False
+    if not profile.get("openai_supports_reasoning_effort_none"):
+        return True
+    thinks = settings.get("thinking")
+    return bool(profile.get("thinking_enabled_by_default") if thinks is None else thinks)
+
+
+def _setting(api: Api, name: str, value: Json) -> dict[str, Any]:
+    if name in _MISSING[api]:
+        raise ProviderFailed(f"{api} has no parameter {name}: leave it out", "refused")
+    if name == "top_k" and api == "openai-compatible":
+        # OpenAI itself has none, and the servers that copy it take it in the body.
+        return {"extra_body": {"top_k": value}}
+    if name in _PLAIN:
+        return {_PLAIN[name]: value}
+    if name == "thinking" and value in _EFFORTS:
+        return _thinking(api, str(value))
+    if name == "headers" and isinstance(value, Mapping):
+        return {"extra_headers": {key: str(one) for key, one in value.items()}}
+    known = sorted({*_PLAIN, "thinking", "headers"} - _MISSING[api])
+    raise ProviderFailed(
+        f"{name}: {value!r} is no parameter of {api}; there are {', '.join(known)}", "refused"
+    )
+
+
+def _thinking(api: Api, effort: str) -> dict[str, Any]:
+    if api == "openai-compatible":
+        # Nothing is known of such a model, so it is told as it was said.
+        return {"openai_reasoning_effort": effort}
+    return {"thinking": False if effort == "none" else effort}
+
+
+def _cached(ttl: Literal["5m", "1h"]) -> dict[str, Any]:
+    """Return where Anthropic keeps what it has read: after the tools, the instructions, the end.
+
+    The prompt itself marks the last query. A fork shares everything before its own query, so it
+    reads what the session it came from has written.
+    """
+    return {
+        "anthropic_cache_tool_definitions": ttl,
+        "anthropic_cache_instructions": ttl,
+        "anthropic_cache_messages": ttl,
+    }
+
+
+_ALWAYS: Final[Mapping[Api, dict[str, Any]]] = {
+    "anthropic": {},
+    # The history is ours: what a service keeps besides would outlive what is erased here.
+    "openai-responses": {"openai_store": False},
+    "openai-chat": {},
+    "openai-compatible": {},
+    "google": {},
+}

@@ -1,0 +1,272 @@
+"""A prompt as the messages of the library that carries it to a vendor.
+
+Pure: equal prompts give equal requests, byte for byte, whatever a store did to the order of
+members. What only its author understands (signatures, ids, opaque parts) goes back to that author
+and to nobody else; another model is shown the words and the calls.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, assert_never, cast
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai.messages import (
+    AudioUrl,
+    BinaryContent,
+    CachePoint,
+    DocumentUrl,
+    ImageUrl,
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from turntree.core import message as said
+from turntree.core.canonical import Json, canonical
+from turntree.core.errors import ProviderFailed
+from turntree.core.ids import Digest
+from turntree.core.message import (
+    Lifted,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from turntree.core.value import value
+from turntree.models.prompt import Prompt
+from turntree.models.providers.vendor_metadata import NATIVE_KIND, Author, native_parts
+
+NOTHING: Final = "(nothing)"
+"""What stands for a message without words: vendors refuse empty ones."""
+LOST_TOOL: Final = "unknown"
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+"""The library dates its parts and sends no date; a fixed one keeps equal prompts equal."""
+_NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
+
+
+@value
+class Asked:
+    """What the library is given."""
+
+    messages: list[ModelMessage]
+    parameters: ModelRequestParameters
+
+
+def objects_in(prompt: Prompt) -> list[Digest]:
+    """Return the objects that a prompt cannot be sent without."""
+    digests = [
+        part.object
+        for message in prompt.messages
+        for part in message.parts
+        if isinstance(part, Lifted) or (isinstance(part, Media) and part.url is None)
+    ]
+    return list(dict.fromkeys(one for one in digests if one is not None))
+
+
+def asked(
+    prompt: Prompt,
+    author: Author,
+    objects: Mapping[Digest, bytes],
+    *,
+    cache: Literal["5m", "1h"] | None = None,
+) -> Asked:
+    """Return what the library is given for a prompt.
+
+    Raises:
+        ProviderFailed: The prompt holds an object that was not handed in.
+    """
+    messages = [_whole(message, objects) for message in prompt.messages]
+    mapping = _Mapping(author, objects, cache, _last_query(messages))
+    for place, message in enumerate(messages):
+        mapping.add(place, message)
+    tools = [
+        ToolDefinition(
+            name=tool.name,
+            description=tool.description,
+            parameters_json_schema=cast("dict[str, Any]", _plain(tool.parameters)),
+        )
+        for tool in prompt.tools
+    ]
+    # One text: there are servers whose models take a single system message and no more.
+    system = "\n\n".join(text for text in prompt.system if text)
+    parameters = ModelRequestParameters(
+        function_tools=tools,
+        instruction_parts=[InstructionPart(content=system)] if system else None,
+    )
+    return Asked(mapping.messages, parameters)
+
+
+@dataclass(slots=True)
+class _Mapping:
+    author: Author
+    objects: Mapping[Digest, bytes]
+    cache: Literal["5m", "1h"] | None
+    query: int | None
+    """Where the last query stands: the cache keeps everything up to it."""
+    messages: list[ModelMessage] = field(default_factory=list["ModelMessage"])
+    tools: dict[str, str] = field(default_factory=dict[str, str])
+    """Which tool each call so far was made of: a result does not say."""
+
+    def add(self, place: int, message: Message) -> None:
+        if message.role == "assistant":
+            self._answered(message)
+            return
+        parts: list[ModelRequestPart] = []
+        if message.role == "tool":
+            parts += [self._result(one) for one in message.parts if isinstance(one, ToolResult)]
+        else:
+            parts.append(self._spoken(message, is_kept=place == self.query))
+        before = self.messages[-1] if self.messages else None
+        if isinstance(before, ModelRequest):
+            before.parts = [*before.parts, *parts]
+        elif parts:
+            self.messages.append(ModelRequest(parts=parts, timestamp=_EPOCH))
+
+    def _answered(self, message: Message) -> None:
+        native = native_parts(message, self.author)
+        parts = [
+            mapped
+            for place, part in enumerate(message.parts)
+            for mapped in self._part(part, None if native is None else native[place])
+        ]
+        if not parts:
+            return
+        response = ModelResponse(parts=parts, timestamp=_EPOCH)
+        if native is not None:
+            response.provider_name = self.author.system
+        self.messages.append(response)
+
+    def _part(self, part: Part, native: Mapping[str, Json] | None) -> Iterator[ModelResponsePart]:
+        """Yield what is sent of an answer's part: nothing of what its reader may not have."""
+        own: dict[str, Any] = {}
+        if native is not None:
+            own = {**cast("dict[str, Any]", _plain(native)), "provider_name": self.author.system}
+        match part:
+            case Text(text):
+                if text or own.get("provider_details"):
+                    yield TextPart(text, **own)
+            case Reasoning(text, signature):
+                # Thoughts are their author's: another model would take them for its own words.
+                if native is not None:
+                    yield ThinkingPart(text, signature=signature, **own)
+            case ToolUse(call_id, tool, args):
+                self.tools[call_id] = tool
+                given = args if isinstance(args, str) else canonical(args).decode()
+                yield ToolCallPart(tool, given, tool_call_id=call_id, **own)
+            case Opaque(document):
+                yield from _returned(document, self.author)
+            case Media():
+                yield TextPart(_named(part))
+            case ToolResult() | Lifted():
+                pass
+            case _:
+                assert_never(part)
+
+    def _result(self, result: ToolResult) -> ToolReturnPart:
+        output = result.output
+        text = output if isinstance(output, str) else canonical(output).decode()
+        is_told = result.status in {"ok", "error"}
+        return ToolReturnPart(
+            self.tools.get(result.call_id, LOST_TOOL),
+            (text or NOTHING) if is_told else f"{result.status}: {text}",
+            tool_call_id=result.call_id,
+            timestamp=_EPOCH,
+            outcome="success" if result.status == "ok" else "failed",
+        )
+
+    def _spoken(self, message: Message, *, is_kept: bool) -> UserPromptPart:
+        content = [one for part in message.parts for one in self._content(part)]
+        if message.role == "system":
+            # Vendors would move it to the front, and what was read before would be read anew.
+            content = ["<system>", *content, "</system>"]
+        content = content or [NOTHING]
+        if is_kept and self.cache is not None:
+            content.append(CachePoint(ttl=self.cache))
+        if len(content) == 1 and isinstance(content[0], str):
+            return UserPromptPart(content[0], timestamp=_EPOCH)
+        return UserPromptPart(content, timestamp=_EPOCH)
+
+    def _content(self, part: Part) -> Iterator[UserContent]:
+        match part:
+            case Text(text):
+                if text:
+                    yield text
+            case Media():
+                yield self._media(part)
+            case Reasoning() | ToolUse() | ToolResult() | Lifted() | Opaque():
+                pass
+            case _:
+                assert_never(part)
+
+    def _media(self, media: Media) -> UserContent:
+        if media.url is not None:
+            match media.kind:
+                case "image":
+                    return ImageUrl(media.url, media_type=media.media_type)
+                case "audio":
+                    return AudioUrl(media.url, media_type=media.media_type)
+                case "file":
+                    return DocumentUrl(media.url, media_type=media.media_type)
+        data = self.objects.get(media.object) if media.object is not None else None
+        if data is None:
+            raise ProviderFailed(f"the bytes of {_named(media)} were not handed in", "refused")
+        return BinaryContent(data, media_type=media.media_type)
+
+
+def _last_query(messages: Sequence[Message]) -> int | None:
+    places = [place for place, message in enumerate(messages) if message.role == "user"]
+    return places[-1] if places else None
+
+
+def _whole(message: Message, objects: Mapping[Digest, bytes]) -> Message:
+    """Return a message with the parts that were lifted out of it."""
+    if not any(isinstance(part, Lifted) for part in message.parts):
+        return message
+    documents: list[Any] = []
+    for part in message.parts:
+        if not isinstance(part, Lifted):
+            documents.append(said.part_to_json(part))
+        elif part.object in objects:
+            documents.append(orjson.loads(objects[part.object]))
+        else:
+            raise ProviderFailed(f"the object {part.object} was not handed in", "refused")
+    whole = said.from_json({**said.to_json(message), "parts": documents})
+    assert isinstance(whole, Message), "it has parts"
+    return whole
+
+
+def _returned(document: Mapping[str, Json], author: Author) -> Iterator[ModelResponsePart]:
+    """Yield an opaque part as it came, if it came from whom it goes to."""
+    if document.get("kind") != NATIVE_KIND or not author.wrote(document):
+        return
+    try:
+        yield _NATIVE.validate_python(_plain(document.get("part")))
+    except ValidationError:
+        # An older or newer library wrote it. The conversation goes on without.
+        return
+
+
+def _named(media: Media) -> str:
+    return f"[{media.kind} {media.name or media.media_type}]"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in the order of members that its canonical form has."""
+    return orjson.loads(canonical(value))

@@ -1,0 +1,175 @@
+"""What a vendor answered, in our words.
+
+Pure. What has no name here is kept as it came, for its author: ids and details beside the part,
+whole parts as opaque ones. Tokens are counted once each: what came from a cache is not fresh.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import orjson
+from pydantic import TypeAdapter
+from pydantic_ai.messages import (
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.usage import RequestUsage
+
+from turntree.core.canonical import Json, canonical, tidy
+from turntree.core.errors import NotCanonical, ProviderFailed
+from turntree.core.message import (
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolUse,
+    calls_tool,
+)
+from turntree.core.usage import Usage
+from turntree.models.provider import Answer, Delta
+from turntree.models.providers.vendor_metadata import NATIVE_KIND, Author, native_meta
+
+_BESIDE: Final = ("id", "provider_details")
+_NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
+
+
+def answer_of(response: ModelResponse, author: Author, asked_model: str) -> Answer:
+    """Return a whole answer.
+
+    Raises:
+        ProviderFailed: It ended before it was whole, or holds nothing at all.
+    """
+    told = (response.provider_details or {}).get("finish_reason")
+    reason = response.finish_reason or (str(told) if told else None)
+    if reason is None:
+        raise ProviderFailed("the answer ended in the middle", "broken")
+    parts: list[Part] = []
+    beside: list[Mapping[str, Json]] = []
+    for native in response.parts:
+        part = _part(native, author)
+        if part != Text("") or _beside(native):
+            parts.append(part)
+            beside.append({} if isinstance(part, Opaque) else _beside(native))
+    if not parts:
+        parts, beside = [Text("")], [{}]
+    return Answer(
+        Message("assistant", tuple(parts), meta=native_meta(author, beside)),
+        usage_of(response.usage),
+        response.model_name or asked_model,
+        _finish_reason(reason, parts),
+        response.provider_response_id,
+    )
+
+
+def usage_of(usage: RequestUsage) -> Usage:
+    """Return the tokens of a call, each counted once."""
+    cached, written = usage.cache_read_tokens, usage.cache_write_tokens
+    details = usage.details
+    reasoning = usage.output_reasoning_tokens or details.get("reasoning_tokens", 0)
+    return Usage(
+        input=max(0, usage.input_tokens - cached - written),
+        output=usage.output_tokens,
+        cached_input=cached,
+        cache_write=written,
+        reasoning=min(reasoning or details.get("thoughts_tokens", 0), usage.output_tokens),
+    )
+
+
+class Spoken:
+    """Turns what arrives into deltas, and remembers which call each piece belongs to."""
+
+    def __init__(self) -> None:
+        """Begin with nothing heard."""
+        self._calls: dict[int, tuple[str, str]] = {}
+
+    def deltas(self, event: ModelResponseStreamEvent) -> list[Delta]:
+        """Return the words that an event brings: the first of a part come with its beginning."""
+        if isinstance(event, PartStartEvent):
+            return self._begun(event.index, event.part)
+        if not isinstance(event, PartDeltaEvent):
+            return []
+        match event.delta:
+            case TextPartDelta(content_delta=text) if text:
+                return [Delta("text", text)]
+            case ThinkingPartDelta(content_delta=text) if text:
+                return [Delta("reasoning", text)]
+            case ToolCallPartDelta(args_delta=args) if args:
+                return [Delta("tool", _args_text(args), *self._calls.get(event.index, ()))]
+            case _:
+                return []
+
+    def _begun(self, index: int, part: ModelResponsePart) -> list[Delta]:
+        match part:
+            case TextPart(content=text) if text:
+                return [Delta("text", text)]
+            case ThinkingPart(content=text) if text:
+                return [Delta("reasoning", text)]
+            case ToolCallPart(tool_name=name, args=args, tool_call_id=call_id):
+                self._calls[index] = (name, call_id)
+                first = Delta("tool", "", name, call_id)
+                return [first, Delta("tool", _args_text(args), name, call_id)] if args else [first]
+            case _:
+                return []
+
+
+def _part(native: ModelResponsePart, author: Author) -> Part:
+    match native:
+        case TextPart(content=text):
+            return Text(_sound(text))
+        case ThinkingPart(content=text, signature=signature):
+            return Reasoning(_sound(text), signature)
+        case ToolCallPart(tool_name=tool, args=args, tool_call_id=call_id):
+            return ToolUse(call_id, tool, _args(args))
+        case _:
+            document = tidy(_NATIVE.dump_python(native, mode="json"))
+            return Opaque({"kind": NATIVE_KIND, **author.to_json(), "part": document})
+
+
+def _finish_reason(reason: str, parts: Sequence[Part]) -> str:
+    # Not every vendor tells an answer that waits for tools from one that is done.
+    return "tool_call" if reason == "stop" and any(map(calls_tool, parts)) else reason
+
+
+def _beside(native: ModelResponsePart) -> dict[str, Json]:
+    """Return what the library needs of a part besides its words, as plain values."""
+    if not isinstance(native, TextPart | ThinkingPart | ToolCallPart):
+        return {}
+    document = cast("dict[str, Any]", _NATIVE.dump_python(native, mode="json"))
+    return {name: tidy(document[name]) for name in _BESIDE if document.get(name)}
+
+
+def _args(args: object) -> Json:
+    """Return the arguments of a call; a text that is no JSON stays the text it is.
+
+    A text stands for itself alone, never for the JSON of a text, so that both can be told apart.
+    """
+    if not args:
+        return {}
+    text = args if isinstance(args, str) else orjson.dumps(args).decode()
+    try:
+        value: Json = orjson.loads(text)
+        canonical(value)
+    except (orjson.JSONDecodeError, NotCanonical):
+        return text
+    return text if isinstance(value, str) else value
+
+
+def _sound(text: str) -> str:
+    """Return a text without halves of signs: a stream may be cut inside one."""
+    return cast("str", tidy(text))
+
+
+def _args_text(args: object) -> str:
+    if args is None:
+        return ""
+    return args if isinstance(args, str) else orjson.dumps(args).decode()

@@ -1,0 +1,224 @@
+"""A provider that answers from a script in its config, or says again what was said to it.
+
+Knows no network and needs no package: it is for tests, demos and documentation. It keeps nothing
+between two requests but how often each was made: the place in the script follows from the prompt,
+so a run that goes on in another process, and a fork, hear what they would have heard.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from turntree.core.canonical import Json, canonical, digest
+from turntree.core.errors import Failure, ProviderFailed, Refused
+from turntree.core.message import Message, Part, Reasoning, Text, ToolUse, assistant
+from turntree.core.message import to_json as message_to_json
+from turntree.core.usage import Usage
+from turntree.models.prompt import Prompt
+from turntree.models.provider import Answer, Delta, Setup
+
+NAME: Final = "scripted"
+MODEL: Final = "scripted-1"
+_WORDS: Final = re.compile(r"\s*\S+\s*|\s+")
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Call(_Said):
+    """A tool that a reply asks for."""
+
+    tool: str = Field(min_length=1)
+    args: dict[str, Any] | str = Field(default_factory=dict[str, Any])
+    """A text is sent as it stands, so that a script can hold what is no JSON."""
+    call_id: str | None = None
+
+
+class Fails(_Said):
+    """A request that comes to nothing."""
+
+    kind: Failure
+    retry_after_s: float | None = None
+    after_words: int = Field(default=0, ge=0)
+    """How much of the reply is heard before."""
+
+
+class Reply(_Said):
+    """What the model says once. The first requests for it may fail."""
+
+    text: str = ""
+    reasoning: str = ""
+    tools: tuple[Call, ...] = ()
+    failures: tuple[Fails, ...] = ()
+    delay_s: float = Field(default=0, ge=0)
+    """How long it is silent before its first word."""
+    usage: dict[str, int] | None = None
+    """Words are counted where nothing is said."""
+
+
+class Rule(_Said):
+    """Replies to one kind of query: the first to the query itself, the next after its tools."""
+
+    when: str
+    """A pattern that is searched for in what was said last."""
+    replies: tuple[Reply, ...]
+
+
+class Script(_Said):
+    """What is said when. After its end, and where it says nothing, the query is said again."""
+
+    script: tuple[Reply, ...] = ()
+    """One after the other along a thread."""
+    rules: tuple[Rule, ...] = ()
+    """Looked at before the script."""
+    models: tuple[str, ...] = (MODEL,)
+    word_delay_s: float = Field(default=0, ge=0)
+
+    def reply_to(self, messages: Sequence[Message]) -> Reply:
+        """Return what is said after these messages."""
+        queries = [place for place, said in enumerate(messages) if said.role == "user"]
+        query = queries[-1] if queries else 0
+        text = messages[query].text if messages else ""
+        for rule in self.rules:
+            if re.search(rule.when, text):
+                return _nth(rule.replies, _answers(messages[query:])) or Reply(text=text)
+        return _nth(self.script, _answers(messages)) or Reply(text=text)
+
+
+def build_scripted(setup: Setup) -> "ScriptedProvider":
+    """Return a provider of type ``scripted``.
+
+    Raises:
+        Refused: The config is no script.
+    """
+    members = {name: value for name, value in setup.config.items() if name in Script.model_fields}
+    try:
+        script = Script.model_validate(members)
+        for rule in script.rules:
+            re.compile(rule.when)
+    except (ValidationError, re.error) as error:
+        raise Refused(f"this is no script: {error}") from error
+    return ScriptedProvider(script)
+
+
+class ScriptedProvider:
+    """See ``ports.provider``."""
+
+    def __init__(self, script: Script) -> None:
+        """Take a script."""
+        self._script = script
+        self._requests: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """Who answers."""
+        return NAME
+
+    async def stream(
+        self, model: str, prompt: Prompt, settings: Mapping[str, Json]
+    ) -> AsyncGenerator[Delta | Answer, None]:
+        """Yield the reply word by word, and the whole of it last.
+
+        Raises:
+            ProviderFailed: The script says so, or has no such model.
+        """
+        del settings  # A script is asked with whatever it is asked with.
+        reply, fails = self._reply(model, prompt)
+        await anyio.sleep(reply.delay_s)
+        place = _answers(prompt.messages)
+        for count, delta in enumerate(_deltas(reply, place)):
+            if fails is not None and count >= fails.after_words:
+                break
+            await anyio.sleep(self._script.word_delay_s)
+            yield delta
+        if fails is not None:
+            raise _failure(fails)
+        yield _answer(model, prompt, reply, place)
+
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+        """Return the whole reply at once.
+
+        Raises:
+            ProviderFailed: The script says so, or has no such model.
+        """
+        del settings
+        reply, fails = self._reply(model, prompt)
+        await anyio.sleep(reply.delay_s)
+        if fails is not None:
+            raise _failure(fails)
+        return _answer(model, prompt, reply, _answers(prompt.messages))
+
+    async def list_models(self) -> list[str]:
+        """Return the models that the script names."""
+        return sorted(self._script.models)
+
+    async def aclose(self) -> None:
+        """Do nothing: there are no connections."""
+
+    def _reply(self, model: str, prompt: Prompt) -> tuple[Reply, Fails | None]:
+        if model not in self._script.models:
+            known = ", ".join(sorted(self._script.models))
+            raise ProviderFailed(f"{NAME}: there is no model {model}, only {known}", "refused")
+        reply = self._script.reply_to(prompt.messages)
+        asked = digest([message_to_json(said) for said in prompt.messages])
+        count = self._requests.get(asked, 0)
+        self._requests[asked] = count + 1
+        return reply, reply.failures[count] if count < len(reply.failures) else None
+
+
+def _answers(messages: Sequence[Message]) -> int:
+    """Return how often the model has spoken."""
+    return sum(said.role == "assistant" for said in messages)
+
+
+def _nth(replies: Sequence[Reply], place: int) -> Reply | None:
+    return replies[place] if place < len(replies) else None
+
+
+def _failure(fails: Fails) -> ProviderFailed:
+    message = f"{NAME}: the script says that this request fails"
+    return ProviderFailed(message, fails.kind, retry_after_s=fails.retry_after_s)
+
+
+def _deltas(reply: Reply, place: int) -> list[Delta]:
+    deltas = [Delta("reasoning", word) for word in _WORDS.findall(reply.reasoning)]
+    deltas += [Delta("text", word) for word in _WORDS.findall(reply.text)]
+    for use in _uses(reply, place):
+        text = use.args if isinstance(use.args, str) else canonical(use.args).decode()
+        deltas.append(Delta("tool", "", use.tool, use.call_id))
+        deltas.append(Delta("tool", text, use.tool, use.call_id))
+    return deltas
+
+
+def _uses(reply: Reply, place: int) -> list[ToolUse]:
+    return [
+        ToolUse(call.call_id or f"call-{place}-{number}", call.tool, call.args)
+        for number, call in enumerate(reply.tools)
+    ]
+
+
+def _answer(model: str, prompt: Prompt, reply: Reply, place: int) -> Answer:
+    parts: list[Part] = []
+    if reply.reasoning:
+        parts.append(Reasoning(reply.reasoning))
+    uses = _uses(reply, place)
+    if reply.text or not uses:
+        parts.append(Text(reply.text))
+    reason = "tool_call" if uses else "stop"
+    return Answer(assistant(*parts, *uses), _usage(prompt, reply), model, reason)
+
+
+def _usage(prompt: Prompt, reply: Reply) -> Usage:
+    if reply.usage is not None:
+        return Usage(**reply.usage)
+    said = [*prompt.system, *(message.text for message in prompt.messages)]
+    thought = len(reply.reasoning.split())
+    return Usage(
+        input=sum(len(text.split()) for text in said),
+        output=len(reply.text.split()) + thought + len(reply.tools),
+        reasoning=thought,
+    )

@@ -1,1 +1,0 @@
-"""What neighbours must look like: Protocols of at most nine methods, and nothing else."""

@@ -1,0 +1,165 @@
+"""Changes of programs, each with the fact that tells of it.
+
+A change is a value: what becomes true, and the data of its event, from which ``program.fold`` reads
+the same. Several changes become true together. This module never carries one out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest, Label, ProgramId, SessionId
+from turntree.core.program import Program, Right, Visibility, a_kind, version_of
+from turntree.core.value import value
+from turntree.programs.kind import Kind
+
+
+@value
+class NextVersion:
+    """A config that becomes the newest one, and which programs its members name."""
+
+    number: int
+    digest: Digest
+    data: bytes
+    refs: tuple[tuple[str, ProgramId], ...] = ()
+
+
+@value
+class BeginSession:
+    """An empty session begins, for a program that will need one."""
+
+    session: SessionId
+    label: Label
+
+
+@value
+class Begin:
+    """A program begins."""
+
+    program: ProgramId
+    kind: str
+    name: str
+    owner: str
+    state: str
+    visibility: Visibility
+    version: NextVersion
+    details: Mapping[str, Json]
+    event: str
+    data: Mapping[str, Json]
+
+
+@value
+class Tell:
+    """A fact of a program, with what becomes true by it."""
+
+    program: ProgramId
+    right: Right
+    """What whoever tells it needs."""
+    event: str
+    data: Mapping[str, Json]
+    step: tuple[str, str] | None = None
+    sets: Mapping[str, Json] | None = None
+    version: NextVersion | None = None
+    visibility: Visibility | None = None
+
+
+@value
+class Grant:
+    """A right is granted, or taken back."""
+
+    program: ProgramId
+    grantee: str
+    right: Right
+    on: bool
+    data: Mapping[str, Json]
+
+
+Change: TypeAlias = BeginSession | Begin | Tell | Grant
+
+
+def next_version(
+    number: int, config: Mapping[str, Json], refs: Sequence[tuple[str, ProgramId]]
+) -> NextVersion:
+    """Return a config as the version of a number.
+
+    Raises:
+        Refused: A secret stands in it, or it is too large.
+    """
+    version, data = version_of(number, config)
+    return NextVersion(number, version.digest, data, tuple(refs))
+
+
+def begin(
+    kind: Kind,
+    id: ProgramId,
+    name: str,
+    version: NextVersion,
+    *,
+    owner: str,
+    by: str,
+    visibility: Visibility = "public",
+    sets: Mapping[str, Json] | None = None,
+) -> Begin:
+    """Return the beginning of a program, in the first state of its kind."""
+    state = kind.lifecycle.initial
+    data: dict[str, Json] = {
+        "by": by,
+        "config": version.digest,
+        "kind": kind.name,
+        "name": name,
+        "owner": owner,
+        "state": state,
+        "version": version.number,
+        "visibility": visibility,
+    }
+    if sets:
+        data["details"] = dict(sets)
+    return Begin(
+        id, kind.name, name, owner, state, visibility, version, sets or {}, kind.created, data
+    )
+
+
+def tell(
+    program: Program,
+    event: str,
+    *,
+    by: str,
+    right: Right = "configure",
+    to: str | None = None,
+    sets: Mapping[str, Json] | None = None,
+    version: NextVersion | None = None,
+    more: Mapping[str, Json] | None = None,
+) -> Tell:
+    """Return a fact of a program: a move, a new version, details set anew, or just the fact.
+
+    Whether the move is lawful is for its lifecycle to say, before.
+
+    Raises:
+        Refused: The event is not one of its kind.
+    """
+    if not event.startswith(f"{program.kind}."):
+        raise Refused(
+            f"what is told of {a_kind(program.kind)} begins with {program.kind}., not {event}"
+        )
+    data: dict[str, Json] = {**(more or {}), "by": by}
+    if to is not None:
+        data |= {"from": program.state, "to": to}
+    if sets:
+        data["details"] = dict(sets)
+    if version is not None:
+        data |= {"config": version.digest, "version": version.number}
+    step = None if to is None else (program.state, to)
+    return Tell(program.id, right, event, data, step, sets, version)
+
+
+def show(program: Program, visibility: Visibility, *, by: str) -> Tell:
+    """Return the fact that a program is seen by everybody, or only by those let in."""
+    data: dict[str, Json] = {"by": by, "visibility": visibility}
+    return Tell(program.id, "configure", "program.visibility_changed", data, visibility=visibility)
+
+
+def grant(program: Program, grantee: str, right: Right, *, on: bool, by: str) -> Grant:
+    """Return the fact that somebody may do something with a program, or no longer."""
+    data: dict[str, Json] = {"access": right, "by": by, "to": grantee}
+    return Grant(program.id, grantee, right, on, data)

@@ -1,0 +1,76 @@
+"""A folder of this machine, with a sandbox beside it. Whatever is run is run in there, or not."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from turntree.core.canonical import Json
+from turntree.core.errors import NoSandbox, Refused
+from turntree.core.value import value
+from turntree.sandbox.code import LANGUAGES, Code, CodeLimits, CommandEnded, CommandLimits, Language
+from turntree.sandbox.sandbox import Sandbox
+
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+@value
+class Folder:
+    """A folder, and a terminal in which whoever works there reads."""
+
+    root: Path
+    say: Callable[[str], None] | None = None
+    """Prints to the terminal, if there is one."""
+    find_sandbox: Callable[[], Sandbox] | None = None
+    """Finds what runs code and commands, which takes a while, when there is something to run."""
+    is_lent: bool = False
+    """Whether it was named for programs that others wrote, too."""
+
+    async def read_file(self, path: str) -> bytes | None:
+        """Return a file of the folder, or None if there is none."""
+        root = await anyio.Path(self.root).resolve()
+        try:
+            file = await (root / path).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise Refused(f"{path!r} cannot be a file: {error}") from error
+        # Links are followed first: where they end is what counts.
+        if not file.is_relative_to(root):
+            raise Refused(f"{path} leads out of the folder that is worked in")
+        if not await file.is_file():
+            return None
+        size = (await file.stat()).st_size
+        if size > FILE_BYTES_MAX:
+            raise Refused(f"{path} has {size} bytes; at most {FILE_BYTES_MAX} are read")
+        return await file.read_bytes()
+
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+        """Run a command that can read the folder and change nothing."""
+        limits = CommandLimits(wall_s=timeout_s, cpu_s=max(1, int(timeout_s)))
+        return await self._sandbox().run_command(command, str(self.root.absolute()), limits=limits)
+
+    async def run_code(
+        self, language: str, source: str, document: Json, *, timeout_s: float
+    ) -> Json:
+        """Run a program that sees nothing but its document."""
+        limits = CodeLimits(wall_s=timeout_s, cpu_s=max(1, int(timeout_s)))
+        return await self._sandbox().run(Code(_language(language), source), document, limits)
+
+    async def notify(self, channel: str, text: str) -> bool:
+        """Print to the terminal if that is the channel; every other reaches nobody from here."""
+        if channel != "terminal" or self.say is None:
+            return False
+        self.say(text)
+        return True
+
+    def _sandbox(self) -> Sandbox:
+        if self.find_sandbox is None:
+            raise NoSandbox("there is no sandbox here, so nothing is run")
+        return self.find_sandbox()
+
+
+def _language(word: str) -> Language:
+    for one in LANGUAGES:
+        if one == word:
+            return one
+    raise Refused(f"{word!r} is no language here; there are {', '.join(LANGUAGES)}")

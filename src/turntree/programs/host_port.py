@@ -1,0 +1,47 @@
+"""The place where work is done: a folder, a sandbox beside it, and ways to reach a person."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from turntree.core.canonical import Json
+from turntree.sandbox.code import CommandEnded
+
+
+class Workplace(Protocol):
+    """What programs reach of the machine they are invoked on."""
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether its user named the folder for programs that others wrote."""
+        ...
+
+    async def read_file(self, path: str) -> bytes | None:
+        """Return a file of the folder, or None if there is none.
+
+        Raises:
+            Refused: The path leads out of the folder.
+        """
+        ...
+
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+        """Run a command in the folder, inside a sandbox.
+
+        Raises:
+            NoSandbox: None can be started here.
+        """
+        ...
+
+    async def run_code(
+        self, language: str, source: str, document: Json, *, timeout_s: float
+    ) -> Json:
+        """Run a program that reads one document and writes one, inside a sandbox.
+
+        Raises:
+            NoSandbox: None can be started here.
+            CodeFailed: The program failed, or went beyond a limit.
+        """
+        ...
+
+    async def notify(self, channel: str, text: str) -> bool:
+        """Tell a person something; returns whether the channel reached anybody."""
+        ...

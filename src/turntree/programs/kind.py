@@ -1,0 +1,141 @@
+"""What a kind of program declares of itself, as far as that is data.
+
+The registry, the command line and the checks read it and need to know nothing else of a kind.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.program import Lifecycle, Program, a_kind, address_of, name_in
+from turntree.core.value import value
+
+OptionType = Literal["text", "integer", "number", "flag", "address", "json"]
+
+
+@value
+class Option:
+    """A member of a config that people set by an option of its own."""
+
+    flag: str
+    """As it is typed: ``--backend``."""
+    member: str
+    """The way to the member: ``model_id``, ``harness/max_steps``."""
+    help: str
+    type: OptionType = "text"
+    many: bool = False
+    """Whether it may be given again and again; the member is then a list."""
+
+
+@value
+class Fill:
+    """A member that, left out, names a program whose config fits one of our own members.
+
+    It is looked for when the config is made, among what is the owner's or the system's, and written
+    down: what somebody else makes later, or makes private, is never meant.
+    """
+
+    member: str
+    """The member that is filled: ``provider``."""
+    kind: str
+    theirs: str
+    """The member of the other program's config that is compared: ``provider_type``."""
+    ours: str
+    """The member of our config that it has to equal: ``family``."""
+
+
+@value
+class Kind:
+    """A kind of program."""
+
+    name: str
+    about: str
+    """One sentence, for lists and help."""
+    lifecycle: Lifecycle
+    options: tuple[Option, ...] = ()
+    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Which kinds a member may refer to, by a pattern of its way: ``tools/*``. Others, any."""
+    fills: tuple[Fill, ...] = ()
+    move_events: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Moves whose event has its own name: ``completed``, or ``error>idle`` if both ends count."""
+    earned: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
+    """States that are reached by invoking it alone, and with what: a task is checked first."""
+    configured_event: str | None = None
+    member_events: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Members whose change has an event of its own name."""
+    configured_state: str | None = None
+    """The state that a new version puts the program back into, if it does."""
+    titled_by: str | None = None
+    """The member that people say first, and of whose words a name is made."""
+    overlays: str | None = None
+    """The member that holds named overlays of the others, if there are any."""
+
+    @property
+    def created(self) -> str:
+        """The event of a program's first version."""
+        # A session exists before it is configured: its ``session.created`` is another event.
+        return "session.configured" if self.name == "session" else f"{self.name}.created"
+
+    def configured(self, before: Mapping[str, Json], after: Mapping[str, Json]) -> str:
+        """Return the event that tells of a new version."""
+        for member, event in self.member_events.items():
+            if before.get(member) != after.get(member):
+                return event
+        return self.configured_event or f"{self.name}.configured"
+
+    def moved(self, state: str, target: str) -> str:
+        """Return the event that tells of a move."""
+        named = self.move_events
+        return named.get(f"{state}>{target}") or named.get(target) or f"{self.name}.state_changed"
+
+    def flag_of(self, member: str) -> str:
+        """Return how people set a member: by its own option, or by its name."""
+        return next((o.flag for o in self.options if o.member == member), f"--set {member}=…")
+
+    def check_target(self, member: str, target: Program, *, is_new: bool = True) -> None:
+        """Refuse a reference to a program that cannot stand there.
+
+        Raises:
+            Refused: The program is of another kind, or is no longer to be used.
+        """
+        wanted = next(
+            (kinds for way, kinds in self.targets.items() if fnmatchcase(member, way)), None
+        )
+        if wanted is not None and target.kind not in wanted:
+            raise Refused(
+                f"{member} refers to {' or '.join(map(a_kind, wanted))}, and {target.address} is "
+                f"{a_kind(target.kind)}: see `turntree program list --kind {wanted[0]}`"
+            )
+        if is_new and target.state == "deprecated":
+            raise Refused(f"{target.address} is deprecated: nothing new refers to it")
+
+
+def put_member(config: Mapping[str, Json], way: str, value: Json) -> dict[str, Json]:
+    """Return a config with one member set; null takes it out.
+
+    Raises:
+        Refused: The way leads through something that has no members.
+    """
+    first, _, rest = way.partition("/")
+    if not rest:
+        return {k: v for k, v in {**config, first: value}.items() if v is not None}
+    inner = config.get(first, {})
+    if not isinstance(inner, Mapping):
+        raise Refused(f"{first} has no members: {way} cannot be set")
+    return {**config, first: put_member(inner, rest, value)}
+
+
+def as_member(option: Option, value: Json) -> Json:
+    """Return the value of an option as the config holds it."""
+    if option.type != "address":
+        return value
+    match value:
+        case str():
+            return address_of(name_in(value))
+        case list():
+            return [address_of(name_in(str(one))) for one in value]
+        case _:
+            return value

@@ -1,0 +1,1 @@
+"""The kinds of programs that come with Turntree, one module each."""

@@ -1,0 +1,97 @@
+"""``code``: a program in a language, one JSON document in and one out, inside a sandbox."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue
+
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.errors import Refused
+from turntree.programs.json_schema import check_schema, find_faults
+from turntree.programs.kind import Kind, Option
+from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
+from turntree.programs.lifecycles import LIFECYCLES
+from turntree.programs.program_kind import Call
+
+TIMEOUT_DEFAULT_S: Final = 10.0
+
+
+class CodeConfig(TypedConfig):
+    """What is run, and for how long at most."""
+
+    language: Literal["python", "javascript", "typescript"]
+    source: str = Field(min_length=1)
+    timeout_s: Annotated[float, Field(gt=0, le=600)] | None = None
+    description: str | None = None
+    input_schema: dict[str, JsonValue] | None = None
+    """The shape of the document that goes in, as JSON Schema of an object; without one, any."""
+    repeatable: bool | None = None
+    """Whether running it twice does no more than running it once."""
+
+
+class Code:
+    """The kind ``code``."""
+
+    kind: Final = Kind(
+        "code",
+        "A program in a language: one JSON document in, one out.",
+        LIFECYCLES["code"],
+        (
+            Option("--language", "language", "python, javascript or typescript."),
+            Option("--source", "source", "The program itself."),
+            Option("--timeout", "timeout_s", "How many seconds it may take.", "number"),
+            Option("--description", "description", "What it does."),
+            Option(
+                "--input-schema",
+                "input_schema",
+                "The shape of the document that goes in, as JSON Schema of an object.",
+                "json",
+            ),
+            Option(
+                "--repeatable",
+                "repeatable",
+                "Running it twice does no more than running it once.",
+                "flag",
+            ),
+        ),
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored; what goes in is a document, and so is its shape."""
+        known = check_config(CodeConfig, self.kind, config)
+        if (schema := known.get("input_schema")) is not None:
+            check_schema(schema)
+            if not isinstance(schema, Mapping) or schema.get("type") != "object":
+                raise Refused('input_schema is the schema of an object: {"type": "object", …}')
+        return known
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(CodeConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Run it on the document it is given; both are told by their digests."""
+        config, document = call.program.config, dict(call.request)
+        faults = await find_faults(config.get("input_schema", True), document)
+        if faults:
+            lines = "\n".join([f"{call.program.address} takes another input", *faults])
+            raise Refused(f"{lines}: see `turntree code show {call.program.name}`")
+        more: dict[str, Json] = {
+            "input": digest_bytes(canonical(document)),
+            "number": call.program.version.number,
+        }
+        program = await call.around.tell(call.program, "code.invoked", more=more)
+        limit = config.get("timeout_s")
+        try:
+            result = await call.around.run_code(
+                str(config["language"]),
+                str(config["source"]),
+                document,
+                timeout_s=float(limit) if isinstance(limit, int | float) else TIMEOUT_DEFAULT_S,
+            )
+        except Refused as error:
+            await call.around.tell(program, "code.finished", more={**more, "error": str(error)})
+            raise
+        output = digest_bytes(canonical(result))
+        await call.around.tell(program, "code.finished", more={**more, "output": output})
+        return {"output": result}

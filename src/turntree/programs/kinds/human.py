@@ -1,0 +1,158 @@
+"""``human``: a person, who can be told things and asked for approval.
+
+An approval is a fact in the person's own stream. Only whoever acts as that person gives it, or
+somebody whom another person gave the permission to; once, and no program can.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Literal
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Conflict, Refused
+from turntree.core.program import Program
+from turntree.programs.kind import Kind, Option
+from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
+from turntree.programs.lifecycles import LIFECYCLES
+from turntree.programs.program_kind import Call
+
+QUICKER_MAX: Final = 20
+
+
+class Preferences(TypedConfig):
+    """How a person wants to be told."""
+
+    notification_channel: str | None = None
+
+
+class HumanConfig(TypedConfig):
+    """Who a person is, how to tell them something, and what they may decide."""
+
+    name: str | None = None
+    description: str | None = None
+    preferences: Preferences | None = None
+    permissions: list[Literal["approve", "assign", "configure"]] | None = None
+
+
+class Human:
+    """The kind ``human``."""
+
+    kind: Final = Kind(
+        "human",
+        "A person, who can be told things and asked for approval.",
+        LIFECYCLES["human"],
+        (
+            Option("--display-name", "name", "What the person is called."),
+            Option(
+                "--channel",
+                "preferences/notification_channel",
+                "How the person is told: terminal, or none.",
+            ),
+            Option("--may", "permissions", "approve, assign or configure.", many=True),
+            Option("--description", "description", "Who it is."),
+        ),
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(HumanConfig, self.kind, config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(HumanConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Tell the person something, ask for approval, or record what they decided."""
+        match call.request:
+            case {"decide": str(request), "approve": bool(approve)}:
+                return await _decide(call, request, approve=approve)
+            case {"ask": str(what)} if what:
+                return await _ask(call, what)
+            case {"message": str(text)} if text:
+                reached = await _notify(call, text)
+                return {"notified": call.program.name, **reached}
+            case _:
+                raise Refused("a person is told a message, or asked for approval: say which")
+
+
+async def _notify(call: Call, text: str) -> dict[str, Json]:
+    preferences = call.program.config.get("preferences")
+    channel: Json = "none"
+    if isinstance(preferences, Mapping):
+        channel = preferences.get("notification_channel") or "none"
+    reached = await call.around.notify(str(channel), text)
+    told: dict[str, Json] = {"channel": channel, "reached": reached}
+    await call.around.tell(call.program, "human.notified", more={**told, "message": text})
+    return told
+
+
+async def _ask(call: Call, what: str) -> dict[str, Json]:
+    if "approve" not in _permissions(call.program):
+        raise Refused(
+            f"{call.program.address} approves nothing: "
+            f"`turntree human configure {call.program.name} {_may_approve(call.program)}`"
+        )
+    told = await _notify(call, f"approval is asked for: {what}")
+
+    async def ask(person: Program) -> dict[str, Json]:
+        request = f"r{_count(person) + 1}"
+        await call.around.tell(
+            person,
+            "human.approval_requested",
+            sets={
+                "pending": {**_waiting(person), request: what},
+                "request_count": _count(person) + 1,
+            },
+            more={"request": request, "question": what},
+        )
+        return {"asked": person.name, "request": request, **told}
+
+    return await _once_at_a_time(call, ask)
+
+
+async def _decide(call: Call, request: str, *, approve: bool) -> dict[str, Json]:
+    async def decide(person: Program) -> dict[str, Json]:
+        waiting = _waiting(person)
+        what = waiting.pop(request, None)
+        # Who may answer, and whether somebody has, is judged where the answer is written down.
+        await call.around.tell(
+            person,
+            "human.approved" if approve else "human.rejected",
+            sets={"pending": waiting or None},
+            more={"request": request, "question": what},
+        )
+        return {"request": request, "question": what, "approved": approve}
+
+    return await _once_at_a_time(call, decide)
+
+
+async def _once_at_a_time(
+    call: Call, act: Callable[[Program], Awaitable[dict[str, Json]]]
+) -> dict[str, Json]:
+    """Act on a person as they are now, and again if somebody was quicker."""
+    for _ in range(QUICKER_MAX):
+        try:
+            return await act(await call.around.get(call.program.name))
+        except Conflict:
+            continue
+    raise Conflict(f"{call.program.address} is asked and answers all the time: try again")
+
+
+def _may_approve(person: Program) -> str:
+    """Return the options that let a person approve and take nothing away: named are all or none."""
+    held = _permissions(person) or ["assign", "configure"]
+    return " ".join(f"--may {one}" for one in ("approve", *held))
+
+
+def _permissions(person: Program) -> list[Json]:
+    found = person.config.get("permissions")
+    return found if isinstance(found, list) else []
+
+
+def _waiting(person: Program) -> dict[str, Json]:
+    found = person.details.get("pending")
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _count(person: Program) -> int:
+    found = person.details.get("request_count")
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,58 @@
+"""``session``: the config of a session, under the session's own id.
+
+Turns, the head and the reflog are the session's; here is who owns it and which model answers there.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.programs.kind import Kind, Option
+from turntree.programs.kinds.params import Params
+from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
+from turntree.programs.lifecycles import LIFECYCLES
+from turntree.programs.program_kind import Call
+
+
+class SessionConfig(TypedConfig):
+    """Who owns a session, and what is asked with there."""
+
+    owner: Address | None = None
+    default_model: Address | None = None
+    situation: str | None = None
+    params: Params | None = None
+
+
+class Session:
+    """The kind ``session``."""
+
+    kind: Final = Kind(
+        "session",
+        "The config of a session, under the session's own id.",
+        LIFECYCLES["session"],
+        (
+            Option("--model", "default_model", "Which model answers.", "address"),
+            Option("--owner", "owner", "The agent or human whose it is.", "address"),
+            Option("--situation", "situation", "Which overlay of the model's is used."),
+        ),
+        targets={"owner": ("agent", "human"), "default_model": ("model",)},
+        move_events={"completed": "session.completed"},
+        member_events={"default_model": "session.model_switched"},
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(SessionConfig, self.kind, config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(SessionConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Send a message to the session, to its own model or to the one that is named."""
+        if not call.request.get("message"):
+            raise Refused("a session is sent a message: say one")
+        if call.program.state == "completed":
+            raise Refused("the session is completed: fork it to go on")
+        return {"reply": await call.around.send(call.program, call.request)}

@@ -1,0 +1,151 @@
+"""``task``: work that is asked for, with criteria by which it is told whether it is done."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from pydantic import Field, TypeAdapter
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.program import Program
+from turntree.programs.kind import Kind, Option
+from turntree.programs.kinds.criteria import Asked, Criterion, Verdict, judge
+from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
+from turntree.programs.lifecycles import LIFECYCLES
+from turntree.programs.program_kind import Call
+
+_CRITERIA: Final[TypeAdapter[list[Asked]]] = TypeAdapter(list[Criterion])
+
+
+class Spec(TypedConfig):
+    """What goes in, what comes out, within which bounds, and how one sees that it is done."""
+
+    inputs: list[str] | None = None
+    outputs: list[str] | None = None
+    constraints: list[str] | None = None
+    success_criteria: list[Criterion] | None = None
+
+
+class TaskConfig(TypedConfig):
+    """What is asked for, of whom, and how urgently."""
+
+    title: str = Field(min_length=1)
+    description: str | None = None
+    spec: Spec | None = None
+    assignee: Address | None = None
+    priority: Literal["P0", "P1", "P2", "P3", "P4"] | None = None
+
+
+class Task:
+    """The kind ``task``."""
+
+    kind: Final = Kind(
+        "task",
+        "Work that is asked for, with criteria of success.",
+        LIFECYCLES["task"],
+        (
+            Option("--assignee", "assignee", "The agent or human who does it.", "address"),
+            Option("--priority", "priority", "P0 (now) to P4 (some day)."),
+            Option("--input", "spec/inputs", "What goes in.", many=True),
+            Option("--output", "spec/outputs", "What comes out.", many=True),
+            Option("--constraint", "spec/constraints", "Within which bounds.", many=True),
+            Option(
+                "--criterion",
+                "spec/success_criteria",
+                'How one sees that it is done, as JSON: {"kind": "file_exists", "path": "a.md"}.',
+                "json",
+                many=True,
+            ),
+            Option("--description", "description", "More about it."),
+        ),
+        targets={"assignee": ("agent", "human"), "spec/success_criteria/*": ("information",)},
+        move_events={
+            "pending>active": "task.started",
+            "completed": "task.completed",
+            "failed": "task.failed",
+        },
+        earned={"completed": {"action": "complete"}},
+        member_events={"assignee": "task.assigned"},
+        titled_by="title",
+    )
+
+    def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """Return a config as it is stored."""
+        return check_config(TaskConfig, self.kind, config)
+
+    def schema(self) -> dict[str, Json]:
+        """Return the JSON Schema of its config."""
+        return schema_of(TaskConfig)
+
+    async def invoke(self, call: Call) -> dict[str, Json]:
+        """Start the work; once started, report: check the criteria, and end it if all are met."""
+        task, action = call.program, call.request.get("action")
+        if action is None:
+            action = "report" if task.state == "active" else "start"
+        match action:
+            case "start":
+                task = await call.around.tell(
+                    task, self.kind.moved(task.state, "active"), to="active"
+                )
+                return {"task": task.name, "state": task.state}
+            case "report" | "complete":
+                return await _report(call, is_last=action == "complete")
+            case "fail":
+                reason = str(call.request.get("reason") or "")
+                task = await call.around.tell(
+                    task, "task.failed", to="failed", more={"reason": reason}
+                )
+                return {"task": task.name, "state": task.state, "reason": reason}
+            case _:
+                raise Refused(f"{action!r} is nothing a task does: start, report, complete or fail")
+
+
+async def _report(call: Call, *, is_last: bool) -> dict[str, Json]:
+    """Check every criterion, tell what was seen, and complete the task if nothing is left to do.
+
+    A task without criteria is complete when somebody says so, not because somebody looked.
+    """
+    task = call.program
+    if is_last and task.state == "failed":
+        lines = "\n".join([f"{task.address} has failed, and that is its end", *_list_missed(task)])
+        raise Refused(f"{lines}; begin another one with `turntree task create TITLE`")
+    if task.state in ("completed", "failed"):
+        return {"task": task.name, "state": task.state, "verdicts": task.details.get("verdicts")}
+    if is_last and task.state != "active":
+        raise Refused(
+            f"{task.address} is {task.state}, and from there it does not go to completed: "
+            f"`turntree task start {task.name}`"
+        )
+    verdicts = await judge(_criteria(task), call.around)
+    told: list[Json] = [verdict.to_json() for verdict in verdicts]
+    if verdicts:
+        # The caller owns the folder, and a public task is read by the whole workspace.
+        is_private = task.visibility == "private"
+        kept: list[Json] = [verdict.to_json(is_quoted=is_private) for verdict in verdicts]
+        task = await call.around.tell(task, "task.checked", sets={"verdicts": kept})
+    missed = [verdict for verdict in verdicts if not verdict.ok]
+    if is_last and missed:
+        lines = "\n".join([f"{task.address} is not done", *map(_said, missed)])
+        raise Refused(f"{lines}; put it right, then `turntree task complete {task.name}`")
+    if task.state == "active" and not missed and (verdicts or is_last):
+        task = await call.around.tell(task, "task.completed", to="completed")
+    return {"task": task.name, "state": task.state, "verdicts": told}
+
+
+def _criteria(task: Program) -> list[Asked]:
+    match task.config.get("spec"):
+        case {"success_criteria": list(criteria)}:
+            return _CRITERIA.validate_python(criteria)
+        case _:
+            return []
+
+
+def _list_missed(task: Program) -> list[str]:
+    """Return what was seen of the criteria that were not met when they were last checked."""
+    told = task.details.get("verdicts")
+    known = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    return [f"{one['kind']}: {one['seen']}" for one in known if not one["ok"]]
+
+
+def _said(verdict: Verdict) -> str:
+    return f"{verdict.kind}: {verdict.seen}"

@@ -1,0 +1,195 @@
+"""Which model answers, through whom, with which parameters: read from the registry, then resolved.
+
+The order is ``domain.model_config``'s; here it is found out what each level says.
+"""
+
+from collections.abc import Mapping
+
+from turntree.core.canonical import Json
+from turntree.core.errors import NoProvider, Refused
+from turntree.core.program import Program, a_kind, name_in
+from turntree.core.value import value
+from turntree.programs.model_config import Chosen, Layer, resolve
+from turntree.programs.registry import Registry
+
+DEFAULT_TAG = "default"
+"""The tag of the model that answers where nobody names one and several could."""
+_OURS = frozenset({"name", "provider", "description", "situations", "family", "context_tokens"})
+"""Members of a model's config that are no parameters."""
+
+
+@value
+class Choice:
+    """Who answers, and every value with where it came from."""
+
+    model: Program
+    provider: Program | None
+    """None where the model names none."""
+    values: Mapping[str, Chosen]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document that a turn carries of it, with the versions that were used."""
+        document: dict[str, Json] = {
+            "model": _pinned(self.model),
+            "values": {name: chosen.to_json() for name, chosen in self.values.items()},
+        }
+        return (
+            document if self.provider is None else {**document, "provider": _pinned(self.provider)}
+        )
+
+
+async def choose_model(
+    programs: Registry,
+    *,
+    turn: Mapping[str, Json] | None = None,
+    session: str | None = None,
+    persona: Mapping[str, Json] | None = None,
+    agent: str | None = None,
+    situation: str | None = None,
+) -> Choice:
+    """Return who answers a turn, and with what.
+
+    A session says its model, its parameters and its situation; an agent says its model alone.
+
+    Raises:
+        Refused: Nobody says which model, or there is no such situation.
+        NotFound: A program that is named does not exist.
+    """
+    found = None if session is None else await programs.find(session)
+    named = agent or (None if found is None else _text(found.config.get("owner")))
+    actor = None if named is None else await programs.get(named)
+    return await choose_for(
+        programs, turn=turn, session=found, persona=persona, agent=actor, situation=situation
+    )
+
+
+async def choose_for(
+    programs: Registry,
+    *,
+    turn: Mapping[str, Json] | None = None,
+    session: Program | None = None,
+    persona: Mapping[str, Json] | None = None,
+    agent: Program | None = None,
+    situation: str | None = None,
+) -> Choice:
+    """Return who answers a turn, given the programs that may say so.
+
+    Where none of them names a model, it is the only one, or the one with the tag ``default``, among
+    those of the session's owner, of whoever asks and of the system.
+
+    Raises:
+        Refused: Nobody says which model, or there is no such situation.
+        NotFound: A program that is named does not exist.
+    """
+    layers = [Layer("turn", dict(turn or {})), Layer("persona", dict(persona or {}))]
+    if session is not None:
+        layers.append(Layer("session", _session_values(session), session.address))
+        situation = situation or _text(session.config.get("situation"))
+    if agent is not None:
+        layers.append(Layer("agent", {"model": agent.config.get("default_model")}, agent.address))
+    named = resolve(layers).get("model")
+    if named is None:
+        model = await _default_model(programs, session)
+        named = Chosen(model.address, "workspace")
+    else:
+        model = await programs.get(str(named.value))
+    if model.kind != "model":
+        raise Refused(f"{model.address} is {a_kind(model.kind)}, and a model has to answer")
+    layers.append(Layer("model", _model_values(model), model.address))
+    provider = await find_provider(programs, model)
+    if provider is not None:
+        layers.append(Layer("provider", _mapping(provider.config.get("params")), provider.address))
+    overlays = _mapping(model.config.get("situations"))
+    situations = {name: _mapping(values) for name, values in overlays.items()}
+    values = resolve(layers, situations=situations, situation=situation)
+    values["model"] = Chosen(model.address, named.level, named.address)
+    return Choice(model, provider, values)
+
+
+async def find_provider(programs: Registry, model: Program) -> Program | None:
+    """Return the provider that a model names, or None if it names none.
+
+    Nobody else ever stands in for it. A config is written with a provider that its owner could use;
+    that may have changed since, so that it is asked again.
+
+    Raises:
+        NoProvider: Whoever acts, or whoever owns the model, may not use it, or it is no provider.
+    """
+    named = model.config.get("provider")
+    return None if named is None else await check_provider(programs, model, str(named))
+
+
+async def check_provider(programs: Registry, model: Program, named: str) -> Program:
+    """Return a provider once it is sure that it may answer for a model.
+
+    Raises:
+        NoProvider: As ``find_provider`` says.
+    """
+    word = name_in(named)
+    # By its name alone: what is hidden must not make way for a session of the same label.
+    found = await programs.store.find(word, by=str(programs.by))
+    for principal in dict.fromkeys((str(programs.by), model.owner)):
+        if found is None or not await programs.allows(found, principal, "invoke"):
+            raise NoProvider(
+                f"{named} answers for {model.address}, and {principal} may not use it: its owner "
+                f"lets others in with `turntree program invite {word} NAME`, or name another with "
+                f"`turntree model configure {model.name} --provider PROVIDER`"
+            )
+    assert found is not None, "whoever acts was asked for"
+    if found.kind != "provider":
+        raise NoProvider(f"{named} is {a_kind(found.kind)}, and a provider has to answer")
+    return found
+
+
+def without_provider(model: str) -> str:
+    """Return what to say where a model, given by its address, names no provider."""
+    return (
+        f"{model} names no provider: `turntree model configure {name_in(model)} --provider "
+        "PROVIDER`, after `turntree provider create PROVIDER --type TYPE` if there is none"
+    )
+
+
+async def _default_model(programs: Registry, session: Program | None) -> Program:
+    """Return the model that is meant where none is named: nobody gets a stranger's unasked."""
+    owners = {str(programs.by), *(() if session is None else (session.owner,))}
+    known = [one async for one in programs.list_all(kind="model") if one.state != "deprecated"]
+    ours = [one for one in known if one.owner in owners or one.is_system]
+    chosen = [one for one in ours if DEFAULT_TAG in one.tags] or ours
+    if len(chosen) == 1:
+        return chosen[0]
+    if not known:
+        raise Refused(
+            "there is no model that could answer: "
+            "`turntree model create NAME --backend MODEL --provider PROVIDER`"
+        )
+    named = chosen or known
+    names = ", ".join(one.name if chosen else f"{one.name} ({one.owner}'s)" for one in named)
+    tag = f", or for all with `turntree tag add '{named[0].address}' default`" if chosen else ""
+    raise Refused(
+        f"nobody says which model answers, and there are {names}: name one with --model, or for a "
+        f"session with `turntree session configure SESSION --model {named[0].name}`{tag}"
+    )
+
+
+def _session_values(session: Program) -> dict[str, Json]:
+    return {"model": session.config.get("default_model"), **_mapping(session.config.get("params"))}
+
+
+def _model_values(model: Program) -> dict[str, Json]:
+    return {name: value for name, value in model.config.items() if name not in _OURS}
+
+
+def _mapping(value: Json) -> dict[str, Json]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _pinned(program: Program) -> dict[str, Json]:
+    return {
+        "address": program.address,
+        "version": program.version.number,
+        "digest": program.version.digest,
+    }

@@ -1,0 +1,107 @@
+"""Which model answers with which parameters, and who said so.
+
+Six levels may say it: the turn, the session, the persona, the agent, the model, the provider. The
+first of them that says a thing decides it. A situation is a named overlay of the model's and is
+laid over the result. This module knows the order. It must never know where a level keeps its
+values.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.value import value
+
+Level = Literal["turn", "session", "persona", "agent", "model", "provider"]
+LEVELS: Final[tuple[Level, ...]] = ("turn", "session", "persona", "agent", "model", "provider")
+
+_FAMILIES: Final = (
+    ("claude", "anthropic"),
+    ("gpt", "openai"),
+    ("chatgpt", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("codex", "openai"),
+    ("gemini", "google"),
+    ("gemma", "google"),
+    ("mistral", "mistral"),
+    ("codestral", "mistral"),
+    ("magistral", "mistral"),
+    ("grok", "xai"),
+    ("deepseek", "deepseek"),
+    ("qwen", "alibaba"),
+    ("llama", "meta"),
+    ("command", "cohere"),
+)
+"""How a model's name begins, and whose it then is."""
+
+
+@value
+class Layer:
+    """What one level says. A value that is null is not said."""
+
+    level: Level
+    values: Mapping[str, Json]
+    address: str | None = None
+    """Which program or turn says it."""
+
+
+@value
+class Chosen:
+    """A value, and where it came from."""
+
+    value: Json
+    level: Level | Literal["situation", "workspace"]
+    """``workspace`` is the model that is asked where nobody names one."""
+    address: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document that a turn carries of it."""
+        document: dict[str, Json] = {"value": self.value, "from": self.level}
+        return document if self.address is None else {**document, "address": self.address}
+
+
+def resolve(
+    layers: Sequence[Layer],
+    *,
+    situations: Mapping[str, Mapping[str, Json]] | None = None,
+    situation: str | None = None,
+) -> dict[str, Chosen]:
+    """Return every value that any level says, each with where it came from.
+
+    Raises:
+        Refused: There is no such situation, or a level speaks twice.
+    """
+    levels = [layer.level for layer in layers]
+    if len(levels) != len(set(levels)):
+        raise Refused(f"each level speaks once, not {', '.join(levels)}")
+    chosen: dict[str, Chosen] = {}
+    for layer in sorted(layers, key=lambda layer: LEVELS.index(layer.level)):
+        for name, setting in layer.values.items():
+            if setting is not None and name not in chosen:
+                chosen[name] = Chosen(setting, layer.level, layer.address)
+    if situation is None:
+        return dict(sorted(chosen.items()))
+    known = situations or {}
+    if situation not in known:
+        raise Refused(
+            f"there is no situation {situation!r}: there "
+            + (f"are {', '.join(sorted(known))}" if known else "is none")
+        )
+    overlay = {
+        name: Chosen(value, "situation", situation)
+        for name, value in known[situation].items()
+        if value is not None
+    }
+    return dict(sorted({**chosen, **overlay}.items()))
+
+
+def family_of(model_id: str) -> str | None:
+    """Return whose model it is, told by how its name begins; None if nobody could say.
+
+    A name may stand behind its maker's, as in ``anthropic/claude-sonnet-4-5``.
+    """
+    name = model_id.lower().rsplit("/", maxsplit=1)[-1]
+    return next((family for start, family in _FAMILIES if name.startswith(start)), None)

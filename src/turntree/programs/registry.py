@@ -1,0 +1,316 @@
+"""Configuring, finding and sharing programs, of whatever kind.
+
+What is lawful is for the domain and the kind to say; what becomes true together is one commit. It
+must never know a single kind by name, but for sessions, whose config lies under their own id.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
+
+from turntree.core.canonical import Json
+from turntree.core.clock import World
+from turntree.core.errors import NotFound, Refused
+from turntree.core.ids import ProgramId, SessionId
+from turntree.core.principal import Principal
+from turntree.core.program import (
+    RIGHTS,
+    Pin,
+    Program,
+    ProgramVersion,
+    Right,
+    Visibility,
+    check_name,
+    list_references,
+    may,
+    name_in,
+    rename_references,
+)
+from turntree.core.revision import check_label
+from turntree.core.value import value
+from turntree.ledger.session_store_port import Sessions
+from turntree.programs.changes import (
+    BeginSession,
+    Change,
+    NextVersion,
+    begin,
+    grant,
+    next_version,
+    show,
+    tell,
+)
+from turntree.programs.kind import Fill, Kind, put_member
+from turntree.programs.program_kind import ProgramKind
+from turntree.programs.store_port import Programs as Store
+from turntree.programs.store_port import Use, VersionRow, Wanted
+
+PAGE: Final = 500
+STATE_WORDS: Final = {"in_progress": "active"}
+"""Other words for states, as people may know them from elsewhere."""
+
+
+@value
+class Registry:
+    """Programs and their kinds."""
+
+    store: Store
+    kinds: Mapping[str, ProgramKind]
+    sessions: Sessions
+    world: World
+    by: Principal
+
+    async def configure(self, name: str, members: Mapping[str, Json]) -> Program:
+        """Set members of a program's config, each by the way to it; null takes one out.
+
+        Nothing changes if the config stays the same. Sessions that have no config yet get one.
+
+        Raises:
+            Refused: The result is no config of its kind.
+            Denied: Only the owner, and whoever was granted it, may.
+            Conflict: Somebody configured it meanwhile.
+        """
+        program = await self._get_or_begin(name)
+        config: dict[str, Json] = dict(program.config)
+        for way, member in members.items():
+            config = put_member(config, way, member)
+        config, version = await self.check(self.kind(program.kind), config, program)
+        if version.digest == program.version.digest:
+            return program
+        kind = self.kind(program.kind).kind
+        back = kind.configured_state
+        to = None if back in (None, program.state) else back
+        if to is not None:
+            kind.lifecycle.check(program.state, to)
+        event = kind.configured(program.config, config)
+        await self.commit(tell(program, event, by=str(self.by), to=to, version=version))
+        return await self.get(program.id)
+
+    async def get(self, name: str) -> Program:
+        """Return a program by name, address, id, or by the label of its session.
+
+        Raises:
+            NotFound: There is none, or none that this principal may see.
+        """
+        found = await self.find(name)
+        if found is None:
+            raise NotFound(f"there is no program {name_in(name)!r}: see `turntree program list`")
+        return found
+
+    async def find(self, name: str) -> Program | None:
+        """Return a program, or None."""
+        word, by = name_in(name), str(self.by)
+        found = await self.store.find(word, by=by)
+        if found is not None:
+            return found
+        session = await self.sessions.find(word)
+        return None if session is None else await self.store.find(session.id, by=by)
+
+    async def list_all(
+        self, *, kind: str | None = None, state: str | None = None, tags: Sequence[str] = ()
+    ) -> AsyncIterator[Program]:
+        """Yield programs in order of their names."""
+        wanted = Wanted(kind, STATE_WORDS.get(state or "", state), tuple(tags))
+        after = ""
+        while page := await self.store.list_page(wanted, by=str(self.by), after=after, limit=PAGE):
+            for program in page:
+                yield program
+            if len(page) < PAGE:
+                return
+            after = page[-1].name
+
+    async def list_private(self, kind: str) -> list[ProgramId]:
+        """Return the private programs of a kind, in no order."""
+        return await self.store.list_private(kind, by=str(self.by))
+
+    async def refs_to(self, name: str) -> list[Use]:
+        """Return who names a program: "who uses this model?"."""
+        return await self.store.list_uses((await self.get(name)).id, by=str(self.by))
+
+    async def refs_from(self, name: str) -> list[Use]:
+        """Return whom a program names."""
+        return await self.store.list_used((await self.get(name)).id, by=str(self.by))
+
+    async def list_versions(self, name: str) -> list[VersionRow]:
+        """Return every version of a program's config, the newest first."""
+        return await self.store.list_versions((await self.get(name)).id)
+
+    async def get_version(self, name: str, number: int) -> ProgramVersion:
+        """Return a program's config as it was.
+
+        Raises:
+            NotFound: There is no such version.
+        """
+        return await self.store.get_version((await self.get(name)).id, number)
+
+    async def pin(self, name: str) -> Pin:
+        """Return the version that a reference means now, for a turn to hold on to."""
+        program = await self.get(name)
+        return Pin(program.id, program.version.number, program.version.digest, program.address)
+
+    async def grant(self, name: str, grantee: str, right: Right, *, on: bool = True) -> Program:
+        """Let somebody do something with a program, or no longer.
+
+        Raises:
+            Denied: Only the owner may.
+        """
+        if right not in RIGHTS:
+            raise Refused(f"{right!r} is no right: there are {', '.join(RIGHTS)}")
+        program = await self.get(name)
+        await self.commit(grant(program, as_principal(grantee), right, on=on, by=str(self.by)))
+        return await self.get(program.id)
+
+    async def invite(self, name: str, grantee: str) -> Program:
+        """Let somebody see and invoke a program, though it is private."""
+        return await self.grant(name, grantee, "invoke")
+
+    async def list_grants(self, name: str) -> list[tuple[str, Right]]:
+        """Return who may do what besides the owner."""
+        return await self.store.list_grants((await self.get(name)).id)
+
+    async def set_visibility(self, name: str, visibility: Visibility) -> Program:
+        """Show a program to everybody in the workspace, or only to those let in.
+
+        A session that has no config yet gets one, if it is to be private.
+
+        Raises:
+            Denied: Only the owner may.
+        """
+        program = await (self._get_or_begin(name) if visibility == "private" else self.get(name))
+        if program.visibility != visibility:
+            await self.commit(show(program, visibility, by=str(self.by)))
+        return await self.get(program.id)
+
+    async def allows(self, program: Program, principal: str, right: Right) -> bool:
+        """Say whether a principal has a right on a program, or was granted it."""
+        if may(program, principal, right):
+            return True
+        grants = await self.store.list_grants(program.id)
+        held: list[Right] = [one for grantee, one in grants if grantee == principal]
+        return may(program, principal, right, held)
+
+    def state_word(self, state: str) -> str:
+        """Return our word for a state that people may know by another."""
+        return STATE_WORDS.get(state, state)
+
+    def kind(self, name: str) -> ProgramKind:
+        """Return a kind of program.
+
+        Raises:
+            NotFound: There is none of this name.
+        """
+        if name not in self.kinds:
+            known = ", ".join(sorted(self.kinds))
+            raise NotFound(
+                f"there is no kind {name!r} of program, there are {known}: "
+                "see `turntree program kinds`"
+            )
+        return self.kinds[name]
+
+    async def commit(self, *changes: Change) -> None:
+        """Let changes become true together."""
+        await self.store.commit(changes, by=str(self.by), at=self.world.now())
+
+    async def beginning(
+        self,
+        kind: str,
+        name: str,
+        config: Mapping[str, Json],
+        visibility: Visibility,
+        owner: Principal,
+    ) -> list[Change]:
+        """Return the changes by which a program begins; a session's begins the session too."""
+        if kind == "session":
+            session = await self.sessions.find(name)
+            before: list[Change] = []
+            if session is None:
+                id = ProgramId(self.world.new_id())
+                before = [BeginSession(SessionId(id), check_label(name))]
+            else:
+                id = ProgramId(session.id)
+            # A label moves; the address has to stay.
+            name = id
+        else:
+            id, before = ProgramId(self.world.new_id()), []
+            check_name(name)
+        made = self.kind(kind)
+        _, version = await self.check(made, config, owner=owner)
+        begun = begin(
+            made.kind, id, name, version, owner=str(owner), by=str(self.by), visibility=visibility
+        )
+        return [*before, begun]
+
+    async def _get_or_begin(self, name: str) -> Program:
+        found = await self.find(name)
+        if found is not None:
+            return found
+        if await self.sessions.find(name_in(name)) is None:
+            return await self.get(name)
+        changes = await self.beginning("session", name_in(name), {}, "public", self.by)
+        await self.commit(*changes)
+        return await self.get(name)
+
+    async def check(
+        self,
+        made: ProgramKind,
+        config: Mapping[str, Json],
+        before: Program | None = None,
+        *,
+        owner: Principal | None = None,
+    ) -> tuple[dict[str, Json], NextVersion]:
+        """Return a config as it is stored, and as the version that follows.
+
+        Raises:
+            Refused: It is no config of this kind, or names a program that cannot stand there.
+            NotFound: A program that it names does not exist.
+        """
+        known = made.check(config)
+        # Only when it is made: what its owner takes out later stays out.
+        for fill in made.kind.fills if before is None else ():
+            known |= await self._fill(made.kind, fill, known, str(owner or self.by))
+        held = {one.name for one in list_references({} if before is None else before.config)}
+        names: dict[str, str] = {}
+        refs: list[tuple[str, ProgramId]] = []
+        for member, name in ((one.member, one.name) for one in list_references(known)):
+            target = await self.find(name)
+            if target is None:
+                raise NotFound(
+                    f"{member} names @({name}), and there is no such program: "
+                    "see `turntree program list`"
+                )
+            made.kind.check_target(member, target, is_new=target.name not in held)
+            names[name] = target.name
+            refs.append((member, target.id))
+        written = rename_references(known, names)
+        assert isinstance(written, dict), "a config is a document"
+        number = 1 if before is None else before.version.number + 1
+        return written, next_version(number, written, refs)
+
+    async def _fill(
+        self, kind: Kind, fill: Fill, config: Mapping[str, Json], owner: str
+    ) -> dict[str, Json]:
+        """Return the member that a config leaves out, if there is one program that it can mean."""
+        wanted = config.get(fill.ours)
+        if wanted is None or fill.member in config:
+            return {}
+        fitting = [
+            one
+            async for one in self.list_all(kind=fill.kind)
+            if one.config.get(fill.theirs) == wanted
+            and one.state != "deprecated"
+            and (one.owner == owner or one.is_system)
+        ]
+        match [one for one in fitting if one.owner == owner] or fitting:
+            case []:
+                return {}
+            case [only]:
+                return {fill.member: only.address}
+            case several:
+                names = ", ".join(one.name for one in several)
+                raise Refused(
+                    f"several could be its {fill.member}: {names}; say which with "
+                    f"{kind.flag_of(fill.member)}"
+                )
+
+
+def as_principal(text: str) -> str:
+    """Return a principal as it is written down; a bare name is a human's."""
+    return text if ":" in text else f"human:{text}"

@@ -1,0 +1,440 @@
+"""``tree.programs``: the registry, and what invoking a program does.
+
+Invoking is the kind's business; here it is given its surroundings, and whatever it tells becomes
+true with what follows from it: an agent is free once its task has ended.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Denied, NoProvider, NotFound, Refused
+from turntree.core.ids import Digest
+from turntree.core.principal import Principal
+from turntree.core.program import (
+    Program,
+    ProgramVersion,
+    Right,
+    Visibility,
+    a_kind,
+)
+from turntree.core.value import value
+from turntree.programs.changes import Begin, Change, Tell, tell
+from turntree.programs.host_port import Workplace
+from turntree.programs.program_kind import Call
+from turntree.programs.registry import Registry
+from turntree.sandbox.code import CommandEnded
+
+Spoken = Callable[[str], None]
+"""Is told words of an answer while it comes."""
+LABELS_TRIED_MAX = 1000
+_ENDED = ("completed", "failed")
+_STOPPED = (*_ENDED, "blocked")
+"""States of a task in which nobody works on it any more."""
+
+
+def unheard(words: str) -> None:
+    """Wait for the whole answer."""
+
+
+class Voices(Protocol):
+    """Has questions answered, where something is there that answers."""
+
+    async def ask(
+        self, programs: "Programs", asked: Program, request: Mapping[str, Json], hear: Spoken
+    ) -> Json:
+        """Have a model answer one message, or the model that an agent asks."""
+        ...
+
+    async def send(
+        self, programs: "Programs", session: Program, request: Mapping[str, Json], hear: Spoken
+    ) -> Json:
+        """Send a message to a session and return what was answered."""
+        ...
+
+    async def list_models(self, provider: Program) -> Json:
+        """Return the names of the models that a provider has."""
+        ...
+
+
+@value
+class Programs(Registry):
+    """Everything that has an address."""
+
+    workplace: Workplace | None = None
+    voices: Voices | None = None
+    """None where nothing can answer."""
+    user: Principal | None = None
+    """Whose process this is, and whose workplace; ``by`` may be another, whom it serves."""
+
+    async def create(
+        self,
+        kind: str,
+        name: str,
+        config: Mapping[str, Json],
+        *,
+        visibility: Visibility = "public",
+        owner: Principal | None = None,
+    ) -> Program:
+        """Begin a program with its first config. For a session the name is its label.
+
+        A task whose config says who does it is assigned at once.
+
+        Raises:
+            Refused: The config is none of this kind, or names a program that cannot stand there.
+            NotFound: There is no such kind, or a program that is named does not exist.
+            Conflict: The name is taken.
+            Denied: The owner is another principal, and only the system may say so.
+        """
+        changes = await self.beginning(kind, name, config, visibility, owner or self.by)
+        begun = next(change for change in changes if isinstance(change, Begin))
+        if kind == "task" and config.get("assignee") is not None:
+            checked, _ = await self.check(self.kind(kind), config)
+            at = self.world.now()
+            version = ProgramVersion(1, checked, begun.version.digest, str(self.by))
+            task = Program(
+                begun.program, kind, name, begun.owner, begun.state, visibility, version, {}, at, at
+            )
+            changes += await self._assignment(task, await self.get(str(checked["assignee"])))
+        await self.commit(*changes)
+        return await self.get(begun.program)
+
+    async def invoke(
+        self,
+        name: str,
+        request: Mapping[str, Json] | None = None,
+        *,
+        hear: Spoken = unheard,
+        version: Digest | None = None,
+        told: Mapping[str, Json] | None = None,
+    ) -> dict[str, Json]:
+        """Do what a program is for; what that is, its kind says. Words are heard as they come.
+
+        A turn that pinned a ``version`` has that one invoked. What is ``told`` besides stands in
+        every fact of it.
+
+        Raises:
+            NoProvider: A model would have to answer, and none is wired.
+            Denied: This principal may not invoke it.
+            Refused: It cannot be done.
+        """
+        program = await self.get(name)
+        await self.check_right(program, "invoke")
+        if version is not None and version != program.version.digest:
+            program = replace(program, version=await self._find_version(program, version))
+        around = _Around(self, program, hear, told or {})
+        call = Call(program, request or {}, self.by, around)
+        return await self.kind(program.kind).invoke(call)
+
+    async def assign(self, task: str, agent: str) -> Program:
+        """Give a task to an agent, for which a session begins, or to a human.
+
+        Raises:
+            Refused: The task is being worked on or has ended, or there is nobody of that name who
+                could do it.
+        """
+        found = await self.get(task)
+        await self.commit(*await self._assignment(found, await self.get(agent)))
+        return await self.get(found.id)
+
+    async def take_up(self, task: Program) -> Program:
+        """Have an agent begin with a task that was given to it; return the agent.
+
+        Raises:
+            Refused: The task is no agent's, or the agent is busy with another, or in error.
+        """
+        named, session = task.details.get("assignee"), task.details.get("session")
+        if named is None or session is None:
+            raise Refused(
+                f"{task.address} is no agent's: `turntree agent assign AGENT {task.name}`"
+            )
+        agent = await self.get(str(named))
+        current = agent.details.get("current_task")
+        if not await self.is_free(agent, task):
+            seen = await self.find(str(current)) is not None
+            raise Refused(
+                f"{agent.address} is busy with {current}: see `turntree task show {current}`"
+                if seen
+                else f"{agent.address} is busy with a task that is private: "
+                f"`turntree agent assign AGENT {task.name}` gives it to another"
+            )
+        if agent.state == "error":
+            raise Refused(
+                f"{agent.address} is in error: `turntree agent move {agent.name} idle` resets it"
+            )
+        if current != task.name:
+            await self.commit(self._accept(agent, task, str(session), begins=True))
+        return await self.get(agent.id)
+
+    async def is_free(self, agent: Program, task: Program) -> bool:
+        """Say whether an agent may begin with a task: no other that is still its own waits."""
+        current = agent.details.get("current_task")
+        if current in (None, task.name):
+            return True
+        other = await self.find(str(current))
+        # Programs are never deleted: a task that cannot be found is a private one of somebody else.
+        if other is None:
+            return False
+        return other.state in _ENDED or other.details.get("assignee") != agent.name
+
+    async def tell(
+        self,
+        name: str,
+        event: str,
+        *,
+        right: Right = "configure",
+        to: str | None = None,
+        sets: Mapping[str, Json] | None = None,
+        more: Mapping[str, Json] | None = None,
+    ) -> Program:
+        """Record a fact of a program, with the move and the details that become true by it.
+
+        Raises:
+            Refused: The move is not lawful.
+            Denied: This principal may not.
+        """
+        program = await self.get(name)
+        if to is not None:
+            self._check_move(program, to)
+        fact = tell(program, event, by=str(self.by), right=right, to=to, sets=sets, more=more)
+        await self.commit(fact, *await self._consequences(program, to))
+        return await self.get(program.id)
+
+    async def move(self, name: str, state: str) -> Program:
+        """Move a program to another state of its lifecycle; one that has to be earned is earned.
+
+        Raises:
+            Refused: The move is not lawful, and the message names those that are; or the program
+                has not earned the state, and the message says what is missing.
+            Denied: It is not for this principal to do.
+        """
+        program = await self.get(name)
+        kind, target = self.kind(program.kind).kind, self.state_word(state)
+        if (request := kind.earned.get(target)) is not None:
+            self._check_move(program, target)
+            await self.check_right(program, "configure")
+            await self.invoke(program.id, request)
+            return await self.get(program.id)
+        return await self.tell(program.id, kind.moved(program.state, target), to=target)
+
+    async def check_right(self, program: Program, right: Right) -> None:
+        """Refuse somebody who lacks a right.
+
+        Raises:
+            Denied: The principal has not got it.
+        """
+        if not await self.allows(program, str(self.by), right):
+            raise Denied(f"{self.by} may not {right} {program.address}: it is {program.owner}'s")
+
+    async def is_own(self, program: Program) -> bool:
+        """Say whether the user of this process owns a program and wrote all of its versions.
+
+        All of them: a version takes over what the one before it said.
+        """
+        if self.user is None or program.owner != str(self.user):
+            return False
+        return {row.by for row in await self.store.list_versions(program.id)} == {str(self.user)}
+
+    async def check_folder(self, program: Program) -> None:
+        """Refuse the folder of this process to a program that another person wrote.
+
+        Raises:
+            Denied: It is another's, and the folder was not named for such programs.
+        """
+        is_lent = self.workplace is not None and self.workplace.is_lent
+        if not is_lent and not await self.is_own(program):
+            raise Denied(
+                f"{program.address} was not written by {self.user or 'the user of this process'} "
+                "alone, so it may not use this folder: `turntree worker --folder PATH` names one "
+                "that it may use"
+            )
+
+    def _check_move(self, program: Program, target: str) -> None:
+        lifecycle = self.kind(program.kind).kind.lifecycle
+        try:
+            lifecycle.check(program.state, target)
+        except Refused as error:
+            step = lifecycle.find_step(program.state, target)
+            way = f": `turntree {program.kind} move {program.name} {step}`" if step else ""
+            raise Refused(f"{program.address}: {error}{way}") from error
+
+    async def _find_version(self, program: Program, digest: Digest) -> ProgramVersion:
+        for row in await self.store.list_versions(program.id):
+            if row.digest == digest:
+                return await self.store.get_version(program.id, row.number)
+        raise NotFound(f"{program.address} never had the version {digest}")
+
+    async def _assignment(self, task: Program, agent: Program) -> list[Change]:
+        if task.kind != "task" or agent.kind not in ("agent", "human"):
+            raise Refused(
+                "a task is assigned to an agent or a human, "
+                f"not {a_kind(task.kind)} to {a_kind(agent.kind)}"
+            )
+        if task.state not in ("pending", "blocked"):
+            raise Refused(
+                f"{task.address} is {task.state}: what waits can be assigned, and no other"
+            )
+        changes: list[Change] = []
+        if task.details.get("assignee") != agent.name:
+            changes = await self._release(task, "reassigned")
+        sets: dict[str, Json] = {
+            "assignee": agent.name,
+            "session": None,
+            "given_by": str(self.by),
+        }
+        if agent.kind == "agent":
+            label = await self._free_label(f"{agent.name}:{task.name}")
+            config: dict[str, Json] = {"owner": agent.address}
+            if "default_model" in agent.config:
+                config["default_model"] = agent.config["default_model"]
+            session = await self.beginning("session", label, config, task.visibility, self.by)
+            sets["session"] = label
+            is_free = await self.is_free(agent, task)
+            changes += [*session, self._accept(agent, task, label, begins=is_free)]
+        version = None
+        if task.config.get("assignee") != agent.address:
+            config = {**task.config, "assignee": agent.address}
+            _, version = await self.check(self.kind("task"), config, task)
+        assigned = tell(
+            task, "task.assigned", by=str(self.by), sets=sets, version=version, more=sets
+        )
+        return [*changes, assigned]
+
+    def _accept(self, agent: Program, task: Program, label: str, *, begins: bool) -> Tell:
+        """Return the fact that an agent was given a task; one that is free begins with it."""
+        more: dict[str, Json] = {"task": task.name, "session": label}
+        sets: dict[str, Json] = {
+            "current_task": task.name,
+            "current_session": label,
+            "turn_count": 0,
+            "last_checkpoint": 0,
+        }
+        return tell(
+            agent,
+            "agent.task_assigned",
+            by=str(self.by),
+            right="invoke",
+            sets=sets if begins else None,
+            more=more,
+        )
+
+    async def _consequences(self, program: Program, to: str | None) -> list[Change]:
+        """Return what follows from a move: whoever worked on a task that stopped is free."""
+        if program.kind != "task" or to not in _STOPPED:
+            return []
+        return await self._release(program, to)
+
+    async def _release(self, task: Program, outcome: str) -> list[Change]:
+        """Return the fact that whoever worked on a task is free, if somebody did."""
+        agent = await self.find(str(task.details.get("assignee", "")))
+        if agent is None or agent.details.get("current_task") != task.name:
+            return []
+        sets: dict[str, Json] = {"current_task": None, "current_session": None}
+        is_idle = agent.state in ("idle", "error")
+        more: dict[str, Json] = {"task": task.name, "outcome": outcome}
+        return [
+            tell(
+                agent,
+                "agent.completed",
+                by=str(self.by),
+                right="invoke",
+                to=None if is_idle else "idle",
+                sets=sets,
+                more=more,
+            )
+        ]
+
+    async def _free_label(self, label: str) -> str:
+        for number in range(1, LABELS_TRIED_MAX):
+            tried = label if number == 1 else f"{label}-{number}"
+            if await self.sessions.find(tried) is None:
+                return tried
+        raise Refused(f"{label} was begun {LABELS_TRIED_MAX} times: that is enough")
+
+
+@value
+class _Around:
+    """What an invocation may reach. See ``ports.program_kinds``."""
+
+    programs: Programs
+    program: Program
+    hear: Spoken
+    told: Mapping[str, Json]
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether the folder was named for programs of others."""
+        return self.programs.workplace is not None and self.programs.workplace.is_lent
+
+    async def is_own(self) -> bool:
+        """Say whether the user of the process wrote the program."""
+        return await self.programs.is_own(self.program)
+
+    async def get(self, name: str) -> Program:
+        """Return another program."""
+        return await self.programs.get(name)
+
+    async def tell(
+        self,
+        program: Program,
+        event: str,
+        *,
+        to: str | None = None,
+        sets: Mapping[str, Json] | None = None,
+        more: Mapping[str, Json] | None = None,
+    ) -> Program:
+        """Record a fact of a program."""
+        return await self.programs.tell(
+            program.id,
+            event,
+            right="invoke",
+            to=to,
+            sets=sets,
+            more={**self.told, **(more or {})},
+        )
+
+    async def assign(self, task: Program, agent: Program) -> Program:
+        """Give a task to an agent."""
+        return await self.programs.assign(task.id, agent.id)
+
+    async def read_file(self, path: str) -> bytes | None:
+        """Return a file of the folder that is worked in."""
+        await self.programs.check_folder(self.program)
+        return await self._workplace().read_file(path)
+
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+        """Run a command inside a sandbox."""
+        await self.programs.check_folder(self.program)
+        return await self._workplace().run_command(command, timeout_s=timeout_s)
+
+    async def run_code(
+        self, language: str, source: str, document: Json, *, timeout_s: float
+    ) -> Json:
+        """Run a program inside a sandbox."""
+        return await self._workplace().run_code(language, source, document, timeout_s=timeout_s)
+
+    async def notify(self, channel: str, text: str) -> bool:
+        """Tell a person something."""
+        workplace = self.programs.workplace
+        return workplace is not None and await workplace.notify(channel, text)
+
+    async def ask_model(self, asked: Program, request: Mapping[str, Json]) -> Json:
+        """Have a model answer, or the one that an agent asks; a provider says which it has."""
+        voices = self.programs.voices
+        if voices is None:
+            raise NoProvider(f"no provider wired, so {asked.address} cannot answer")
+        if asked.kind == "provider":
+            return await voices.list_models(asked)
+        return await voices.ask(self.programs, asked, request, self.hear)
+
+    async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
+        """Send a message to a session and return what was answered."""
+        if self.programs.voices is None:
+            raise NoProvider("no provider wired, so nobody answers in the session")
+        return await self.programs.voices.send(self.programs, session, request, self.hear)
+
+    def _workplace(self) -> Workplace:
+        if self.programs.workplace is None:
+            raise Refused("there is no folder to work in")
+        return self.programs.workplace

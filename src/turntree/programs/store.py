@@ -1,0 +1,209 @@
+"""The registry on PostgreSQL: one transaction for all that becomes true together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+from uuid import UUID
+
+import orjson
+from psycopg.types.numeric import Int4
+
+from turntree.core.canonical import Json, canonical, digest_from_raw, digest_raw
+from turntree.core.errors import NotFound
+from turntree.core.ids import Digest, Instant, ProgramId, find_long_id
+from turntree.core.program import Program, ProgramVersion, Right
+from turntree.core.session import begun
+from turntree.core.value import value
+from turntree.db.arrays import text_array
+from turntree.db.database import Database, Row, as_uuid, as_uuids, run
+from turntree.ledger.session_store import as_instant
+from turntree.programs.changes import (
+    Begin,
+    BeginSession,
+    Change,
+    Grant,
+    NextVersion,
+    Tell,
+)
+from turntree.programs.store_port import Use, VersionRow, Wanted
+
+
+@value
+class PostgresPrograms:
+    """Everything that has an address, on PostgreSQL. See ``ports.programs``."""
+
+    database: Database
+
+    async def commit(self, changes: Sequence[Change], *, by: str, at: Instant) -> None:
+        """Let changes become true together, each with its event."""
+        held = [change.program for change in changes if not isinstance(change, BeginSession)]
+        scope = {"workspace": self.database.workspace}
+        async with self.database.connection() as connection, connection.transaction():
+            await run(connection, "lock_programs", {**scope, "programs": as_uuids(held)})
+            for change in changes:
+                query, params = _statement(change, by, at)
+                await run(connection, query, {**scope, **params, "by": by, "at": at})
+
+    async def find(self, name: str, *, by: str) -> Program | None:
+        """Return a program by its name or its id."""
+        id = as_uuid(find_long_id(name))
+        row = await self.database.fetch_one("find_program", name=name, id=id, by=by)
+        return None if row is None else _program(row)
+
+    async def list_reachable(
+        self, names: Sequence[str], members: Sequence[str], *, by: str
+    ) -> list[Program]:
+        """Return programs by name or id, and what they lead to through members of their configs."""
+        ids = [id for id in map(find_long_id, names) if id is not None]
+        rows = await self.database.fetch(
+            "list_reachable_programs",
+            names=text_array(names),
+            ids=as_uuids(ids),
+            members=text_array(members),
+            by=by,
+        )
+        return [_program(row) for row in rows]
+
+    async def list_page(
+        self, wanted: Wanted, *, by: str, after: str = "", limit: int = 500
+    ) -> list[Program]:
+        """Return programs in order of their names."""
+        rows = await self.database.fetch(
+            "list_programs",
+            kind=wanted.kind,
+            state=wanted.state,
+            tags=text_array(wanted.tags),
+            by=by,
+            after=after,
+            limit=limit,
+        )
+        return [_program(row) for row in rows]
+
+    async def get_version(self, program: ProgramId, number: int) -> ProgramVersion:
+        """Return a config as it was."""
+        row = await self.database.fetch_one(
+            "find_program_version", program=UUID(program), number=Int4(number)
+        )
+        if row is None:
+            raise NotFound(f"there is no version {number} of {program}")
+        found, digest, by, data = row
+        return ProgramVersion(found, orjson.loads(data), _digest(digest), by)
+
+    async def list_versions(self, program: ProgramId) -> list[VersionRow]:
+        """Return every version, the newest first."""
+        rows = await self.database.fetch("list_program_versions", program=UUID(program))
+        return [
+            VersionRow(number, _digest(digest), as_instant(at), by)
+            for number, digest, at, by in rows
+        ]
+
+    async def list_uses(self, program: ProgramId, *, by: str) -> list[Use]:
+        """Return the programs whose newest config names this one."""
+        rows = await self.database.fetch("list_program_uses", program=UUID(program), by=by)
+        return [Use(_program(row), member) for member, *row in rows]
+
+    async def list_used(self, program: ProgramId, *, by: str) -> list[Use]:
+        """Return the programs that this one's newest config names."""
+        rows = await self.database.fetch("list_program_used", program=UUID(program), by=by)
+        return [Use(_program(row), member) for member, *row in rows]
+
+    async def list_private(self, kind: str, *, by: str) -> list[ProgramId]:
+        """Return the private programs of a kind that the principal may see, in no order."""
+        rows = await self.database.fetch("list_private_programs", kind=kind, by=by)
+        return [ProgramId(id) for (id,) in rows]
+
+    async def list_grants(self, program: ProgramId) -> list[tuple[str, Right]]:
+        """Return who may do what besides the owner."""
+        rows = await self.database.fetch("list_program_grants", program=UUID(program))
+        return [(grantee, right) for grantee, right in rows]
+
+
+def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any]]:
+    match change:
+        case BeginSession(session, label):
+            fact = begun(session, label, None, by=by, at=at)
+            return "insert_session", {
+                "session": UUID(session),
+                "label": label,
+                "head": None,
+                "id": digest_raw(Digest(fact.id)),
+                "body": fact.body,
+                "origin": None,
+                "origin_session": None,
+                "source": None,
+                "visibility": None,
+            }
+        case Begin():
+            return "create_program", {
+                "program": UUID(change.program),
+                "kind": change.kind,
+                "name": change.name,
+                "owner": change.owner,
+                "state": change.state,
+                "visibility": change.visibility,
+                "details": _text(change.details),
+                "event": change.event,
+                "data": _text(change.data),
+                **_version(change.version),
+            }
+        case Tell():
+            before, after = change.step or (None, None)
+            return "change_program", {
+                "program": UUID(change.program),
+                "right": change.right,
+                "event": change.event,
+                "data": _text(change.data),
+                "from": before,
+                "to": after,
+                "sets": None if change.sets is None else _text(change.sets),
+                "visibility": change.visibility,
+                **_version(change.version),
+            }
+        case Grant():
+            return "set_program_grant", {
+                "program": UUID(change.program),
+                "grantee": change.grantee,
+                "right": change.right,
+                "on": change.on,
+                "data": _text(change.data),
+            }
+        case _:
+            assert_never(change)
+
+
+def _version(version: NextVersion | None) -> dict[str, Any]:
+    refs = () if version is None else version.refs
+    return {
+        "number": None if version is None else Int4(version.number),
+        "digest": None if version is None else digest_raw(version.digest),
+        "config": None if version is None else version.data,
+        "members": text_array([member for member, _ in refs]),
+        "targets": text_array([target for _, target in refs]),
+    }
+
+
+def _text(document: Mapping[str, Json]) -> str:
+    return canonical(dict(document)).decode()
+
+
+def _digest(raw: bytes) -> Digest:
+    return digest_from_raw(bytes(raw))
+
+
+def _program(row: Sequence[Any] | Row) -> Program:
+    (
+        id, kind, name, owner, state, visibility, number, digest, by, data, details,
+        created, updated, tags,
+    ) = row  # fmt: skip
+    return Program(
+        ProgramId(id),
+        kind,
+        name,
+        owner,
+        state,
+        visibility,
+        ProgramVersion(number, orjson.loads(data), _digest(digest), by),
+        orjson.loads(details),
+        as_instant(created),
+        as_instant(updated),
+        tuple(tags),
+    )

@@ -1,0 +1,1 @@
+"""Files and other resources: drivers, snapshots, plans, worktrees, diff, blame."""

@@ -1,0 +1,308 @@
+"""Which turn wrote a line: a file followed through every state that turns found and left.
+
+The states of one place are read in the order of time, whichever session they belong to, since
+two agents in one folder write the same file. Knows the pins of the ledger and the states behind
+them. Must never guess: what cannot be told apart is said to be mixed. Nor may it name a turn that
+is closed to the user.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from turntree.core.clock import World
+from turntree.core.errors import Lost, NotFound, Unsupported
+from turntree.core.ids import Instant, TurnId
+from turntree.core.message_context import ChangeKind
+from turntree.core.ref import ExtRef
+from turntree.core.value import value
+from turntree.resources.attribution import ByTurn
+from turntree.resources.changes_since import Deeds
+from turntree.resources.driver import FileKeeper
+from turntree.resources.file_diff import LARGE_BYTES_MAX
+from turntree.resources.file_history import Stay, Step, Writer, list_steps
+from turntree.resources.files import Files, Report
+from turntree.resources.line_diff import is_binary, split_lines
+from turntree.resources.line_trace import find_likeness, trace_lines
+from turntree.resources.lineage import list_origins, origin_of
+from turntree.resources.resource import Resource
+from turntree.resources.service import Resources, in_thread
+from turntree.resources.store_port import Pinned
+from turntree.search.results import PinnedChange
+
+FIRST_INSTANT: Final = Instant("0001-01-01T00:00:00.000Z")
+STATES_READ_MAX: Final = 4_000
+LIKE_FILES_READ_MAX: Final = 40
+"""How many files that vanished are compared with one that appeared."""
+
+
+@value
+class FileLine:
+    """One line of a file, and who wrote it."""
+
+    number: int
+    """From 1."""
+    text: bytes
+    writer: Writer
+    path: str
+    """What the file was called then."""
+
+
+@value
+class Doubt:
+    """A path that changed while a turn was at work, and that another may have changed."""
+
+    path: str
+    turns: tuple[TurnId, ...]
+    """The others, as far as the user may know of them."""
+    is_theirs: bool
+    """Whether it is certain that this turn did not."""
+
+
+@value
+class FileBlame:
+    """A file, line by line."""
+
+    resource: Resource
+    path: str
+    lines: tuple[FileLine, ...]
+    is_cut: bool
+    """Whether there are states older than those that were read."""
+
+    @property
+    def turns(self) -> list[TurnId]:
+        """The turns that are named, each once."""
+        return list(dict.fromkeys(turn for line in self.lines for turn in line.writer.turns))
+
+
+@value
+class LineBlame:
+    """``tree.blame``: who wrote which line."""
+
+    resources: Resources
+    files: Files
+    world: World
+
+    async def __call__(
+        self,
+        resource: Resource,
+        path: str,
+        *,
+        at: Pinned | None = None,
+        report: Report = lambda done, total: None,  # noqa: ARG005  (nobody asked)
+    ) -> FileBlame:
+        """Return who wrote each line of a file, as a turn left it, or as it is now.
+
+        Raises:
+            NotFound: There is no such file in that state.
+            Unsupported: It is no text, or too large to be read line by line.
+        """
+        steps = await self._list_steps(resource, at)
+        read = steps[-STATES_READ_MAX:]
+        keeper = self.resources.file_keeper_of(resource)
+        versions = await in_thread(partial(_follow, keeper, read, path, report))
+        texts = [_lines_of(version, resource) for version in versions]
+        if versions[-1].content is None:
+            raise NotFound(f"there is no {path} in {resource.name} then")
+        returns = {place for place, step in enumerate(read) if not step.active}
+        writers = trace_lines(texts, returns=returns)
+        named = await self._name_open(
+            {
+                place: await self._writer(read[place], resource, versions[place].path)
+                for place in set(writers)
+            }
+        )
+        lines = tuple(
+            FileLine(number, text, named[place], versions[place].path)
+            for number, (text, place) in enumerate(zip(texts[-1], writers, strict=True), start=1)
+        )
+        return FileBlame(resource, path, lines, len(read) < len(steps))
+
+    async def list_changes(
+        self,
+        resource: Resource,
+        path: str,
+        *,
+        report: Report = lambda done, total: None,  # noqa: ARG005
+    ) -> list[PinnedChange]:
+        """Return the changes of a file that turns made, by the states they found and left."""
+        steps, _ = await self._steps_until(resource, self.world.now())
+        read = (await self._with_origins(resource, steps))[-STATES_READ_MAX:]
+        keeper = self.resources.file_keeper_of(resource)
+        kinds = await in_thread(partial(_list_kinds, keeper, read, path, report))
+        named = await self._name_open(
+            {place: await self._writer(read[place], resource, path) for place in kinds}
+        )
+        return [
+            PinnedChange(turn, kinds[place], path, writer.kind == "turn")
+            for place, writer in named.items()
+            if writer.kind in ("turn", "mixed")
+            for turn in writer.turns
+        ]
+
+    async def list_doubts(self, pinned: Pinned) -> list[Doubt]:
+        """Return what changed while a turn was at work and may be the work of another.
+
+        What a subagent does is also its parent's: neither is the other's rival.
+        """
+        turn, resource = pinned.pin.turn, pinned.resource
+        keeper = self.resources.file_keeper_of(resource)
+        found = await Deeds(self.resources.all_pins).of_turn(keeper, resource, pinned)
+        rivals = {
+            path: {by.turn} if isinstance(by, ByTurn) else {*by.turns}
+            for path, by in found.items()
+            if by != ByTurn(turn)
+        }
+        named = sorted({other for turns in rivals.values() for other in turns} - {turn})
+        kin = await self._list_kin(turn, named)
+        sees = {one.pin.turn for one in await self.resources.pins.list_pins(named)}
+        return [
+            Doubt(path, tuple(sorted((turns & sees) - kin)), is_theirs=not turns & kin)
+            for path, turns in rivals.items()
+            if turns - kin
+        ]
+
+    async def has_history(self, resource: Resource) -> bool:
+        """Say whether any turn has pinned a place, or what it was made from."""
+        if origin_of(resource) is not None:
+            return True
+        now = self.world.now()
+        return bool(await self.resources.pins.list_pins_between(resource.id, FIRST_INSTANT, now))
+
+    async def _list_steps(self, resource: Resource, at: Pinned | None) -> list[Step]:
+        until = self.world.now() if at is None else at.pin.ended_at
+        steps, last = await self._steps_until(resource, until)
+        if at is None:
+            present = await self.files.keep_present(resource)
+            if not steps or steps[-1].state != present:
+                steps.append(Step(present, until, (), last, is_first=not steps))
+        return await self._with_origins(resource, steps)
+
+    async def _steps_until(
+        self, resource: Resource, until: Instant
+    ) -> tuple[list[Step], TurnId | None]:
+        """Return the states of a place up to a moment, and the turn that ended last.
+
+        What stood there before it was made anew is no past of what stands there now.
+        """
+        is_made = origin_of(resource) is not None and resource.created_at <= until
+        since = resource.created_at if is_made else FIRST_INSTANT
+        pins = await self.resources.all_pins.list_pins_between(resource.id, since, until)
+        ended = [pinned for pinned in pins if pinned.pin.ended_at <= until]
+        last = ended[-1].pin.turn if ended else None
+        return list_steps([_stay(pinned) for pinned in ended]), last
+
+    async def _with_origins(self, resource: Resource, steps: list[Step]) -> list[Step]:
+        """Put what a place was made from before it: a worktree's files have an older history."""
+        for older in await list_origins(self.resources.ledger, resource):
+            origin = origin_of(resource)
+            assert origin is not None, "it has one"
+            if older.created_at > resource.created_at:
+                break  # It was made anew since; what it was made from is another's past.
+            before, _ = await self._steps_until(older, resource.created_at)
+            places = [place for place, step in enumerate(before) if step.state == origin[1]]
+            if not places:
+                break
+            steps = [*before[: places[-1] + 1], *(replace(step, is_first=False) for step in steps)]
+            resource = older
+        return steps
+
+    async def _list_kin(self, turn: TurnId, others: Sequence[TurnId]) -> frozenset[TurnId]:
+        """Return a turn with those of others that began its session, or that it began."""
+        pins = self.resources.all_pins
+        below = await pins.list_spawned(others, [turn])
+        above = [one for one in others if await pins.list_spawned([turn], [one])]
+        return frozenset({turn, *below, *above})
+
+    async def _writer(self, step: Step, resource: Resource, path: str) -> Writer:
+        is_plain = len(step.active) <= 1 and not step.is_unseen
+        naming = set[TurnId]() if is_plain else await self._naming(step.active, resource, path)
+        return step.writer(naming.__contains__)
+
+    async def _naming(self, turns: Sequence[TurnId], resource: Resource, path: str) -> set[TurnId]:
+        """Return those of some turns whose own tool calls say that they wrote a file."""
+        names = {path, f"./{path}", f"{resource.place.rstrip('/')}/{path}"}
+        written = await self.resources.all_pins.list_written(turns)
+        return {turn for turn, paths in written.items() if names & paths}
+
+    async def _name_open(self, writers: Mapping[int, Writer]) -> dict[int, Writer]:
+        """Name no turn that is closed to the user; to them somebody outside wrote what it did."""
+        turns = {turn for writer in writers.values() for turn in writer.turns}
+        sees = {one.pin.turn for one in await self.resources.pins.list_pins(sorted(turns))}
+        return {place: writer.told_to(sees) for place, writer in writers.items()}
+
+
+@value
+class _Version:
+    """A file in a state: what it was called there, and what it held; None if it was not there."""
+
+    path: str
+    content: bytes | None
+
+
+def _stay(pinned: Pinned) -> Stay:
+    pin = pinned.pin
+    before = None if pinned.before is None else pinned.before.external
+    return Stay(pin.turn, pin.began_at, pin.ended_at, before, pinned.after.external)
+
+
+def _lines_of(version: _Version, resource: Resource) -> list[bytes]:
+    content = version.content or b""
+    if is_binary(content) or len(content) > LARGE_BYTES_MAX:
+        why = "no text" if is_binary(content) else "too large to be read line by line"
+        raise Unsupported(f"{version.path} in {resource.name} is {why}")
+    return split_lines(content)
+
+
+def _follow(keeper: FileKeeper, steps: Sequence[Step], path: str, report: Report) -> list[_Version]:
+    """Return a file in every state, oldest first, under the name it had there."""
+    versions: list[_Version] = []
+    for place in range(len(steps) - 1, -1, -1):
+        report(len(steps) - 1 - place, len(steps))
+        state = steps[place].state
+        content = _find(keeper, state, path)
+        if content is None and versions and versions[-1].content is not None:
+            earlier = _earlier_name(keeper, state, steps[place + 1].state, versions[-1])
+            if earlier is not None:
+                path, content = earlier, _find(keeper, state, earlier)
+        versions.append(_Version(path, content))
+    return versions[::-1]
+
+
+def _list_kinds(
+    keeper: FileKeeper, steps: Sequence[Step], path: str, report: Report
+) -> dict[int, ChangeKind]:
+    """Return how a file differs from the state before, for each state in which it does."""
+    kinds: dict[int, ChangeKind] = {}
+    for place in range(1, len(steps)):
+        report(place, len(steps))
+        for change in keeper.compare(steps[place - 1].state, steps[place].state):
+            if change.path == path:
+                kinds[place] = change.kind
+    return kinds
+
+
+def _find(keeper: FileKeeper, state: ExtRef, path: str) -> bytes | None:
+    try:
+        return keeper.read(state, path)
+    except Lost:
+        raise  # It was there. Who says otherwise blames the wrong turn.
+    except NotFound:
+        return None
+
+
+def _earlier_name(keeper: FileKeeper, old: ExtRef, new: ExtRef, version: _Version) -> str | None:
+    """Return what a file that appeared was called before, if one vanished that it was made of."""
+    changes = keeper.compare(old, new)
+    digest = next((c.new.digest for c in changes if c.path == version.path and c.new), None)
+    gone = [change for change in changes if change.kind == "removed" and change.old is not None]
+    files = [c for c in gone if c.old is not None and c.old.kind == "file" and c.old.size]
+    same = next((c.path for c in files if c.old is not None and c.old.digest == digest), None)
+    if same is not None or version.content is None or is_binary(version.content):
+        return same
+    near = [c for c in files if c.old is not None and c.old.size <= LARGE_BYTES_MAX]
+    near = near[:LIKE_FILES_READ_MAX]
+    texts = [split_lines(_find(keeper, old, change.path) or b"") for change in near]
+    found = find_likeness(split_lines(version.content), texts)
+    return None if found is None else near[found].path

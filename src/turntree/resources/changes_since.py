@@ -1,0 +1,163 @@
+"""Who changed what in a place since a turn: states compared along a thread, turns told apart.
+
+Knows pins and keepers. Must never know what is done with the answer.
+"""
+
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from turntree.core.ids import Instant, TurnId
+from turntree.core.ref import ExtRef
+from turntree.core.value import value
+from turntree.resources.attribution import (
+    ByTurn,
+    Mixed,
+    Outside,
+    Side,
+    Work,
+    attribute,
+    attribute_gap,
+    sides,
+)
+from turntree.resources.driver import FileKeeper
+from turntree.resources.resource import Resource
+from turntree.resources.service import in_thread
+from turntree.resources.store_port import Pinned, Pins
+
+
+class _Gap(NamedTuple):
+    """What changed between two turns of a thread."""
+
+    paths: frozenset[str]
+    since: Instant | None
+    """When the one before it ended; None before the first."""
+    until: Instant | None
+    """When the one after it began; None after the last."""
+
+    def meets(self, work: Work) -> bool:
+        """Say whether a turn was at work then."""
+        is_over = self.since is not None and work.ended_at < self.since
+        return not is_over and (self.until is None or work.began_at <= self.until)
+
+
+@value
+class Deeds:
+    """Looks into the states that turns of a thread left."""
+
+    pins: Pins
+
+    async def since(
+        self,
+        files: FileKeeper,
+        resource: Resource,
+        base: ExtRef | None,
+        chain: Sequence[Pinned],
+        present: ExtRef,
+        left: Sequence[TurnId],
+    ) -> list[dict[str, Side]]:
+        """Return who changed which paths between a state and the present.
+
+        ``chain`` are the pins of the resource since then, oldest first; ``left`` are the turns
+        that somebody is about to leave behind, pinned or not.
+        """
+        written = await self._written(resource, left)
+        pinned = {one.pin.turn for one in chain}
+        # What a turn that nobody pinned says it wrote would otherwise pass for somebody else's.
+        unseen = {path for turn in left if turn not in pinned for path in written.get(turn, ())}
+        gaps, works = await in_thread(_compare_all, files, base, chain, present)
+        rivals = await self._rivals(files, resource, chain) if chain else []
+        ours = {*left, *await self.pins.list_spawned([one.turn for one in rivals], left)}
+        mine = [_work(one, paths, written) for one, paths in zip(chain, works, strict=True)]
+        found = attribute([*mine, *rivals])
+        deeds = [sides(found[one.turn], ours) for one in mine]
+        return [*deeds, *(_sides_of(gap, rivals, ours, unseen) for gap in gaps)]
+
+    async def of_turn(
+        self, files: FileKeeper, resource: Resource, pinned: Pinned
+    ) -> dict[str, ByTurn | Mixed]:
+        """Return whose the changes are that were made while a turn was at work, path by path."""
+        written = await self._written(resource, [pinned.pin.turn])
+        (changed,) = await in_thread(_changes_of, files, [pinned])
+        rivals = await self._rivals(files, resource, [pinned])
+        return attribute([_work(pinned, changed, written), *rivals])[pinned.pin.turn]
+
+    async def _rivals(
+        self, files: FileKeeper, resource: Resource, chain: Sequence[Pinned]
+    ) -> list[Work]:
+        """Return the turns of others that were at work while those of a thread were."""
+        mine = {one.pin.turn for one in chain}
+        first, last = chain[0].pin.began_at, max(one.pin.ended_at for one in chain)
+        met = await self.pins.list_pins_between(resource.id, first, last)
+        # Whose work ended as this began was not at work with it: turns pinned by hand end so.
+        rivals = [
+            one
+            for one in met
+            if one.pin.turn not in mine
+            and one.before is not None
+            and (one.pin.ended_at > first or one.pin.began_at == first)
+        ]
+        changed = await in_thread(_changes_of, files, rivals)
+        said = await self._written(resource, [one.pin.turn for one in rivals])
+        return [_work(one, paths, said) for one, paths in zip(rivals, changed, strict=True)]
+
+    async def _written(
+        self, resource: Resource, turns: Sequence[TurnId]
+    ) -> dict[TurnId, frozenset[str]]:
+        found = await self.pins.list_written(turns)
+        return {
+            turn: frozenset(relative(path, resource.place) for path in paths)
+            for turn, paths in found.items()
+        }
+
+
+def relative(path: str, place: str) -> str:
+    """Return a path as a state of the place spells it; tools spell it as they like."""
+    pure = PurePosixPath(path)
+    return str(pure.relative_to(place)) if pure.is_relative_to(place) else str(pure)
+
+
+def _compare_all(
+    files: FileKeeper, base: ExtRef | None, chain: Sequence[Pinned], present: ExtRef
+) -> tuple[list[_Gap], list[frozenset[str]]]:
+    """Return what changed between turns, and what changed while each was at work."""
+    gaps: list[_Gap] = []
+    works: list[frozenset[str]] = []
+    at, since = base, None
+    for one in chain:
+        found = at if one.before is None else one.before.external
+        if at is not None and found is not None:
+            gaps.append(_Gap(_paths(files, at, found), since, one.pin.began_at))
+        works.append(frozenset() if found is None else _paths(files, found, one.after.external))
+        at, since = one.after.external, one.pin.ended_at
+    if at is not None:
+        gaps.append(_Gap(_paths(files, at, present), since, None))
+    return gaps, works
+
+
+def _changes_of(files: FileKeeper, rivals: Sequence[Pinned]) -> list[frozenset[str]]:
+    return [
+        frozenset()
+        if one.before is None
+        else _paths(files, one.before.external, one.after.external)
+        for one in rivals
+    ]
+
+
+def _paths(files: FileKeeper, old: ExtRef, new: ExtRef) -> frozenset[str]:
+    if old == new:
+        return frozenset()
+    return frozenset(change.path for change in files.compare(old, new))
+
+
+def _sides_of(
+    gap: _Gap, rivals: Sequence[Work], ours: Collection[TurnId], unseen: Collection[str]
+) -> dict[str, Side]:
+    found = attribute_gap(gap.paths, [one for one in rivals if gap.meets(one)])
+    nobodys = [path for path, by in found.items() if isinstance(by, Outside) and path in unseen]
+    return {**sides(found, ours), **dict.fromkeys(nobodys, "ours")}
+
+
+def _work(one: Pinned, changed: frozenset[str], said: dict[TurnId, frozenset[str]]) -> Work:
+    pin = one.pin
+    return Work(pin.turn, pin.began_at, pin.ended_at, changed, said.get(pin.turn, frozenset()))

@@ -1,0 +1,123 @@
+"""The keeper of directories: a workspace with everything in it that is worth keeping.
+
+What a snapshot holds and leaves out is said in ``docs/explanation/what-is-captured.md``. Knows how
+to take, bring back and fork a folder's states. Must never write to a repository's ``.git``.
+"""
+
+import os
+from collections.abc import Collection
+
+from turntree.core.errors import Refused
+from turntree.core.ref import ExtRef
+from turntree.resources.driver import Cost, Taken
+from turntree.resources.drivers.snapshot_driver import ShadowKeeper, as_change, look_for, state_of
+from turntree.resources.resource import Change, Liveness
+from turntree.resources.snapshots.capture import keep_folder, measure_folder
+from turntree.resources.snapshots.packs import sync_folder
+from turntree.resources.snapshots.restore import bring_back
+from turntree.resources.snapshots.trees import (
+    FOLDER,
+    Difference,
+    Node,
+    compare_nodes,
+    read_state,
+    walk_nodes,
+)
+from turntree.resources.snapshots.untracked import list_left_out
+from turntree.resources.snapshots.write import NodeWriter
+
+
+class DirectoryKeeper(ShadowKeeper):
+    """Looks after directories."""
+
+    kind = "directory"
+
+    def probe(self, place: str) -> Liveness:
+        """Say whether the directory is there."""
+        return look_for(os.path.isdir(place))
+
+    def measure(self, place: str) -> Cost:
+        """Say what a snapshot would take, from a look that reads no file.
+
+        Raises:
+            NotFound: There is no directory.
+        """
+        return Cost(*measure_folder(self.store, os.fsencode(place)))
+
+    def snapshot(self, place: str) -> Taken:
+        """Keep the present state; an unchanged one costs a look at what is there.
+
+        Raises:
+            NotFound: There is no directory.
+        """
+        return self._taken(keep_folder(self.store, os.fsencode(place)))
+
+    def restore(
+        self, external: ExtRef, place: str, *, only: Collection[str] | None = None
+    ) -> list[Change]:
+        """Make the directory equal to a state and return what had to change.
+
+        Raises:
+            NotFound: The state is not kept here.
+            Refused: Something that no snapshot holds is in the way; nothing has changed.
+        """
+        wanted = self._top(external)
+        where = os.fsencode(place)
+        if os.path.lexists(where) and not os.path.isdir(where):
+            raise Refused(f"{place} is no directory")
+        with self.store.lock("store", exclusive=False):
+            os.makedirs(where, exist_ok=True)
+            # The present is kept once more: it costs a look, and nothing is ever lost by mistake.
+            present = keep_folder(self.store, where)
+            differences = compare_nodes(
+                self.store.get, read_state(self.store.get, present.state), wanted
+            )
+            if only is not None:
+                differences = _choose(differences, {os.fsencode(path) for path in only})
+            bring_back(self.store, where, differences)
+        return [as_change(one) for one in differences]
+
+    def list_left_out(self, place: str, external: ExtRef) -> list[str]:
+        """Return what stands in the directory and is not in a state of it.
+
+        Raises:
+            NotFound: The state is not kept here.
+        """
+        found = list_left_out(self.store, os.fsencode(place), state_of(external))
+        return [os.fsdecode(path) for path in found]
+
+    def grow(self, top: Node, place: bytes) -> None:
+        """Write everything that a directory holds, and bring it to the disk."""
+        os.mkdir(place, 0o700)
+        folders = [(place, top)]
+        with NodeWriter(self.store) as writer:
+            for path, node in walk_nodes(self.store.get, top):
+                if node.kind == FOLDER:
+                    folders.append((os.path.join(place, path), node))
+                    os.mkdir(folders[-1][0], 0o700)
+                    continue
+                above, name = os.path.split(os.path.join(place, path))
+                fd = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    writer.write(fd, name, node)
+                finally:
+                    os.close(fd)
+            writer.finish()
+        for folder, node in reversed(folders):
+            sync_folder(os.fsdecode(folder))
+            os.chmod(folder, node.mode)
+
+
+def _choose(differences: list[Difference], only: set[bytes]) -> list[Difference]:
+    """Return the differences of some paths, with the folders that these need."""
+    needed = {one.path for one in differences if one.path in only and one.new is not None}
+    above = {
+        path[:at] for path in needed for at, sign in enumerate(path) if sign == ord("/")
+    } - only
+    chosen: list[Difference] = []
+    for one in differences:
+        if one.path in only or (one.path in above and one.old is None):
+            chosen.append(one)
+        elif one.path in above and one.old is not None and one.old.kind != FOLDER:
+            raise Refused(f"{os.fsdecode(one.path)} is in the way: it is no folder")
+    return chosen

@@ -1,0 +1,92 @@
+"""The keeper of single files, or links, which are kept as links.
+
+Knows how to take, bring back and fork one file's states. Must never look at what stands beside it.
+"""
+
+import os
+from collections.abc import Collection
+
+from turntree.core.errors import NotFound, Refused
+from turntree.core.ref import ExtRef
+from turntree.resources.driver import Cost, Taken
+from turntree.resources.drivers.snapshot_driver import ShadowKeeper, as_change, look_for
+from turntree.resources.resource import Change, Liveness
+from turntree.resources.snapshots.capture import keep_file
+from turntree.resources.snapshots.restore import bring_back
+from turntree.resources.snapshots.trees import PLACE_NAME, Difference, Node, read_state
+from turntree.resources.snapshots.write import NodeWriter
+
+
+class SingleFileKeeper(ShadowKeeper):
+    """Looks after single files."""
+
+    kind = "file"
+    external_kind = "shadow-file"
+
+    def probe(self, place: str) -> Liveness:
+        """Say whether the file is there."""
+        return look_for(os.path.lexists(place) and not _is_folder(place))
+
+    def measure(self, place: str) -> Cost:
+        """Say what a snapshot would take.
+
+        Raises:
+            NotFound: There is no file.
+        """
+        if self.probe(place) == "dead":
+            raise NotFound(f"there is no file at {place}")
+        size = os.lstat(place).st_size
+        return Cost(size, 1, size)
+
+    def snapshot(self, place: str) -> Taken:
+        """Keep the present state.
+
+        Raises:
+            NotFound: There is no file.
+        """
+        return self._taken(keep_file(self.store, os.fsencode(place)))
+
+    def restore(
+        self, external: ExtRef, place: str, *, only: Collection[str] | None = None
+    ) -> list[Change]:
+        """Make the file equal to a state and return what had to change.
+
+        Raises:
+            NotFound: The state is not kept here.
+            Refused: A directory stands there.
+        """
+        wanted = self._top(external)
+        if _is_folder(place):
+            raise Refused(f"{place} is a directory")
+        if only is not None and "." not in only:
+            return []
+        where = os.path.abspath(os.fsencode(place))
+        present: Node | None = None
+        with self.store.lock("store", exclusive=False):
+            os.makedirs(os.path.dirname(where), exist_ok=True)
+            if os.path.lexists(where):
+                present = read_state(self.store.get, keep_file(self.store, where).state)
+            if present is not None and _same(present, wanted):
+                return []
+            above, name = os.path.split(where)
+            bring_back(self.store, above, [Difference(name, present, wanted)])
+        return [as_change(Difference(PLACE_NAME, present, wanted))]
+
+    def grow(self, top: Node, place: bytes) -> None:
+        """Write the file, and bring it to the disk."""
+        above, name = os.path.split(place)
+        folder = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with NodeWriter(self.store) as writer:
+                writer.write(folder, name, top)
+                writer.finish()
+        finally:
+            os.close(folder)
+
+
+def _is_folder(place: str) -> bool:
+    return os.path.isdir(place) and not os.path.islink(place)
+
+
+def _same(one: Node, other: Node) -> bool:
+    return (one.kind, one.mode, one.digest) == (other.kind, other.mode, other.digest)

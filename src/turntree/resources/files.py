@@ -1,0 +1,95 @@
+"""Looking into kept states: what they hold, and how they differ.
+
+Knows keepers whose states are made of files. Must never know turns, nor change a place: keeping the
+present in order to look into it is all that it writes.
+"""
+
+from collections.abc import Callable, Collection
+
+from turntree.core.ref import ExtRef
+from turntree.core.value import value
+from turntree.resources.driver import FileKeeper
+from turntree.resources.file_diff import FileDiff, diff_file, has_to_be_read, pair_renames
+from turntree.resources.resource import Change, Entry, Resource
+from turntree.resources.service import Resources, in_thread
+
+Report = Callable[[int, int], None]
+"""Told how much is done, of how much."""
+
+
+@value
+class Files:
+    """``tree.files``: what lies in the states that turns have pinned."""
+
+    resources: Resources
+
+    async def list_entries(self, resource: Resource, state: ExtRef) -> list[Entry]:
+        """Return what a state holds, directories too, in the order of paths.
+
+        Raises:
+            NotFound: The state is not kept here.
+        """
+        keeper = self.resources.file_keeper_of(resource)
+        return await in_thread(lambda: list(keeper.list_entries(state)))
+
+    async def read(self, resource: Resource, state: ExtRef, path: str) -> bytes:
+        """Return a file's bytes in a state.
+
+        Raises:
+            NotFound: There is no such state, or no such file in it.
+        """
+        return await in_thread(self.resources.file_keeper_of(resource).read, state, path)
+
+    async def keep_present(self, resource: Resource) -> ExtRef:
+        """Keep a place as it is, in order to look into it; the ledger is told nothing.
+
+        Raises:
+            NotFound: There is nothing at the place.
+        """
+        keeper = self.resources.file_keeper_of(resource)
+        return (await in_thread(keeper.snapshot, resource.place)).external
+
+    async def compare(
+        self, resource: Resource, old: ExtRef | None, new: ExtRef | None
+    ) -> list[Change]:
+        """Return how two states differ, path by path; None is an empty one."""
+        return await in_thread(self.resources.file_keeper_of(resource).compare, old, new)
+
+    async def diff(
+        self,
+        resource: Resource,
+        old: ExtRef | None,
+        new: ExtRef | None,
+        *,
+        only: Collection[Change] | None = None,
+        report: Report = lambda done, total: None,  # noqa: ARG005  (nobody asked)
+    ) -> list[FileDiff]:
+        """Return how two states differ, line by line; ``only`` these changes if given."""
+        keeper = self.resources.file_keeper_of(resource)
+
+        def read_all() -> list[FileDiff]:
+            changes = keeper.compare(old, new) if only is None else list(only)
+            pairs = pair_renames(changes)
+            diffs: list[FileDiff] = []
+            for place, pair in enumerate(pairs):
+                report(place, len(pairs))
+                diffs.append(_diff_one(keeper, old, new, pair))
+            return diffs
+
+        return await in_thread(read_all)
+
+
+def _diff_one(
+    keeper: FileKeeper,
+    old: ExtRef | None,
+    new: ExtRef | None,
+    pair: Change | tuple[Change, Change],
+) -> FileDiff:
+    if isinstance(pair, tuple):
+        return diff_file(pair[1], None, None, moved_from=pair[0])
+    sides = [None, None] if not has_to_be_read(pair) else [
+        None if state is None or entry is None or entry.kind == "directory"
+        else keeper.read(state, entry.path)
+        for state, entry in ((old, pair.old), (new, pair.new))
+    ]  # fmt: skip
+    return diff_file(pair, sides[0], sides[1])

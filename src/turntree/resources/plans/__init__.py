@@ -1,0 +1,1 @@
+"""Plans that fork and restore resources, all steps or none."""

@@ -1,0 +1,350 @@
+"""Proposing a fork: what becomes of each resource, what it costs, and the steps that lead there.
+
+Nothing is done here. What can be brought back gets a place of its own in the new branch; what
+cannot is kept by exactly one branch, or done without.
+"""
+
+import os.path
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from turntree.core.errors import Conflict, NotFound, Occupied, Refused, Unsupported
+from turntree.core.ids import Label, PlanId, ResourceId, SessionId, TurnId
+from turntree.core.program import Visibility
+from turntree.core.revision import check_label
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.resources.driver import Cost, FileKeeper, ResourceKeeper
+from turntree.resources.plans.steps import (
+    BeginSession,
+    MakeFork,
+    Plan,
+    Share,
+    ShareMode,
+    Site,
+    Step,
+    TakeSnapshot,
+)
+from turntree.resources.resource import AttachMode, Resource, Snapshot
+from turntree.resources.service import Resources, find_files, in_thread, settled
+from turntree.resources.store_port import Pinned
+
+Choice = Literal["keep", "take", "snapshot", "discard"]
+"""What somebody wants to become of a resource.
+
+keep      the branch that is forked keeps it, and the new one does without
+take      the new branch keeps it, and the old one loses it
+snapshot  the new branch gets a place of its own, in the state of the turn
+discard   the new branch does without; nothing is said of who keeps it
+"""
+
+PLACES_MAX = 100
+
+
+@value
+class ForkItem:
+    """What becomes of one resource."""
+
+    resource: Resource
+    mode: ShareMode
+    attached: AttachMode | None
+    """How the forked session works on it, or None if it only did."""
+    kept_by: SessionId | None = None
+    snapshot: Snapshot | None = None
+    """The state the new place is made in; None takes the present one."""
+    pinned_by: TurnId | None = None
+    """The turn that left it so: the one that is forked, or the nearest above it that knows."""
+    place: str | None = None
+    """Where the new place will be."""
+    cost: Cost | None = None
+
+
+@value
+class ForkPlan:
+    """A fork as it would be carried out."""
+
+    plan: Plan
+    turn: Placed
+    source: Session | None
+    """The session that is forked, if one holds the turn."""
+    session: SessionId | None
+    """The session that will begin; None makes places only."""
+    label: Label | None
+    items: tuple[ForkItem, ...]
+
+
+@value
+class ForkProposer:
+    """Finds out what a fork would do."""
+
+    resources: Resources
+
+    async def propose(
+        self,
+        revision: str,
+        label: str | None,
+        *,
+        place: str | Mapping[str, str] | None = None,
+        choices: Mapping[str, Choice] | None = None,
+        before: bool = False,
+        visibility: Visibility | None = None,
+    ) -> ForkPlan:
+        """Return the plan of a fork at a revision; without a label, of its places alone.
+
+        With ``before`` it is a fork of where the turn began. It is as private as what it is made
+        from, unless ``visibility`` says otherwise.
+
+        Raises:
+            NotFound: No such turn, or a resource is named that is not there.
+            Conflict: The label is taken.
+            Unsupported: A resource that cannot be brought back was to be.
+            Occupied: Something stands at the place that was named.
+            Refused: A choice that leaves a resource to nobody, or to two.
+        """
+        found = await self.resources.revisions.resolve(revision)
+        turn = await self.resources.threads.get_turn(found.turn)
+        checked = None if label is None else check_label(label)
+        if checked is not None and await self.resources.sessions.ledger.find(checked) is not None:
+            raise Conflict(f"the name {checked} is taken")
+        source = found.session or await self._find_source(found.turn)
+        session = None if label is None else SessionId(self.resources.world.new_id())
+        attached = {} if source is None else await self._attached(source)
+        works_on = [one for one, _ in attached.values()]
+        heirs = await self.resources.find_heirs(found.turn, works_on)
+        pins = await (
+            self.resources.pins_before(turn, heirs)
+            if before
+            else self.resources.nearest_pins(found.turn, heirs)
+        )
+        known = {one.id: one for one, _ in attached.values()}
+        known |= {one.resource.id: one.resource for one in pins.values()}
+        chosen = _by_resource(known.values(), choices or {})
+        draft = _Draft(self.resources, turn, source, session, place)
+        items = [
+            await draft.decide(
+                resource,
+                attached[resource.id][1] if resource.id in attached else None,
+                pins.get(resource.id),
+                chosen.get(resource.id),
+            )
+            for resource in known.values()
+        ]
+        items = await draft.give_places(items)
+        plan = await self._plan(
+            turn, source, session, checked, items, before=before, visibility=visibility
+        )
+        return ForkPlan(plan, turn, source, session, checked, tuple(items))
+
+    async def _find_source(self, turn: TurnId) -> Session | None:
+        """Return the session that is forked when only a turn was named."""
+        held = await self.resources.threads.list_sessions_holding(turn)
+        sessions = [await self.resources.sessions.ledger.get(id) for id in held]
+        for session in sessions:
+            if await self.resources.attachments.list_attached(session.id):
+                return session
+        return sessions[0] if sessions else None
+
+    async def _attached(self, source: Session) -> dict[ResourceId, tuple[Resource, AttachMode]]:
+        rows = await self.resources.attachments.list_attached(source.id)
+        return {resource.id: (resource, mode) for resource, mode in rows}
+
+    async def _plan(
+        self,
+        turn: Placed,
+        source: Session | None,
+        session: SessionId | None,
+        label: Label | None,
+        items: list[ForkItem],
+        *,
+        before: bool,
+        visibility: Visibility | None,
+    ) -> Plan:
+        steps: list[Step] = []
+        taken: dict[ResourceId, int] = {}
+        for item in items:
+            if item.mode == "snapshot" and item.snapshot is None:
+                taken[item.resource.id] = len(steps)
+                steps.append(TakeSnapshot(_site(item.resource, item.resource.place)))
+        shares: list[Share] = []
+        for item in items:
+            mode: AttachMode = item.attached or "rw"
+            is_taken = item.kept_by is not None and item.kept_by == session
+            fork = len(steps) if item.mode == "snapshot" else None
+            shares.append(
+                Share(item.resource.id, item.mode, item.kept_by, fork, mode if is_taken else None)
+            )
+            if item.mode == "snapshot":
+                steps.append(self._fork(item, mode, taken.get(item.resource.id)))
+        at_event = None
+        if source is not None:
+            at_event = await self.resources.attachments.newest_event(source.id)
+        steps.append(
+            BeginSession(
+                session,
+                label,
+                turn.parent if before else turn.turn.id,
+                None if source is None else source.id,
+                at_event,
+                tuple(shares),
+                turn.turn.id if before else None,
+                visibility,
+            )
+        )
+        world, by = self.resources.world, str(self.resources.by)
+        return Plan(PlanId(world.new_id()), "fork", self.resources.host, by, tuple(steps))
+
+    def _fork(self, item: ForkItem, mode: AttachMode, taken_by: int | None) -> MakeFork:
+        assert item.place is not None, "what is forked has a new place"
+        return MakeFork(
+            _site(item.resource, item.place),
+            ResourceId(self.resources.world.new_id()),
+            item.resource.name,
+            mode,
+            None if item.snapshot is None else item.snapshot.id,
+            None if item.snapshot is None else item.snapshot.external,
+            taken_by,
+        )
+
+
+@value
+class _Draft:
+    """A proposal on the way."""
+
+    resources: Resources
+    turn: Placed
+    source: Session | None
+    session: SessionId | None
+    place: str | Mapping[str, str] | None
+
+    async def decide(
+        self,
+        resource: Resource,
+        attached: AttachMode | None,
+        pinned: Pinned | None,
+        choice: Choice | None,
+    ) -> ForkItem:
+        """Decide what becomes of a resource."""
+        can = self._can_fork(resource)
+        match choice or ("snapshot" if can else "keep" if attached else "discard"):
+            case "snapshot":
+                if not can:
+                    raise Unsupported(
+                        f"{resource.name} cannot be forked: one branch keeps it, "
+                        "or the new one does without"
+                    )
+                return await self._snapshot(resource, attached, pinned, is_asked=choice is not None)
+            case "keep":
+                if self.source is None:
+                    raise Refused(f"no session is forked that could keep {resource.name}")
+                return ForkItem(resource, "keep", attached, self.source.id)
+            case "take":
+                if self.session is None:
+                    raise Refused(f"no session begins that could take {resource.name}")
+                return ForkItem(resource, "keep", attached, self.session)
+            case "discard":
+                return ForkItem(resource, "discard", attached)
+
+    async def give_places(self, items: list[ForkItem]) -> list[ForkItem]:
+        """Return the items with the places that are to be made.
+
+        Raises:
+            Refused: A place is named for several resources, or taken.
+            NotFound: A place is named for a resource that is not forked.
+        """
+        forked = [item for item in items if item.mode == "snapshot"]
+        named = dict(self.place) if isinstance(self.place, Mapping) else {}
+        if isinstance(self.place, str):
+            if len(forked) != 1:
+                names = ", ".join(item.resource.name for item in forked) or "none does"
+                raise Refused(
+                    f"one place is named, and {len(forked)} resources need one: {names}\n"
+                    "where none is named, each gets one beside its own"
+                )
+            named = {forked[0].resource.name: self.place}
+        for name in named.keys() - {item.resource.name for item in forked}:
+            raise NotFound(f"no resource that is forked is called {name}")
+        given: list[ForkItem] = []
+        for item in items:
+            if item.mode == "snapshot":
+                asked = named.get(item.resource.name)
+                place = await self._free_place(item.resource, asked)
+                given.append(replace(item, place=place))
+            else:
+                given.append(item)
+        return given
+
+    def _can_fork(self, resource: Resource) -> bool:
+        needed = {"snapshot", "fork"}
+        is_here = resource.host == self.resources.host
+        return is_here and not resource.imperative and needed <= resource.capabilities
+
+    async def _snapshot(
+        self,
+        resource: Resource,
+        attached: AttachMode | None,
+        pinned: Pinned | None,
+        *,
+        is_asked: bool,
+    ) -> ForkItem:
+        keeper = self.resources.keeper_of(resource)
+        if pinned is not None and pinned.after.restorable:
+            state = pinned.after
+            files = find_files(keeper)
+            count = 0 if files is None else await in_thread(_count_files, files, state)
+            cost = Cost(state.size, count, state.size)
+            return ForkItem(resource, "snapshot", attached, None, state, pinned.pin.turn, cost=cost)
+        if not is_asked and await in_thread(keeper.probe, resource.place) == "dead":
+            return ForkItem(resource, "discard", attached)
+        cost = await in_thread(keeper.measure, resource.place)
+        return ForkItem(resource, "snapshot", attached, cost=cost)
+
+    async def _free_place(self, resource: Resource, asked: str | None) -> str:
+        keeper = self.resources.keeper_of(resource)
+        if asked is not None:
+            place = asked if find_files(keeper) is None else settled(asked)
+            free = await self._find_free(keeper, place)
+            if free != place:
+                raise Occupied(place, free)
+            return place
+        return await self._find_free(keeper, f"{resource.place}@{self.turn.turn.digest[7:14]}")
+
+    async def _find_free(self, keeper: ResourceKeeper, wanted: str) -> str:
+        """Return a place where nothing is: the one wanted, or the first beside it."""
+        for number in range(1, PLACES_MAX):
+            place = wanted if number == 1 else f"{wanted}-{number}"
+            if await in_thread(_is_free, keeper, place):
+                return place
+        raise Refused(f"there are {PLACES_MAX} places beside {wanted} already: name another")
+
+
+def _by_resource(
+    known: Iterable[Resource], choices: Mapping[str, Choice]
+) -> dict[ResourceId, Choice]:
+    """Return what was chosen for resources that were named, by name or by id."""
+    resources = list(known)
+    found: dict[ResourceId, Choice] = {}
+    for name, choice in choices.items():
+        meant = [one for one in resources if name in (one.id, one.name, one.place)]
+        if not meant:
+            raise NotFound(f"no resource of this turn is called {name}")
+        if len(meant) > 1:
+            raise Refused(f"{len(meant)} resources are called {name}: name one by its place")
+        found[meant[0].id] = choice
+    return found
+
+
+def _is_free(keeper: ResourceKeeper, place: str) -> bool:
+    if keeper.probe(place) != "dead":
+        return False
+    # A folder cannot be made where a file is, nor the other way round.
+    return find_files(keeper) is None or not os.path.lexists(place)
+
+
+def _count_files(keeper: FileKeeper, state: Snapshot) -> int:
+    return sum(entry.kind == "file" for entry in keeper.list_entries(state.external))
+
+
+def _site(resource: Resource, place: str) -> Site:
+    return Site(resource.id, resource.kind, place)

@@ -1,0 +1,367 @@
+"""Proposing to go back: which files would change, which stay, which two have changed.
+
+Nothing is done here but that the present is kept, so that it can be compared. What the turns that
+are left behind did is taken back; what others did stays; what both did is a conflict that somebody
+has to decide.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from turntree.core.errors import NotFound, Refused
+from turntree.core.ids import Instant, PlanId, ResourceId, SessionId, TurnId
+from turntree.core.ref import ExtRef
+from turntree.core.session import Session, SessionMove, undo_target
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.resources.attribution import Settled, Side, of_paths, settle
+from turntree.resources.changes_since import Deeds
+from turntree.resources.driver import FileKeeper
+from turntree.resources.lineage import inherit
+from turntree.resources.plans import store_port as plan_ports
+from turntree.resources.plans.plan import PlanState, fold
+from turntree.resources.plans.step_executor import Hands
+from turntree.resources.plans.steps import (
+    MakeFork,
+    MoveSession,
+    Plan,
+    Restore,
+    Site,
+    Step,
+    TakeSnapshot,
+)
+from turntree.resources.resource import Change, Resource, Snapshot
+from turntree.resources.service import PINNED_TURNS_MAX, Resources, find_files, in_thread
+from turntree.resources.store_port import Pinned
+
+RestoreKind = Literal["rewind", "reset", "undo"]
+MOVES_PAGE = 1000
+CONFLICTS_SHOWN_MAX = 10
+
+
+@value
+class RestoreItem:
+    """What would happen to one resource."""
+
+    resource: Resource
+    target: Snapshot
+    """The state that is wanted."""
+    pinned_by: TurnId | None
+    """The turn that left it so: the one asked for, or the nearest above it that knows."""
+    present: ExtRef | None
+    """The state it is in; None if it is gone, or cannot be looked at."""
+    changes: tuple[Change, ...] = ()
+    """What would become as it was, from the present to the state wanted."""
+    kept: tuple[Change, ...] = ()
+    """What stays, for only others changed it."""
+    conflicts: tuple[Change, ...] = ()
+    """What the turns that are left behind changed, and others too."""
+    supported: bool = True
+    """Whether it can be brought back at all."""
+    whole: bool = False
+    """Whether all of it is brought back, path by path or not."""
+    fate: Literal["stands", "goes", "outlives"] = "stands"
+    """A place that the move made anew goes when that is taken back, unless it was changed since."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything would be done to it."""
+        return self.supported and (self.whole or bool(self.changes))
+
+
+@value
+class RestorePlan:
+    """Going back as it would be carried out."""
+
+    plan: Plan
+    session: Session
+    move: RestoreKind
+    target: TurnId | None
+    """Where the session would stand."""
+    items: tuple[RestoreItem, ...]
+    unknown: tuple[Resource, ...] = ()
+    """What the session works on, and no turn at the target or above it says how it was."""
+    undecided: bool = False
+    """Whether there are conflicts that nobody has decided: it cannot be carried out."""
+
+    @property
+    def conflicts(self) -> tuple[tuple[Resource, Change], ...]:
+        """Every conflict, with its resource."""
+        return tuple((item.resource, one) for item in self.items for one in item.conflicts)
+
+
+@value
+class RestoreProposer:
+    """Finds out what going back would do."""
+
+    resources: Resources
+    plans: plan_ports.Plans
+    hands: Hands
+
+    async def propose(
+        self,
+        session: str,
+        revision: str | None,
+        *,
+        exact: bool = False,
+        keep_conflicts: bool = False,
+        kind: RestoreKind = "rewind",
+        before: bool = False,
+    ) -> RestorePlan:
+        """Return the plan of moving a session together with the files it works on.
+
+        With ``before`` it goes where it stood before that turn.
+
+        Raises:
+            NotFound: No such session or turn, or no turn there knows any files.
+            Refused: The turn is no ancestor, or there is nothing to undo.
+        """
+        found = await self.resources.sessions.get(session)
+        if kind == "undo":
+            target, items = await self._undo_items(found, exact=exact)
+        else:
+            if revision is None:
+                raise Refused(f"where should {found.label} {kind} to?")
+            asked = (await self.resources.revisions.resolve(revision)).turn
+            turn = await self.resources.threads.get_turn(asked)
+            target = turn.parent if before else asked
+            items = await self._items(found, turn, kind, exact=exact, before=before)
+        named = {item.resource.id for item in items}
+        attached = await self.resources.attachments.list_attached(found.id)
+        unknown = tuple(one for one, _ in attached if one.id not in named)
+        move: RestoreKind = "reset" if kind != "undo" and target == found.head else kind
+        undecided = not keep_conflicts and any(item.conflicts for item in items)
+        plan = await self._plan(found, move, target, items)
+        return RestorePlan(
+            plan, found, move, target, tuple(items), () if kind == "undo" else unknown, undecided
+        )
+
+    async def _items(
+        self, session: Session, turn: Placed, kind: RestoreKind, *, exact: bool, before: bool
+    ) -> list[RestoreItem]:
+        threads, head, target = self.resources.threads, session.head, turn.turn.id
+        if head is None:
+            raise Refused(f"{session.label} has no turns yet")
+        base = await threads.find_common_ancestor(head, target)
+        if kind == "rewind" and base != target:
+            raise Refused(f"a session rewinds to an ancestor of its head, and {target} is none")
+        attached = await self.resources.attachments.list_attached(session.id)
+        heirs = await self.resources.find_heirs(head, [one for one, _ in attached])
+        if before:
+            wanted = await self.resources.pins_before(turn, heirs)
+            base, bases = turn.parent, wanted
+        else:
+            wanted = await self.resources.nearest_pins(target, heirs)
+            bases = {} if base is None else await self.resources.nearest_pins(base, heirs)
+        if not wanted:
+            raise NotFound(f"no turn at {target} or above it knows any files")
+        if not attached:
+            await self._check_left(session, [one.resource for one in wanted.values()])
+        depth = 0 if base is None else (await threads.get_turn(base)).depth
+        left = [one for one, _ in await self.resources.pins.list_below(head, depth)]
+        along = inherit(await self.resources.pins_along(head, PINNED_TURNS_MAX), heirs)
+        return [
+            await self._item(pinned, bases.get(id), along, left, exact=exact)
+            for id, pinned in wanted.items()
+        ]
+
+    async def _check_left(self, session: Session, places: Sequence[Resource]) -> None:
+        """Refuse to change places that others work on, and the session does not."""
+        for place in places:
+            if await self.resources.attachments.has_holders(place.id):
+                raise Refused(
+                    f"{session.label} works at {place.place} no more, and others do: give it a "
+                    f"place of its own with `turntree worktree {session.label}`"
+                )
+
+    async def _item(
+        self,
+        wanted: Pinned,
+        base: Pinned | None,
+        along: Sequence[Pinned],
+        left: Sequence[TurnId],
+        *,
+        exact: bool,
+    ) -> RestoreItem:
+        resource, target = wanted.resource, wanted.after
+        by = wanted.pin.turn
+        if not self._can_restore(resource) or not target.restorable:
+            return RestoreItem(resource, target, by, None, supported=False)
+        present = await self._present(resource)
+        files = find_files(self.resources.keeper_of(resource))
+        if present is None or files is None:
+            whole = present != target.external
+            return RestoreItem(resource, target, by, present, whole=whole)
+        differences = await in_thread(files.compare, present, target.external)
+        if exact:
+            return RestoreItem(
+                resource, target, by, present, tuple(differences), whole=bool(differences)
+            )
+        chain = _since(resource, base, along)
+        start = None if base is None else base.after.external
+        # Whoever is closed to the user was at work all the same: what they did is not ours.
+        deeds = await Deeds(self.resources.all_pins).since(
+            files, resource, start, chain, present, left
+        )
+        changed = await in_thread(_changed, files, start, target.external)
+        settled = settle(differences, deeds, changed)
+        return _item(resource, target, by, present, settled)
+
+    async def _undo_items(
+        self, session: Session, *, exact: bool
+    ) -> tuple[TurnId | None, list[RestoreItem]]:
+        taken_back = await self._taken_back(session.id)
+        if taken_back is None:
+            raise Refused("there is nothing to undo")
+        plan = await self.plans.find_of_move(session.id, taken_back.version)
+        if plan is None:
+            return taken_back.before, []
+        events = [fact.event for fact in await self.plans.read(plan)]
+        state, began = fold(events), events[0].at
+        items: list[RestoreItem] = []
+        for step in state.plan.steps:
+            if isinstance(step, Restore) and step.supported:
+                items.append(await self._undo_item(state, step, exact=exact))
+            elif isinstance(step, MakeFork) and state.plan.kind == "restore":
+                items += await self._unmake_item(session, step, began)
+        return taken_back.before, items
+
+    async def _taken_back(self, session: SessionId) -> SessionMove | None:
+        """Return the move that the next undo takes back."""
+        moves: list[SessionMove] = []
+        reflog, before = self.resources.sessions.reflog, 2**31 - 1
+        while page := await reflog.list_moves(session, before=before, limit=MOVES_PAGE):
+            moves += page
+            before = page[-1].version
+        return undo_target(moves[::-1])
+
+    async def _undo_item(self, state: PlanState, step: Restore, *, exact: bool) -> RestoreItem:
+        """Return what taking back a restore would do: its paths become what they were before."""
+        resource = await self.resources.ledger.get(step.site.resource)
+        assert step.safety is not None, "the present is kept before it is replaced"
+        kept = state.observed[step.safety].snapshot
+        assert kept is not None, "a plan that is done has kept the present"
+        target = await self.resources.ledger.get_snapshot(kept)
+        present = await self._present(resource)
+        files = find_files(self.resources.keeper_of(resource))
+        if present is None or files is None:
+            whole = present != target.external
+            return RestoreItem(resource, target, None, present, whole=whole)
+        only = await self.hands.paths(step.only)
+        differences = of_paths(await in_thread(files.compare, present, target.external), only)
+        since = await in_thread(_changed, files, step.external, present)
+        deeds: list[dict[str, Side]] = [] if exact else [dict.fromkeys(since, "others")]
+        changed = await in_thread(_changed, files, step.external, target.external)
+        return _item(resource, target, None, present, settle(differences, deeds, changed))
+
+    async def _unmake_item(
+        self, session: Session, step: MakeFork, began: Instant
+    ) -> list[RestoreItem]:
+        """Return what becomes of a place that was gone and was made anew: it goes again.
+
+        Unless somebody has changed it since, or has come to work there.
+        """
+        assert step.snapshot is not None, "what is made anew is made in a known state"
+        resource = await self.resources.ledger.get(step.site.resource)
+        made = await self.resources.ledger.get_snapshot(step.snapshot)
+        present = await self._present(resource)
+        if present is None:
+            return []
+        attachments = self.resources.attachments
+        is_taken = await attachments.has_holders(resource.id, since=began, but=session.id)
+        is_same = await self.hands.is_as_made(step.site, made.external)
+        fate: Literal["goes", "outlives"] = "goes" if is_same and not is_taken else "outlives"
+        return [RestoreItem(resource, made, None, present, fate=fate)]
+
+    def _can_restore(self, resource: Resource) -> bool:
+        is_here = resource.host == self.resources.host
+        return is_here and not resource.imperative and "restore" in resource.capabilities
+
+    async def _present(self, resource: Resource) -> ExtRef | None:
+        """Keep the present and return where; None if there is nothing."""
+        keeper = self.resources.keeper_of(resource)
+        if await in_thread(keeper.probe, resource.place) == "dead":
+            return None
+        return (await in_thread(keeper.snapshot, resource.place)).external
+
+    async def _plan(
+        self, session: Session, move: RestoreKind, target: TurnId | None, items: list[RestoreItem]
+    ) -> Plan:
+        steps: list[Step] = []
+        safety: dict[ResourceId, int] = {}
+        for item in items:
+            if item.acts and item.present is not None:
+                safety[item.resource.id] = len(steps)
+                steps.append(TakeSnapshot(site_of(item.resource), item.present.id))
+        steps += [
+            await self._step(item, safety.get(item.resource.id))
+            for item in items
+            if item.acts or not item.supported
+        ]
+        goes_to = None if move == "undo" else target
+        steps.append(MoveSession(session.id, move, goes_to, session.head))
+        world, by = self.resources.world, str(self.resources.by)
+        return Plan(PlanId(world.new_id()), "restore", self.resources.host, by, tuple(steps))
+
+    async def _step(self, item: RestoreItem, safety: int | None) -> MakeFork | Restore:
+        resource, target = item.resource, item.target
+        site = site_of(resource)
+        if item.supported and item.present is None:
+            # Where nothing is, nothing is replaced: what is made can be discarded again.
+            return MakeFork(site, resource.id, resource.name, "rw", target.id, target.external)
+        only = None
+        if item.supported and not item.whole:
+            only = await self.hands.put_paths([change.path for change in item.changes])
+        return Restore(site, target.id, target.external, only, safety, item.supported)
+
+
+def check_decided(plan: RestorePlan) -> None:
+    """Refuse a plan whose conflicts nobody has decided.
+
+    Raises:
+        Refused: There are some; the message lists them.
+    """
+    if not plan.undecided:
+        return
+    shown = [change.path for _, change in plan.conflicts[:CONFLICTS_SHOWN_MAX]]
+    more = len(plan.conflicts) - len(shown)
+    listed = "\n".join(f"  {path}" for path in shown) + (f"\n  and {more} more" if more else "")
+    raise Refused(
+        f"turns that would be left behind changed these, and others did too:\n{listed}\n"
+        "leave them as they are, or make everything as it was then"
+    )
+
+
+def _since(resource: Resource, base: Pinned | None, along: Sequence[Pinned]) -> list[Pinned]:
+    """Return the pins of a resource that follow its base, oldest first.
+
+    The base is what a turn left or what it found; in the second case its own pin follows.
+    """
+    chain: list[Pinned] = []
+    for pinned in along:
+        if pinned.resource.id != resource.id:
+            continue
+        is_base = base is not None and pinned.pin.turn == base.pin.turn
+        if base is None or not is_base or base.after.id != pinned.after.id:
+            chain.append(pinned)
+        if is_base:
+            break
+    return chain[::-1]
+
+
+def _changed(files: FileKeeper, old: ExtRef | None, new: ExtRef) -> frozenset[str]:
+    if old is None or old == new:
+        return frozenset()
+    return frozenset(change.path for change in files.compare(old, new))
+
+
+def _item(
+    resource: Resource, target: Snapshot, by: TurnId | None, present: ExtRef, settled: Settled
+) -> RestoreItem:
+    changes, kept, conflicts = settled.applied, settled.kept, settled.conflicts
+    return RestoreItem(resource, target, by, present, changes, kept, conflicts)
+
+
+def site_of(resource: Resource) -> Site:
+    """Return where a resource is, as plans say it."""
+    return Site(resource.id, resource.kind, resource.place)

@@ -1,0 +1,344 @@
+"""Carrying plans out: one step after the other, each told before and after.
+
+The domain decides what comes next; here it is done. Whatever goes wrong before the last step is
+taken back, and whoever dies on the way leaves events from which somebody else goes on.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+import anyio
+
+from turntree.core.canonical import Json
+from turntree.core.clock import Processes, World
+from turntree.core.errors import Conflict, NotFound, Refused, TurntreeError
+from turntree.core.event import Event, record
+from turntree.core.ids import Instant, ResourceId, SnapshotId, instant, unix_ms
+from turntree.core.ref import ExtRef
+from turntree.core.ref import to_json as ref_to_json
+from turntree.core.thread import Moved
+from turntree.core.value import value
+from turntree.resources import store_port as ports
+from turntree.resources.plans import plan as plans
+from turntree.resources.plans import store_port as plan_ports
+from turntree.resources.plans.plan import (
+    Commitment,
+    Created,
+    Do,
+    Ended,
+    Finish,
+    Note,
+    Observation,
+    PlanEnd,
+    PlanState,
+    Undo,
+    next_step,
+)
+from turntree.resources.plans.step_executor import Hands, failed
+from turntree.resources.plans.steps import (
+    BeginSession,
+    Commit,
+    MakeFork,
+    MoveSession,
+    Plan,
+    Restore,
+    Step,
+    TakeSnapshot,
+)
+from turntree.resources.resource import Resource
+
+LEASE_MS = 600_000
+"""Longer than any step; a holder that ended is not waited for."""
+STOPPED = "whoever carried it out stopped on the way"
+
+
+@value
+class PlanOutcome:
+    """How a plan ended."""
+
+    plan: Plan
+    end: PlanEnd
+    moved: Moved | None = None
+    """Where the session stands now, if this process put it there."""
+    error: str | None = None
+    """Why it was taken back."""
+    left: tuple[str, ...] = ()
+    """Paths and places that others had changed since, and that therefore stayed as they are."""
+    unsupported: tuple[ResourceId, ...] = ()
+    """What cannot be brought back and stayed as it is."""
+
+
+class _Overtaken(Exception):
+    """Somebody else carries the plan out."""
+
+
+@value
+class Saga:
+    """Carries plans out on this machine."""
+
+    facts: plan_ports.Plans
+    advice: ports.Advice
+    hands: Hands
+    processes: Processes
+    world: World
+
+    async def begin(self, plan: Plan) -> PlanOutcome:
+        """Carry a plan out, or take back whatever was done of it.
+
+        Raises:
+            Conflict: Somebody else is at work on one of its resources.
+            Refused: Something could not be taken back; the plan stays open.
+        """
+        async with self._held(plan.resources):
+            await self.facts.begin(record(plans.plan_started(plan, self.world.now())))
+            return await _Run(self, PlanState(plan)).drive()
+
+    async def resume(self, state: PlanState) -> PlanOutcome:
+        """Finish or take back a plan that somebody else began.
+
+        What is all done but for its last step is finished; everything else is taken back.
+
+        Raises:
+            Conflict: Somebody is still at work on it.
+            Refused: Something could not be taken back; the plan stays open.
+        """
+        async with self._held(state.plan.resources):
+            return await _Run(self, state).drive(resumed=True)
+
+    @asynccontextmanager
+    async def _held(self, resources: Sequence[ResourceId]) -> AsyncGenerator[None, None]:
+        holder = f"{self.processes.me}/{self.world.nonce()[:16]}"
+        held: list[ResourceId] = []
+        try:
+            for resource in resources:
+                await self._lease(resource, holder)
+                held.append(resource)
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                for resource in held:
+                    await self.advice.release(resource, holder)
+
+    async def _lease(self, resource: ResourceId, holder: str) -> None:
+        found = await self.advice.find_lease(resource)
+        if found is not None and not self.processes.is_running(found.holder.partition("/")[0]):
+            await self.advice.release(resource, found.holder)
+        now = self.world.now()
+        until = instant(unix_ms(now) + LEASE_MS)
+        if await self.advice.lease(resource, holder, until, now) is None:
+            named = (await self.hands.resources.get(resource)).name
+            raise Conflict(f"another plan is being carried out on {named}; try again")
+
+
+@dataclass(slots=True)
+class _Run:
+    """One process's share of a plan."""
+
+    saga: Saga
+    state: PlanState
+    moved: Moved | None = None
+    left: list[str] = field(default_factory=list[str])
+    doing: int | None = None
+    """The step whose deed is not told yet."""
+
+    async def drive(self, *, resumed: bool = False) -> PlanOutcome:
+        """Do what is to be done until nothing is."""
+        try:
+            step = next_step(self.state)
+            if resumed and isinstance(step, Do) and not isinstance(step.step, Commit):
+                stopped = Observation("error", error=STOPPED, untouched=True)
+                await self._finish(step.number, stopped)
+            while not isinstance(step := next_step(self.state), Ended):
+                await self._take(step)
+        except _Overtaken:
+            await self._yield()
+        assert self.state.end is not None, "whatever is driven ends"
+        state, steps = self.state, self.state.plan.steps
+        unsupported = [s.site.resource for s in steps if isinstance(s, Restore) and not s.supported]
+        error = state.error if state.end == "rolled_back" else None
+        left, asked = tuple(self.left), tuple(unsupported)
+        return PlanOutcome(state.plan, self.state.end, self.moved, error, left, asked)
+
+    async def _take(self, step: Do | Undo | Finish) -> None:
+        match step:
+            case Do(number, wanted):
+                await self._do(number, wanted)
+            case Undo(number, undone):
+                left = await self._undo(number, undone)
+                self.left += left
+                at = self.saga.world.now()
+                fact = plans.compensation(self.state, number, len(left), at)
+                await self._append(fact, self._taken_back(undone))
+            case Finish():
+                now = self.saga.world.now()
+                await self._append(plans.plan_finished(self.state, "rolled_back", now))
+            case _:
+                assert_never(step)
+
+    async def _do(self, number: int, step: Step) -> None:
+        match step:
+            case TakeSnapshot():
+                await self._begin(number)
+                await self._finish(number, await self.saga.hands.keep(step, self.state.plan.by))
+            case MakeFork():
+                await self._fork(number, step)
+            case Restore():
+                await self._restore(number, step)
+            case BeginSession() | MoveSession():
+                await self._commit(number, step)
+            case _:
+                assert_never(step)
+
+    async def _fork(self, number: int, step: MakeFork) -> None:
+        snapshot, external = self._source(step)
+        if not await self.saga.hands.is_free(step):
+            said = f"there is something at {step.site.place} already"
+            await self._finish(number, Observation("error", error=said, untouched=True))
+            return
+        await self._begin(number)
+        seen = await self.saga.hands.fork(step, snapshot, external)
+        # A fork that succeeds is told of with the resource that it makes.
+        notes = () if seen.answer == "ok" else (self._attempted(step, snapshot, seen),)
+        await self._finish(number, seen, notes)
+
+    async def _restore(self, number: int, step: Restore) -> None:
+        if step.supported:
+            await self._begin(number)
+        seen = await self.saga.hands.restore(step)
+        await self._finish(number, seen, (self._attempted(step, step.snapshot, seen),))
+
+    async def _commit(self, number: int, step: Commit) -> None:
+        at = self.saga.world.now()
+        told = plans.step_finished(self.state, number, Observation("ok"), at)
+        state = plans.apply(self.state, told)
+        ended = plans.plan_finished(state, "completed", at)
+        try:
+            commitment = await self._commitment(step, at)
+            self.moved = await self.saga.facts.commit([record(told), record(ended)], commitment)
+        except (Conflict, NotFound, Refused) as error:
+            # Was it the session, or was somebody else quicker with the plan itself?
+            if len(await self.saga.facts.read(state.plan.id)) != self.state.seq:
+                raise _Overtaken from error
+            await self._finish(number, failed(error, untouched=True))
+            return
+        self.state = plans.apply(state, ended)
+
+    async def _commitment(self, step: Commit, at: Instant) -> Commitment:
+        plan = self.state.plan
+        done = Commitment(plan.id, plan.by, at, step)
+        if isinstance(step, MoveSession):
+            return done
+        created: list[Created] = []
+        made: dict[int, ExtRef] = {}
+        for number, fork in enumerate(plan.steps):
+            if isinstance(fork, MakeFork):
+                snapshot, made[number] = self._source(fork)
+                created.append(Created(await self._made(fork, step, at), fork.mode, snapshot))
+        resources = self.saga.hands.resources
+        taken = [
+            (await resources.get(share.resource), share.taken)
+            for share in step.shares
+            if share.taken is not None
+        ]
+        said = plans.forked(step, made)
+        return replace(done, created=tuple(created), taken=tuple(taken), forked=said)
+
+    async def _made(self, fork: MakeFork, step: BeginSession, at: Instant) -> Resource:
+        source = await self.saga.hands.resources.get(fork.site.resource)
+        return replace(
+            source,
+            id=fork.new_resource,
+            place=fork.site.place,
+            name=fork.name,
+            created_at=at,
+            scope=replace(source.scope, session_id=step.session),
+            part_of=None,
+            metadata={
+                "forked_from": source.id,
+                "state": ref_to_json(self._source(fork)[1]),
+                "turn": step.before or step.head,
+                "before": step.before is not None,
+            },
+        )
+
+    async def _undo(self, number: int, step: MakeFork | Restore) -> list[str]:
+        hands = self.saga.hands
+        try:
+            if isinstance(step, MakeFork):
+                began, *_ = await self.saga.facts.read(self.state.plan.id)
+                return await hands.discard(step, self._source(step)[1], began.event.at)
+            return await hands.take_back(step, self._safety(step)[1], self.state.plan.by)
+        except (TurntreeError, OSError) as error:
+            raise Refused(
+                f"step {number} of plan {self.state.plan.id} could not be taken back: {error}"
+            ) from error
+
+    def _source(self, step: MakeFork) -> tuple[SnapshotId, ExtRef]:
+        """Return the state that a fork is made in."""
+        if step.taken_by is not None:
+            return self._kept_by(step.taken_by)
+        assert step.snapshot is not None, "it names a state or the step that keeps one"
+        assert step.external is not None, "it names a state or the step that keeps one"
+        return step.snapshot, step.external
+
+    def _safety(self, step: Restore) -> tuple[SnapshotId, ExtRef]:
+        """Return the state that a restore replaced."""
+        assert step.safety is not None, "the present is kept before it is replaced"
+        return self._kept_by(step.safety)
+
+    def _kept_by(self, number: int) -> tuple[SnapshotId, ExtRef]:
+        seen = self.state.observed[number]
+        assert seen.snapshot is not None, "the step was good, or nothing would follow it"
+        assert seen.external is not None, "the step was good, or nothing would follow it"
+        return seen.snapshot, seen.external
+
+    def _attempted(self, step: MakeFork | Restore, of: SnapshotId, seen: Observation) -> Note:
+        data: dict[str, Json] = {
+            "resource_ref": step.site.resource,
+            "snapshot_ref": of,
+            "outcome": seen.answer,
+            "plan": self.state.plan.id,
+            "by": self.state.plan.by,
+        }
+        if seen.error is not None:
+            data["error"] = seen.error
+        return Note(step.site.resource, "snapshot.restore_attempted", data)
+
+    def _taken_back(self, step: MakeFork | Restore) -> tuple[Note, ...]:
+        if isinstance(step, MakeFork):
+            return ()
+        return (self._attempted(step, self._safety(step)[0], Observation("ok")),)
+
+    async def _yield(self) -> None:
+        """Leave the plan to whoever was quicker.
+
+        If they took it back while this process was still at work on a step, what this one did
+        came after that, and is taken back as well.
+        """
+        facts = await self.saga.facts.read(self.state.plan.id)
+        self.state = plans.fold([fact.event for fact in facts])
+        if self.state.end is None:
+            raise Conflict(f"somebody else is carrying out the plan {self.state.plan.id}")
+        if self.state.end == "rolled_back" and self.doing is not None:
+            step = self.state.plan.steps[self.doing]
+            if isinstance(step, MakeFork | Restore):
+                self.left += await self._undo(self.doing, step)
+
+    async def _begin(self, number: int) -> None:
+        await self._append(plans.step_started(self.state, number, self.saga.world.now()))
+        self.doing = number
+
+    async def _finish(self, number: int, seen: Observation, notes: Sequence[Note] = ()) -> None:
+        now = self.saga.world.now()
+        await self._append(plans.step_finished(self.state, number, seen, now), notes)
+        self.doing = None
+
+    async def _append(self, event: Event, notes: Sequence[Note] = ()) -> None:
+        after = plans.apply(self.state, event)
+        try:
+            await self.saga.facts.append(record(event), notes=notes)
+        except Conflict as error:
+            raise _Overtaken from error
+        self.state = after

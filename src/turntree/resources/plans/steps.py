@@ -1,0 +1,266 @@
+"""The steps of plans, and how a plan is written down before its first one.
+
+A step says where it acts and what takes it back. This module knows their shapes. It must never know
+in which order they are carried out, nor what became of any.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, assert_never
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.ids import (
+    Digest,
+    Label,
+    PlanId,
+    ResourceId,
+    SessionId,
+    SnapshotId,
+    TurnId,
+)
+from turntree.core.program import Visibility
+from turntree.core.ref import EventRef, ExtRef
+from turntree.core.ref import from_json as ref_from_json
+from turntree.core.ref import to_json as ref_to_json
+from turntree.core.session import MoveKind
+from turntree.core.value import value
+from turntree.resources.resource import AttachMode
+
+PlanKind = Literal["fork", "restore"]
+ShareMode = Literal["keep", "snapshot", "discard"]
+
+
+@value
+class Site:
+    """Where a step acts, and by whose hands."""
+
+    resource: ResourceId
+    kind: str
+    """Which keeper looks after it."""
+    place: str
+
+
+@value
+class TakeSnapshot:
+    """Keep the present state. Nothing has to be taken back: a state that is kept harms nobody."""
+
+    site: Site
+    expected: str | None = None
+    """The id under which the present was kept when the plan was made; it must still be that."""
+
+
+@value
+class MakeFork:
+    """Make a new place in a state; taken back by discarding it."""
+
+    site: Site
+    """The place is the new one, the resource the one it is forked from."""
+    new_resource: ResourceId
+    name: str
+    mode: AttachMode
+    snapshot: SnapshotId | None = None
+    external: ExtRef | None = None
+    taken_by: int | None = None
+    """The step that keeps the state, when it is the present one."""
+
+
+@value
+class Restore:
+    """Bring a state back into its place; taken back by bringing back what an earlier step kept."""
+
+    site: Site
+    snapshot: SnapshotId
+    external: ExtRef
+    only: Digest | None = None
+    """The object that lists the paths it may touch; None means all of them."""
+    safety: int | None = None
+    """The step that keeps the present."""
+    supported: bool = True
+    """Whether the resource can be brought back at all; if not, that is recorded and it stays."""
+
+
+@value
+class Share:
+    """What becomes of one resource in a fork."""
+
+    resource: ResourceId
+    mode: ShareMode
+    kept_by: SessionId | None = None
+    """keep: the one branch that goes on with it."""
+    fork: int | None = None
+    """snapshot: the step that makes the new branch's own place."""
+    taken: AttachMode | None = None
+    """keep: how the new branch works on it from now on, if it is the one that keeps it."""
+
+
+@value
+class BeginSession:
+    """The new world of a fork: a session with places of its own; without a session, the places."""
+
+    session: SessionId | None
+    label: Label | None
+    head: TurnId | None
+    source: SessionId | None = None
+    at_event: EventRef | None = None
+    """The event of the source up to which its attachments were read."""
+    shares: tuple[Share, ...] = ()
+    before: TurnId | None = None
+    """The turn that found the places so, if it was not the head that left them so."""
+    visibility: Visibility | None = None
+    """Who sees it, if it is not to be seen by those who see the source."""
+
+
+@value
+class MoveSession:
+    """The new world of a restore: a session that stands elsewhere."""
+
+    session: SessionId
+    move: MoveKind
+    target: TurnId | None
+    expected_head: TurnId | None
+
+
+Commit: TypeAlias = BeginSession | MoveSession
+Step: TypeAlias = TakeSnapshot | MakeFork | Restore | Commit
+
+
+@value
+class Plan:
+    """What is to be done, in order; the last step is the one that cannot be taken back."""
+
+    id: PlanId
+    kind: PlanKind
+    host: str
+    """The machine whose places it is about."""
+    by: str
+    steps: tuple[Step, ...]
+
+    @property
+    def resources(self) -> tuple[ResourceId, ...]:
+        """What it touches, each once, in an order that everybody shares."""
+        named = {step.site.resource for step in self.steps if not isinstance(step, Commit)}
+        return tuple(sorted(named))
+
+
+def plan_to_json(plan: Plan) -> dict[str, Json]:
+    """Return a plan as its first event holds it."""
+    steps: list[Json] = [_step_to_json(step) for step in plan.steps]
+    return {"kind": plan.kind, "host": plan.host, "by": plan.by, "steps": steps}
+
+
+def plan_from_json(id: PlanId, data: Mapping[str, Any]) -> Plan:
+    """Return the plan whose first event holds these data."""
+    steps = tuple(_step_from_json(step) for step in data["steps"])
+    return Plan(id, data["kind"], data["host"], data["by"], steps)
+
+
+_UNDONE_BY: Final = {"fork": "discard", "restore": "restore"}
+"""What takes a step back; the others leave nothing that would have to be."""
+
+
+def _step_to_json(step: Step) -> dict[str, Json]:
+    said: dict[str, Json]
+    match step:
+        case TakeSnapshot(site, expected):
+            said = {"action": "snapshot", **_site(site), "expected": expected}
+        case MakeFork(site):
+            said = {
+                "action": "fork", **_site(site), "new_resource": step.new_resource,
+                "name": step.name, "mode": step.mode, "snapshot": step.snapshot,
+                "snapshot_step": step.taken_by,
+                "external": None if step.external is None else ref_to_json(step.external),
+            }  # fmt: skip
+        case Restore(site):
+            said = {
+                "action": "restore", **_site(site), "snapshot": step.snapshot, "paths": step.only,
+                "external": ref_to_json(step.external), "safety_step": step.safety,
+                "unsupported": not step.supported or None,
+            }  # fmt: skip
+        case BeginSession():
+            said = {
+                "action": "create_session", "session": step.session, "label": step.label,
+                "head": step.head, "source": step.source,
+                "at_event": None if step.at_event is None else ref_to_json(step.at_event),
+                "shares": [_share_to_json(share) for share in step.shares],
+                "before": step.before, "visibility": step.visibility,
+            }  # fmt: skip
+        case MoveSession(session, move, target, expected):
+            said = {
+                "action": "move_session", "session": session, "move": move, "target": target,
+                "expected_head": expected,
+            }  # fmt: skip
+        case _:
+            assert_never(step)
+    said["compensation"] = _UNDONE_BY.get(str(said["action"]))
+    return without_nones(said)
+
+
+def _step_from_json(said: Mapping[str, Any]) -> Step:
+    get = said.get
+    match said["action"]:
+        case "snapshot":
+            return TakeSnapshot(_read_site(said), get("expected"))
+        case "fork":
+            return MakeFork(
+                _read_site(said), said["new_resource"], said["name"], said["mode"],
+                get("snapshot"), external_from_json(get("external")), get("snapshot_step"),
+            )  # fmt: skip
+        case "restore":
+            external = external_from_json(said["external"])
+            assert external is not None, "a state that is brought back lies somewhere"
+            return Restore(
+                _read_site(said), said["snapshot"], external, get("paths"), get("safety_step"),
+                supported=not get("unsupported", False),
+            )  # fmt: skip
+        case "create_session":
+            shares = tuple(_share_from_json(share) for share in said["shares"])
+            return BeginSession(
+                get("session"), get("label"), get("head"), get("source"),
+                _event_ref(get("at_event")), shares, get("before"), get("visibility"),
+            )  # fmt: skip
+        case "move_session":
+            return MoveSession(said["session"], said["move"], get("target"), get("expected_head"))
+        case word:
+            raise Refused(f"{word!r} is no step of a plan")
+
+
+def _share_to_json(share: Share) -> dict[str, Json]:
+    return without_nones(
+        {
+            "resource": share.resource, "mode": share.mode, "kept_by": share.kept_by,
+            "fork_step": share.fork, "attach_mode": share.taken,
+        }
+    )  # fmt: skip
+
+
+def _share_from_json(said: Mapping[str, Any]) -> Share:
+    get = said.get
+    return Share(
+        said["resource"], said["mode"], get("kept_by"), get("fork_step"), get("attach_mode")
+    )
+
+
+def _site(site: Site) -> dict[str, Json]:
+    return {"resource": site.resource, "kind": site.kind, "location": site.place}
+
+
+def _read_site(said: Mapping[str, Any]) -> Site:
+    return Site(said["resource"], said["kind"], said["location"])
+
+
+def external_from_json(document: Json) -> ExtRef | None:
+    """Return where a state lies."""
+    found = None if document is None else ref_from_json(document)
+    assert found is None or isinstance(found, ExtRef), "states lie outside of the ledger"
+    return found
+
+
+def _event_ref(document: Json) -> EventRef | None:
+    found = None if document is None else ref_from_json(document)
+    assert found is None or isinstance(found, EventRef), "a place in a stream is an event"
+    return found
+
+
+def without_nones(said: dict[str, Json]) -> dict[str, Json]:
+    """Return the members that say something."""
+    return {name: value for name, value in said.items() if value is not None}

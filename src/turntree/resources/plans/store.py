@@ -1,0 +1,182 @@
+"""Plans on PostgreSQL: a stream of events each, and the transaction that makes a new world true."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import orjson
+from psycopg.types.numeric import Int4
+
+from turntree.core import event as events
+from turntree.core.canonical import Json, digest_raw
+from turntree.core.errors import NotFound
+from turntree.core.event import Recorded
+from turntree.core.ids import Digest, Instant, PlanId, SessionId
+from turntree.core.session import begun
+from turntree.core.thread import Moved
+from turntree.core.value import value
+from turntree.db.database import Connection, Database, as_uuid, fetch, run
+from turntree.resources.plans.plan import Commitment, Created, Note
+from turntree.resources.plans.steps import BeginSession, MoveSession
+from turntree.resources.resource import Resource, describe, is_made_anew
+from turntree.resources.store import (
+    as_data,
+    attach_resource,
+    detach_resource,
+    ensure_resource,
+)
+
+
+@value
+class PostgresPlans:
+    """Plans that are being carried out, on PostgreSQL. See ``ports.resources``."""
+
+    database: Database
+
+    async def begin(self, fact: Recorded) -> None:
+        """Note a plan before its first step."""
+        await self.database.run(
+            "start_plan",
+            plan=UUID(fact.event.stream),
+            kind=fact.event.data["kind"],
+            at=fact.event.at,
+            id=digest_raw(Digest(fact.id)),
+            body=fact.body,
+        )
+
+    async def append(self, fact: Recorded, *, notes: Sequence[Note] = ()) -> bool:
+        """Note a step and what it did to resources."""
+        async with self.database.connection() as connection, connection.transaction():
+            is_new = await self._append(connection, fact)
+            for note in notes if is_new else ():
+                await self._tell(connection, fact.event.at, note)
+            return is_new
+
+    async def commit(self, facts: Sequence[Recorded], commitment: Commitment) -> Moved | None:
+        """Make the new world true and end the plan: all or nothing."""
+        async with self.database.connection() as connection, connection.transaction():
+            # First, so that of two who carry out one plan the second waits here and then fails.
+            for fact in facts:
+                await self._append(connection, fact)
+            match commitment.step:
+                case BeginSession():
+                    moved = await self._begin(connection, commitment, commitment.step)
+                case MoveSession():
+                    moved = await self._move(connection, commitment, commitment.step)
+            if moved is not None:
+                place = {"session": UUID(moved.session), "version": Int4(moved.version)}
+                await self._run(connection, "link_plan", **place, plan=UUID(commitment.plan))
+            return moved
+
+    async def read(self, plan: PlanId) -> list[Recorded]:
+        """Return everything that is known of a plan, in order."""
+        rows = await self.database.fetch("read_plan", plan=UUID(plan))
+        if not rows:
+            raise NotFound(f"there is no plan {plan}")
+        return [events.record(events.from_json(orjson.loads(body))) for (body,) in rows]
+
+    async def list_open(self) -> list[PlanId]:
+        """Return the plans that have not ended, oldest first."""
+        return [PlanId(id) for (id,) in await self.database.fetch("list_open_plans")]
+
+    async def list_newest(self, *, limit: int) -> list[PlanId]:
+        """Return plans, newest first."""
+        return [PlanId(id) for (id,) in await self.database.fetch("list_plans", limit=limit)]
+
+    async def find_of_move(self, session: SessionId, version: int) -> PlanId | None:
+        """Return the plan that a move of a session was part of."""
+        row = await self.database.fetch_one(
+            "find_plan_of_move", session=UUID(session), version=Int4(version)
+        )
+        return None if row is None else PlanId(row[0])
+
+    async def _begin(
+        self, connection: Connection, done: Commitment, step: BeginSession
+    ) -> Moved | None:
+        by, at = done.by, done.at
+        if step.session is not None:
+            assert step.label is not None, "a session has a label"
+            fact = begun(step.session, step.label, step.head, by=by, at=at)
+            await self._run(
+                connection, "insert_session", session=UUID(step.session), label=step.label,
+                head=as_uuid(step.head), by=by, at=at, id=digest_raw(Digest(fact.id)),
+                body=fact.body, origin=None, origin_session=None,
+                source=as_uuid(step.source or step.before), visibility=step.visibility,
+            )  # fmt: skip
+        for made in done.created:
+            await self._add(connection, done, made, step.session)
+        scope = self.database.workspace
+        for resource, mode in done.taken:
+            assert step.session is not None, "only a session takes something over"
+            if step.source is not None:
+                await detach_resource(connection, scope, resource.id, step.source, by=by, at=at)
+            await attach_resource(connection, scope, resource, step.session, mode, by=by, at=at)
+        if step.session is None:
+            return None
+        if done.forked is not None:
+            await self._run(
+                connection, "record_session_event", session=UUID(step.session),
+                kind="session.forked",
+                at=at, data=as_data({**done.forked, "by": by}),
+            )  # fmt: skip
+        return Moved(step.session, 1, None, step.head, repeated=False)
+
+    async def _add(
+        self, connection: Connection, done: Commitment, made: Created, session: SessionId | None
+    ) -> None:
+        """Note a place that was made, where it came from, and who works there."""
+        scope, by, at = self.database.workspace, done.by, done.at
+        resource = replace(
+            made.resource, id=await ensure_resource(connection, scope, made.resource, by)
+        )
+        said: dict[str, Json] = {
+            "snapshot_ref": made.snapshot,
+            "outcome": "ok",
+            "new_resource_ref": resource.id,
+            "plan": done.plan,
+            "by": by,
+        }
+        if is_made_anew(made.resource, resource.id):
+            said["made"] = describe(resource)
+            await self._let_go(connection, done, resource)
+        await self._tell(connection, at, Note(resource.id, "snapshot.restore_attempted", said))
+        if session is not None:
+            await attach_resource(connection, scope, resource, session, made.mode, by=by, at=at)
+
+    async def _let_go(self, connection: Connection, done: Commitment, gone: Resource) -> None:
+        """Take a place from those who worked on what stood there before and is gone."""
+        asked = {"workspace": self.database.workspace, "resource": UUID(gone.id)}
+        # Those too who are closed to whoever carries the plan out, or not theirs to change.
+        async with self.database.seeing_everything(connection):
+            await run(connection, "lock_resource", asked)
+            for (session,) in await fetch(connection, "list_holders", **asked):
+                await detach_resource(
+                    connection, self.database.workspace, gone.id, session, by=done.by, at=done.at
+                )
+
+    async def _move(self, connection: Connection, done: Commitment, step: MoveSession) -> Moved:
+        ((session, version, before, head, repeated),) = await fetch(
+            connection, "move_session", workspace=self.database.workspace,
+            session=UUID(step.session), kind=step.move, target=as_uuid(step.target), check=True,
+            expected=as_uuid(step.expected_head), by=done.by, at=done.at, key=None,
+        )  # fmt: skip
+        return Moved(session, version, before, head, repeated)
+
+    async def _append(self, connection: Connection, fact: Recorded) -> bool:
+        event = fact.event
+        ends = event.data["outcome"] if event.kind == "plan.finished" else None
+        ((is_new,),) = await fetch(
+            connection, "append_plan_event", workspace=self.database.workspace,
+            plan=UUID(event.stream), seq=Int4(event.seq), id=digest_raw(Digest(fact.id)),
+            kind=event.kind, body=fact.body, outcome=ends,
+        )  # fmt: skip
+        return bool(is_new)
+
+    async def _tell(self, connection: Connection, at: Instant, note: Note) -> None:
+        data = as_data(note.data)
+        await self._run(
+            connection, "record_event", stream=UUID(note.resource), kind=note.kind, at=at, data=data
+        )
+
+    async def _run(self, connection: Connection, query: str, **params: object) -> None:
+        await run(connection, query, {"workspace": self.database.workspace, **params})

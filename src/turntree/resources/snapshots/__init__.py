@@ -1,0 +1,1 @@
+"""The snapshot store: capture, restore, gc, verify and repair."""

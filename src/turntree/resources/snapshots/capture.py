@@ -1,0 +1,367 @@
+"""A state of a place, kept: what a look found is read where it changed, and trees are built.
+
+A file that changes while it is read is read again, and so is a place that changed while one was
+busy with it; what never settles is kept as it was read, and said to be mixed. Knows the look, the
+memory and the store. Must never write to the place.
+"""
+
+import hashlib
+import os
+import stat
+import struct
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Literal, NamedTuple
+
+from turntree.core.errors import NotFound
+from turntree.resources.snapshots.codec import DIGEST_BYTES
+from turntree.resources.snapshots.dir_fd import NO_FOLLOW, NO_INHERIT, NO_WAIT
+from turntree.resources.snapshots.scan import SIGN, Look, Seen, settled, sign_of
+from turntree.resources.snapshots.stat_cache import NEVER_AGAIN, Folders, Memory, Remembered
+from turntree.resources.snapshots.store import PIECE_BYTES, ObjectWriter, ShadowStore
+from turntree.resources.snapshots.trees import (
+    FILE,
+    FOLDER,
+    LINK,
+    MODE,
+    PLACE_NAME,
+    Node,
+    write_tree,
+)
+
+PASSES_MAX: Final = 4
+_READS_MAX: Final = 3
+_QUICK_S: Final = 0.5
+"""When reading took longer, one looks again: something may have changed behind one's back."""
+_OPEN: Final = os.O_RDONLY | NO_FOLLOW | NO_WAIT | NO_INHERIT
+LOGGED: Final = struct.Struct("<Q32s")
+STATES_LOG: Final = "states.log"
+
+
+class Kept(NamedTuple):
+    """A state that is kept."""
+
+    state: bytes
+    size: int
+    files: int
+    stored: int
+    consistency: Literal["exact", "inconsistent"]
+
+
+class Read(NamedTuple):
+    """A file or link that was read."""
+
+    sign: bytes
+    node: Node
+    is_settled: bool
+
+
+def keep_folder(store: ShadowStore, place: bytes) -> Kept:
+    """Keep the present state of a folder; when this returns, it survives a power cut.
+
+    Raises:
+        NotFound: There is no folder.
+    """
+    place = os.path.realpath(place)
+    with _held(store):
+        memory = Memory(os.path.join(store.folder, "places"), place)
+        last, folders = memory.load()
+        if last is not None and last not in store:
+            last, folders = None, {}  # The packs were lost, and what it remembers with them.
+        with store.begin() as writer:
+            kept, now = _settle(writer, store, place, folders)
+            writer.finish()
+        if kept.state != last or any(folders.get(path) is not one for path, one in now.items()):
+            memory.save(kept.state, now)
+        log_state(store, kept.state)
+        return kept
+
+
+def keep_file(store: ShadowStore, place: bytes) -> Kept:
+    """Keep the present state of a file or link; when this returns, it survives a power cut.
+
+    Raises:
+        NotFound: There is no file.
+    """
+    with _held(store):
+        with store.begin() as writer:
+            read = _read_alone(writer, store, place)
+            state, data = write_tree([read.node])
+            writer.put(state, data)
+            writer.finish()
+        log_state(store, state)
+        told: Literal["exact", "inconsistent"] = "exact" if read.is_settled else "inconsistent"
+        return Kept(state, read.node.size, 1, writer.written, told)
+
+
+@contextmanager
+def _held(store: ShadowStore) -> Generator[None, None, None]:
+    """Let nobody sweep meanwhile, and know what is left of what somebody swept before."""
+    with store.lock("store", exclusive=False):
+        store.refresh()
+        yield
+
+
+def measure_folder(store: ShadowStore, place: bytes) -> tuple[int, int, int]:
+    """Return how many bytes and files a folder has, and how many bytes would have to be read.
+
+    Raises:
+        NotFound: There is no folder.
+    """
+    place = os.path.realpath(place)
+    memory = Memory(os.path.join(store.folder, "places"), place)
+    size = files = changed = 0
+    for seen in look_at(store, place, memory.load()[1]).seen:
+        sizes = [sign[2] for sign in SIGN.iter_unpack(seen.signs)]
+        size += sum(sizes)
+        files += len(sizes)
+        changed += sum(sizes[number] for number in seen.stale)
+    return size, files, changed
+
+
+def log_state(store: ShadowStore, state: bytes) -> None:
+    """Note when a state was last taken.
+
+    What was taken lately is not swept away, and what was ever taken is missed if it is not there.
+    """
+    path = os.path.join(store.folder, STATES_LOG)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, LOGGED.pack(time.time_ns(), state))
+    finally:
+        os.close(fd)
+
+
+def read_states(store: ShadowStore) -> dict[bytes, int]:
+    """Return the states that were taken and not let go since, and when each last was."""
+    try:
+        with open(os.path.join(store.folder, STATES_LOG), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return {}
+    whole = len(data) - len(data) % LOGGED.size
+    return {state: at for at, state in LOGGED.iter_unpack(data[:whole])}
+
+
+def _settle(
+    writer: ObjectWriter, store: ShadowStore, place: bytes, folders: Folders
+) -> tuple[Kept, Folders]:
+    """Keep a folder, again and again until it stands still or one's patience is at its end."""
+    last: bytes | None = None
+    for left in reversed(range(PASSES_MAX)):
+        look = look_at(store, place, folders)
+        began = time.monotonic()
+        one = _Pass(writer, store, look)
+        folders = one.folders
+        state, data = write_tree([one.top])
+        writer.put(state, data)
+        quick = time.monotonic() - began < _QUICK_S
+        is_exact = one.is_settled and not look.vanished and (quick or state == last)
+        if is_exact or not left:
+            told: Literal["exact", "inconsistent"] = "exact" if is_exact else "inconsistent"
+            return Kept(state, one.top.size, one.top.files, writer.written, told), folders
+        last = state
+    raise AssertionError("the last passage returns")
+
+
+def look_at(store: ShadowStore, place: bytes, folders: Folders) -> Look:
+    """Look at a folder.
+
+    Raises:
+        NotFound: There is none.
+    """
+    try:
+        own = os.stat(os.path.dirname(store.folder))
+    except FileNotFoundError:
+        aside = None
+    else:
+        aside = own.st_dev, own.st_ino
+    try:
+        return Look(place, folders, aside)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(f"there is no folder at {os.fsdecode(place)}") from error
+
+
+class _Pass:
+    """One passage over a place, from the deepest folders to the place itself."""
+
+    def __init__(self, writer: ObjectWriter, store: ShadowStore, look: Look) -> None:
+        self._writer = writer
+        self._store = store
+        self._look = look
+        self._changed = set(look.lost)
+        """Folders in which a folder is not as it was."""
+        self.folders: Folders = {}
+        self.is_settled = True
+        for seen in reversed(look.seen):
+            before = seen.before
+            if before is not None and seen.is_same and seen.path not in self._changed:
+                self.folders[seen.path] = before
+            else:
+                self._keep(seen)
+        self.top = _folder_node(PLACE_NAME, self.folders[b""])
+
+    def _keep(self, seen: Seen) -> None:
+        prefix = seen.path + b"/" if seen.path else b""
+        folders = [
+            _folder_node(name, found)
+            for name in seen.folders
+            if (found := self.folders.get(prefix + name)) is not None
+        ]
+        now = self._build(seen, folders)
+        before = seen.before
+        self.folders[seen.path] = now
+        if before is None or (before.tree, before.own[3]) != (now.tree, now.own[3]):
+            self._changed.add(seen.path.rpartition(b"/")[0])
+
+    def _build(self, seen: Seen, folders: list[Node]) -> Remembered:
+        """Read what is stale in a folder and write its tree."""
+        names, signs, nodes = self._read_names(seen)
+        every = [*nodes, *folders]
+        digest, data = write_tree(every)
+        self._writer.put(digest, data, seen.before.tree if seen.before is not None else None)
+        own = seen.own
+        if len(every) < len(seen.names) + len(seen.folders):
+            own = (NEVER_AGAIN, *own[1:])  # What could not be read may be readable next time.
+        return Remembered(
+            own=own,
+            stamp=seen.stamp,
+            special=seen.special,
+            names=b"/".join(names),
+            signs=b"".join(signs),
+            digests=b"".join(node.digest for node in nodes),
+            folders=b"/".join(node.name for node in folders),
+            sealed=b"/".join(seen.sealed),
+            tree=digest,
+            size=sum(node.size for node in every),
+            files=sum(node.files for node in every),
+        )
+
+    def _read_names(self, seen: Seen) -> tuple[list[bytes], list[bytes], list[Node]]:
+        known = _known(seen.before)
+        stale = set(seen.stale)
+        base = self._look.place + (b"/" + seen.path + b"/" if seen.path else b"/")
+        names: list[bytes] = []
+        signs: list[bytes] = []
+        nodes: list[Node] = []
+        for number, name in enumerate(seen.names):
+            sign = seen.signs[number * SIGN.size : (number + 1) * SIGN.size]
+            if number not in stale:
+                _, _, size, _, mode = SIGN.unpack(sign)
+                node = _node(name, mode, size, known[name])
+            else:
+                read = _read(self._writer, self._store, base + name, name, known.get(name))
+                if read is None:
+                    # Gone since one looked, or not ours to read: the latter is left out.
+                    self.is_settled &= os.path.lexists(base + name)
+                    continue
+                sign, node = read.sign, read.node
+                self.is_settled &= read.is_settled
+            names.append(name)
+            signs.append(sign)
+            nodes.append(node)
+        return names, signs, nodes
+
+
+def _read_alone(writer: ObjectWriter, store: ShadowStore, place: bytes) -> Read:
+    read = _read(writer, store, place, PLACE_NAME, None)
+    if read is None:
+        raise NotFound(f"there is no file at {os.fsdecode(place)}")
+    return read
+
+
+def _known(before: Remembered | None) -> dict[bytes, bytes]:
+    """Return the digests of a folder's files as they were."""
+    if before is None or not before.names:
+        return {}
+    return {
+        name: before.digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES]
+        for at, name in enumerate(before.names.split(b"/"))
+    }
+
+
+def _read(
+    writer: ObjectWriter, store: ShadowStore, path: bytes, name: bytes, base: bytes | None
+) -> Read | None:
+    """Read a file or link into the store; None if there is none, or none that may be read."""
+    for left in reversed(range(_READS_MAX)):
+        try:
+            found = os.lstat(path)
+            now = time.time_ns()
+            if stat.S_ISLNK(found.st_mode):
+                target = os.readlink(path)
+                digest = hashlib.sha256(target).digest()
+                writer.put(digest, target)
+                after, size = os.lstat(path), len(target)
+            elif stat.S_ISREG(found.st_mode):
+                found, after, digest, size = _read_file(writer, store, path, base)
+            else:
+                return None
+        except OSError:
+            return None
+        if sign_of(found) == sign_of(after):
+            changed = settled(found.st_ctime_ns, found.st_mtime_ns, now)
+            if size != found.st_size:
+                changed = NEVER_AGAIN  # A file that does not know its size cannot be trusted.
+            sign = SIGN.pack(changed, *sign_of(found)[1:])
+            return Read(sign, _node(name, found.st_mode, size, digest), is_settled=True)
+        if not left:
+            sign = SIGN.pack(NEVER_AGAIN, *sign_of(after)[1:])
+            return Read(sign, _node(name, after.st_mode, size, digest), is_settled=False)
+    raise AssertionError("the last reading returns")
+
+
+def _read_file(
+    writer: ObjectWriter, store: ShadowStore, path: bytes, base: bytes | None
+) -> tuple[os.stat_result, os.stat_result, bytes, int]:
+    """Return how a file looked before and after it was read, its digest and its size."""
+    fd = os.open(path, _OPEN)
+    try:
+        before = os.fstat(fd)
+        data = os.read(fd, PIECE_BYTES + 1)
+        more = data if len(data) > PIECE_BYTES else os.read(fd, 1)
+        if not more:
+            digest = hashlib.sha256(data).digest()
+            writer.put(digest, data, base)
+            return before, os.fstat(fd), digest, len(data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        digest, size = _read_pieces(writer, store, fd, base)
+        return before, os.fstat(fd), digest, size
+    finally:
+        os.close(fd)
+
+
+def _read_pieces(
+    writer: ObjectWriter, store: ShadowStore, fd: int, base: bytes | None
+) -> tuple[bytes, int]:
+    olds = store.pieces(base) if base is not None and base in store else []
+    whole = hashlib.sha256()
+    pieces: list[bytes] = []
+    size = 0
+    while data := _read_full(fd):
+        digest = hashlib.sha256(data).digest()
+        writer.put(digest, data, olds[len(pieces)] if len(pieces) < len(olds) else None)
+        pieces.append(digest)
+        whole.update(data)
+        size += len(data)
+    writer.put_pieces(whole.digest(), pieces)
+    return whole.digest(), size
+
+
+def _read_full(fd: int) -> bytes:
+    """Return the next piece, whole unless the file ends in it."""
+    data = os.read(fd, PIECE_BYTES)
+    while data and len(data) < PIECE_BYTES and (more := os.read(fd, PIECE_BYTES - len(data))):
+        data += more
+    return data
+
+
+def _folder_node(name: bytes, folder: Remembered) -> Node:
+    return Node(name, FOLDER, folder.own[3] & MODE, folder.size, folder.files, folder.tree)
+
+
+def _node(name: bytes, mode: int, size: int, digest: bytes) -> Node:
+    if stat.S_ISLNK(mode):
+        return Node(name, LINK, 0, size, 1, digest)
+    return Node(name, FILE, mode & MODE, size, 1, digest)

@@ -1,0 +1,292 @@
+"""Which paths a snapshot leaves out: what ``.gitignore`` ignores, and what people say besides.
+
+``.turntreeignore`` leaves out more; ``.turntreekeep`` and a few names bring back what is ignored
+and yet wanted. All are written as a ``.gitignore`` is. Knows patterns, and reads the files that
+hold them; must never know what becomes of a path.
+"""
+
+import hashlib
+import os
+import re
+from enum import Enum, auto
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from turntree.resources.snapshots.git_index import Tracked, read_bytes
+
+GIT_RULES: Final = b".gitignore"
+MORE_RULES: Final = b".turntreeignore"
+KEEP_RULES: Final = b".turntreekeep"
+STAMP_BYTES: Final = 12
+RULE_FILES: Final = frozenset((GIT_RULES, MORE_RULES, KEEP_RULES))
+NEVER: Final = frozenset((b".git", b".turntree"))
+"""Left out wherever they stand, whatever anybody says."""
+UNFINISHED: Final = b".turntree-"
+"""How names begin under which a keeper writes what is to appear at once."""
+_WANTED: Final = re.compile(rb"\.env.*|.*\.local|.*\.local\..*", re.DOTALL)
+"""Files that are mostly ignored because they are private, not because they can be made again."""
+
+
+_PLAIN: Final = re.compile(rb"[^*?\[\\]*")
+
+
+class Verdict(Enum):
+    """What becomes of a path."""
+
+    KEPT = auto()
+    LEFT_OUT = auto()
+    """By ``.turntreeignore``, whatever else is said."""
+    IGNORED = auto()
+    """Left out because git ignores it."""
+    WANTED = auto()
+    """Kept although git ignores it."""
+    SEALED = auto()
+    """A folder that is left out, but for something wanted inside."""
+
+
+class Pattern(NamedTuple):
+    """One line of a file of rules."""
+
+    regex: re.Pattern[bytes]
+    negated: bool
+    folders_only: bool
+    by_name: bool
+    """Whether it is held against the name alone, wherever that stands."""
+    start: bytes
+    """What a path must begin with so that the pattern can fit below it."""
+
+
+class RuleFile:
+    """The rules of one file, for everything below its folder."""
+
+    def __init__(self, base: bytes, text: bytes) -> None:
+        """Hold the rules of a folder, which is given with a slash at its end."""
+        self.base = base
+        self.text = text
+
+    def judge(self, path: bytes, name: bytes, *, folder: bool) -> bool | None:
+        """Say whether the rules fit a path; False if they take it back, None if they are silent."""
+        below = path[len(self.base) :]
+        by_name, by_path = self._any
+        if not (by_name and by_name.match(name)) and not (by_path and by_path.match(below)):
+            return None
+        for one in reversed(self.patterns):
+            if one.folders_only and not folder:
+                continue
+            if one.regex.match(name if one.by_name else below):
+                return not one.negated
+        return None
+
+    def may_fit_below(self, path: bytes) -> bool:
+        """Say whether a pattern that names a path may fit something inside of a folder."""
+        below = path[len(self.base) :] + b"/"
+        return any(
+            not one.by_name and (one.start.startswith(below) or below.startswith(one.start))
+            for one in self.patterns
+            if one.start
+        )
+
+    @cached_property
+    def patterns(self) -> list[Pattern]:
+        """The rules, in their order."""
+        lines = self.text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        return [found for line in lines if (found := read_pattern(line)) is not None]
+
+    @cached_property
+    def _any(self) -> tuple[re.Pattern[bytes] | None, re.Pattern[bytes] | None]:
+        return _either(self.patterns, by_name=True), _either(self.patterns, by_name=False)
+
+
+class Rules:
+    """What holds inside of one folder."""
+
+    def __init__(
+        self,
+        git: tuple[RuleFile, ...] = (),
+        more: tuple[RuleFile, ...] = (),
+        keep: tuple[RuleFile, ...] = (),
+        tracked: Tracked | None = None,
+        *,
+        sealed: bool = False,
+    ) -> None:
+        """Hold files of rules, the nearest first."""
+        self._git, self._more, self._keep = git, more, keep
+        self._tracked = tracked
+        self.sealed = sealed
+        """Whether the folder is left out, but for what is wanted inside."""
+
+    @cached_property
+    def stamp(self) -> bytes:
+        """Another one for other rules: a folder whose stamp changed has to be read again."""
+        told = hashlib.sha256(b"sealed" if self.sealed else b"open")
+        for files in (self._git, self._more, self._keep):
+            for one in files:
+                told.update(b"%d:%s%d:%s" % (len(one.base), one.base, len(one.text), one.text))
+            told.update(b";")
+        return told.digest()[:STAMP_BYTES]
+
+    @cached_property
+    def stamp_where_ignored(self) -> bytes:
+        """The stamp of a folder with something ignored: what is tracked matters there, too."""
+        return self.stamp + (self._tracked.stamp if self._tracked is not None else b"none")
+
+    def inside(self, folder: bytes, names: tuple[bytes, ...], *, top: bool) -> "Rules":
+        """Return what holds inside of a folder that has these files of rules of its own."""
+        base = folder + b"/"
+        git, more, keep, tracked = self._git, self._more, self._keep, self._tracked
+        if b".git" in names:
+            # A repository inside of another is not subject to the outer one's rules.
+            git = git if top else ()
+            tracked = Tracked(base)
+            if text := read_bytes(base + b".git/info/exclude"):
+                git = (RuleFile(base, text), *git)
+        if GIT_RULES in names and (text := read_bytes(base + GIT_RULES)):
+            git = (RuleFile(base, text), *git)
+        if MORE_RULES in names and (text := read_bytes(base + MORE_RULES)):
+            more = (RuleFile(base, text), *more)
+        if KEEP_RULES in names and (text := read_bytes(base + KEEP_RULES)):
+            keep = (RuleFile(base, text), *keep)
+        return Rules(git, more, keep, tracked, sealed=self.sealed)
+
+    def judge(self, path: bytes, name: bytes, *, folder: bool) -> Verdict:
+        """Say what becomes of a path."""
+        if _judge(self._more, path, name, folder=folder):
+            return Verdict.LEFT_OUT
+        if not self.sealed and not _judge(self._git, path, name, folder=folder):
+            return Verdict.KEPT
+        if _judge(self._keep, path, name, folder=folder):
+            return Verdict.WANTED
+        tracked = self._tracked is not None and self._tracked.holds(path, folder=folder)
+        if folder:
+            wanted = tracked or any(one.may_fit_below(path) for one in self._keep)
+            return Verdict.SEALED if wanted else Verdict.IGNORED
+        return Verdict.WANTED if tracked or _WANTED.fullmatch(name) else Verdict.IGNORED
+
+    def below(self, *, sealed: bool) -> "Rules":
+        """Return what holds for a folder in this one, left out but for what is wanted or not."""
+        if sealed == self.sealed:
+            return self
+        return Rules(self._git, self._more, self._keep, self._tracked, sealed=sealed)
+
+
+def rules_above(place: bytes) -> Rules:
+    """Return what a repository that the place lies in says about it."""
+    found: list[RuleFile] = []
+    folder = place
+    while not os.path.lexists(os.path.join(folder, b".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return Rules()
+        folder = above
+        base = folder.rstrip(b"/") + b"/"
+        if text := read_bytes(base + GIT_RULES):
+            found.append(RuleFile(base, text))
+    return Rules(tuple(found), tracked=Tracked(folder.rstrip(b"/") + b"/"))
+
+
+def read_pattern(line: bytes) -> Pattern | None:
+    """Return the rule that a line holds, if it holds one."""
+    line = line.removesuffix(b"\r")
+    while line.endswith(b" ") and not line.endswith(b"\\ "):
+        line = line[:-1]
+    if not line or line.startswith(b"#"):
+        return None
+    negated = line.startswith(b"!")
+    line = line[1:] if negated else line
+    folders_only = line.endswith(b"/")
+    line = line[:-1] if folders_only else line
+    by_name = b"/" not in line
+    line = line.removeprefix(b"/")
+    if not line:
+        return None
+    try:
+        regex = re.compile(_translate(line) + rb"\Z", re.DOTALL)
+    except re.error:
+        return None  # As git does: a pattern that nobody can read fits nothing.
+    start = b"" if by_name else _plain_start(line)
+    return Pattern(regex, negated, folders_only, by_name, start)
+
+
+def _plain_start(pattern: bytes) -> bytes:
+    """Return the letters before the first sign that means something else."""
+    found = _PLAIN.match(pattern)
+    assert found is not None, "it fits nothing at all, too"
+    return found[0]
+
+
+def _translate(pattern: bytes) -> bytes:
+    """Return the regular expression of a pattern."""
+    out: list[bytes] = []
+    at, end = 0, len(pattern)
+    plain = len(_plain_start(pattern))
+    while at < end:
+        sign = pattern[at : at + 1]
+        if sign == b"*":
+            piece, at = _translate_stars(pattern, at, plain)
+            out.append(piece)
+        elif sign == b"?":
+            out.append(rb"[^/]")
+            at += 1
+        elif sign == b"[":
+            piece, at = _translate_class(pattern, at)
+            out.append(piece)
+        else:
+            at += 1 if sign == b"\\" and at + 1 < end else 0
+            out.append(re.escape(pattern[at : at + 1]))
+            at += 1
+    return b"".join(out)
+
+
+def _translate_stars(pattern: bytes, at: int, plain: int) -> tuple[bytes, int]:
+    """Return the regular expression of stars and where they end."""
+    end = at
+    while pattern[end : end + 1] == b"*":
+        end += 1
+    # Two stars that stand for a whole piece of a path fit any number of them; git also takes stars
+    # after plain letters for such, because it compares the letters first and then forgets them.
+    begins = at == plain or pattern[at - 1 : at] == b"/"
+    if end - at > 1 and begins and pattern[end : end + 1] in {b"", b"/"}:
+        return (rb".*", end) if end == len(pattern) else (rb"(?:.*/)?", end + 1)
+    return rb"[^/]*", end
+
+
+def _translate_class(pattern: bytes, at: int) -> tuple[bytes, int]:
+    """Return the regular expression of ``[…]`` and where it ends."""
+    found = re.compile(rb"\[([!^]?)(\]?(?:\\.|\[:[a-z]+:\]|[^\]\\])*)\]", re.DOTALL).match(
+        pattern, at
+    )
+    if found is None:
+        raise re.error("a class without an end")
+    inner = found[2]
+    for name, signs in _CLASSES.items():
+        inner = inner.replace(b"[:" + name + b":]", signs)
+    inner = inner.replace(b"[", rb"\[")
+    inner = rb"\]" + inner[1:] if inner.startswith(b"]") else inner
+    # A class never fits a slash: a pattern's pieces stay inside of one name.
+    return rb"(?!/)[" + (b"^" if found[1] else b"") + inner + b"]", found.end()
+
+
+_CLASSES: Final = {
+    b"alnum": b"a-zA-Z0-9",
+    b"alpha": b"a-zA-Z",
+    b"blank": b" \\t",
+    b"digit": b"0-9",
+    b"lower": b"a-z",
+    b"space": b"\\s",
+    b"upper": b"A-Z",
+    b"xdigit": b"0-9a-fA-F",
+}
+
+
+def _either(patterns: list[Pattern], *, by_name: bool) -> re.Pattern[bytes] | None:
+    """Return one expression that fits whatever any of them fits."""
+    chosen = [one.regex.pattern for one in patterns if one.by_name == by_name]
+    return re.compile(b"|".join(chosen), re.DOTALL) if chosen else None
+
+
+def _judge(files: tuple[RuleFile, ...], path: bytes, name: bytes, *, folder: bool) -> bool:
+    for one in files:
+        verdict = one.judge(path, name, folder=folder)
+        if verdict is not None:
+            return verdict
+    return False

@@ -1,0 +1,73 @@
+"""Proving that states are whole: every object is looked for, or read and hashed again.
+
+Knows states and what they are made of. Must never change anything, nor know who pins a state.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from turntree.core.errors import NotFound
+from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.trees import (
+    FOLDER,
+    PLACE_NAME,
+    Node,
+    read_state,
+    read_tree,
+)
+
+
+class Loss(NamedTuple):
+    """Something that a state is made of and that cannot be read."""
+
+    state: bytes
+    path: bytes
+    why: str
+
+
+def find_losses(
+    store: ShadowStore, states: Collection[bytes], report: Callable[[int], None], *, full: bool
+) -> Iterator[Loss]:
+    """Yield what is missing of states or damaged, each object once; tell how many are done.
+
+    Folders are read and hashed in any case, for they name the rest; files only if ``full``.
+    """
+    seen: set[bytes] = set()
+    with store.lock("store", exclusive=False):
+        store.refresh()
+        for done, state in enumerate(sorted(states), start=1):
+            try:
+                top = read_state(store.get, state)
+            except NotFound as error:
+                yield Loss(state, PLACE_NAME, str(error))
+            else:
+                yield from _walk(store, state, top, seen, full=full)
+            report(done)
+
+
+def _walk(
+    store: ShadowStore, state: bytes, top: Node, seen: set[bytes], *, full: bool
+) -> Iterator[Loss]:
+    waiting = [(PLACE_NAME, top)]
+    while waiting:
+        path, node = waiting.pop()
+        if node.digest in seen:
+            continue
+        seen.add(node.digest)
+        try:
+            if node.kind == FOLDER:
+                prefix = b"" if path == PLACE_NAME else path + b"/"
+                inside = read_tree(store.get(node.digest))
+                waiting += [(prefix + one.name, one) for one in inside]
+            else:
+                _look(store, node.digest, full=full)
+        except NotFound as error:
+            yield Loss(state, path, str(error))
+
+
+def _look(store: ShadowStore, digest: bytes, *, full: bool) -> None:
+    if full:
+        for _ in store.stream(digest):
+            pass
+    else:
+        store.form(digest)

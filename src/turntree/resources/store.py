@@ -1,0 +1,456 @@
+"""Resources, the states that were kept of them, and the turns that pin those, on PostgreSQL.
+
+Each write leaves its event in the same transaction; what the event says comes from the domain.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg.types.json import Jsonb
+
+from turntree.core.canonical import Json, canonical, digest_from_raw
+from turntree.core.errors import NotFound, Refused
+from turntree.core.ids import (
+    EventId,
+    Instant,
+    ResourceId,
+    SessionId,
+    SnapshotId,
+    TurnId,
+)
+from turntree.core.ref import EventRef, ExtRef
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
+from turntree.db.arrays import text_array
+from turntree.db.database import Connection, Database, Row, as_uuid, as_uuids, fetch, run
+from turntree.ledger.session_store import as_instant
+from turntree.ledger.thread_store import ID_MIN
+from turntree.resources.resource import (
+    AttachMode,
+    Handle,
+    Lease,
+    Liveness,
+    Pin,
+    Resource,
+    Scope,
+    Snapshot,
+    describe,
+    describe_pin,
+    describe_state,
+)
+from turntree.resources.store_port import Left, Pinned
+
+_RESOURCE_COLUMNS = 13
+_PIN_COLUMNS = 4
+_SNAPSHOT_COLUMNS = 9
+
+
+@value
+class PostgresResources:
+    """Facts about resources, on PostgreSQL. See ``ports.resources``."""
+
+    database: Database
+
+    async def ensure(self, resource: Resource, *, by: str) -> Resource:
+        """Return the resource at a place; note it if it is new."""
+        async with self.database.connection() as connection, connection.transaction():
+            id = await ensure_resource(connection, self.database.workspace, resource, by)
+        return await self.get(id)
+
+    async def get(self, resource: ResourceId) -> Resource:
+        """Return a resource."""
+        row = await self.database.fetch_one("find_resource", resource=UUID(resource))
+        if row is None:
+            raise NotFound(f"there is no resource {resource}")
+        return _resource(row)
+
+    async def find(self, kind: str, host: str, place: str) -> Resource | None:
+        """Return the resource at a place."""
+        row = await self.database.fetch_one("find_resource_at", kind=kind, host=host, place=place)
+        return None if row is None else _resource(row)
+
+    async def list_page(self, *, after: str = ID_MIN, limit: int = 1000) -> list[Resource]:
+        """Return resources, oldest first."""
+        rows = await self.database.fetch("list_resources", after=UUID(after), limit=limit)
+        return [_resource(row) for row in rows]
+
+    async def keep(self, snapshot: Snapshot, *, by: str) -> Snapshot:
+        """Note a state that was kept; the same state of the same resource is noted once."""
+        row = await self.database.fetch_one(
+            "insert_snapshot",
+            id=UUID(snapshot.id),
+            resource=UUID(snapshot.resource),
+            method=snapshot.method,
+            external_kind=snapshot.external.kind,
+            external_id=snapshot.external.id,
+            size=snapshot.size,
+            restorable=snapshot.restorable,
+            consistency=snapshot.consistency,
+            at=snapshot.at,
+            data=as_data({**describe_state(snapshot), "by": by}),
+        )
+        assert row is not None, "the function returns one row or raises"
+        return snapshot if row[0] == snapshot.id else await self.get_snapshot(row[0])
+
+    async def get_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        """Return a state that was noted."""
+        row = await self.database.fetch_one("find_snapshot", snapshot=UUID(snapshot))
+        if row is None:
+            raise NotFound(f"there is no snapshot {snapshot}")
+        return _snapshot(row)
+
+    async def list_pinned_kinds(self) -> list[str]:
+        """Return the kinds of the resources that turns pin."""
+        return [kind for (kind,) in await self.database.fetch("list_snapshotted_kinds")]
+
+    async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
+        """Return where the bytes of pinned states are, and whether a host has to have them."""
+        rows = await self.database.fetch("list_snapshots_in_use", kind=kind, host=host)
+        return dict(rows)
+
+
+@value
+class PostgresAttachments:
+    """Which session works on what, on PostgreSQL. See ``ports.resources``."""
+
+    database: Database
+
+    async def attach(
+        self,
+        resource: ResourceId,
+        session: SessionId,
+        mode: AttachMode,
+        *,
+        by: str,
+        at: Instant,
+        handle: Handle | None = None,
+    ) -> bool:
+        """Let a session work on a resource; False if it did already."""
+        found = await PostgresResources(self.database).get(resource)
+        async with self.database.connection() as connection, connection.transaction():
+            scope = self.database.workspace
+            if handle is not None:
+                await run(connection, "add_handle", {"workspace": scope, **_handle(handle)})
+            return await attach_resource(
+                connection, scope, found, session, mode, by=by, at=at, handle=handle
+            )
+
+    async def detach(
+        self, resource: ResourceId, session: SessionId, *, by: str, at: Instant
+    ) -> bool:
+        """Take a resource away from a session; False if it had none."""
+        async with self.database.connection() as connection, connection.transaction():
+            scope = self.database.workspace
+            return await detach_resource(connection, scope, resource, session, by=by, at=at)
+
+    async def list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
+        """Return what a session works on."""
+        rows = await self.database.fetch("list_attached", session=UUID(session))
+        return [(_resource(row), row[_RESOURCE_COLUMNS]) for row in rows]
+
+    async def list_holders(
+        self, resource: ResourceId, *, since: Instant | None = None
+    ) -> list[SessionId]:
+        """Return the sessions that work on a resource, perhaps only those that began lately."""
+        if since is None:
+            rows = await self.database.fetch("list_holders", resource=UUID(resource))
+        else:
+            asked = {"resource": UUID(resource), "since": since}
+            rows = await self.database.fetch("list_new_attachments", **asked)
+        return [SessionId(id) for (id,) in rows]
+
+    async def find_last_holder(
+        self, kind: str, host: str, places: Sequence[str]
+    ) -> SessionId | None:
+        """Return the session that last worked at the first of some places; no subagent's."""
+        asked = {"kind": kind, "host": host, "places": text_array(places)}
+        row = await self.database.fetch_one("find_last_holder", **asked)
+        return None if row is None else SessionId(row[0])
+
+    async def has_holders(
+        self, resource: ResourceId, *, since: Instant | None = None, but: SessionId | None = None
+    ) -> bool:
+        """Say whether any session works on a resource, closed ones too, and not which."""
+        whole = PostgresAttachments(self.database.seen_by(EVERYTHING))
+        return any(one != but for one in await whole.list_holders(resource, since=since))
+
+    async def leave(
+        self,
+        resource: ResourceId,
+        snapshot: SnapshotId,
+        *,
+        by: str,
+        at: Instant,
+        force: bool = False,
+    ) -> Left:
+        """Take a resource that goes away from everybody, and note the state it is left in."""
+        left = Left(snapshot, tuple(await self.list_holders(resource)))
+        said = {"snapshot_ref": snapshot, "sessions": list(left.sessions), "by": by}
+        # Everybody means those too who are closed to whoever takes it away.
+        whole = self.database.seen_by(EVERYTHING)
+        async with whole.connection() as connection, connection.transaction():
+            scope = self.database.workspace
+            asked = {"workspace": scope, "resource": UUID(resource)}
+            await run(connection, "lock_resource", asked)
+            holders = [SessionId(id) for (id,) in await fetch(connection, "list_holders", **asked)]
+            if not force and set(holders) - set(left.sessions):
+                raise Refused("somebody else works there, in a session that is closed to you")
+            for session in holders:
+                await detach_resource(connection, scope, resource, session, by=by, at=at)
+            told = {"workspace": scope, "stream": UUID(resource), "kind": "resource.removed"}
+            await run(connection, "record_event", {**told, "at": at, "data": as_data(said)})
+        return left
+
+    async def find_left(self, resource: ResourceId) -> Left | None:
+        """Return how a resource was left when it last went."""
+        row = await self.database.fetch_one("find_resource_after_turn", resource=UUID(resource))
+        if row is None:
+            return None
+        data = orjson.loads(row[0])["data"]
+        return Left(SnapshotId(data["snapshot_ref"]), tuple(map(SessionId, data["sessions"])))
+
+    async def newest_event(self, session: SessionId) -> EventRef | None:
+        """Return the newest event of a session."""
+        row = await self.database.fetch_one("newest_event", stream=UUID(session))
+        if row is None:
+            return None
+        return EventRef(EventId(digest_from_raw(bytes(row[1]))), session, row[0])
+
+
+@value
+class PostgresPins:
+    """In which states turns found and left resources. See ``ports.resources``."""
+
+    database: Database
+
+    async def pin(self, pin: Pin, *, by: str, at: Instant) -> bool:
+        """Note in which states a turn found and left a resource; False if that is known."""
+        row = await self.database.fetch_one(
+            "insert_turn_snapshot",
+            turn=UUID(pin.turn),
+            resource=UUID(pin.resource),
+            before=as_uuid(pin.before),
+            after=UUID(pin.after),
+            mode=pin.mode,
+            began_at=pin.began_at,
+            ended_at=pin.ended_at,
+            at=at,
+            data=as_data({**describe_pin(pin), "by": by}),
+        )
+        return row is not None and bool(row[0])
+
+    async def list_pins(self, turns: Sequence[TurnId]) -> list[Pinned]:
+        """Return the pins of turns, in the order of the turns given."""
+        rows = await self.database.fetch("list_turn_snapshots", turns=as_uuids(turns))
+        return [_pinned(row) for row in rows]
+
+    async def list_pinned_along(self, head: TurnId, *, limit: int) -> list[tuple[TurnId, int]]:
+        """Return the turns of a thread that pin anything, newest first, with their depths."""
+        rows = await self.database.fetch("list_thread_snapshots", head=UUID(head), limit=limit)
+        return [(TurnId(turn), depth) for turn, depth in rows]
+
+    async def list_pins_between(
+        self, resource: ResourceId, since: Instant, until: Instant
+    ) -> list[Pinned]:
+        """Return the pins of a resource whose turns were at work in an interval, oldest first."""
+        rows = await self.database.fetch(
+            "list_turn_snapshots_between", resource=UUID(resource), since=since, until=until
+        )
+        return [_pinned(row) for row in rows]
+
+    async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
+        """Return the paths that turns themselves say they wrote."""
+        found: dict[TurnId, set[str]] = {}
+        for turn, path in await self.database.fetch("list_written", turns=as_uuids(turns)):
+            found.setdefault(TurnId(turn), set()).add(path)
+        return found
+
+    async def list_below(self, head: TurnId, depth: int) -> list[tuple[TurnId, int]]:
+        """Return the turns of a thread that lie below a depth, oldest first, with their depths."""
+        rows = await self.database.fetch("list_turns_below", head=UUID(head), low=depth)
+        return [(TurnId(turn), found) for turn, found in rows]
+
+    async def list_spawned(
+        self, turns: Sequence[TurnId], by: Sequence[TurnId]
+    ) -> frozenset[TurnId]:
+        """Return which turns belong to sessions that others of the turns given began."""
+        rows = await self.database.fetch(
+            "list_spawned_turns", turns=as_uuids(turns), by=as_uuids(by)
+        )
+        return frozenset(TurnId(turn) for (turn,) in rows)
+
+
+@value
+class PostgresAdvice:
+    """What may be out of date the moment it is read. See ``ports.resources``."""
+
+    database: Database
+
+    async def note_liveness(self, resource: ResourceId, status: Liveness, at: Instant) -> None:
+        """Note whether a resource was there."""
+        data = as_data({"resource_ref": resource, "status": status})
+        await self.database.run(
+            "record_liveness", resource=UUID(resource), status=status, at=at, data=data
+        )
+
+    async def lease(
+        self, resource: ResourceId, holder: str, until: Instant, now: Instant
+    ) -> Lease | None:
+        """Take or renew a lease; None while somebody else's has not run out."""
+        row = await self.database.fetch_one(
+            "acquire_lease", resource=UUID(resource), holder=holder, until=until, now=now
+        )
+        return None if row is None else Lease(resource, holder, as_instant(row[0]))
+
+    async def find_lease(self, resource: ResourceId) -> Lease | None:
+        """Return the newest lease of a resource, whether or not it has run out."""
+        row = await self.database.fetch_one("find_lease", resource=UUID(resource))
+        return None if row is None else Lease(resource, row[0], as_instant(row[1]))
+
+    async def release(self, resource: ResourceId, holder: str) -> None:
+        """Give a lease back."""
+        await self.database.run("release_lease", resource=UUID(resource), holder=holder)
+
+
+async def ensure_resource(
+    connection: Connection, workspace: UUID, resource: Resource, by: str
+) -> ResourceId:
+    """Note a resource inside a transaction and return the id it is known by."""
+    scope = resource.scope
+    ((id,),) = await fetch(
+        connection,
+        "ensure_resource",
+        workspace=workspace,
+        id=UUID(resource.id),
+        kind=resource.kind,
+        host=resource.host,
+        place=resource.place,
+        name=resource.name,
+        capabilities=sorted(resource.capabilities),
+        imperative=resource.imperative,
+        agent=scope.agent_id,
+        run=scope.run_id,
+        session=as_uuid(scope.session_id),
+        part_of=as_uuid(resource.part_of),
+        metadata=Jsonb(dict(resource.metadata)),
+        at=resource.created_at,
+        data=as_data({**describe(resource), "resource_ref": resource.id, "by": by}),
+    )
+    return ResourceId(id)
+
+
+async def attach_resource(
+    connection: Connection,
+    workspace: UUID,
+    resource: Resource,
+    session: SessionId,
+    mode: AttachMode,
+    *,
+    by: str,
+    at: Instant,
+    handle: Handle | None = None,
+) -> bool:
+    """Attach a resource inside a transaction; False if it was attached already."""
+    said: dict[str, Json] = {
+        **describe(resource),
+        "resource_ref": resource.id,
+        "session_id": session,
+        "mode": mode,
+        "by": by,
+    }
+    if handle is not None:
+        said["handle"] = {
+            "id": handle.id,
+            "provider": handle.provider,
+            "provider_id": handle.provider_id,
+            "restorable": False,
+            "capabilities": sorted(handle.capabilities),
+        }
+    ((attached,),) = await fetch(
+        connection,
+        "attach_resource",
+        workspace=workspace,
+        resource=UUID(resource.id),
+        session=UUID(session),
+        mode=mode,
+        at=at,
+        data=as_data(said),
+    )
+    return bool(attached)
+
+
+async def detach_resource(
+    connection: Connection,
+    workspace: UUID,
+    resource: ResourceId,
+    session: SessionId,
+    *,
+    by: str,
+    at: Instant,
+) -> bool:
+    """Detach a resource inside a transaction; False if it was not attached."""
+    ((detached,),) = await fetch(
+        connection,
+        "detach_resource",
+        workspace=workspace,
+        resource=UUID(resource),
+        session=UUID(session),
+        at=at,
+        data=as_data({"resource_ref": resource, "session_id": session, "by": by}),
+    )
+    return bool(detached)
+
+
+def as_data(said: Mapping[str, Json]) -> str:
+    """Return an event's data as the functions take it.
+
+    Raises:
+        NotCanonical: Something has no spelling that everybody shares, such as a path whose bytes
+            are no text.
+    """
+    return canonical(said).decode()
+
+
+def _handle(handle: Handle) -> dict[str, Any]:
+    return {
+        "id": handle.id,
+        "resource": UUID(handle.resource),
+        "provider": handle.provider,
+        "provider_id": handle.provider_id,
+        "capabilities": sorted(handle.capabilities),
+    }
+
+
+def _resource(row: Row) -> Resource:
+    (
+        id, kind, host, place, name, capabilities, imperative, created, agent, run_id, session,
+        part_of, metadata,
+    ) = row[:_RESOURCE_COLUMNS]  # fmt: skip
+    return Resource(
+        ResourceId(id), kind, host, place, name, frozenset(capabilities), imperative,
+        as_instant(created), Scope(agent, run_id, session), part_of, metadata,
+    )  # fmt: skip
+
+
+def _snapshot(row: Row) -> Snapshot:
+    id, resource, method, kind, external, size, taken, restorable, consistency = row
+    return Snapshot(
+        SnapshotId(id), ResourceId(resource), method, ExtRef(kind, external), size,
+        as_instant(taken), restorable, consistency,
+    )  # fmt: skip
+
+
+def _pinned(row: Row) -> Pinned:
+    turn, mode, began, ended = row[:_PIN_COLUMNS]
+    rest = row[_PIN_COLUMNS:]
+    resource, states = _resource(rest), rest[_RESOURCE_COLUMNS:]
+    after = _snapshot(states[:_SNAPSHOT_COLUMNS])
+    found = states[_SNAPSHOT_COLUMNS:]
+    before = None if found[0] is None else _snapshot(found)
+    pin = Pin(
+        TurnId(turn), resource.id, after.id, None if before is None else before.id, mode,
+        as_instant(began), as_instant(ended),
+    )  # fmt: skip
+    return Pinned(pin, resource, after, before)

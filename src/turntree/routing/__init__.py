@@ -1,0 +1,1 @@
+"""Where a message goes: targets, routes and matching."""

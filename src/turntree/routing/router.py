@@ -1,0 +1,209 @@
+"""Targets become routes: a thread, a session, a persona, a sender, or whatever thread fits.
+
+Nobody is routed to a thread that he may not read, nor told that it is there: what is closed to the
+sender counts as absent, whichever way it was addressed. Resolving changes nothing; ``begin`` begins
+the session that a route still lacks.
+"""
+
+from dataclasses import replace
+from typing import Final, assert_never
+
+from turntree.core.errors import BadQuery, NotFound
+from turntree.core.ids import Label, TurnId
+from turntree.core.principal import Principal
+from turntree.core.revision import Name, Revision
+from turntree.core.session import Session
+from turntree.core.value import value
+from turntree.ledger.sessions import Sessions
+from turntree.programs.store_port import Programs
+from turntree.routing.matching import Matched, Matcher
+from turntree.routing.route import Candidate, Route
+from turntree.routing.target import (
+    Overrides,
+    Target,
+    ToContent,
+    ToPersona,
+    ToSender,
+    ToSession,
+    ToTurn,
+    channel_key,
+    entity_key,
+    main_session,
+    parse_target,
+)
+
+CANDIDATES_DEFAULT: Final = 5
+CANDIDATES_MAX: Final = 50
+TEXT_CHARS_MAX: Final = 4_000
+PERSONAS: Final = ("agent", "human")
+"""The kinds of program that have a main session."""
+
+
+@value
+class Router:
+    """``tree.router``: everything that can be addressed resolves to one route."""
+
+    matcher: Matcher
+    sessions: Sessions
+    programs: Programs
+    by: Principal
+
+    async def resolve(
+        self,
+        target: Target | str = "",
+        text: str = "",
+        *,
+        sender: Principal | None = None,
+        overrides: Overrides | None = None,
+        limit: int = CANDIDATES_DEFAULT,
+    ) -> Route:
+        """Return where a message goes that is sent to a target, or to whatever fits its text.
+
+        ``sender`` says who may read what; None is whoever opened the tree.
+
+        Raises:
+            NotFound: The target names nothing that the sender may read, or no thread fits.
+            BadQuery: The text decides, and it says nothing.
+            BadRevision: The target is not written like one.
+        """
+        who = str(sender or self.by)
+        chosen = parse_target(target) if isinstance(target, str) else target
+        if isinstance(chosen, Revision):
+            chosen = await self._look_up(chosen)
+        match chosen:
+            case ToTurn(turn):
+                route = await self._to_turn(chosen, turn, who)
+            case ToSession(label):
+                route = await self._to_session(chosen, label, who)
+            case ToPersona(name):
+                route = await self._to_persona(chosen, name, who)
+            case ToSender(key):
+                route = await self._to_sender(chosen, key, who)
+            case ToContent():
+                route = await self._to_content(chosen, text, who, limit)
+            case _:
+                assert_never(chosen)
+        return replace(route, overrides=overrides or Overrides())
+
+    async def begin(self, route: Route) -> Route:
+        """Begin the session that a route lacks, and return the route with it.
+
+        Two who do so at once end with the same session.
+        """
+        if not route.begins:
+            return route
+        assert route.label is not None, "a session that begins has a label"
+        session = await self.sessions.get_or_create(route.label)
+        steps = (*route.steps, f"began the session {session.label}")
+        return replace(
+            route, session=session.id, label=session.label, head=session.head, steps=steps
+        )
+
+    async def identify(self, channel: str, id: str, entity: str) -> Session:
+        """Say who a sender is: the session of the channel becomes the entity's, under both names.
+
+        If the entity has a session already, the two are merged into that one, and the channel's
+        name leads there from now on. Saying it again changes nothing.
+        """
+        stranger, known = channel_key(channel, id), entity_key(entity)
+        theirs, ours = await self._find(stranger), await self._find(known)
+        if theirs is not None and ours is None:
+            return await self.sessions.promote(stranger, known)
+        if ours is None:
+            ours = await self.sessions.get_or_create(known)
+        if theirs is None:
+            # Nobody wrote through this channel yet: whoever does is led to the entity's session.
+            return await self.sessions.alias(known, stranger, reason="identity_promotion")
+        return ours if ours.id == theirs.id else await self.sessions.merge(known, stranger)
+
+    async def _look_up(self, revision: Revision) -> Target:
+        """Return the session that a revision names as such, or else its turn."""
+        is_plain = not revision.steps and revision.part is None
+        named = revision.base.text if isinstance(revision.base, Name) else None
+        if is_plain and named is not None and await self._find(named) is not None:
+            return ToSession(Label(named))
+        found = await self.sessions.revisions.resolve_parsed(revision)
+        if is_plain and found.session is not None and found.session.head == found.turn:
+            return ToSession(found.session.label)
+        return ToTurn(found.turn)
+
+    async def _to_turn(self, target: Target, turn: TurnId, who: str) -> Route:
+        placed = await self.sessions.revisions.threads.get_turn(turn)
+        holders = (await self.matcher.reader.list_holders([turn], to=who))[turn]
+        if holders and all(holder.is_closed for holder in holders):
+            raise NotFound(f"there is no turn {turn}")
+        short = placed.turn.digest.removeprefix("sha256:")[:8]
+        return Route(target, turn, None, None, (f"the turn {short} itself is addressed",))
+
+    async def _to_session(self, target: Target, label: Label, who: str) -> Route:
+        session = await self._find(label)
+        if session is None or await self._is_closed(session, who):
+            raise NotFound(f"there is no session {label!r}: see `turntree session list`")
+        return _at(target, session, label)
+
+    async def _to_persona(self, target: Target, name: str, who: str) -> Route:
+        label = main_session(name)
+        told = f"the persona {name} is addressed by its main session, {label}"
+        program = await self.programs.find(name, by=who)
+        session = await self._find(label)
+        if session is not None and not await self._is_closed(session, who):
+            return _at(target, session, label, told)
+        if session is None and program is not None and program.kind in PERSONAS:
+            return Route(target, None, None, label, (told, "it begins with this message"))
+        raise NotFound(f"there is no persona {name!r}: see `turntree program list`")
+
+    async def _to_sender(self, target: Target, key: Label, who: str) -> Route:
+        session = await self._find(key)
+        if session is None:
+            steps = (f"no label and no alias is {key}", "a session begins under this name")
+            return Route(target, None, None, key, steps)
+        if await self._is_closed(session, who):
+            raise NotFound(f"there is no session {key!r}")
+        return _at(target, session, key)
+
+    async def _to_content(self, target: Target, text: str, who: str, limit: int) -> Route:
+        said = " ".join(text.split())[:TEXT_CHARS_MAX]
+        if not said:
+            raise BadQuery("there is nothing to route by: the message is empty")
+        count = min(max(limit, 1), CANDIDATES_MAX)
+        matched = await self.matcher.match(said, sender=who, limit=count)
+        if not matched.candidates:
+            raise NotFound("no thread fits what was said: name a session, or begin one")
+        best = matched.candidates[0]
+        steps = (*_told(matched), f"{_called(best)} fits best, with {best.score:.3f}")
+        return Route(target, best.head, best.session, best.label, steps, matched.candidates)
+
+    async def _find(self, name: str) -> Session | None:
+        return await self.sessions.ledger.find(name)
+
+    async def _is_closed(self, session: Session, who: str) -> bool:
+        return session.id in await self.matcher.reader.list_closed([session.id], to=who)
+
+
+def _at(target: Target, session: Session, name: Label, *steps: str) -> Route:
+    alias = () if name == session.label else (f"{name} is an alias of {session.label}",)
+    stands = "has no turn yet" if session.head is None else f"has {session.depth} turns"
+    return Route(
+        target,
+        session.head,
+        session.id,
+        session.label,
+        (*steps, *alias, f"the session {session.label} {stands}"),
+    )
+
+
+def _told(matched: Matched) -> tuple[str, ...]:
+    sides = [
+        *(["words"] if matched.by_words else []),
+        *(["meanings"] if matched.by_meaning else []),
+    ]
+    without = () if matched.by_meaning else ("no meanings are indexed: run `turntree embed`",)
+    return (
+        "no target was named: the text decides",
+        *without,
+        f"{' and '.join(sides) or 'nothing'} spoke for {matched.threads} threads",
+    )
+
+
+def _called(best: Candidate) -> str:
+    return f"the session {best.label}" if best.label else f"the turn {best.title!r}"

@@ -1,0 +1,112 @@
+"""What a router asks, on PostgreSQL; and programs, described for whoever may see them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from turntree.core.ids import Label, SessionId, TurnId, find_long_id
+from turntree.core.value import value
+from turntree.db.database import Database, Row, as_uuid, as_uuids
+from turntree.routing.store_port import Holding
+from turntree.search.embedding import Described, program_text
+from turntree.search.query import Term
+from turntree.search.results import Vector
+from turntree.search.store import term_query
+
+COMMON: Final = 3_000
+"""A word that stands in more turns than this tells nothing about one of them."""
+HOLDERS_MAX: Final = 20
+
+
+@value
+class PostgresRouting:
+    """Proposes turns. See ``ports.routing.RouteReader``."""
+
+    database: Database
+    common: int = COMMON
+
+    async def list_by_any_word(
+        self, terms: Sequence[Term], *, limit: int
+    ) -> list[tuple[TurnId, dict[str, float]]]:
+        """Return turns that hold any of some words."""
+        if not terms:
+            return []
+        said = [term.text for term in terms]
+        found: dict[TurnId, dict[str, float]] = {}
+        for turn, place, rarity in await self.database.fetch(
+            "route_words",
+            terms=[term_query(term) for term in terms],
+            common=self.common,
+            limit=limit,
+        ):
+            found.setdefault(TurnId(turn), {})[said[place - 1]] = rarity
+        return list(found.items())
+
+    async def list_likeness(
+        self, embedder: str, vector: Vector, turns: Sequence[TurnId]
+    ) -> dict[TurnId, float]:
+        """Return how alike each of some turns is to a vector, if it has one."""
+        if not turns:
+            return {}
+        rows = await self.database.fetch(
+            "route_similarity",
+            embedder=embedder,
+            vector="{" + ",".join(map(str, vector)) + "}",
+            turns=as_uuids(turns),
+        )
+        return {TurnId(turn): likeness for turn, likeness in rows}
+
+    async def list_holders(
+        self, turns: Sequence[TurnId], *, to: str
+    ) -> dict[TurnId, list[Holding]]:
+        """Return the sessions that hold each turn, the one to continue in first."""
+        found: dict[TurnId, list[Holding]] = {turn: [] for turn in turns}
+        if not turns:
+            return found
+        rows = await self.database.fetch(
+            "route_holders", turns=as_uuids(turns), by=to, limit=HOLDERS_MAX
+        )
+        for turn, session, label, head, is_active, is_closed in rows:
+            held = Holding(SessionId(session), Label(label), head, is_active, is_closed)
+            found[TurnId(turn)].append(held)
+        return found
+
+    async def list_closed(self, sessions: Sequence[SessionId], *, to: str) -> set[SessionId]:
+        """Return those of some sessions that a principal may not read."""
+        rows = await self.database.fetch("list_hidden_sessions", sessions=as_uuids(sessions), by=to)
+        return {SessionId(id) for (id,) in rows}
+
+
+@value
+class PostgresDescriber:
+    """Programs as one principal sees them. See ``ports.meanings.Describer``."""
+
+    database: Database
+    by: str
+
+    async def find(self, name: str) -> Described | None:
+        """Return what a name, ``@(name)`` or an id stands for."""
+        plain = name.removeprefix("@(").removesuffix(")") if name.startswith("@(") else name
+        id = find_long_id(plain)
+        asked = {"ids": as_uuids([id]), "name": None} if id else {"ids": None, "name": plain}
+        rows = await self._rows(**asked, after=None, limit=1)
+        return _described(rows[0]) if rows else None
+
+    async def list_by_ids(self, ids: Sequence[str]) -> list[Described]:
+        """Return those of some programs that may be seen."""
+        rows = await self._rows(ids=as_uuids(ids), name=None, after=None, limit=len(ids))
+        return [_described(row) for row in rows]
+
+    async def list_after(self, id: str, *, limit: int) -> list[Described]:
+        """Return all programs that may be seen, page by page."""
+        rows = await self._rows(ids=None, name=None, after=as_uuid(id or None), limit=limit)
+        return [_described(row) for row in rows]
+
+    async def _rows(self, **asked: object) -> list[Row]:
+        return await self.database.fetch("list_described_programs", by=self.by, **asked)
+
+
+def _described(row: Row) -> Described:
+    id, kind, name, config = row
+    return Described(id, kind, name, program_text(kind, name, orjson.loads(bytes(config))))

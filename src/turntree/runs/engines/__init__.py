@@ -1,0 +1,1 @@
+"""Engines that wake sessions: inline and DBOS."""

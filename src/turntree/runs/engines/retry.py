@@ -1,0 +1,34 @@
+"""A wake-up is handled until it is handled.
+
+Whoever handles it may fail for a while: the database is away, or there is a mistake in our own
+code. Then it is tried again, later each time, and keeps its place meanwhile. Must never know which
+engine called it.
+"""
+
+import asyncio
+import logging
+
+from turntree.core.ids import SessionId
+from turntree.runs.engine import Handle
+
+RETRY_FIRST_S = 0.05
+RETRY_MAX_S = 10.0
+_LOG = logging.getLogger(__name__)
+
+
+async def handle_until_done(handle: Handle, session: SessionId) -> None:
+    """Handle a wake-up, again and again if it fails; only a cancellation ends it before."""
+    delay_s = RETRY_FIRST_S
+    while (error := await _outcome(handle, session)) is not None:
+        _LOG.warning(
+            "session %s was not handled, again in %.2f s", session, delay_s, exc_info=error
+        )
+        await asyncio.sleep(delay_s)
+        delay_s = min(2 * delay_s, RETRY_MAX_S)
+
+
+async def _outcome(handle: Handle, session: SessionId) -> BaseException | None:
+    (result,) = await asyncio.gather(handle(session), return_exceptions=True)
+    if isinstance(result, asyncio.CancelledError):
+        raise result
+    return result

@@ -1,0 +1,217 @@
+"""Messages on their way in and the runs that answer them, on PostgreSQL.
+
+Whatever gives a session something to do is written on a transaction of the engine's, so that the
+cause and its wake-up become true together. Everything else is one statement on a connection of
+our own. Must never know what a run does.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg.types.json import Jsonb
+from psycopg.types.numeric import Int4
+
+from turntree.core import event as events
+from turntree.core import message as messages
+from turntree.core.canonical import Json, canonical, digest_bytes, digest_from_raw, digest_raw
+from turntree.core.errors import Denied, NotFound
+from turntree.core.ids import Instant, RunId, SessionId
+from turntree.core.message import Message
+from turntree.core.run import Fact
+from turntree.core.value import value
+from turntree.db.arrays import bytea_array, int_array, text_array
+from turntree.db.database import Database, Row, fetch
+from turntree.runs.engine import Engine, Transaction
+from turntree.runs.inbox import Begin, Continue, Pile, Posted, Sleep, Waiting, Work
+
+
+@value
+class PostgresInbox:
+    """Messages on their way in, on PostgreSQL. See ``ports.inbox``."""
+
+    database: Database
+    engine: Engine
+
+    async def post(
+        self,
+        session: SessionId,
+        message: Message,
+        *rest: Message,
+        by: str,
+        at: Instant,
+        key: str | None = None,
+        options: Mapping[str, Json] | None = None,
+    ) -> Posted:
+        """Take a message in, with those that are answered in the same turn; wake its session up."""
+        asked, said = dict(options or {}), [_words(one) for one in rest]
+        following = {"rest": digest_bytes("\n".join(said).encode())} if said and key else {}
+        given = {"session": UUID(session), "by": by, "at": at}
+        async with self._noting_denials(), self.engine.transaction() as transaction:
+            run, seq, repeated, wake = await self._call(
+                transaction, "post_message", **given, payload=_words(message), key=key,
+                options=Jsonb({**asked, **following}),
+            )  # fmt: skip
+            for words in () if repeated else said:
+                # The actor is locked until this is committed, so nobody can have begun the first.
+                await self._call(
+                    transaction, "post_message", **given, payload=words, key=None,
+                    options=Jsonb({**asked, "fold": True}),
+                )  # fmt: skip
+            if wake is not None:
+                await transaction.wake(session, wake)
+        return Posted(RunId(run), seq, repeated)
+
+    async def next_work(self, session: SessionId, *, worker: str) -> Work:
+        """Say what is to be done for a session; an open run that is not parked is taken over."""
+        rows = await self.database.fetch("next_work", session=UUID(session), worker=worker)
+        what, run, epoch, canceled, head, digest, *_ = rows[0]
+        match what:
+            case "continue":
+                return Continue(RunId(run), epoch, canceled)
+            case "begin":
+                head_digest = None if digest is None else digest_from_raw(bytes(digest))
+                return Begin(
+                    tuple(_waiting(row[6], row[1], *row[7:]) for row in rows), head, head_digest
+                )
+            case _:
+                return Sleep()
+
+    async def begin(
+        self,
+        run: RunId,
+        session: SessionId,
+        facts: Sequence[Fact],
+        messages: Sequence[int],
+        *,
+        worker: str,
+    ) -> int:
+        """Begin a run with its first facts, take its messages off the pile, return its epoch."""
+        row = await self.database.fetch_one(
+            "start_queued_run",
+            run=UUID(run),
+            session=UUID(session),
+            seqs=int_array(messages),
+            worker=worker,
+            at=facts[0].event.at,
+            **_fact_params(facts),
+        )
+        assert row is not None, "the function returns one row or raises"
+        epoch: int = row[0]
+        return epoch
+
+    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
+        """Record facts of an open run that become true together; False if they stood there."""
+        first = facts[0].event
+        ((is_new,),) = await self.database.fetch(
+            "append_run_events",
+            run=UUID(first.stream),
+            epoch=Int4(epoch),
+            first=Int4(first.seq),
+            **_fact_params(facts),
+        )
+        return bool(is_new)
+
+    async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
+        """Let a parked run go on, and wake its session; False if it was not parked."""
+        said = canonical({**data, "by": by}).decode()
+        return await self._changing("unpark_run", run=UUID(run), at=at, data=said)
+
+    async def cancel(
+        self, session: SessionId, *, by: str, at: Instant, discard: bool = False
+    ) -> RunId | None:
+        """Ask for the end of the run that is open in a session; None if there is none."""
+        run, _ = await self._waking(
+            "cancel_session_run", session, session=UUID(session), by=by, at=at, discard=discard
+        )
+        return None if run is None else RunId(run)
+
+    async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
+        """Ask for the end of one run and no other; False if it is sealed, or there is none."""
+        return await self._changing("cancel_run", run=UUID(run), by=by, at=at, discard=discard)
+
+    async def note_failure(self, run: RunId, *, epoch: int) -> int:
+        """Count an unforeseen end of an attempt; returns how many there were."""
+        row = await self.database.fetch_one("count_crash", run=UUID(run), epoch=epoch)
+        return 0 if row is None else int(row[0])
+
+    async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
+        """Count calls as taken over; returns how often each was."""
+        row = await self.database.fetch_one(
+            "note_retaken", run=UUID(run), calls=text_array(calls), epoch=epoch
+        )
+        counted: dict[str, int] = {} if row is None else orjson.loads(row[0])
+        return {call: counted.get(call, 0) for call in calls}
+
+    async def list_waiting(self, session: SessionId) -> list[Waiting]:
+        """Return what was sent to a session and has not been begun."""
+        rows = await self.database.fetch("list_waiting", session=UUID(session))
+        return [_waiting(*row) for row in rows]
+
+    async def list_piles(self) -> list[Pile]:
+        """Return what waits in each session that is not archived, the longest waiting first."""
+        rows = await self.database.fetch("list_backlogs")
+        return [Pile(SessionId(session), *row) for session, *row in rows]
+
+    async def find_waiting(self, run: RunId) -> Waiting | None:
+        """Return the message that a run will begin with, if nobody has begun it."""
+        row = await self.database.fetch_one("find_waiting", run=UUID(run))
+        return None if row is None else _waiting(*row)
+
+    async def _changing(self, query: str, /, **params: Any) -> bool:
+        """Run a statement that says first whether it changed a run, and then its session."""
+        try:
+            is_changed, *_ = await self._waking(query, None, **params)
+        except NotFound:
+            return False  # Its session is closed to whoever asks, to whom there is no such run.
+        return bool(is_changed)
+
+    async def _waking(self, query: str, woken: SessionId | None, /, **params: Any) -> Row:
+        """Run a statement whose last column is the number of the wake-up that is owed."""
+        async with self._noting_denials(), self.engine.transaction() as transaction:
+            row = await self._call(transaction, query, **params)
+            if row[-1] is not None:
+                # Where the caller does not know the session, the statement names it.
+                await transaction.wake(woken or SessionId(row[-2]), row[-1])
+        return row
+
+    @asynccontextmanager
+    async def _noting_denials(self) -> AsyncGenerator[None, None]:
+        """Write down who was denied a right, once the engine's transaction is over."""
+        try:
+            yield
+        except (Denied, NotFound) as error:
+            await self.database.note_denial(error)
+            raise
+
+    async def _call(self, transaction: Transaction, query: str, /, **params: Any) -> Row:
+        async with self.database.borrow(transaction.driver) as connection:
+            (row,) = await fetch(connection, query, workspace=self.database.workspace, **params)
+        return row
+
+
+def _words(message: Message) -> str:
+    return messages.line_of(message).decode()
+
+
+def _fact_params(facts: Sequence[Fact]) -> dict[str, Any]:
+    recorded = [events.record(fact.event) for fact in facts]
+    said = [fact.message for fact in facts]
+    return {
+        "ids": bytea_array([digest_raw(one.id) for one in recorded]),
+        "kinds": text_array([one.event.kind for one in recorded]),
+        "bodies": text_array([one.body for one in recorded]),
+        "payloads": text_array(
+            [None if one is None else messages.line_of(one).decode() for one in said]
+        ),
+    }
+
+
+def _waiting(
+    seq: int, run: str, payload: str, by: str, at: Instant, options: Mapping[str, Json]
+) -> Waiting:
+    message = messages.from_json(orjson.loads(payload))
+    assert isinstance(message, Message), "nothing that waits was erased"
+    return Waiting(seq, RunId(run), message, by, at, options)

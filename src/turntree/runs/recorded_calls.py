@@ -1,0 +1,97 @@
+"""The tape of a run: what was asked and answered in it, call by call, read from its journal.
+
+The words of a sealed run stand in its turn; its facts hold their digests. Here the two come
+together again, so that a run can be looked at, or played once more, without anybody being asked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from turntree.core.canonical import Json, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.event import Event
+from turntree.core.ids import Digest
+from turntree.core.message import Erased, Message, line_of
+from turntree.core.run import Fact
+from turntree.core.turn import Turn
+from turntree.core.usage import ModelCall
+from turntree.core.usage import from_json as call_from_json
+from turntree.core.value import value
+
+_REPLIES: Final = ("model_call.finished", "tool_call.finished")
+
+
+@value
+class TapedCall:
+    """One request to a model, and what came of it."""
+
+    number: int
+    request: Mapping[str, Json]
+    reply: tuple[Message | Erased, ...]
+    """What had been answered before."""
+    response: Event | None
+    """None if it was never answered."""
+
+    @property
+    def call(self) -> ModelCall | None:
+        """What it used, as the provider reported it."""
+        if self.response is None or "call" not in self.response.data:
+            return None
+        document = self.response.data["call"]
+        assert isinstance(document, Mapping), "a call is a document"
+        return call_from_json(document)
+
+    @property
+    def input(self) -> Digest | None:
+        """The digest of what the model was given, if it was recorded."""
+        found = self.request.get("prompt")
+        return None if found is None else Digest(str(found))
+
+
+def list_taped_calls(facts: Sequence[Fact], turn: Turn) -> list[TapedCall]:
+    """Return the requests of a sealed run; none if its turn was taken elsewhere."""
+    found: list[TapedCall] = []
+    first: Mapping[str, Json] = {}
+    replied = 0
+    for place, fact in enumerate(facts):
+        event = fact.event
+        if event.kind == "model_call.started":
+            # What all requests share stands in the first of them.
+            first = first or event.data
+            request = {**first, **event.data}
+            response = next(_after(facts[place + 1 :]), None)
+            found.append(TapedCall(len(found) + 1, request, turn.reply[:replied], response))
+        elif event.kind in _REPLIES:
+            replied += 1
+    return found
+
+
+def _after(facts: Sequence[Fact]) -> Iterator[Event]:
+    """Yield the answer to a request, if it came before the next one."""
+    for fact in facts:
+        if fact.event.kind == "model_call.started":
+            return
+        if fact.event.kind == "model_call.finished":
+            yield fact.event
+
+
+def with_words(facts: Sequence[Fact], turn: Turn) -> list[Fact]:
+    """Return the facts of a sealed run with what was said put back.
+
+    Raises:
+        Refused: Something that was said has been erased, or was never in the turn.
+    """
+    said = {digest_bytes(line_of(one)): one for one in turn.messages if isinstance(one, Message)}
+    return [Fact(fact.event, _find(fact, said)) for fact in facts]
+
+
+def _find(fact: Fact, said: Mapping[Digest, Message]) -> Message | None:
+    wanted = fact.event.data.get("message")
+    if fact.message is not None or wanted is None:
+        return fact.message
+    found = said.get(Digest(str(wanted)))
+    if found is None:
+        raise Refused(
+            f"what was said in fact {fact.event.seq} ({fact.event.kind}) is no longer there"
+        )
+    return found

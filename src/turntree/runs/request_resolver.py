@@ -1,0 +1,366 @@
+"""What a run asks with, chosen once and pinned: model, parameters, persona, prompt and tools.
+
+Everything that stands before a thread becomes an object, and their ordered digests the manifest
+that the turn's header holds. Nothing of one session enters it: two forks that go on in the same
+way share it. It must never know a prompt.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Final, cast
+
+import orjson
+
+from turntree.auth.permissions import right
+from turntree.auth.persona import Persona
+from turntree.auth.store_port import Permissions
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest, SessionId, TurnId
+from turntree.core.manifest import Entry, EntryKind, Manifest
+from turntree.core.program import Program, a_kind, name_in
+from turntree.core.value import value
+from turntree.ledger.store_port import Ledger
+from turntree.models.prompt import ToolSpec, parts_of
+from turntree.programs.model_choice import Choice, check_provider, choose_for
+from turntree.programs.registry import Registry
+from turntree.programs.store_port import Programs as Store
+from turntree.runs.attempt import sender_of
+from turntree.tools.code_programs import spec_of
+from turntree.tools.toolset import Toolset
+
+PARAMS_RECIPE: Final = "params/1"
+OBJECTS_MAX: Final = 4096
+_NO_PARAMETERS: Final = frozenset({"model", "model_id"})
+_LEADING: Final = ("owner", "default_model", "provider")
+"""The members of configs that lead from a session to whoever answers there."""
+
+
+@value
+class Pinned:
+    """Who is asked, with what, and what stands before the thread."""
+
+    model: str
+    """What the provider calls the model."""
+    address: str
+    """The model's program."""
+    provider: Program | None
+    settings: Mapping[str, Json]
+    manifest: Digest
+    entries: Manifest
+    context_tokens: int | None = None
+    told: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """What the first request of a run says of all this: where each value is from, and versions."""
+
+
+@value
+class _AtHand:
+    """A store of programs of which some were read already."""
+
+    store: Store
+    known: Mapping[str, Program]
+    asked: frozenset[str]
+
+    async def find(self, name: str, *, by: str) -> Program | None:
+        """Return a program, or None; what was asked for before and not found is not there."""
+        if name in self.known or name in self.asked:
+            return self.known.get(name)
+        return await self.store.find(name, by=by)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+
+@value
+class Pinning:
+    """Chooses and pins. Objects are kept in memory by their digests: they never change."""
+
+    programs: Registry
+    """Looked at as whoever sent the message: whoever serves asks for nothing of its own."""
+    ledger: Ledger
+    permissions: Permissions
+    toolsets: Sequence[Toolset] = ()
+    _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
+
+    async def choose(
+        self, session: SessionId | None, parent: TurnId | None, started: Mapping[str, Json]
+    ) -> tuple[Pinned, dict[Digest, bytes]]:
+        """Return what a new run asks with, and the objects of its manifest.
+
+        Raises:
+            Refused: Nobody says which model answers, or the situation does not exist.
+            NotFound: A program that is named does not exist.
+        """
+        options = _mapping(started.get("options"))
+        programs = await self._gather(session, started, options)
+        home = None if session is None else await programs.store.find(session, by=str(programs.by))
+        persona = await self._find_persona(session, parent)
+        agent = await _find_agent(programs, options, home, persona)
+        situation = options.get("situation")
+        choice = await choose_for(
+            programs,
+            turn={**_mapping(options.get("params")), "model": options.get("model")},
+            session=home,
+            persona=None if persona is None else persona.model.to_json(),
+            agent=agent,
+            situation=None if situation is None else str(situation),
+        )
+        code = [] if agent is None else await _list_code(programs, agent)
+        tools, lacking = offered(self.toolsets, agent, persona, code)
+        entries = await self._pin(choice, persona, agent, tools, code)
+        pins: dict[str, Json] = {
+            name: {"address": one.address, "version": one.version.number,
+                   "digest": one.version.digest}
+            for name, one in (("session", home), ("agent", agent))
+            if one is not None
+        }  # fmt: skip
+        document = choice.to_json()
+        told: dict[str, Json] = {
+            "param_sources": document.pop("values"),
+            "versions": {**document, **pins},
+            "situation": situation,
+            "missing_tools": lacking or None,
+        }
+        pinned = Pinned(
+            str(choice.values["model_id"].value),
+            choice.model.address,
+            choice.provider,
+            _settings(choice),
+            await self._put(canonical(entries.to_json())),
+            entries,
+            _number(choice.model.config.get("context_tokens")),
+            {name: value for name, value in told.items() if value is not None},
+        )
+        return pinned, await self.read(entries)
+
+    async def restore(self, request: Mapping[str, Json]) -> tuple[Pinned, dict[Digest, bytes]]:
+        """Return what a run asked with, as its request recorded it, and the manifest's objects.
+
+        Who answers now for the model is not looked for.
+
+        Raises:
+            NotFound: An object is gone.
+        """
+        digest = Digest(str(request["manifest"]))
+        entries = await self.read_manifest(digest)
+        pinned = Pinned(
+            str(request["model"]),
+            str(_pin_of(request, "model")),
+            None,
+            _mapping(request.get("params")),
+            digest,
+            entries,
+        )
+        return pinned, await self.read(entries)
+
+    async def find_provider(
+        self, started: Mapping[str, Json], request: Mapping[str, Json]
+    ) -> Program | None:
+        """Return the provider that a run asked, as it is now.
+
+        Raises:
+            NoProvider: It may no longer be asked for that model.
+        """
+        named = _pin_of(request, "provider")
+        if named is None:
+            return None
+        programs = replace(self.programs, by=sender_of(started))
+        model = await programs.get(str(_pin_of(request, "model")))
+        return await check_provider(programs, model, str(named))
+
+    async def list_programs(
+        self, request: Mapping[str, Json]
+    ) -> tuple[tuple[ToolSpec, ...], dict[str, Digest]]:
+        """Return the tools of a run that are programs, and the versions of all that it pinned."""
+        if "manifest" not in request:
+            return (), {}
+        entries = await self.read_manifest(Digest(str(request["manifest"])))
+        tools = parts_of(entries, await self.read(entries)).tools
+        versions = {one.name: one.object for one in entries.entries if one.kind == "program"}
+        return tuple(one for one in tools if one.program is not None), versions
+
+    async def read_manifest(self, digest: Digest) -> Manifest:
+        """Return a manifest.
+
+        Raises:
+            NotFound: There is none.
+        """
+        return Manifest.from_json(orjson.loads(await self._get(digest)))
+
+    async def read(self, manifest: Manifest) -> dict[Digest, bytes]:
+        """Return the objects that a manifest puts before a thread.
+
+        Raises:
+            NotFound: One of them is gone.
+        """
+        wanted = [e.object for e in manifest.entries if e.kind not in ("program", "params")]
+        return {digest: await self._get(digest) for digest in wanted}
+
+    async def _gather(
+        self, session: SessionId | None, started: Mapping[str, Json], options: Mapping[str, Json]
+    ) -> Registry:
+        """Return the registry with everything at hand that a turn is likely to ask it for."""
+        named = [name_in(str(options[one])) for one in ("agent", "model") if options.get(one)]
+        asked = [*named, *(() if session is None else (session,))]
+        store, by = self.programs.store, sender_of(started)
+        found = await store.list_reachable(asked, _LEADING, by=str(by))
+        known = {key: one for one in found for key in (one.id, one.name)}
+        at_hand = cast("Store", _AtHand(store, known, frozenset(asked)))
+        return replace(self.programs, store=at_hand, by=by)
+
+    async def _find_persona(
+        self, session: SessionId | None, parent: TurnId | None
+    ) -> Persona | None:
+        document = await self.permissions.find_persona(session, parent)
+        return None if document is None else Persona.from_json(document)
+
+    async def _pin(
+        self,
+        choice: Choice,
+        persona: Persona | None,
+        agent: Program | None,
+        tools: Sequence[ToolSpec],
+        code: Sequence[Program],
+    ) -> Manifest:
+        entries: list[Entry] = []
+
+        async def add(kind: EntryKind, name: str, data: bytes) -> None:
+            entries.append(Entry(kind, name, await self._put(data)))
+
+        if persona is not None:
+            given = persona.get_toolset()
+            await add("persona", persona.agent, persona.body)
+            await add("toolset", given.name, canonical(given.to_json()))
+            await add("permissions", "granted", canonical(persona.granted.to_json()))
+        if agent is not None and (prompt := agent.config.get("system_prompt")):
+            await add("prompt", agent.address, str(prompt).encode())
+        for spec in tools:
+            await add("tool", spec.name, canonical(spec.to_json()))
+        run = {spec.program for spec in tools}
+        programs = [one for one in (agent, choice.model, choice.provider) if one is not None]
+        programs += [one for one in code if one.address in run]
+        entries += [Entry("program", one.address, one.version.digest) for one in programs]
+        values: dict[str, Json] = {
+            # Where a value is from is told without an address: a session has one of its own.
+            name: {"value": chosen.value, "from": chosen.level}
+            for name, chosen in choice.values.items()
+        }
+        params: dict[str, Json] = {"turntree": PARAMS_RECIPE, "values": values}
+        await add("params", choice.model.address, canonical(params))
+        return Manifest(tuple(entries))
+
+    async def _put(self, data: bytes) -> Digest:
+        digest = digest_bytes(data)
+        if digest not in self._objects:
+            await self.ledger.put_object(data)
+            self._remember(digest, data)
+        return digest
+
+    async def _get(self, digest: Digest) -> bytes:
+        data = self._objects.get(digest)
+        if data is None:
+            data = await self.ledger.get_object(digest)
+            self._remember(digest, data)
+        return data
+
+    def _remember(self, digest: Digest, data: bytes) -> None:
+        while len(self._objects) >= OBJECTS_MAX:
+            del self._objects[next(iter(self._objects))]
+        self._objects[digest] = data
+
+
+def offered(
+    toolsets: Iterable[Toolset],
+    agent: Program | None,
+    persona: Persona | None,
+    code: Sequence[Program] = (),
+) -> tuple[list[ToolSpec], list[str]]:
+    """Return the tools that a model is told of, by name, and those that were wanted in vain.
+
+    An agent that lists tools or functions gets those and no others; a persona's permissions narrow
+    them further, and what it denies is denied. Of a tool that is ``code``, the program is run, and
+    no function of the same name.
+
+    Raises:
+        Refused: Two tools have one name, or a program has a name that no tool can have.
+    """
+    specs: dict[str, ToolSpec] = {}
+    for spec in (one for toolset in toolsets for one in toolset.specs):
+        if spec.name in specs:
+            raise Refused(f"there are two tools of the name {spec.name}: a model could not choose")
+        specs[spec.name] = spec
+    wanted = None if agent is None else _listed(agent)
+    functions = None if agent is None else agent.config.get("functions")
+    for one in code:
+        if isinstance(functions, list) and one.name in functions:
+            raise Refused(
+                f"{one.address} is listed as a tool and as a function: a model could not choose"
+            )
+        specs[one.name] = spec_of(one)
+    kept = [spec for name, spec in sorted(specs.items()) if wanted is None or name in wanted]
+    if persona is not None:
+        kept = [spec for spec in kept if persona.granted.permits(right("tool", spec.name))]
+    return kept, [name for name in wanted or () if name not in specs]
+
+
+def _listed(agent: Program) -> list[str] | None:
+    tools, functions = agent.config.get("tools"), agent.config.get("functions")
+    if not isinstance(tools, list) and not isinstance(functions, list):
+        return None
+    named = [name_in(str(one)) for one in tools] if isinstance(tools, list) else []
+    return named + ([str(one) for one in functions] if isinstance(functions, list) else [])
+
+
+async def _list_code(programs: Registry, agent: Program) -> list[Program]:
+    """Return the programs among an agent's tools that can be run, and that its owner may run."""
+    tools = agent.config.get("tools")
+    found = [
+        await programs.store.find(name_in(str(one)), by=str(programs.by))
+        for one in (tools if isinstance(tools, list) else ())
+    ]
+    return [
+        one
+        for one in found
+        if one is not None
+        and one.kind == "code"
+        and await programs.allows(one, agent.owner, "invoke")
+    ]
+
+
+async def _find_agent(
+    programs: Registry, options: Mapping[str, Json], home: Program | None, persona: Persona | None
+) -> Program | None:
+    """Return who acts: whom the message is for, whose session it is, whose persona it has."""
+    if (named := options.get("agent")) is not None:
+        return _as_agent(await programs.get(str(named)))
+    if home is not None and (owner := home.config.get("owner")) is not None:
+        found = await programs.find(str(owner))
+        return found if found is not None and found.kind == "agent" else None
+    if persona is None:
+        return None
+    found = await programs.find(persona.agent)
+    return found if found is not None and found.kind == "agent" else None
+
+
+def _as_agent(program: Program) -> Program:
+    if program.kind != "agent":
+        raise Refused(f"{program.address} is {a_kind(program.kind)}, and an agent has to act")
+    return program
+
+
+def _settings(choice: Choice) -> dict[str, Json]:
+    return {
+        name: chosen.value for name, chosen in choice.values.items() if name not in _NO_PARAMETERS
+    }
+
+
+def _pin_of(request: Mapping[str, Json], name: str) -> Json:
+    return _mapping(_mapping(request.get("versions")).get(name)).get("address")
+
+
+def _mapping(value: Json) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _number(value: Json) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,142 @@
+"""Taking a turn again for real: the same query at the same place, in a session of its own.
+
+Nothing of the first turn changes. The session that begins here stands at the turn's parent, so both
+answers hang side by side in the tree. It is as private as the turn.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from turntree.core.errors import Conflict, Refused
+from turntree.core.message import Erased, Message, Role
+from turntree.core.run import Fact
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.core.value import value
+from turntree.ledger.sessions import Sessions
+from turntree.ledger.store_port import Ledger
+from turntree.programs.registry import Registry
+from turntree.runs.inbox import Posted
+from turntree.runs.service import Asked, Runs
+
+LABELS_TRIED_MAX: Final = 100
+DIGITS: Final = 8
+_KEPT: Final = ("model", "situation", "params", "agent", "max_steps")
+"""What a sender asked for and asks for again; folding is nobody's wish any more."""
+
+
+@value
+class Begun:
+    """A turn that is taken again."""
+
+    session: Session
+    posted: Posted
+
+
+async def rerun(
+    runs: Runs,
+    sessions: Sessions,
+    ledger: Ledger,
+    programs: Registry,
+    placed: Placed,
+    *,
+    label: str | None = None,
+    model: str | None = None,
+) -> Begun:
+    """Send a turn's query again, to a new session at the same place; returns at once.
+
+    What its sender had asked for is asked for again: agent, parameters, situation and model, unless
+    another model is named. If no model was ever asked, it is what the session of the turn says now.
+
+    Raises:
+        Refused: The query has been erased.
+        Conflict: The name is taken.
+    """
+    said = query_of(placed.turn)
+    facts = await ledger.facts(placed.turn.id)
+    options = asked_in(facts, model)
+    session = facts[0].event.data.get("session") if facts else None
+    if session is not None and all(fact.event.kind != "model_call.started" for fact in facts):
+        options = await _as_its_session(programs, str(session), options, model)
+    options["retry_of"] = placed.turn.id
+    begun = await _begin(sessions, placed, label)
+    return Begun(begun, await runs.post(begun.label, said, **options))
+
+
+def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
+    """Return what was asked for in a run, as whoever sends its query again has to ask for it.
+
+    What the session said then, it may not say now, and the new one says nothing: model, agent and
+    parameters are those that were resolved. Another model brings parameters of its own.
+    """
+    if not facts:
+        return Asked() if model is None else Asked(model=model)
+    options: dict[str, Any] = {}
+    started: Any = facts[0].event.data.get("options")
+    if isinstance(started, Mapping):
+        options = {name: started[name] for name in _KEPT if name in started}
+    requests = [fact.event.data for fact in facts if fact.event.kind == "model_call.started"]
+    recorded: dict[str, Any] = dict(requests[0]) if requests else {}
+    pins: Mapping[str, Any] = recorded.get("versions", {})
+    if "agent" in pins:
+        options["agent"] = pins["agent"]["address"]
+    if model is not None:
+        options["model"] = model
+    elif "model" in pins:
+        options |= {"model": pins["model"]["address"], "params": recorded.get("params", {})}
+        # Its overlay is among the parameters already.
+        options.pop("situation", None)
+    return cast("Asked", options)
+
+
+async def _as_its_session(
+    programs: Registry, session: str, options: Asked, model: str | None
+) -> Asked:
+    """Return what was asked for, with what its session says if whoever asks may read that.
+
+    Another model brings parameters of its own.
+    """
+    found = await programs.find(session)
+    if found is None:
+        return options
+    config: Mapping[str, Any] = found.config
+    owner = await programs.find(config["owner"]) if config.get("owner") else None
+    said: dict[str, Any] = {}
+    if owner is not None and owner.kind == "agent":
+        said["agent"] = owner.address
+    said |= options
+    if model is None:
+        said.setdefault("model", config.get("default_model"))
+        said.setdefault("situation", config.get("situation"))
+        said["params"] = {**(config.get("params") or {}), **(options.get("params") or {})}
+    return cast("Asked", {name: value for name, value in said.items() if value})
+
+
+def query_of(turn: Turn) -> list[Message]:
+    """Return a turn's query as it is sent again, message by message.
+
+    Raises:
+        Refused: Some of it has been erased.
+    """
+    query: list[Message] = []
+    for said in turn.query:
+        if isinstance(said, Erased):
+            raise Refused("what was asked has been erased, so that it cannot be asked again")
+        role: Role = "system" if said.role == "system" else "user"
+        query.append(Message(role, said.parts, said.source))
+    return query
+
+
+async def _begin(sessions: Sessions, placed: Placed, label: str | None) -> Session:
+    wanted = label or f"rerun-{placed.turn.digest.removeprefix('sha256:')[:DIGITS]}"
+    for number in range(1, LABELS_TRIED_MAX):
+        tried = wanted if number == 1 else f"{wanted}-{number}"
+        try:
+            if placed.parent is None:
+                return await sessions.create(tried, source=placed.turn.id)
+            return await sessions.fork(placed.parent, tried, source=placed.turn.id)
+        except Conflict:
+            if label is not None:
+                raise
+    raise Refused(f"{wanted} was begun {LABELS_TRIED_MAX} times: name a session with --session")

@@ -1,0 +1,379 @@
+"""The runner: it does what a run says next, and writes it down before anything else begins.
+
+What to do is decided by ``Run.next_step``, which is pure. Every line that waits for the world
+stands between two facts: the intent before it, the result after it.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+import orjson
+
+from turntree.auth import audit
+from turntree.auth.permissions import Decision, right
+from turntree.core import event as events
+from turntree.core.canonical import Json
+from turntree.core.errors import Conflict, NoProvider, NotCanonical, ProviderFailed, Refused
+from turntree.core.event import Event
+from turntree.core.ids import Digest, TurnId
+from turntree.core.message import (
+    Lifted,
+    Message,
+    ToolResult,
+    ToolUse,
+    check_message,
+    distinct_calls,
+    line_of,
+    part_from_json,
+    tool,
+)
+from turntree.core.principal import Principal
+from turntree.core.ref import EventRef
+from turntree.core.ref import to_json as ref_to_json
+from turntree.core.run import (
+    AskModel,
+    CallTools,
+    Done,
+    Fail,
+    InterruptionReason,
+    Seal,
+    SettleCalls,
+    Wait,
+)
+from turntree.core.turn import Header, Outcome, seal
+from turntree.core.usage import ModelCall
+from turntree.core.usage import to_json as call_to_json
+from turntree.core.value import value
+from turntree.ledger.store_port import Ledger
+from turntree.runs.attempt import Attempt, Draft, principal_of, sender_of
+from turntree.runs.live import Position
+from turntree.runs.live_hub import Hub
+from turntree.runs.model_call import Answered, Asking, Assemble, Assembled, Question
+from turntree.runs.tool_calls import Calling
+from turntree.tools.toolset import Occasion, Toolset
+
+ERROR_SIGNS_MAX = 2000
+"""What a journal keeps of an error; a provider may answer with a whole page."""
+RETAKEN_MAX = 1
+"""How often a call that may be repeated is taken over from a worker that was gone. One that stops
+its worker would otherwise stop every other in turn."""
+LOGGED_SIGNS_MAX = 400
+"""What a worker's log says of it, in one line."""
+_LOG = logging.getLogger(__name__)
+Gate = Callable[[Attempt, Sequence[ToolUse]], Awaitable[str | None]]
+"""Judges calls before they are begun: None lets them through, a reason parks the run until
+somebody unparks it; then they are judged again."""
+
+
+async def let_through(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:  # noqa: ARG001
+    """Judge nothing."""
+    return None
+
+
+OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Toolset | None]]
+"""Gives the tools that one run has of its own, as its request pinned them, for whoever sent it."""
+
+
+async def no_own_tools(
+    sender: Principal,  # noqa: ARG001
+    request: Mapping[str, Json],  # noqa: ARG001
+) -> Toolset | None:
+    """Give none."""
+    return None
+
+
+@value
+class Runner:
+    """Drives runs, one step after the other."""
+
+    ledger: Ledger
+    assemble: Assemble
+    asking: Asking
+    calling: Calling
+    hub: Hub
+    gate: Gate = let_through
+    own_tools: OwnTools = no_own_tools
+    retaken_max: int = RETAKEN_MAX
+
+    async def drive(self, attempt: Attempt) -> None:
+        """Do what a run says until it is sealed or waits for somebody.
+
+        Raises:
+            Canceled: Somebody asked for its end.
+            Conflict: Somebody else took it over.
+            Unreachable: The database is gone; nothing is lost.
+        """
+        while True:
+            step = attempt.run.next_step()
+            match step:
+                case AskModel(is_requested):
+                    await self._ask(attempt, is_requested=is_requested)
+                case CallTools(uses):
+                    await self._call(attempt, uses)
+                case SettleCalls(call_ids):
+                    await self._settle(attempt, call_ids)
+                case Fail(reason):
+                    await self.fail(attempt, reason)
+                case Seal(outcome, reply):
+                    await self.seal(attempt, outcome, reply)
+                    return
+                case Wait() | Done():
+                    return
+                case _:
+                    assert_never(step)
+            self.hub.tell(attempt.run.id)
+
+    async def interrupt(
+        self,
+        attempt: Attempt,
+        reason: InterruptionReason,
+        *,
+        by: str | None,
+        discard: bool,
+        said: Message | None = None,
+    ) -> None:
+        """End a run where it stands, and seal what it leaves.
+
+        ``said`` is what the model had said of the answer that it was giving.
+        """
+        if not isinstance(attempt.run.next_step(), Seal | Done):
+            data: dict[str, Json] = {"reason": reason}
+            if by is not None:
+                data["by"] = by
+            await attempt.append(Draft("run.interrupted", data, said))
+        step = attempt.run.next_step()
+        if isinstance(step, Seal):
+            await self.seal(attempt, step.outcome, step.reply, discard=discard)
+
+    async def fail(self, attempt: Attempt, reason: str, error: str | None = None) -> None:
+        """Record that a run cannot go on."""
+        data: dict[str, Json] = {"reason": reason}
+        if error is not None:
+            data["error"] = error[:ERROR_SIGNS_MAX]
+        await attempt.append(Draft("run.failed", data))
+        run, why = attempt.run.id, reason if error is None else f"{reason}: {error}"
+        _LOG.warning(
+            "the run %s failed: %s; read it with: turntree tail %s", run, _one_line(why), run
+        )
+
+    async def _ask(self, attempt: Attempt, *, is_requested: bool) -> None:
+        run, (parent, _) = attempt.run, attempt.parent
+        before = attempt.requested if is_requested else None
+        question = Question(
+            run, attempt.session, parent, attempt.started,
+            None if before is None else before.event.data,
+        )  # fmt: skip
+        try:
+            asked = await self.assemble(question)
+        except (NoProvider, Refused) as error:
+            await self.fail(attempt, "no_model", str(error))
+            return
+        if before is None:
+            # The place makes it one of a kind; an answer names the request it belongs to.
+            await attempt.append(
+                Draft("model_call.started", asked.request, correlation_id=f"{run.id}/{run.seq}")
+            )
+        place = Position(attempt.run.seq, attempt.epoch)
+        try:
+            answered = await self.asking.ask(asked, run.id, place)
+            said = _fit(answered.answer.message, attempt)
+        except ProviderFailed as error:
+            await self.fail(attempt, f"provider_{error.kind}", str(error))
+        except (Refused, NotCanonical) as error:
+            await self.fail(attempt, "unfit_answer", str(error))
+        else:
+            await attempt.append(_response(asked, answered, said, attempt))
+
+    async def _call(self, attempt: Attempt, asked: Sequence[ToolUse | Lifted]) -> None:
+        uses = [await self._whole(use) for use in asked]
+        if (reason := await self.gate(attempt, uses)) is not None:
+            calls: list[Json] = [use.call_id for use in uses]
+            await attempt.append(Draft("run.parked", {"reason": reason, "calls": calls}))
+            return
+        given = self.calling.among(attempt.offered)
+        denied = [_denial(use.tool, attempt) for use in uses if given.withholds(use.tool)]
+        await attempt.append(*denied, *(_intent(use, attempt) for use in uses))
+        await self._make(attempt, uses)
+
+    async def _settle(self, attempt: Attempt, call_ids: Sequence[str]) -> None:
+        """Make lost calls again that may be made again; the others ended nobody knows how."""
+        uses = [await self._whole(use) for use in _uses(attempt.run.reply, call_ids)]
+        calling = await self._calling(attempt)
+        again = [use.call_id for use in uses if calling.is_repeatable(use.tool)]
+        lost = {use.call_id: "crash" for use in uses if use.call_id not in again}
+        lost |= await self._list_given_up(attempt, again)
+        if lost:
+            affects: list[Json] = [
+                ref_to_json(EventRef(events.record(fact.event).id, attempt.run.id, fact.event.seq))
+                for fact in attempt.facts
+                if fact.event.kind == "tool_call.started" and fact.event.data["call_id"] in lost
+            ]
+            said: dict[str, Json] = {"reason": "crash", "affects": affects, "calls": [*lost]}
+            results = [
+                _result(ToolResult(call_id, "interrupted", why)) for call_id, why in lost.items()
+            ]
+            await attempt.append(Draft("run.interrupted", said), *results)
+        await self._make(attempt, [use for use in uses if use.call_id not in lost])
+
+    async def _list_given_up(self, attempt: Attempt, calls: Sequence[str]) -> dict[str, str]:
+        """Return the calls that were taken over too often, each with the reason that is given."""
+        if not calls:
+            return {}
+        # Counted before the call is made: afterwards this worker may be gone as well.
+        counted = await attempt.inbox.note_retaken(attempt.run.id, calls, epoch=attempt.epoch)
+        return {
+            call: f"{count} workers stopped during this call, so it is not made again"
+            for call, count in counted.items()
+            if count > self.retaken_max
+        }
+
+    async def _make(self, attempt: Attempt, uses: Sequence[ToolUse]) -> None:
+        async def record(result: ToolResult) -> None:
+            await attempt.append(_result(result))
+            self.hub.tell(attempt.run.id)
+
+        run, session = attempt.run.id, attempt.session
+        calls = [(use, Occasion(run, session, use.call_id)) for use in uses]
+        await (await self._calling(attempt)).call_all(calls, record)
+
+    async def _calling(self, attempt: Attempt) -> Calling:
+        own, requested = None, attempt.requested
+        if requested is not None:
+            own = await self.own_tools(sender_of(attempt.started), requested.event.data)
+        return self.calling.besides(own).among(attempt.offered)
+
+    async def _whole(self, use: ToolUse | Lifted) -> ToolUse:
+        if isinstance(use, ToolUse):
+            return use
+        part = part_from_json(orjson.loads(await self.ledger.get_object(use.object)))
+        assert isinstance(part, ToolUse), "it was lifted as one"
+        return part
+
+    async def seal(
+        self,
+        attempt: Attempt,
+        outcome: Outcome,
+        reply: tuple[Message, ...],
+        *,
+        discard: bool = False,
+    ) -> None:
+        """Seal the turn that a run leaves, and advance its session if it is to be remembered."""
+        run = attempt.run
+        parent, parent_digest = attempt.parent
+        at = attempt.moment(run.id, run.seq)
+        header = Header(
+            TurnId(run.id),
+            parent_digest,
+            _acting(attempt),
+            attempt.facts[0].event.at,
+            at,
+            outcome=outcome,
+            **_asked(attempt),
+        )
+        sealed = seal(header, run.query, reply)
+        data: dict[str, Json] = {"outcome": outcome, "turn": sealed.turn.digest}
+        journal = [events.record(Event(run.id, run.seq, "run.finished", at, data))]
+        # An agent must not forget what it did: a turn that did nothing moves no session.
+        advances = not discard and (outcome == "completed" or bool(run.begun))
+        # Somebody may have moved the session meanwhile: then the turn stands where it was begun.
+        for session in (attempt.session, None) if advances else (None,):
+            try:
+                await self.ledger.seal(
+                    sealed, parent, by=str(header.by), at=at, session=session,
+                    calls=run.calls, journal=journal, epoch=attempt.epoch,
+                )  # fmt: skip
+            except Conflict:
+                if session is None:
+                    raise
+            else:
+                break
+        self.hub.forget(run.id)
+
+
+def _one_line(text: str) -> str:
+    # A provider's words may hold what a terminal would obey.
+    shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
+    return shown[:LOGGED_SIGNS_MAX]
+
+
+def _fit(said: Message, attempt: Attempt) -> Message:
+    """Return an answer as it can be recorded: its calls differ from all others of the run.
+
+    Raises:
+        Refused: No model could have meant it.
+        NotCanonical: It has no spelling that everybody shares.
+    """
+    if said.role != "assistant":
+        raise Refused(f"a model answers as assistant, not as {said.role}")
+    check_message(said)
+    taken = {str(use.call_id) for one in attempt.run.reply for use in one.tool_uses}
+    fitting = distinct_calls(said, taken, attempt.run.seq)
+    line_of(fitting)
+    return fitting
+
+
+def _response(asked: Assembled, answered: Answered, said: Message, attempt: Attempt) -> Draft:
+    answer, requested = answered.answer, attempt.requested
+    assert requested is not None, "the intent comes first"
+    # Some providers give no id to a call; the place in the journal is one of a kind.
+    request_id = answer.request_id or f"{attempt.run.id}/{attempt.run.seq}"
+    call = ModelCall(answer.model, answer.usage, asked.provider.name, request_id)
+    data: dict[str, Any] = {
+        "call": call_to_json(call),
+        "attempts": answered.attempts,
+        "latency_ms": answered.latency_ms,
+        "finish_reason": answer.finish_reason,
+        "request_id": answer.request_id,
+    }
+    present = {name: value for name, value in data.items() if value is not None}
+    return Draft("model_call.finished", present, said, requested.event.correlation_id)
+
+
+def _acting(attempt: Attempt) -> Principal:
+    started = attempt.started
+    return principal_of(str(started["by"]), _options(started).get("agent"))
+
+
+def _denial(tool: str, attempt: Attempt) -> Draft:
+    """Return the fact that a model called a tool which is here and was not given to it."""
+    decision = Decision(right("tool", tool), allowed=False, reason="the tool was not given to it")
+    return Draft(audit.DENIED, audit.judged_data(_acting(attempt), decision))
+
+
+def _intent(use: ToolUse, attempt: Attempt) -> Draft:
+    data: dict[str, Json] = {"call_id": use.call_id, "tool": use.tool}
+    if requested := attempt.requested:
+        data["requested_by"] = requested.event.correlation_id
+    return Draft("tool_call.started", data, correlation_id=use.call_id)
+
+
+def _result(result: ToolResult) -> Draft:
+    data: dict[str, Json] = {"call_id": result.call_id, "status": result.status}
+    return Draft("tool_call.finished", data, tool(result), result.call_id)
+
+
+def _uses(reply: Sequence[Message], call_ids: Sequence[str]) -> list[ToolUse | Lifted]:
+    return [use for said in reply for use in said.tool_uses if use.call_id in call_ids]
+
+
+def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = started.get("options")
+    return found if isinstance(found, dict) else {}
+
+
+def _asked(attempt: Attempt) -> dict[str, Any]:
+    """Return what a header says of whoever answered or was asked last, and what is retried."""
+    requested = attempt.requested
+    retried = _options(attempt.started).get("retry_of")
+    retry: dict[str, Any] = {} if retried is None else {"retry_of": TurnId(str(retried))}
+    if requested is None:
+        return retry
+    data, calls = requested.event.data, attempt.run.calls
+    manifest = data.get("manifest")
+    return {
+        **retry,
+        "model": calls[-1].model if calls else data.get("model"),
+        "provider": calls[-1].provider if calls else data.get("provider"),
+        "manifest": None if manifest is None else Digest(str(manifest)),
+    }

@@ -1,0 +1,224 @@
+"""A session as an actor: it does what is there to do, in the order of its inbox, and falls asleep.
+
+Whoever pumps a session may die at any line: the next one reads what was recorded and goes on. Two
+may pump one session: the epoch of its run lets one of them write, and the other lets go.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import anyio
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Canceled, Conflict, Unreachable
+from turntree.core.event import Event
+from turntree.core.ids import RunId, SessionId
+from turntree.core.message import Message, partial
+from turntree.core.run import Fact, Run, Seal
+from turntree.ledger.store_port import Ledger
+from turntree.runs.attempt import Attempt, Moment
+from turntree.runs.capture_error import error_of
+from turntree.runs.inbox import Begin, Continue, Inbox, Sleep, Waiting, Workers
+from turntree.runs.live import Position
+from turntree.runs.runner import Runner
+
+FAILURES_MAX = 3
+"""So often may a run end in an error of ours before it is given up."""
+_REASONS: Mapping[str | None, str] = {"cron": "schedule", "agent": "subagent"}
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Pumped:
+    """A session that this process looks after at the moment."""
+
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    users: int = 0
+    attempt: Attempt | None = None
+    """What was under way last."""
+
+
+@dataclass(slots=True)
+class Actor:
+    """Pumps sessions for one worker."""
+
+    worker: str
+    inbox: Inbox
+    workers: Workers
+    ledger: Ledger
+    runner: Runner
+    moment: Moment
+    _scopes: dict[RunId, anyio.CancelScope] = field(default_factory=dict[RunId, anyio.CancelScope])
+    _pumped: dict[SessionId, _Pumped] = field(default_factory=dict[SessionId, _Pumped])
+
+    async def handle(self, session: SessionId) -> None:
+        """Pump a session, whatever goes wrong in it.
+
+        Raises:
+            Unreachable: The database is gone; the wake-up is to be handled again.
+        """
+        # One at a time in this process: a second wake-up waits and then finds little to do.
+        pumped = self._pumped.setdefault(session, _Pumped())
+        pumped.users += 1
+        try:
+            async with pumped.lock:
+                while not await self._survives(session):
+                    pass
+        finally:
+            pumped.users -= 1
+            if pumped.users == 0:
+                del self._pumped[session]
+
+    async def pump(self, session: SessionId) -> None:
+        """Do everything that is to be done for a session.
+
+        Raises:
+            Conflict: Somebody else looks after it.
+            Unreachable: The database is gone.
+        """
+        while True:
+            work = await self.inbox.next_work(session, worker=self.worker)
+            match work:
+                case Sleep():
+                    return
+                case Begin():
+                    attempt = await self._begin(session, work)
+                    await self._drive(session, attempt)
+                case Continue():
+                    attempt = await self._resume(work)
+                    if work.is_canceled:
+                        await self._cancel(session, attempt)
+                    else:
+                        await self._drive(session, attempt)
+                case _:
+                    assert_never(work)
+
+    def cancel(self, run: RunId) -> bool:
+        """End what is under way for a run that was canceled; False if nothing is, here."""
+        scope = self._scopes.get(run)
+        if scope is not None:
+            scope.cancel()
+        return scope is not None
+
+    @property
+    def busy(self) -> int:
+        """How many sessions are being pumped."""
+        return len(self._pumped)
+
+    async def _survives(self, session: SessionId) -> bool:
+        """Pump a session; say whether it is done with, rather than to be pumped again."""
+        error = await error_of(self.pump(session))
+        match error:
+            case None | Conflict():
+                # Whoever took a run over looks after everything that is left.
+                return True
+            case Unreachable():
+                raise error
+            case Exception():
+                return await self._failed(session, error)
+            case _:
+                raise error
+
+    async def _failed(self, session: SessionId, error: Exception) -> bool:
+        """Try a run again that ended in an error of ours, and give it up after a while."""
+        _LOG.error("the session %s: %s", session, error, exc_info=error)
+        attempt = self._pumped[session].attempt
+        if attempt is None:
+            raise error
+        failures = await self.inbox.note_failure(attempt.run.id, epoch=attempt.epoch)
+        if failures > FAILURES_MAX:
+            raise error
+        if failures == FAILURES_MAX:
+            await self._give_up(session, f"{type(error).__name__}: {error}")
+        # Without a count it is finished, or somebody else's.
+        return failures == 0
+
+    async def _give_up(self, session: SessionId, said: str) -> None:
+        work = await self.inbox.next_work(session, worker=self.worker)
+        if isinstance(work, Continue):
+            attempt = await self._resume(work)
+            if not isinstance(attempt.run.next_step(), Seal):
+                await self.runner.fail(attempt, "error", said)
+            await self.runner.drive(attempt)
+
+    async def _begin(self, session: SessionId, begin: Begin) -> Attempt:
+        first = begin.messages[0]
+        run, seqs = first.run, [waiting.seq for waiting in begin.messages]
+        facts = _first_facts(session, begin, self.moment)
+        epoch = await self.inbox.begin(run, session, facts, seqs, worker=self.worker)
+        return self._attempt(run, epoch, facts)
+
+    async def _resume(self, work: Continue) -> Attempt:
+        return self._attempt(work.run, work.epoch, await self.ledger.facts(work.run))
+
+    def _attempt(self, run: RunId, epoch: int, facts: Sequence[Fact]) -> Attempt:
+        known = Run.replay(run, facts)
+        return Attempt(self.inbox, self.ledger, self.moment, epoch, [*facts], known)
+
+    async def _drive(self, session: SessionId, attempt: Attempt) -> None:
+        """Drive a run until it is sealed, parked or canceled."""
+        run = attempt.run.id
+        self._pumped.setdefault(session, _Pumped()).attempt = attempt
+        with anyio.CancelScope() as scope:
+            self._scopes[run] = scope
+            try:
+                await self.runner.drive(attempt)
+            except Canceled:
+                # What comes next for the session is the end of this run.
+                return
+            finally:
+                if self._scopes.get(run) is scope:
+                    del self._scopes[run]
+
+    async def _cancel(self, session: SessionId, attempt: Attempt) -> None:
+        pumped = self._pumped.setdefault(session, _Pumped())
+        said, pumped.attempt = self._cut_off(pumped.attempt, attempt), attempt
+        opened = [run for run in await self.workers.list_open(session) if run.run == attempt.run.id]
+        by = opened[0].canceled_by if opened else None
+        discard = bool(opened) and opened[0].is_discarded
+        await self.runner.interrupt(attempt, "canceled", by=by, discard=discard, said=said)
+
+    def _cut_off(self, before: Attempt | None, now: Attempt) -> Message | None:
+        """Return what a model had said here when it was cut off, and nothing recorded."""
+        if before is None or (before.run.id, before.run.seq) != (now.run.id, now.run.seq):
+            return None
+        words = self.runner.hub.said(now.run.id, Position(now.run.seq, before.epoch))
+        return partial(words) if words.strip() else None
+
+
+def _first_facts(session: SessionId, begin: Begin, moment: Moment) -> list[Fact]:
+    first, *rest = begin.messages
+    data: dict[str, Json] = {
+        "session": session,
+        "parent": begin.head,
+        "parent_digest": begin.head_digest,
+        "reason": _REASONS.get(first.message.source, "user"),
+        "by": first.by,
+    }
+    if options := {
+        name: value for name, value in first.options.items() if name not in ("fold", "rest")
+    }:
+        data["options"] = options
+    match options.get("max_steps"):
+        case int(bound) if bound > 0:
+            data["max_steps"] = bound
+        case _:
+            pass
+    facts = [_fact(first.run, 0, "run.started", moment, data, first.message)]
+    for place, waiting in enumerate(rest, start=1):
+        facts.append(
+            _fact(first.run, place, "message.appended", moment, _appended(waiting), waiting.message)
+        )
+    return facts
+
+
+def _appended(waiting: Waiting) -> dict[str, Json]:
+    return {"by": waiting.by, "seq": waiting.seq}
+
+
+def _fact(
+    run: RunId, place: int, kind: str, moment: Moment, data: Mapping[str, Json], said: Message
+) -> Fact:
+    return Fact.of(Event(run, place, kind, moment(run, place), data), said)

@@ -1,0 +1,140 @@
+"""Tools, called: whatever happens inside becomes a result that the model can read.
+
+A call ends after the time its tool was given. Who made it, and whether it may be made again after
+a crash, is the tool's own word. It must never know the journal.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+
+import anyio
+
+from turntree.core.errors import first_of
+from turntree.core.message import ToolResult, ToolUse
+from turntree.core.message_redaction import result_without_secrets
+from turntree.core.redaction import BY_FORMAT, Redactor
+from turntree.core.value import value
+from turntree.models.prompt import ToolSpec
+from turntree.tools.toolset import Occasion, Toolset
+
+CALLS_AT_ONCE_MAX = 16
+ENDING_S = 1.0
+"""So long may a call take to end that was told to."""
+
+
+@value
+class Calling:
+    """The tools that a worker has."""
+
+    toolsets: tuple[Toolset, ...] = ()
+    at_once_max: int = CALLS_AT_ONCE_MAX
+    offered: frozenset[str] | None = None
+    """Those that the model was told of, where that is known: no other may be called."""
+    redactor: Redactor = BY_FORMAT
+    """Takes secrets out of results, before a model or the ledger gets them."""
+
+    def besides(self, own: Toolset | None) -> "Calling":
+        """Return the same tools and those that one run has of its own, which come first."""
+        return self if own is None else replace(self, toolsets=(own, *self.toolsets))
+
+    def among(self, names: Iterable[str] | None) -> "Calling":
+        """Return the same tools, of which only those may be called that a model was told of."""
+        return self if names is None else replace(self, offered=frozenset(names))
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What models are told of them, in a lasting order."""
+        return tuple(spec for toolset in self.toolsets for spec in toolset.specs)
+
+    def is_repeatable(self, tool: str) -> bool:
+        """Say whether a call that was lost may be made again; nobody vouches for unknown tools."""
+        found = self._find(tool)
+        return found is not None and found[1].is_repeatable
+
+    def withholds(self, tool: str) -> bool:
+        """Say whether a tool is here and may not be called, because the model was not given it."""
+        return (
+            self.offered is not None and tool not in self.offered and self._find(tool) is not None
+        )
+
+    async def call_all(
+        self,
+        calls: Sequence[tuple[ToolUse, Occasion]],
+        record: Callable[[ToolResult], Awaitable[None]],
+    ) -> None:
+        """Make calls at once and hand each result over as it arrives.
+
+        Raises:
+            TurntreeError: A result could not be recorded; the calls still under way are ended.
+        """
+        places = anyio.Semaphore(self.at_once_max)
+
+        async def make(use: ToolUse, occasion: Occasion) -> None:
+            async with places:
+                result = await self._call(use, occasion)
+            await record(result_without_secrets(result, self.redactor))
+
+        try:
+            async with anyio.create_task_group() as group:
+                for use, occasion in calls:
+                    group.start_soon(make, use, occasion)
+        except BaseExceptionGroup as errors:
+            raise first_of(errors) from errors
+
+    async def _call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+        found = self._find(use.tool)
+        # A model may know of a tool from elsewhere, or guess: what it was not given it has not got.
+        if found is None or (self.offered is not None and use.tool not in self.offered):
+            names = [spec.name for spec in self.specs] if self.offered is None else self.offered
+            known = ", ".join(sorted(names)) or "none"
+            return ToolResult(
+                use.call_id, "error", f"there is no tool {use.tool!r}; there are: {known}"
+            )
+        toolset, spec = found
+        made = asyncio.ensure_future(_contained(toolset, use, occasion))
+        try:
+            await asyncio.wait({made}, timeout=spec.timeout_s)
+        finally:
+            is_late = not made.done()
+            if is_late:
+                await _end(made)
+        if is_late:
+            return ToolResult(use.call_id, "timeout", f"no result after {spec.timeout_s:g} seconds")
+        if made.cancelled():
+            return ToolResult(use.call_id, "error", "the tool canceled itself")
+        match made.exception():
+            case None:
+                return made.result()
+            case Exception() as error:
+                return ToolResult(use.call_id, "error", _said(error))
+            case error:
+                raise error
+
+    def _find(self, tool: str) -> tuple[Toolset, ToolSpec] | None:
+        for toolset in self.toolsets:
+            for spec in toolset.specs:
+                if spec.name == tool:
+                    return toolset, spec
+        return None
+
+
+async def _contained(toolset: Toolset, use: ToolUse, occasion: Occasion) -> ToolResult:
+    """Make a call that may want to end the process; a loop would let it."""
+    try:
+        return await toolset.call(use, occasion)
+    except (SystemExit, KeyboardInterrupt) as error:
+        return ToolResult(use.call_id, "error", _said(error))
+
+
+async def _end(made: "asyncio.Future[ToolResult]") -> None:
+    """End a call that nobody waits for any more; one that does not listen is left to itself."""
+    made.cancel()
+    # What it comes to is nobody's business now, and must not be complained about either.
+    made.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    with anyio.CancelScope(shield=True):
+        await asyncio.wait({made}, timeout=ENDING_S)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -1,0 +1,161 @@
+"""A worker: it lets the engine wake sessions, and looks after those whose worker is gone.
+
+It announces itself before it takes anything, so that nobody can die unnoticed. It says that it
+lives from the very loop its work runs in: one that hangs falls silent and is taken for dead. What
+it leaves behind when it is told to go is handed over at once.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from turntree.core.clock import World
+from turntree.core.errors import TurntreeError, Unreachable, first_of
+from turntree.core.ids import instant, unix_ms
+from turntree.runs.capture_error import error_of
+from turntree.runs.engine import Engine
+from turntree.runs.inbox import Workers
+from turntree.runs.session_loop import Actor
+
+BEAT_S = 0.5
+SWEEP_S = 1.0
+SILENT_S = 20.0
+GRACE_S = 30.0
+RETRY_S = 0.25
+SESSIONS_AT_ONCE = 64
+STUCK_SWEEPS = 5
+"""Every so many sweeps it is looked for sessions that nobody looks after, whoever died."""
+PRUNE_SWEEPS = 600
+KEPT_MS = 24 * 60 * 60 * 1000
+"""How long wake-ups that were handled are kept."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Worker:
+    """Serves wake-ups under a name of its own until it is told to go."""
+
+    engine: Engine
+    workers: Workers
+    actor: Actor
+    world: World
+    at_once: int = SESSIONS_AT_ONCE
+    beat_s: float = BEAT_S
+    sweep_s: float = SWEEP_S
+    silent_s: float = SILENT_S
+    grace_s: float = GRACE_S
+    _leaving: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def name(self) -> str:
+        """What everybody knows it by."""
+        return self.actor.worker
+
+    def drain(self) -> None:
+        """Take no more; finish what is under way or, after the grace period, hand it over."""
+        self._leaving.set()
+
+    async def serve(self, *, ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until ``drain`` is called or this is canceled.
+
+        Raises:
+            Conflict: Somebody who lives has the name.
+            Unreachable: The database is not there to begin with.
+        """
+        await self.workers.lease(self.name)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._again, self._beat, self.beat_s)
+                group.start_soon(self._again, self._sweep, self.sweep_s)
+                group.start_soon(self._serve, ready)
+                await self._leaving.wait()
+                with anyio.move_on_after(self.grace_s):
+                    await self.engine.stop_taking()
+                group.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._hand_over()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Serve in the background while the block lasts, and drain at its end.
+
+        Raises:
+            Conflict: Somebody who lives has the name.
+            Unreachable: The database is not there to begin with.
+        """
+        begun = anyio.Event()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._announced, begun)
+                await begun.wait()
+                yield
+                self.drain()
+        except BaseExceptionGroup as errors:
+            raise first_of(errors) from errors
+
+    async def _announced(self, begun: anyio.Event) -> None:
+        try:
+            await self.serve(ready=begun.set)
+        finally:
+            begun.set()
+
+    async def _serve(self, ready: Callable[[], None]) -> None:
+        while not self._leaving.is_set():
+            try:
+                await self.engine.serve(
+                    self.name, self.actor.handle, at_once=self.at_once, ready=ready
+                )
+            except Unreachable as error:
+                _LOG.warning("the engine cannot be reached: %s", error)
+                await anyio.sleep(RETRY_S)
+
+    async def _again(self, act: Callable[[int], Coroutine[object, object, None]], s: float) -> None:
+        number = 0
+        while True:
+            number += 1
+            match await error_of(act(number)):
+                case None:
+                    pass
+                case TurntreeError() as error:
+                    _LOG.warning("%s: %s", type(error).__name__, error)
+                case Exception() as error:
+                    _LOG.error("unexpected: %s", error, exc_info=error)
+                case error:
+                    raise error
+            await anyio.sleep(s)
+
+    async def _beat(self, number: int) -> None:
+        del number
+        for run in await self.workers.beat(self.name):
+            self.actor.cancel(run)
+
+    async def _sweep(self, number: int) -> None:
+        dead = [
+            name
+            for name in await self.workers.list_dead(silent_s=self.silent_s)
+            if name != self.name
+        ]
+        if dead:
+            _LOG.warning("gone: %s", ", ".join(dead))
+            await self.engine.recover(dead)
+        if dead or number % STUCK_SWEEPS == 0:
+            await self.workers.wake_stuck(silent_s=self.silent_s)
+        if dead:
+            await self.workers.bury(dead)
+        if number % PRUNE_SWEEPS == 0:
+            before = unix_ms(self.world.now()) - KEPT_MS
+            await self.engine.prune(before=instant(before))
+
+    async def _hand_over(self) -> None:
+        """Give the name back; what is not finished is woken up elsewhere, now."""
+        try:
+            await self.workers.leave(self.name)
+            await self.engine.recover([self.name])
+            await self.workers.wake_stuck(silent_s=self.silent_s)
+        except TurntreeError as error:
+            # Those who are left find out by themselves.
+            _LOG.warning("left without a word: %s", error)

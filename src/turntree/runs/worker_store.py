@@ -1,0 +1,151 @@
+"""Who serves and who is gone, on PostgreSQL.
+
+That a worker lives is proven by a lock, which its server lets go when the connection ends, however
+that comes about. The same connection carries its beats: whoever beats still holds the lock. Must
+never know what workers do.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import anyio
+
+from turntree.core.errors import Conflict, Unreachable
+from turntree.core.ids import RunId, SessionId
+from turntree.core.value import value
+from turntree.db.arrays import text_array
+from turntree.db.database import Connection, Database, Translated, as_uuid, as_uuids, fetch, run
+from turntree.runs.engine import Engine
+from turntree.runs.inbox import FailedRun, OpenRun
+
+UNATTENDED_MAX = 1000
+"""How many sessions are looked at in one go; the oldest come first."""
+
+
+@dataclass(slots=True)
+class _Lease:
+    connection: Connection
+    stack: AsyncExitStack
+
+
+@value
+class PostgresWorkers:
+    """Who serves, on PostgreSQL. See ``ports.inbox``."""
+
+    database: Database
+    engine: Engine
+    _leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
+
+    async def lease(self, worker: str) -> None:
+        """Announce a worker; its name is held until its connection or ``leave`` ends it."""
+        async with AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(self.database.acting_as("turntree_app"))
+            scope = {"workspace": self.database.workspace, "worker": worker}
+            ((is_held,),) = await fetch(connection, "lock_worker", **scope)
+            if not is_held:
+                raise Conflict(f"the name {worker} is taken by somebody who lives")
+            await run(connection, "register_worker", scope)
+            self._leases[worker] = _Lease(connection, stack.pop_all())
+
+    async def beat(self, worker: str) -> list[RunId]:
+        """Say that a worker makes progress; returns runs of its own that were canceled."""
+        lease = self._leases.get(worker)
+        if lease is None:
+            # The connection broke and the lock with it. Whoever was quicker has the name now.
+            await self.lease(worker)
+            lease = self._leases[worker]
+        scope = {"workspace": self.database.workspace, "worker": worker}
+        try:
+            async with Translated():
+                rows = await fetch(lease.connection, "heartbeat_worker", **scope)
+        except (Unreachable, asyncio.CancelledError):
+            # Whatever state the connection is in, the next beat begins afresh.
+            await self._drop(worker)
+            raise
+        return [RunId(id) for (id,) in rows]
+
+    async def leave(self, worker: str) -> None:
+        """Give the name back."""
+        try:
+            await self.bury([worker])
+            if (lease := self._leases.get(worker)) is not None and not lease.connection.closed:
+                # A server may take its time to notice that a connection has ended.
+                scope = {"workspace": self.database.workspace, "worker": worker}
+                async with Translated():
+                    await fetch(lease.connection, "unlock_worker", **scope)
+        finally:
+            await self._drop(worker)
+
+    async def list_dead(self, *, silent_s: float) -> list[str]:
+        """Return workers whose lease is free, or that have not been heard of for so long."""
+        rows = await self.database.fetch("list_expired_workers", silent_s=silent_s)
+        return [name for (name,) in rows]
+
+    async def bury(self, workers: Sequence[str]) -> None:
+        """Forget workers whose sessions were woken up again."""
+        await self.database.run("delete_workers", workers=text_array(workers))
+
+    async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
+        """Wake sessions up that are awake without anybody living who handles them."""
+        found = await self.database.fetch(
+            "list_orphaned_queues",
+            silent_s=silent_s,
+            idle_s=silent_s if idle_s is None else idle_s,
+            mine=text_array([*self._leases]),
+            limit=UNATTENDED_MAX,
+        )
+        # What a dead worker took is given back first: a wake-up that lives needs no other.
+        await self.engine.recover(sorted({worker for *_, worker, is_orphan in found if is_orphan}))
+        wakes = {(SessionId(session), number): worker for session, number, worker, _ in found}
+        live = await self.engine.list_live([*wakes])
+        left = [(wake, worker) for wake, worker in wakes.items() if wake not in live]
+        return sum([await self._wake_again(*wake, worker) for wake, worker in left])
+
+    async def list_workers(self) -> list[str]:
+        """Return the names of those that live."""
+        return [name for (name,) in await self.database.fetch("list_workers")]
+
+    async def list_open(self, session: SessionId | None = None) -> list[OpenRun]:
+        """Return runs that are open or parked, oldest first."""
+        rows = await self.database.fetch("list_open_runs", session=as_uuid(session))
+        return [OpenRun(*row) for row in rows]
+
+    async def list_failed(self, session: SessionId | None = None, *, last: int) -> list[FailedRun]:
+        """Return which of the last messages to a session could not be answered, oldest first."""
+        if session is None:
+            rows = await self.database.fetch("list_unanswered_runs", last=last)
+        else:
+            rows = await self.database.fetch(
+                "list_failed_runs", session=as_uuid(session), last=last
+            )
+        return [FailedRun(*row) for row in rows]
+
+    async def list_reasons(self, runs: Sequence[RunId]) -> dict[RunId, str]:
+        """Return why some runs failed; one whose journal does not say it is absent."""
+        if not runs:
+            return {}
+        rows = await self.database.fetch("list_failure_reasons", runs=as_uuids(runs))
+        return {RunId(run): reason for run, reason in rows if reason}
+
+    async def _wake_again(self, session: SessionId, wakes: int, worker: str | None) -> bool:
+        async with self.engine.transaction() as transaction:
+            async with self.database.borrow(transaction.driver) as connection:
+                scope = {"workspace": self.database.workspace, "session": as_uuid(session)}
+                found = await fetch(
+                    connection, "requeue_wakeup", **scope, wakes=wakes, worker=worker
+                )
+            if not found:
+                return False
+            ((number,),) = found
+            await transaction.wake(session, number)
+        return True
+
+    async def _drop(self, worker: str) -> None:
+        lease = self._leases.pop(worker, None)
+        if lease is not None:
+            with anyio.CancelScope(shield=True):
+                # In the middle of a statement there is nothing polite left to say to the server.
+                await lease.connection.close()
+                await lease.stack.aclose()

@@ -1,1 +1,0 @@
-"""Intents become facts: knows ports, never adapters, SQL or HTTP."""

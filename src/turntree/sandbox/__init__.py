@@ -1,0 +1,1 @@
+"""Run untrusted code: bubblewrap, seccomp and cgroups."""

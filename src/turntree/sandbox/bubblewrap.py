@@ -1,0 +1,271 @@
+"""Code of others inside bubblewrap: no network, no disk, no other process, and limits on the rest.
+
+Four walls, each of which would have to fall. Namespaces of its own: the program sees the system's
+libraries and its interpreter, read-only, and is alone. A filter of system calls (``seccomp``) that
+lets through what an interpreter needs. Limits on memory, time and output. And nothing to take: an
+empty environment, no descriptor but the three of its conversation. A command, which has to start
+processes and to read a folder, gets wider walls: see ``walls`` and ``namespace_watch``.
+
+Where one of them cannot be put up, nothing is run. JavaScript runs without its compilers, so that
+every byte of memory counts against the limit; TypeScript first has its types taken out by Node
+itself, in a sandbox too. Must never know what a program is for.
+"""
+
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import field
+from pathlib import Path
+from subprocess import PIPE
+from typing import Final
+
+import anyio
+import orjson
+
+from turntree.core.canonical import Json
+from turntree.core.errors import CodeFailed, NoSandbox, Refused
+from turntree.core.value import value
+from turntree.sandbox import bwrap_args as walls
+from turntree.sandbox.cgroup import a_group, inside
+from turntree.sandbox.code import INPUT_BYTES_MAX, Code, CodeLimits, CommandEnded, CommandLimits
+from turntree.sandbox.node import MAJOR_MIN
+from turntree.sandbox.process_watch import NamespaceWatch
+from turntree.sandbox.seccomp import find_denials, find_filter
+from turntree.sandbox.subprocess_io import Heard, Patience, converse
+
+STDERR_BYTES_MAX: Final = 65_536
+SAID_CHARS_MAX: Final = 500
+KILLED_RC: Final = 137
+NO_PROGRAM_RC: Final = 127
+"""As a shell would say."""
+_NO_PROGRAM: Final = "bwrap: execvp "
+_FILE_BYTES_MAX: Final = 1_048_576
+_SCRATCH_BYTES: Final = 67_108_864
+_COMMAND_FILES_MAX: Final = 1024
+_SPACE_BYTES: Final = 1_073_741_824
+"""Addresses, not memory: an engine reserves far more of them than it ever fills."""
+_COMPILED_SPACE_BYTES: Final = 8 * _SPACE_BYTES
+_CODE: Final = CodeLimits()
+_COMMAND: Final = CommandLimits()
+_STRIP_LIMITS: Final = CodeLimits(wall_s=10.0, cpu_s=8, memory_bytes=1_073_741_824)
+_STRIP: Final = """
+import { stripTypeScriptTypes } from "node:module";
+import { readFileSync } from "node:fs";
+const { source } = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify({ source: stripTypeScriptTypes(source) }));
+"""
+
+
+@value
+class Interpreter:
+    """What a program is run by, and where it is seen from inside."""
+
+    command: tuple[str, ...]
+    suffix: str
+    binds: tuple[str, str]
+    """A folder or file of ours, and where it appears."""
+    space_bytes: int = _SPACE_BYTES
+
+
+@value
+class Bubblewrap:
+    """Runs programs and commands inside bubblewrap. See ``ports.sandbox``."""
+
+    bwrap: str | None = field(default_factory=lambda: shutil.which("bwrap"))
+    prlimit: str | None = field(default_factory=lambda: shutil.which("prlimit"))
+    node: str | None = None
+    """A Node that strips types; JavaScript is refused without one."""
+    home: Path | None = None
+    """Where the ledger's keys and its server's socket lie; no command sees it."""
+    name: str = "code"
+
+    def find_fault(self) -> str | None:
+        """Return what keeps it from running anything on this machine, or None."""
+        if sys.platform != "linux":
+            return "bubblewrap runs on Linux only"
+        if find_filter(platform.machine()) is None:
+            return f"nobody has written a filter of system calls for {platform.machine()}"
+        if self.bwrap is None:
+            return "bubblewrap is not installed (the package bubblewrap)"
+        if self.prlimit is None:
+            return "prlimit is not installed (the package util-linux)"
+        return None
+
+    async def run(self, code: Code, document: Json, limits: CodeLimits = _CODE) -> Json:
+        """Hand a program one document and return the one it answered with."""
+        said = orjson.dumps(document)
+        if len(said) > INPUT_BYTES_MAX:
+            raise Refused(f"a program is handed at most {INPUT_BYTES_MAX} bytes")
+        if code.language == "python":
+            return await self._run(_python(), code.source, said, limits)
+        source = await self._strip(code.source) if code.language == "typescript" else code.source
+        return await self._run(self._javascript(limits), source, said, limits)
+
+    async def run_command(
+        self,
+        command: Sequence[str],
+        folder: str,
+        *,
+        writes: bool = False,
+        limits: CommandLimits = _COMMAND,
+    ) -> CommandEnded:
+        """Run a command in a folder and return how it ended."""
+        where = Path(folder)
+        if not command or not await anyio.Path(where).is_dir():
+            raise Refused("there is no command, or no folder to run it in")
+        self._check_folder(where)
+        prlimit, bwrap = self._tools()
+        patience = Patience(
+            limits.wall_s, limits.output_bytes, limits.output_bytes, stops_when_loud=False
+        )
+        async with AsyncExitStack() as held:
+            entering = await held.enter_async_context(a_group(limits.processes))
+            rules = held.enter_context(walls.holding(find_denials(platform.machine()) or b""))
+            status = held.enter_context(walls.holding(b""))
+            words = [
+                *entering,
+                *walls.limited(prlimit, cpu_s=limits.cpu_s, memory_bytes=limits.memory_bytes,
+                               space_bytes=_COMPILED_SPACE_BYTES, files=_COMMAND_FILES_MAX,
+                               file_bytes=limits.memory_bytes),
+                *walls.around_command(bwrap, where, writes=writes, scratch_bytes=_SCRATCH_BYTES),
+                "--seccomp", str(rules.fileno()), "--json-status-fd", str(status.fileno()),
+                "--remount-ro", "/dev", "--remount-ro", "/",
+                "--", *inside(prlimit, limits.processes), *command,
+            ]  # fmt: skip
+            watch = NamespaceWatch(status, limits.processes, limits.memory_bytes)
+            fds = (rules.fileno(), status.fileno())
+            started = time.monotonic()
+            process = await anyio.open_process(
+                words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={}, pass_fds=fds
+            )
+            heard = await converse(process, b"", patience, watch)
+            status.seek(0)
+            return _ended(heard, status.read(), watch.why, limits, time.monotonic() - started)
+
+    def _check_folder(self, folder: Path) -> None:
+        """Refuse to show a command the home: its keys and sockets lead out of every sandbox.
+
+        Raises:
+            Refused: The folder holds the home, or lies in it.
+        """
+        if self.home is None:
+            return
+        home, folder = self.home.resolve(), folder.resolve()
+        if home.is_relative_to(folder) or folder.is_relative_to(home):
+            raise Refused(
+                f"no command runs in {folder}: it would see {home}, where Turntree keeps its "
+                "keys and its server; work in another folder"
+            )
+
+    async def _strip(self, source: str) -> str:
+        """Return a program without its types; what is no TypeScript fails here."""
+        flags = ("/node", "--v8-pool-size=0")
+        engine = Interpreter(flags, ".mjs", (self._node(), "/node"), _COMPILED_SPACE_BYTES)
+        answer = await self._run(engine, _STRIP, orjson.dumps({"source": source}), _STRIP_LIMITS)
+        match answer:
+            case {"source": str(stripped)}:
+                return stripped
+            case _:
+                raise CodeFailed("the types could not be taken out")
+
+    def _javascript(self, limits: CodeLimits) -> Interpreter:
+        heap_mb = max(16, limits.memory_bytes // 1_048_576 // 2)
+        flags = ("--jitless", "--v8-pool-size=0", f"--max-old-space-size={heap_mb}")
+        return Interpreter(("/node", *flags), ".js", (self._node(), "/node"))
+
+    def _node(self) -> str:
+        if self.node is None:
+            raise NoSandbox(
+                f"JavaScript needs Node {MAJOR_MIN} or newer: pip install 'turntree[code]'"
+            )
+        return self.node
+
+    def _tools(self) -> tuple[str, str]:
+        fault = self.find_fault()
+        if fault is not None or self.prlimit is None or self.bwrap is None:
+            raise NoSandbox(f"no sandbox can start here: {fault}")
+        return self.prlimit, self.bwrap
+
+    async def _run(
+        self, interpreter: Interpreter, source: str, said: bytes, limits: CodeLimits
+    ) -> Json:
+        prlimit, bwrap = self._tools()
+        place = f"/program{interpreter.suffix}"
+        with ExitStack() as held:
+            program = held.enter_context(walls.holding(source.encode()))
+            rules = held.enter_context(walls.holding(find_filter(platform.machine()) or b""))
+            status = held.enter_context(walls.holding(b""))
+            words = [
+                *walls.limited(prlimit, cpu_s=limits.cpu_s, memory_bytes=limits.memory_bytes,
+                               space_bytes=interpreter.space_bytes, file_bytes=_FILE_BYTES_MAX),
+                *walls.around_code(bwrap),
+                "--ro-bind", *interpreter.binds,
+                "--ro-bind-data", str(program.fileno()), place,
+                "--seccomp", str(rules.fileno()), "--json-status-fd", str(status.fileno()),
+                # Last, since everything above is put into the folder it closes.
+                "--remount-ro", "/dev", "--remount-ro", "/",
+                "--", *interpreter.command, place,
+            ]  # fmt: skip
+            fds = (program.fileno(), rules.fileno(), status.fileno())
+            process = await anyio.open_process(
+                words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={}, pass_fds=fds
+            )
+            patience = Patience(limits.wall_s, limits.output_bytes, STDERR_BYTES_MAX)
+            heard = await converse(process, said, patience)
+            status.seek(0)
+            return _answer(heard, status.read(), limits)
+
+
+def _answer(heard: Heard, status: bytes, limits: CodeLimits) -> Json:
+    """Return the document a program answered with, or say why there is none."""
+    if heard.is_late:
+        raise CodeFailed(f"it took longer than {limits.wall_s:g} s")
+    if heard.is_loud:
+        raise CodeFailed(f"it wrote more than {limits.output_bytes} bytes")
+    said = heard.err.decode(errors="replace").strip()[-SAID_CHARS_MAX:]
+    _check_begun(status, said)
+    if heard.code != 0:
+        raise CodeFailed(f"it ended with {heard.code}: {said}".removesuffix(": "))
+    try:
+        document: Json = orjson.loads(heard.out)
+    except orjson.JSONDecodeError as error:
+        raise CodeFailed(f"it answered with no JSON document: {error}") from error
+    return document
+
+
+def _ended(
+    heard: Heard, status: bytes, why: str | None, limits: CommandLimits, took_s: float
+) -> CommandEnded:
+    """Return how a command ended, unless it never began."""
+    said = heard.err.decode(errors="replace")
+    if heard.is_late:
+        why = f"it took longer than {limits.wall_s:g} s"
+    elif why is None and said.startswith(_NO_PROGRAM) and b"exit-code" not in status:
+        # The walls stood, and there was nothing to start behind them.
+        return CommandEnded(NO_PROGRAM_RC, "", said, int(took_s * 1000))
+    elif why is None:
+        _check_begun(status, said.strip()[-SAID_CHARS_MAX:])
+    return CommandEnded(
+        rc=heard.code if heard.code is not None and why is None else KILLED_RC,
+        stdout=heard.out.decode(errors="replace"),
+        stderr=said,
+        duration_ms=int(took_s * 1000),
+        why=why,
+    )
+
+
+def _check_begun(status: bytes, said: str) -> None:
+    # The status holds an exit code only if what was to be run was started.
+    if b"exit-code" not in status:
+        raise NoSandbox(f"no sandbox can start here: {said or 'bubblewrap said nothing'}")
+
+
+def _python() -> Interpreter:
+    """Return our own interpreter, without our packages."""
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    command = (f"/python/bin/{name}", "-I", "-S", "-B")
+    # It reserves nothing, so memory that is shared, which only addresses count, is limited too.
+    return Interpreter(command, ".py", (sys.base_prefix, "/python"), space_bytes=0)

@@ -1,0 +1,90 @@
+"""Talking to a process that may not be trusted: heard out up to a limit, and then ended.
+
+Knows pipes and clocks. Must never know what walls the process stands behind.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from turntree.core.value import value
+
+Watch = Callable[[Process], Coroutine[Any, Any, None]]
+"""Looks after a process until it has ended, and may end it."""
+
+
+@value
+class Patience:
+    """How long and how much is listened to."""
+
+    wall_s: float
+    out_bytes: int
+    err_bytes: int
+    stops_when_loud: bool = True
+    """Whether a process that says more is ended, or heard on without being kept."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What came of it."""
+
+    out: bytes = b""
+    err: bytes = b""
+    code: int | None = None
+    is_late: bool = False
+    is_loud: bool = False
+
+
+async def converse(
+    process: Process, said: bytes, patience: Patience, watch: Watch | None = None
+) -> Heard:
+    """Hand a process what it is told, hear it out, and end it whatever happens."""
+    heard = Heard()
+    try:
+        with anyio.move_on_after(patience.wall_s) as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(_hear_errors, process.stderr, heard, patience.err_bytes)
+                group.start_soon(_tell, process, said)
+                if watch is not None:
+                    group.start_soon(watch, process)
+                await _hear(process.stdout, heard, patience)
+                if heard.is_loud and patience.stops_when_loud:
+                    process.kill()
+            heard.code = await process.wait()
+        heard.is_late = scope.cancelled_caught
+    finally:
+        with anyio.CancelScope(shield=True):
+            if process.returncode is None:
+                process.kill()
+            await process.aclose()
+    return heard
+
+
+async def _tell(process: Process, said: bytes) -> None:
+    assert process.stdin is not None, "it is a pipe"
+    try:
+        await process.stdin.send(said)
+        await process.stdin.aclose()
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # A program need not listen.
+
+
+async def _hear(stream: ByteReceiveStream | None, heard: Heard, patience: Patience) -> None:
+    assert stream is not None, "it is a pipe"
+    async for piece in stream:
+        room = patience.out_bytes - len(heard.out)
+        heard.out += piece[:room]
+        if len(piece) > room:
+            heard.is_loud = True
+            if patience.stops_when_loud:
+                return
+
+
+async def _hear_errors(stream: ByteReceiveStream | None, heard: Heard, bytes_max: int) -> None:
+    assert stream is not None, "it is a pipe"
+    # Read to the end even when enough was heard: a full pipe would stop the program.
+    async for piece in stream:
+        heard.err = (heard.err + piece)[-bytes_max:]

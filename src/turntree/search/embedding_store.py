@@ -1,0 +1,137 @@
+"""Vectors of anything that has an address, on PostgreSQL with pgvector.
+
+Where the database holds no vectors, nothing lies near anything and nothing can be kept.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from turntree.core.canonical import digest_from_raw, digest_raw
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest
+from turntree.core.value import value
+from turntree.db.database import Database, as_uuid, as_uuids
+from turntree.search.embedding import TURN, MeaningStats, Near
+from turntree.search.embedding_source import Meaning
+from turntree.search.results import Vector
+
+EXACT_MAX: Final = 5_000
+"""How many vectors are compared one by one rather than through the index."""
+PROPOSED: Final = 260
+"""How many the index keeps in view while it looks: the more, the fewer of the nearest it misses."""
+PROPOSED_A_RESULT: Final = 4
+PROPOSED_MAX: Final = 1_000
+"""As many as the index can be asked for."""
+
+
+@value
+class PostgresMeanings:
+    """Keeps vectors. See ``ports.meanings.Meanings``."""
+
+    database: Database
+    exact_max: int = EXACT_MAX
+
+    async def horizon(self) -> int:
+        """Return the oldest transaction still running."""
+        row = await self.database.fetch_one("search_horizon")
+        assert row is not None, "the shard has one row"
+        return int(row[1])
+
+    async def put(self, embedder: str, meanings: Sequence[Meaning], *, seen_from: int) -> None:
+        """Write vectors; one of a turn of which something was erased since is left out.
+
+        Raises:
+            Refused: The database holds no vectors.
+        """
+        await self._check()
+        digests = [None if one.digest is None else digest_raw(one.digest) for one in meanings]
+        await self.database.run(
+            "put_embeddings",
+            embedder=embedder,
+            ids=as_uuids([one.id for one in meanings]),
+            vectors=[_numbers(one.vector) for one in meanings],
+            kinds=[one.kind for one in meanings],
+            digests=digests,
+            seen_from=str(seen_from),
+        )
+
+    async def find(self, id: str, embedder: str) -> Meaning | None:
+        """Return the vector of a thing, if it has one."""
+        if not await self._holds_vectors():
+            return None
+        row = await self.database.fetch_one("find_embedding", id=UUID(id), embedder=embedder)
+        if row is None:
+            return None
+        kind, vector, digest = row
+        return Meaning(id, kind, tuple(vector), _digest(digest))
+
+    async def list_near(
+        self,
+        embedder: str,
+        vector: Vector,
+        *,
+        limit: int,
+        kinds: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        without: str | None = None,
+    ) -> list[Near]:
+        """Return what lies near a vector, nearest first."""
+        if not await self._holds_vectors():
+            return []
+        rows = await self.database.fetch(
+            "list_nearest",
+            embedder=embedder,
+            vector=_numbers(vector),
+            kinds=list(kinds) or None,
+            tags=list(tags) or None,
+            without=as_uuid(without),
+            exact_max=self.exact_max,
+            proposed=min(max(PROPOSED, limit * PROPOSED_A_RESULT), PROPOSED_MAX),
+            limit=limit,
+        )
+        return [Near(*row) for row in rows]
+
+    async def list_digests(self, embedder: str, ids: Sequence[str]) -> dict[str, Digest | None]:
+        """Return which of some things have a vector, and of which text."""
+        if not ids or not await self._holds_vectors():
+            return {}
+        rows = await self.database.fetch(
+            "list_embedding_digests", embedder=embedder, ids=as_uuids(ids)
+        )
+        return {id: _digest(digest) for id, digest in rows}
+
+    async def list_stats(self) -> list[MeaningStats]:
+        """Return what each embedder has left, in order of their ids."""
+        if not await self._holds_vectors():
+            return []
+        found: dict[str, MeaningStats] = {}
+        for embedder, kind, vectors, described, dims, turns in await self.database.fetch(
+            "embedding_stats"
+        ):
+            known = found.get(embedder) or MeaningStats(embedder, dims, turns_missing=turns)
+            found[embedder] = MeaningStats(
+                embedder,
+                dims,
+                {**known.counts, kind: vectors},
+                known.described + described,
+                turns - vectors if kind == TURN else known.turns_missing,
+            )
+        return list(found.values())
+
+    async def _holds_vectors(self) -> bool:
+        ((there,),) = await self.database.fetch("search_embeddings_exist")
+        return bool(there)
+
+    async def _check(self) -> None:
+        if not await self._holds_vectors():
+            raise Refused("this database holds no vectors: install pgvector 0.8 or later")
+
+
+def _numbers(vector: Vector) -> str:
+    """Return a vector as the text of an array: quicker than number by number."""
+    return "{" + ",".join(map(str, vector)) + "}"
+
+
+def _digest(raw: bytes | None) -> Digest | None:
+    return None if raw is None else digest_from_raw(bytes(raw))

@@ -1,0 +1,220 @@
+"""Meanings of anything that has an address: embedding it, and finding what is like it.
+
+Turns are known here; everything else is known by describers, which also say what may be shown. A
+vector that is there, of the same text, is not made again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from turntree.core.errors import BadQuery, BadRevision, NotFound, Refused
+from turntree.core.ids import TurnId
+from turntree.core.value import value
+from turntree.ledger.revisions import Revisions
+from turntree.search import embedding_source as ports
+from turntree.search.document import meaning_of
+from turntree.search.embedder import Embedder
+from turntree.search.embedding import (
+    DESCRIPTION_CHARS_MAX,
+    TURN,
+    Alike,
+    Described,
+    Embedded,
+    MeaningStats,
+    Near,
+    text_digest,
+)
+from turntree.search.embedding_source import Describer, Meaning
+from turntree.search.results import Indexed, Readable, Vector
+from turntree.search.service import Search
+
+ALIKE_DEFAULT: Final = 10
+ALIKE_MAX: Final = 200
+HIDDEN_BESIDES: Final = 20
+"""How many more than are shown are looked at, for some may not be shown."""
+PAGE: Final = 200
+
+
+@value
+class Meanings:
+    """``tree.meanings``: what is like what."""
+
+    store: ports.Meanings
+    search: Search
+    revisions: Revisions
+    describers: tuple[Describer, ...] = ()
+
+    async def embed(self, node: str, *, text: str | None = None) -> Embedded:
+        """Embed one thing: a turn by a revision, anything else by its name or id.
+
+        ``text`` stands for it instead of its own words, until it is embedded without one.
+
+        Raises:
+            NotFound: It names nothing.
+            Refused: There is no embedder, or the thing says nothing, or no vectors can be kept.
+        """
+        embedder = await self._prepare()
+        seen_from = await self.store.horizon()
+        described = await self._get(node)
+        own = described.kind == TURN and text is None
+        said = (described.text if text is None else text).strip()[:DESCRIPTION_CHARS_MAX]
+        if not said:
+            raise Refused(f"{described.name or node} says nothing that could be embedded")
+        digest = None if own else text_digest(said)
+        known = await self.store.list_digests(embedder.id, [described.id])
+        if described.id in known and known[described.id] == digest:
+            return Embedded(described, embedder.id, embedder.dims, is_new=False)
+        (vector,) = await embedder.embed([said], "document")
+        made = Meaning(described.id, described.kind, vector, digest)
+        await self.store.put(embedder.id, [made], seen_from=seen_from)
+        return Embedded(described, embedder.id, embedder.dims, is_new=True)
+
+    async def similar_to_text(
+        self,
+        text: str,
+        *,
+        limit: int = ALIKE_DEFAULT,
+        kinds: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> list[Alike]:
+        """Return what means something like a text, most alike first.
+
+        Raises:
+            BadQuery: It says nothing.
+            Refused: There is no embedder.
+        """
+        if not text.strip():
+            raise BadQuery("there is nothing to compare with: the text is empty")
+        embedder = self._embedder()
+        (vector,) = await embedder.embed([text.strip()[:DESCRIPTION_CHARS_MAX]], "query")
+        return await self._alike(vector, limit, kinds, tags, None)
+
+    async def similar_to(
+        self,
+        node: str,
+        *,
+        limit: int = ALIKE_DEFAULT,
+        kinds: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> list[Alike]:
+        """Return what means something like a thing, most alike first; it is embedded if need be.
+
+        Raises:
+            NotFound: It names nothing.
+            Refused: There is no embedder, or the thing says nothing, or no vectors can be kept.
+        """
+        embedder = self._embedder()
+        described = await self._get(node)
+        found = await self.store.find(described.id, embedder.id)
+        if found is None:
+            await self.embed(node)
+            found = await self.store.find(described.id, embedder.id)
+        if found is None:
+            raise NotFound(f"{node} was erased meanwhile")
+        return await self._alike(found.vector, limit, kinds, tags, described.id)
+
+    async def list_stats(self) -> list[MeaningStats]:
+        """Return how many vectors there are, by embedder and kind."""
+        return await self.store.list_stats()
+
+    async def fill(
+        self,
+        *,
+        everything: bool = False,
+        report: Callable[[Indexed], None] = lambda _: None,
+    ) -> Indexed:
+        """Embed whatever has no vector yet, or one of other words, and return how much that was.
+
+        May be stopped at any time: the next to fill goes on.
+
+        Raises:
+            Refused: There is no embedder, or no vectors can be kept.
+            Conflict: Somebody else is at it.
+        """
+        embedder = await self._prepare()
+        async with self.search.filling():
+            done = await self.search.embed_turns(everything=everything, report=report)
+            for describer in self.describers:
+                last = ""
+                while page := await describer.list_after(last, limit=PAGE):
+                    made = await self._embed_page(embedder, page)
+                    done = Indexed(done.turns + made, is_behind=len(page) == PAGE)
+                    report(done)
+                    last = page[-1].id
+        return done
+
+    async def _embed_page(self, embedder: Embedder, page: Sequence[Described]) -> int:
+        seen_from = await self.store.horizon()
+        known = await self.store.list_digests(embedder.id, [one.id for one in page])
+        texts = {one.id: one.text.strip()[:DESCRIPTION_CHARS_MAX] for one in page}
+        stale = [
+            one for one in page if texts[one.id] and known.get(one.id) != text_digest(texts[one.id])
+        ]
+        if not stale:
+            return 0
+        vectors = await embedder.embed([texts[one.id] for one in stale], "document")
+        made = [
+            Meaning(one.id, one.kind, vector, text_digest(texts[one.id]))
+            for one, vector in zip(stale, vectors, strict=True)
+        ]
+        await self.store.put(embedder.id, made, seen_from=seen_from)
+        return len(made)
+
+    async def _alike(
+        self,
+        vector: Vector,
+        limit: int,
+        kinds: Sequence[str],
+        tags: Sequence[str],
+        without: str | None,
+    ) -> list[Alike]:
+        count = min(max(limit, 1), ALIKE_MAX)
+        near = await self.store.list_near(
+            self._embedder().id,
+            vector,
+            limit=count + HIDDEN_BESIDES,
+            kinds=kinds,
+            tags=tags,
+            without=without,
+        )
+        known = await self._describe(near)
+        shown = [Alike(known[one.id], one.likeness) for one in near if one.id in known]
+        return shown[:count]
+
+    async def _describe(self, near: Sequence[Near]) -> dict[str, Described]:
+        turns = [TurnId(one.id) for one in near if one.kind == TURN]
+        read = await self.search.reader.read(turns) if turns else []
+        found: dict[str, Described] = {one.placed.turn.id: _described(one) for one in read}
+        others = [one.id for one in near if one.kind != TURN]
+        for describer in self.describers if others else ():
+            found |= {one.id: one for one in await describer.list_by_ids(others)}
+        return found
+
+    async def _get(self, node: str) -> Described:
+        for describer in self.describers:
+            if (found := await describer.find(node)) is not None:
+                return found
+        try:
+            turn = (await self.revisions.resolve(node)).turn
+        except BadRevision as error:
+            raise NotFound(f"there is nothing called {node!r}") from error
+        (read,) = await self.search.reader.read([turn])
+        return _described(read)
+
+    async def _prepare(self) -> Embedder:
+        embedder = self._embedder()
+        if not await self.search.writer.prepare_meanings():
+            raise Refused("this database holds no vectors: install pgvector 0.8 or later")
+        return embedder
+
+    def _embedder(self) -> Embedder:
+        if self.search.embedder is None:
+            raise Refused(
+                "no embedder is installed: `pip install 'turntree[semantic]'`, and its weights"
+            )
+        return self.search.embedder
+
+
+def _described(read: Readable) -> Described:
+    turn = read.placed.turn
+    return Described(turn.id, TURN, turn.title, meaning_of(turn, read.lifted), turn.digest)

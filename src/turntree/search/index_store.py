@@ -1,0 +1,155 @@
+"""Filling what search asks: documents and vectors, in batches, by COPY.
+
+An index first goes through the turns that are there, newest first, and then follows the feed; how
+far it has come is committed with what it wrote, so an interrupted run goes on where it stopped.
+COPY is refused under row-level security, so a batch goes through a temporary table, and an ordinary
+insert that the policies check.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection
+
+from turntree.core.feed import Position
+from turntree.core.ids import TurnId
+from turntree.core.value import value
+from turntree.db.database import Connection, Database, Row, fetch, run, translated
+from turntree.db.sql import QUERIES
+from turntree.search.document import RECIPE, SearchDocument
+from turntree.search.results import Batch, Vector
+from turntree.search.store import PostgresSearch
+from turntree.search.store_port import WORDS
+
+EVENTS_READ_MAX: Final = 5_000
+
+
+@value
+class PostgresSearchWriter:
+    """Fills indexes. See ``ports.search.SearchWriter``."""
+
+    database: Database
+
+    async def next_batch(self, index: str, *, limit: int) -> Batch:
+        """Return turns that an index lacks: older ones first gone through, then the feed."""
+        row = await self.database.fetch_one("search_progress", index=index)
+        if row is None:
+            return await self.list_missing(index, limit=limit)
+        return await self._follow(index, Position(*row), limit)
+
+    async def list_missing(self, index: str, *, limit: int) -> Batch:
+        """Return turns that an index lacks, whatever the feed says of them."""
+        epoch, horizon = await self._horizon()
+        query = "search_missing_documents" if index == WORDS else "search_missing_embeddings"
+        rows = await self.database.fetch(query, limit=limit, **_scope(index))
+        is_last = len(rows) < limit
+        # Whatever was committed before the horizon was there to be gone through.
+        position = Position(epoch, horizon, -1) if is_last else None
+        return await self._batch([id for (id,) in rows], horizon, position, is_last=is_last)
+
+    async def _follow(self, index: str, after: Position, limit: int) -> Batch:
+        _, horizon = await self._horizon()
+        events = await self.database.fetch(
+            "search_feed",
+            epoch=after.epoch,
+            xid=str(after.transaction),
+            n=after.n,
+            limit=min(limit * 2, EVENTS_READ_MAX),
+        )
+        touched = list(dict.fromkeys(turn for *_, turn, _ in events if turn is not None))
+        query = "search_pending_documents" if index == WORDS else "search_pending_embeddings"
+        rows = await self.database.fetch(query, turns=touched, **_scope(index)) if touched else []
+        if any(gap_above for _, gap_above in rows):
+            # Many turns came at once, and the journal names only the last: an import did that.
+            return await self.list_missing(index, limit=limit)
+        settled = [Position(*place) for *place, _, is_settled in events if is_settled]
+        position = settled[-1] if settled else after
+        is_last = len(events) < min(limit * 2, EVENTS_READ_MAX) or position == after
+        return await self._batch([id for id, _ in rows], horizon, position, is_last=is_last)
+
+    async def _horizon(self) -> tuple[int, int]:
+        row = await self.database.fetch_one("search_horizon")
+        assert row is not None, "the shard has one row"
+        return row[0], row[1]
+
+    async def _batch(
+        self, ids: list[UUID], horizon: int, position: Position | None, *, is_last: bool
+    ) -> Batch:
+        turns = [TurnId(str(id)) for id in ids]
+        read = await PostgresSearch(self.database).read(turns) if turns else []
+        return Batch(tuple(read), horizon, position, is_last)
+
+    async def put_documents(
+        self, batch: Batch, documents: Sequence[tuple[TurnId, SearchDocument]]
+    ) -> None:
+        """Write the documents of a batch and how far it led; both, or neither."""
+        rows = [(UUID(id), [*doc.lexemes, *doc.facets], None) for id, doc in documents]
+        await self._put(WORDS, "search_unstage_documents", batch, rows)
+
+    async def put_meanings(
+        self, batch: Batch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
+    ) -> None:
+        """Write the vectors of a batch and how far it led; both, or neither."""
+        rows = [(UUID(id), None, list(vector)) for id, vector in vectors]
+        await self._put(embedder, "search_unstage_embeddings", batch, rows)
+
+    async def _put(self, index: str, query: str, batch: Batch, rows: Sequence[Row]) -> None:
+        scope: Mapping[str, Any] = {"workspace": self.database.workspace}
+        async with self.database.connection() as connection, connection.transaction():
+            await run(connection, "search_lock", scope)
+            if rows:
+                await _copy(connection, rows)
+                seen = {"seen_from": str(batch.seen_from)}
+                await run(connection, query, {**scope, **seen, **_scope(index)})
+            if (at := batch.position) is not None:
+                place = {"epoch": at.epoch, "xid": str(at.transaction), "n": at.n}
+                await run(connection, "search_save_progress", {**scope, **place, "index": index})
+
+    async def prepare_meanings(self) -> bool:
+        """Make room for vectors if the database can hold them; says whether it can."""
+        ((there,),) = await self.database.fetch("search_embeddings_exist")
+        if there:
+            return True
+        # Only the owner of the schema may add to it: no role is taken here.
+        try:
+            async with await AsyncConnection[Row].connect(
+                self.database.conninfo, autocommit=True
+            ) as owner:
+                ((made,),) = await fetch(owner, "search_create_embeddings")
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+        except psycopg.Error as error:
+            raise translated(error) from error
+        return bool(made)
+
+    async def has_meanings(self, embedder: str) -> bool:
+        """Say whether an embedder's index was ever filled."""
+        ((there,),) = await self.database.fetch("search_embeddings_exist")
+        if not there:
+            return False
+        ((filled,),) = await self.database.fetch("search_has_embeddings", embedder=embedder)
+        return bool(filled)
+
+    async def clear(self, index: str) -> None:
+        """Empty an index."""
+        async with self.database.connection() as connection, connection.transaction():
+            scope = {"workspace": self.database.workspace}
+            await run(connection, "search_clear_progress", {**scope, "index": index})
+            if index == WORDS:
+                await run(connection, "search_clear_documents", scope)
+            else:
+                await run(connection, "search_clear_embeddings", {**scope, "embedder": index})
+
+
+def _scope(index: str) -> dict[str, Any]:
+    return {"recipe": RECIPE} if index == WORDS else {"embedder": index}
+
+
+async def _copy(connection: Connection, rows: Sequence[Row]) -> None:
+    await run(connection, "search_stage")
+    async with connection.cursor().copy(QUERIES["search_copy"]) as copy:
+        copy.set_types(["uuid", "text[]", "float4[]"])
+        for row in rows:
+            await copy.write_row(row)

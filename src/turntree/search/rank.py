@@ -1,0 +1,219 @@
+"""Judging what an index proposed: which words stand where, what to show of a turn, who comes first.
+
+An index knows bounded documents; here the texts themselves are read again, so that phrases, words
+that must not stand there and the order of the few that are shown depend on nothing that was left
+out. Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turntree.core.ids import TurnId
+from turntree.core.value import value
+from turntree.search.document import Passage, Where
+from turntree.search.query import Query, Term
+from turntree.search.tokenizer import Word, find_words, words_of
+
+RANK_OFFSET: Final = 60
+"""Reciprocal rank fusion's constant: how little the first place counts more than the second."""
+WEIGHTS: Final[Mapping[Where, float]] = {
+    "asked": 1.0, "file": 0.9, "answered": 0.8, "tool": 0.7, "output": 0.4,
+}  # fmt: skip
+PHRASE_WEIGHT: Final = 2.0
+NEAR_WEIGHT: Final = 0.5
+LIKENESS_MIN: Final = 0.3
+LIKENESS_SHARE: Final = 0.6
+SNIPPET_CHARS: Final = 160
+HITS_COMPARED_MAX: Final = 40
+_LEAD_CHARS: Final = 40
+
+
+@value
+class Snippet:
+    """A piece of what was said, and which of its signs are the matched words."""
+
+    where: Where
+    message: int
+    text: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+@value
+class Judgement:
+    """What a query finds in a turn."""
+
+    matched: Mapping[str, tuple[Where, ...]]
+    """Each word or phrase that was found, and in which kinds of text."""
+    score: float
+    snippet: Snippet | None
+
+
+@dataclass(slots=True)
+class _Read:
+    """A passage with the words that matter in it."""
+
+    passage: Passage
+    hits: list[tuple[Word, str]]
+
+
+def judge(query: Query, passages: Sequence[Passage]) -> Judgement | None:
+    """Return what a query finds in the texts of a turn, or None if it must not be found."""
+    # Folding everything is only worth it where something is compared as it is written.
+    spelt = query.phrases or any(len(said.split()) > 1 for said in query.without)
+    folded = [_fold(passage.text) if spelt else "" for passage in passages]
+    if any(_stands(said, passages, folded) for said in query.without):
+        return None
+    matched: dict[str, dict[Where, None]] = {}
+    for phrase in query.phrases:
+        places: list[Where] = [
+            p.where for p, text in zip(passages, folded, strict=True) if _fold(phrase) in text
+        ]
+        if not places:
+            return None
+        matched[f'"{phrase}"'] = dict.fromkeys(places)
+    read = [_read(query, passage) for passage in passages]
+    for term in query.terms:
+        if found_in := _places(term, read):
+            matched[term.text] = found_in
+    found = {said: tuple(places) for said, places in matched.items()}
+    return Judgement(found, _score(query, found, read), _snippet(query, read))
+
+
+def merge(*rankings: Iterable[TurnId]) -> list[TurnId]:
+    """Return turns of several rankings as one, best first, by their reciprocal ranks."""
+    scores: dict[TurnId, float] = {}
+    for ranking in rankings:
+        for place, turn in enumerate(ranking, start=1):
+            scores[turn] = scores.get(turn, 0.0) + 1 / (RANK_OFFSET + place)
+    # A later id is a later turn; ids only decide between equals.
+    return sorted(scores, key=lambda turn: (scores[turn], turn), reverse=True)
+
+
+def near_enough(turns: Sequence[tuple[TurnId, float]]) -> list[TurnId]:
+    """Return those of the nearest turns that mean something like what was asked.
+
+    Something is always nearest: in a small tree that would be everything.
+    """
+    best = max((likeness for _, likeness in turns), default=0.0)
+    least = max(LIKENESS_MIN, LIKENESS_SHARE * best)
+    return [turn for turn, likeness in turns if likeness >= least]
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _stands(said: str, passages: Sequence[Passage], folded: Sequence[str]) -> bool:
+    """Say whether words stand anywhere: one by its lexeme, several as they are written."""
+    if len(said.split()) > 1:
+        return any(_fold(said) in text for text in folded)
+    wanted = frozenset(word.whole for word in words_of(said))
+    return any(any(find_words(passage.text, wanted)) for passage in passages)
+
+
+def _read(query: Query, passage: Passage) -> _Read:
+    keys = {lexeme for term in query.terms for lexeme in (term.whole, *term.pieces)}
+    opened = [(term.text.lower(), term.whole) for term in query.terms if term.is_open]
+    hits: list[tuple[Word, str]] = []
+    begun = tuple(start for start, _ in opened)
+    for word in find_words(passage.text, frozenset(keys), begun):
+        known = [lexeme for lexeme in word.lexemes if lexeme in keys]
+        # What an unfinished word may become counts as that word.
+        known += [whole for start, whole in opened if _begins(word, passage.text, start)]
+        hits += [(word, lexeme) for lexeme in dict.fromkeys(known)]
+    return _Read(passage, hits)
+
+
+def _begins(word: Word, text: str, start: str) -> bool:
+    signs = text[word.start : word.end].lower()
+    return signs.startswith(start) or any(lexeme.startswith(start) for lexeme in word.lexemes)
+
+
+def _places(term: Term, read: Sequence[_Read]) -> dict[Where, None]:
+    """Return where a term was found: all of it, or all its pieces somewhere."""
+    wholly: dict[Where, None] = {}
+    partly: dict[Where, None] = {}
+    pieces: set[str] = set()
+    for one in read:
+        for word, lexeme in one.hits:
+            if lexeme == term.whole or (term.pieces and set(term.pieces) <= set(word.lexemes)):
+                wholly[one.passage.where] = None
+            elif lexeme in term.pieces:
+                partly[one.passage.where] = None
+                pieces.add(lexeme)
+    if wholly:
+        return wholly
+    return partly if term.pieces and pieces >= set(term.pieces) else {}
+
+
+def _score(query: Query, found: Mapping[str, tuple[Where, ...]], read: Sequence[_Read]) -> float:
+    asked = len(query.terms) + len(query.phrases)
+    if not asked:
+        return 0.0
+    best = sum(max(WEIGHTS[where] for where in places) for places in found.values())
+    phrases = PHRASE_WEIGHT * len(query.phrases)
+    near = max((len({lexeme for _, lexeme in _window(one)}) for one in read), default=0)
+    return best / asked + phrases + NEAR_WEIGHT * near / asked
+
+
+def _window(read: _Read) -> list[tuple[Word, str]]:
+    """Return the hits that stand close together, where the most different ones do."""
+    best: list[tuple[Word, str]] = []
+    for place, (first, _) in enumerate(read.hits[:HITS_COMPARED_MAX]):
+        near = [
+            hit
+            for hit in read.hits[place : place + HITS_COMPARED_MAX]
+            if hit[0].end - first.start <= SNIPPET_CHARS
+        ]
+        if len({lexeme for _, lexeme in near}) > len({lexeme for _, lexeme in best}):
+            best = near
+    return best
+
+
+def _snippet(query: Query, read: Sequence[_Read]) -> Snippet | None:
+    for phrase in query.phrases:
+        for one in read:
+            at = one.passage.text.lower().find(phrase.lower())
+            if at >= 0:
+                return _cut(one.passage, at, [(at, at + len(phrase))])
+    ranked = [(one, _window(one)) for one in read]
+    shown = [(one, hits) for one, hits in ranked if hits]
+    if not shown:
+        first = next((one.passage for one in read if one.passage.text.strip()), None)
+        return None if first is None else _cut(first, 0, [])
+    one, hits = max(
+        shown,
+        key=lambda pair: (len({x for _, x in pair[1]}), WEIGHTS[pair[0].passage.where]),
+    )
+    spans = list(dict.fromkeys((word.start, word.end) for word, _ in one.hits))
+    return _cut(one.passage, hits[0][0].start, spans)
+
+
+def _cut(passage: Passage, at: int, spans: Sequence[tuple[int, int]]) -> Snippet:
+    """Return about a line of a passage around a place, in one line, with its marks moved along."""
+    text = passage.text
+    start = 0 if len(text) <= SNIPPET_CHARS else max(0, at - _LEAD_CHARS)
+    while 0 < start < at and not text[start - 1].isspace():
+        start += 1
+    piece, marks = "", list[tuple[int, int]]()
+    inside = [(a, b) for a, b in spans if start <= a and b <= start + SNIPPET_CHARS]
+    cursor = start
+    for a, b in [*inside, (start + SNIPPET_CHARS, 0)]:
+        piece += _flat(text[cursor:a], after=piece)
+        if b:
+            marks.append((len(piece), len(piece) + len(_flat(text[a:b]))))
+            piece += _flat(text[a:b])
+            cursor = b
+    head = "…" if start else ""
+    tail = "…" if start + SNIPPET_CHARS < len(text) else ""
+    shifted = tuple((a + len(head), b + len(head)) for a, b in marks)
+    return Snippet(passage.where, passage.message, head + piece.rstrip() + tail, shifted)
+
+
+def _flat(text: str, *, after: str = "") -> str:
+    """Return a text in one line; blanks that meet are one."""
+    flat = "".join(" " if sign.isspace() else sign for sign in text)
+    while "  " in flat:
+        flat = flat.replace("  ", " ")
+    return flat[1:] if (not after or after.endswith(" ")) and flat.startswith(" ") else flat

@@ -1,0 +1,300 @@
+"""Finding turns: words and meanings proposed by indexes, judged by what was really said.
+
+An index proposes more than is shown. What it proposes is read, judged by ``domain.search_rank`` and
+merged with what meanings propose, by reciprocal ranks, so neither side's numbers have to be
+comparable with the other's.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+
+from turntree.core.clock import World
+from turntree.core.errors import BadQuery, Conflict, Refused, first_of
+from turntree.core.ids import TurnId
+from turntree.core.thread import Placed
+from turntree.core.value import value
+from turntree.db.locks import Holding
+from turntree.search.document import document_of, meaning_of, passages_of
+from turntree.search.embedder import Embedder
+from turntree.search.query import Query, parse_query
+from turntree.search.rank import Judgement, judge, merge, near_enough
+from turntree.search.results import (
+    FileTouch,
+    Hit,
+    Indexed,
+    PinnedChange,
+    Readable,
+    SearchResult,
+    Vector,
+)
+from turntree.search.store_port import WORDS, SearchReader, SearchWriter
+
+HITS_DEFAULT: Final = 20
+HITS_MAX: Final = 200
+PROPOSED_BESIDES: Final = 10
+"""How many more turns than are shown an index proposes: reading them costs most of a search."""
+TURNS_A_BATCH: Final = 1_000
+TURNS_EMBEDDED_A_BATCH: Final = 64
+TURNS_AT_SEARCH_MAX: Final = 2_000
+"""How many turns a search puts into the index of words before it answers with what there is."""
+
+
+@value
+class Blame:
+    """A turn that used a file, and how."""
+
+    placed: Placed
+    touches: tuple[FileTouch, ...]
+    """What its messages say."""
+    sessions: tuple[str, ...]
+    changes: tuple[PinnedChange, ...] = ()
+    """What the states show that it found and left."""
+
+
+@value
+class Search:
+    """``tree.search``: turns by what people remember of them."""
+
+    reader: SearchReader
+    writer: SearchWriter
+    world: World
+    holding: Holding
+    embedder: Embedder | None = None
+
+    async def __call__(
+        self, query: str, *, limit: int = HITS_DEFAULT, semantic: bool | None = None
+    ) -> SearchResult:
+        """Return the turns that a query finds, best first; see the search grammar.
+
+        ``semantic`` asks for meanings too, or not; None asks if there are any.
+
+        Raises:
+            BadQuery: It is not written like one, or asks for nothing.
+            Refused: Meanings were asked for and there are none.
+        """
+        parsed = parse_query(query, self.world.now())
+        count = min(max(limit, 1), HITS_MAX)
+        by_meaning = bool(parsed.said) and await self._compares_meanings(asked=semantic)
+        if not (by_meaning or parsed.has_words or _has_names(parsed)):
+            raise BadQuery("there is nothing to look for: every word is too common to tell")
+        done = await self.fill(turns_max=TURNS_AT_SEARCH_MAX)
+        proposed = count + PROPOSED_BESIDES
+        if by_meaning:
+            words, near = await self._propose_both(parsed, proposed)
+        else:
+            words, near = await self._propose(parsed, proposed, by_meaning=False), []
+        hits = await self._judge(parsed, words, near, count)
+        return SearchResult(parsed, tuple(hits), by_meaning, done.is_behind)
+
+    async def _propose(self, query: Query, limit: int, *, by_meaning: bool) -> list[TurnId]:
+        if query.has_words:
+            return await self.reader.list_by_words(query, limit=limit)
+        # Nothing but common words was asked for, and meanings understand those.
+        return [] if by_meaning else await self.reader.list_by_names(query, limit=limit)
+
+    async def _propose_both(self, query: Query, limit: int) -> tuple[list[TurnId], list[TurnId]]:
+        """Return turns by words and turns by meaning; the question is read while words are found.
+
+        Reading it is work for this process and finding words is work for the database.
+        """
+        embedder = self.embedder
+        assert embedder is not None, "it was asked whether there is one"
+        words: list[TurnId] = []
+        vectors: list[Vector] = []
+
+        async def read_question() -> None:
+            vectors.extend(await embedder.embed([query.said], "query"))
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(read_question)
+                words = await self._propose(query, limit, by_meaning=True)
+        except BaseExceptionGroup as errors:
+            raise first_of(errors) from errors
+        (vector,) = vectors
+        near = await self.reader.list_by_meaning(query, embedder.id, vector, limit=limit)
+        return words, near_enough(near)
+
+    async def _compares_meanings(self, *, asked: bool | None) -> bool:
+        if asked is False:
+            return False
+        if self.embedder is not None and await self.writer.has_meanings(self.embedder.id):
+            return True
+        if asked is None:
+            return False
+        if self.embedder is None:
+            raise Refused(
+                "no embedder is installed: `pip install 'turntree[semantic]'`, and its weights"
+            )
+        raise Refused("no meanings are indexed yet: run `turntree index --semantic`")
+
+    async def _judge(
+        self, query: Query, words: list[TurnId], near: list[TurnId], limit: int
+    ) -> list[Hit]:
+        read = await self.reader.read(list(dict.fromkeys((*words, *near))))
+        judged: dict[TurnId, tuple[Readable, Judgement]] = {}
+        for one in read:
+            found = judge(query, list(passages_of(one.placed.turn, one.lifted)))
+            if found is not None:
+                judged[one.placed.turn.id] = one, found
+        by_words = _ranked([turn for turn in words if turn in judged], judged)
+        by_meaning = [turn for turn in near if turn in judged]
+        shown = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
+        holders = await self.reader.list_holders(shown) if shown else {}
+        return [
+            Hit(
+                judged[turn][0].placed,
+                judged[turn][1].matched,
+                turn in by_meaning,
+                judged[turn][1].snippet,
+                tuple(holders[turn]),
+            )
+            for turn in shown
+        ]
+
+    async def fill(
+        self,
+        *,
+        everything: bool = False,
+        turns_max: int | None = None,
+        report: Callable[[Indexed], None] = lambda _: None,
+    ) -> Indexed:
+        """Put turns that the index of words lacks into it, and return how far that came.
+
+        The feed says which they are; ``everything`` compares all turns with the index instead.
+        """
+        done = Indexed()
+        next_batch = self.writer.list_missing if everything else self.writer.next_batch
+        while turns_max is None or done.turns < turns_max:
+            batch = await next_batch(WORDS, limit=TURNS_A_BATCH)
+            documents = [
+                (one.placed.turn.id, document_of(one.placed.turn, one.lifted))
+                for one in batch.turns
+            ]
+            await self.writer.put_documents(batch, documents)
+            done = Indexed(done.turns + len(documents), is_behind=not batch.is_last)
+            report(done)
+            if batch.is_last:
+                break
+        return done
+
+    async def fill_meanings(
+        self,
+        *,
+        everything: bool = False,
+        turns_max: int | None = None,
+        report: Callable[[Indexed], None] = lambda _: None,
+    ) -> Indexed:
+        """Put turns that the index of meanings lacks into it, and return how far that came.
+
+        The feed says which they are; ``everything`` compares all turns with the index instead.
+
+        Raises:
+            Refused: There is no embedder, or the database holds no vectors.
+            Conflict: Somebody else is at it.
+        """
+        async with self.filling():
+            return await self.embed_turns(everything=everything, turns_max=turns_max, report=report)
+
+    @asynccontextmanager
+    async def filling(self) -> AsyncGenerator[None, None]:
+        """Let nobody else embed while the block lasts: two would do the same work twice.
+
+        Raises:
+            Conflict: Somebody does already.
+        """
+        async with self.holding("meanings") as is_held:
+            if not is_held:
+                raise Conflict(
+                    "somebody embeds already: `turntree embed-stats` says how far that is"
+                )
+            yield
+
+    async def embed_turns(
+        self,
+        *,
+        everything: bool = False,
+        turns_max: int | None = None,
+        report: Callable[[Indexed], None] = lambda _: None,
+    ) -> Indexed:
+        """Do what ``fill_meanings`` does, inside of ``filling``.
+
+        Raises:
+            Refused: There is no embedder, or the database holds no vectors.
+        """
+        if self.embedder is None:
+            raise Refused(
+                "no embedder is installed: `pip install 'turntree[semantic]'`, and its weights"
+            )
+        if not await self.writer.prepare_meanings():
+            raise Refused("this database holds no vectors: install pgvector 0.8 or later")
+        done = Indexed()
+        next_batch = self.writer.list_missing if everything else self.writer.next_batch
+        while turns_max is None or done.turns < turns_max:
+            batch = await next_batch(self.embedder.id, limit=TURNS_EMBEDDED_A_BATCH)
+            texts = [meaning_of(one.placed.turn, one.lifted) for one in batch.turns]
+            # "Commit it and open a pull request": what is said often is embedded once a batch.
+            unique = list(dict.fromkeys(texts))
+            made = await self.embedder.embed(unique, "document") if unique else []
+            known = dict(zip(unique, made, strict=True))
+            ids = [one.placed.turn.id for one in batch.turns]
+            vectors = [(id, known[text]) for id, text in zip(ids, texts, strict=True)]
+            await self.writer.put_meanings(batch, self.embedder.id, vectors)
+            done = Indexed(done.turns + len(ids), is_behind=not batch.is_last)
+            report(done)
+            if batch.is_last:
+                break
+        return done
+
+    async def forget(self) -> None:
+        """Empty the indexes, so that the next to fill them makes everything anew."""
+        await self.writer.clear(WORDS)
+        if self.embedder is not None and await self.writer.has_meanings(self.embedder.id):
+            await self.writer.clear(self.embedder.id)
+
+    async def blame(
+        self, path: str, *, limit: int = 100, changes: Sequence[PinnedChange] = ()
+    ) -> list[Blame]:
+        """Return the turns that used a file, newest first.
+
+        ``path`` is a path, the end of one, or a pattern with ``*``. ``changes`` are those of the
+        same file that pinned states show; no message need tell of them.
+
+        Raises:
+            BadQuery: It is empty.
+        """
+        wanted = path.strip().removeprefix("./")
+        if not wanted:
+            raise BadQuery("a path says which file: `turntree blame src/main.py`")
+        by_turn: dict[TurnId, list[FileTouch]] = {}
+        for touch in await self.reader.list_touches(wanted, limit=limit):
+            by_turn.setdefault(touch.turn, []).append(touch)
+        shown: dict[TurnId, list[PinnedChange]] = {}
+        for change in changes:
+            shown.setdefault(change.turn, []).append(change)
+        turns = sorted({*by_turn, *shown}, reverse=True)[:limit]
+        holders = await self.reader.list_holders(turns) if turns else {}
+        return [
+            Blame(
+                one.placed,
+                tuple(by_turn.get(one.placed.turn.id, ())),
+                tuple(holder.label for holder in holders[one.placed.turn.id]),
+                tuple(shown.get(one.placed.turn.id, ())),
+            )
+            for one in await self.reader.read(turns)
+        ]
+
+
+def _ranked(
+    turns: list[TurnId], judged: Mapping[TurnId, tuple[Readable, Judgement]]
+) -> list[TurnId]:
+    """Return turns by what was found in them; the index's order decides between equals."""
+    return sorted(turns, key=lambda turn: -judged[turn][1].score)
+
+
+def _has_names(query: Query) -> bool:
+    times = query.after is not None or query.before is not None or query.failed is not None
+    return times or bool(query.names or query.without_names)

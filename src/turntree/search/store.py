@@ -1,0 +1,231 @@
+"""Finding turns, on PostgreSQL: a query becomes the two questions that its indexes answer.
+
+A ``tsquery`` is a value with a grammar of its own, made here of quoted lexemes; SQL stays in its
+files.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+from turntree.core import turn as turns_
+from turntree.core.canonical import digest_from_raw, digest_raw
+from turntree.core.ids import Digest, SessionId, TurnId
+from turntree.core.message import Lifted
+from turntree.core.thread import Placed
+from turntree.core.turn import Turn
+from turntree.core.value import value
+from turntree.db.database import Database, as_uuids
+from turntree.search.document import LIFTED_BYTES_READ, facet
+from turntree.search.query import Query, Term
+from turntree.search.results import FileTouch, Holder, Readable, Vector
+from turntree.search.tokenizer import lexemes_of
+
+CANDIDATES_MAX: Final = 2_000
+"""How many of the newest matches are ranked."""
+EXACT_MAX: Final = 20_000
+"""How many vectors are compared one by one rather than through the index."""
+PROPOSED: Final = 200
+HOLDERS_MAX: Final = 20
+LOOSENED_MAX: Final = 6
+SHORT_MAX: Final = 3
+STEM_CHARS_MIN: Final = 4
+ENDING_CHARS_MAX: Final = 4
+
+
+@value
+class PostgresSearch:
+    """Proposes turns. See ``ports.search.SearchReader``."""
+
+    database: Database
+
+    async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
+        """Return turns that hold the words of a query, best first."""
+        terms = [term_query(term) for term in query.terms]
+        needed = required(query)
+        phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
+        rows = await self.database.fetch(
+            "search_words",
+            ladder=[conjoin([*needed, step]) for step in ladder(terms)],
+            terms=[*terms, *phrases],
+            terms_min=max(1, (len(terms) + 1) // 2 + len(phrases)),
+            candidates=CANDIDATES_MAX,
+            limit=limit,
+            filtered=is_filtered(query),
+            **filters(query),
+        )
+        return [TurnId(id) for (id,) in rows]
+
+    async def list_by_names(self, query: Query, *, limit: int) -> list[TurnId]:
+        """Return turns by the operators of a query alone, newest first."""
+        rows = await self.database.fetch(
+            "search_names", facets=conjoin(facets(query)) or None, limit=limit, **filters(query)
+        )
+        return [TurnId(id) for (id,) in rows]
+
+    async def list_by_meaning(
+        self, query: Query, embedder: str, vector: Vector, *, limit: int
+    ) -> list[tuple[TurnId, float]]:
+        """Return turns that lie near a vector, nearest first, with how alike they are."""
+        rows = await self.database.fetch(
+            "search_embeddings",
+            embedder=embedder,
+            vector="{" + ",".join(map(str, vector)) + "}",
+            facets=conjoin(facets(query)) or None,
+            filtered=is_filtered(query),
+            exact_max=EXACT_MAX,
+            proposed=max(PROPOSED, limit),
+            limit=limit,
+            **filters(query),
+        )
+        return [(TurnId(id), likeness) for id, likeness in rows]
+
+    async def read(self, turns: Sequence[TurnId]) -> list[Readable]:
+        """Return some turns, in their order, with the beginnings of their large parts."""
+        rows = await self.database.fetch("search_bodies", turns=as_uuids(turns))
+        placed = [
+            Placed(turns_.read(body, digest_from_raw(bytes(digest))), depth, parent)
+            for digest, body, depth, parent, _ in rows
+        ]
+        wanted = {one.turn.id: list(_lifted(one.turn)) for one in placed}
+        found = await self._beginnings([digest for each in wanted.values() for digest in each])
+        return [
+            Readable(one, {d: found[d] for d in wanted[one.turn.id] if d in found})
+            for one in placed
+        ]
+
+    async def _beginnings(self, digests: Sequence[Digest]) -> dict[Digest, bytes]:
+        if not digests:
+            return {}
+        raw = [digest_raw(digest) for digest in dict.fromkeys(digests)]
+        rows = await self.database.fetch(
+            "search_object_parts", digests=raw, bytes=LIFTED_BYTES_READ
+        )
+        return {digest_from_raw(bytes(digest)): bytes(data) for digest, data in rows}
+
+    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[Holder]]:
+        """Return the sessions that ever held each turn, those that stand at it first."""
+        rows = await self.database.fetch("search_holders", turns=as_uuids(turns), limit=HOLDERS_MAX)
+        found: dict[TurnId, list[Holder]] = {turn: [] for turn in turns}
+        for turn, session, label, is_head in rows:
+            found[TurnId(turn)].append(Holder(SessionId(session), label, bool(is_head)))
+        return found
+
+    async def list_touches(self, path: str, *, limit: int) -> list[FileTouch]:
+        """Return who used a file, newest turn first."""
+        rows = await self.database.fetch("list_file_uses", path=pattern(path), limit=limit)
+        return [FileTouch(TurnId(turn), *rest) for turn, *rest in rows]
+
+    async def sees_everything(self) -> bool:
+        """Say whether no turn is hidden from this viewer."""
+        ((sees,),) = await self.database.fetch("viewer_sees_everything")
+        return bool(sees)
+
+
+def _lifted(turn: Turn) -> Iterator[Digest]:
+    for said in turn.messages:
+        yield from (part.object for part in said.parts if isinstance(part, Lifted))
+
+
+def quoted(lexeme: str) -> str:
+    """Return a lexeme as it stands in a tsquery, whatever signs it has."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def conjoin(parts: Iterable[str]) -> str:
+    """Return a tsquery that asks for all of its parts."""
+    return " & ".join(part for part in parts if part)
+
+
+def term_query(term: Term) -> str:
+    """Return the tsquery of a word: all of it, or all its pieces, or what it may become."""
+    ways = [quoted(term.whole)]
+    if term.pieces:
+        ways.append(f"({conjoin(map(quoted, term.pieces))})")
+    if term.is_open:
+        said = "".join(sign for sign in term.text.lower() if sign.isalnum())
+        ways.append(f"{quoted(said)}:*")
+        # An unfinished ending ("redirecti") reaches beyond the root that is kept ("redirect").
+        first = max(STEM_CHARS_MIN, len(said) - ENDING_CHARS_MAX)
+        ways += [quoted(said[:length]) for length in range(first, len(said))]
+    return f"({' | '.join(dict.fromkeys(ways))})"
+
+
+def ladder(terms: Sequence[str]) -> list[str]:
+    """Return queries for some words from the strictest to the loosest.
+
+    All of them; all but one; any two or three of them, for of a long sentence one word says little:
+    half the tree would be a candidate. Only the longest words, which are the rarest, are loosened:
+    each combination costs time.
+    """
+    steps = [conjoin(terms)]
+    kept = sorted(terms, key=len, reverse=True)[:LOOSENED_MAX]
+    if len(kept) == LOOSENED_MAX:
+        steps.append(_combined(kept, LOOSENED_MAX - 1))
+    if len(kept) > 1:
+        steps.append(_combined(kept, (len(kept) + 1) // 2 if len(kept) > SHORT_MAX else 1))
+    return steps
+
+
+def _combined(terms: Sequence[str], size: int) -> str:
+    return _any(f"({conjoin(some)})" if size > 1 else some[0] for some in combinations(terms, size))
+
+
+def _any(parts: Iterable[str]) -> str:
+    return f"({' | '.join(parts)})"
+
+
+def required(query: Query) -> list[str]:
+    """Return what has to hold whatever else does: names, phrases, words that stand nowhere."""
+    phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
+    single = [said for said in query.without if len(said.split()) == 1]
+    absent = [f"!{quoted(lexeme)}" for said in single for lexeme in list(lexemes_of(said))[:1]]
+    return [*facets(query), *phrases, *absent]
+
+
+def facets(query: Query) -> list[str]:
+    """Return what the operators that are kept as names ask for."""
+    people = [_named("by", value) for value in query.names.get("by", ())]
+    found = [f"({' | '.join(people)})"] if people else []
+    found += [_named("tool", value) for value in query.names.get("tool", ())]
+    for name, values in query.without_names.items():
+        found += [f"!{_named(name, value)}" for value in values]
+    if query.failed is not None:
+        found.append(("" if query.failed else "!") + quoted(facet("failed")))
+    return found
+
+
+def _named(name: str, value: str) -> str:
+    open_end = value.endswith("*")
+    return quoted(facet(name, value.rstrip("*"))) + (":*" if open_end else "")
+
+
+def is_filtered(query: Query) -> bool:
+    """Say whether a query asks for more than words and kept names."""
+    times = query.after is not None or query.before is not None
+    return times or any(name in query.names for name in ("in", "origin", "model", "file"))
+
+
+def filters(query: Query) -> dict[str, Any]:
+    """Return the parameters of everything that is no lexeme."""
+    names = query.names
+    models = [m if "*" in m or "?" in m else f"*{m}*" for m in names.get("model", ())]
+    return {
+        "sessions": _patterns(names.get("in", ())),
+        "origins": _patterns(origin.lower() for origin in names.get("origin", ())),
+        "models": _patterns(model.lower() for model in models),
+        "files": _patterns(path.removeprefix("./") for path in names.get("file", ())),
+        "after": query.after,
+        "before": query.before,
+    }
+
+
+def _patterns(values: Iterable[str]) -> list[str] | None:
+    return [pattern(value) for value in values] or None
+
+
+def pattern(glob: str) -> str:
+    """Return a glob as LIKE understands it."""
+    for sign in ("\\", "%", "_"):
+        glob = glob.replace(sign, "\\" + sign)
+    return glob.replace("*", "%").replace("?", "_")

@@ -1,0 +1,179 @@
+"""Words as people remember them: how a text is taken apart so that it can be found again.
+
+A *lexeme* is what an index holds: a word in lower case without its English ending. A name of code
+gives several: ``parseRevision``, ``parse_revision`` and ``parse-revision`` all give
+``parserevis``, ``pars`` and ``revis``. Both the index and the query go through this module, so
+that the two cannot disagree; PostgreSQL's own dictionaries are left out: they know prose only.
+
+Knows letters. Must never know turns, queries or an index.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from turntree.core.value import value
+
+WORD_CHARS_MAX: Final = 40
+NOISE_CHARS_MIN: Final = 20
+NOISE_DIGITS_MIN: Final = 5
+ROOT_CHARS_MIN: Final = 3
+WORDS_REMEMBERED: Final = 1 << 16
+
+_RUN: Final = re.compile(r"\w+(?:['’.\-]\w+)*")
+_JOINT: Final = re.compile(r"[._\-]+")
+_PIECE: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])\d*|[A-Z]?[^\W\d_A-Z]+\d*|\d+")
+_WITHOUT_SPACES: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_APOSTROPHE: Final = re.compile(r"['’].*")
+
+COMMON: Final = frozenset((
+    "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "cannot",
+    "could", "did", "do", "does", "doing", "don", "down", "during", "each", "few", "for", "from",
+    "further", "get", "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his",
+    "how", "if", "in", "into", "is", "it", "its", "itself", "just", "let", "like", "me", "more",
+    "most", "my", "no", "nor", "not", "now", "of", "off", "ok", "on", "once", "only", "or", "other",
+    "our", "ours", "out", "over", "own", "please", "same", "she", "should", "so", "some", "such",
+    "than", "that", "the", "their", "theirs", "them", "then", "there", "these", "they", "this",
+    "those", "through", "to", "too", "under", "until", "up", "us", "very", "was", "we", "were",
+    "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "yes",
+    "yet", "you", "your", "yours",
+))  # fmt: skip
+"""Words that say nothing about what a text is about."""
+
+
+@value
+class Word:
+    """A run of signs in a text: where it stands and the lexemes it gives."""
+
+    start: int
+    end: int
+    whole: str
+    """The lexeme of all of it; empty if it says nothing."""
+    pieces: tuple[str, ...] = ()
+    """The lexemes of its pieces, if it has several."""
+
+    @property
+    def lexemes(self) -> tuple[str, ...]:
+        """Everything under which it can be found."""
+        return (*((self.whole,) if self.whole else ()), *self.pieces)
+
+
+def words_of(text: str) -> Iterator[Word]:
+    """Yield the words of a text that say something, in order."""
+    for run in _RUN.finditer(text):
+        if _is_unspaced(run[0]):
+            yield from _pairs(run[0], run.start())
+            continue
+        said = _APOSTROPHE.sub("", run[0])
+        found = _lexemes(said)
+        if found:
+            yield Word(run.start(), run.start() + len(said), found[0], found[1:])
+
+
+def find_words(text: str, lexemes: frozenset[str], begun: tuple[str, ...] = ()) -> Iterator[Word]:
+    """Yield those words of a text that give one of some lexemes, or begin as some words do."""
+    for run in _RUN.finditer(text):
+        said = run[0]
+        if _is_unspaced(said):
+            yield from (w for w in _pairs(said, run.start()) if w.whole in lexemes)
+            continue
+        found = _lexemes(_APOSTROPHE.sub("", said) if "'" in said or "’" in said else said)
+        if found and (not lexemes.isdisjoint(found) or _begins(said, found, begun)):
+            end = run.start() + len(_APOSTROPHE.sub("", said))
+            yield Word(run.start(), end, found[0], found[1:])
+
+
+def _begins(said: str, found: tuple[str, ...], begun: tuple[str, ...]) -> bool:
+    if not begun:
+        return False
+    return said.lower().startswith(begun) or any(lexeme.startswith(begun) for lexeme in found)
+
+
+def lexemes_of(text: str) -> Iterator[str]:
+    """Yield the lexemes of a text, in order, with repetitions."""
+    for said in _RUN.findall(text):
+        if _is_unspaced(said):
+            yield from (word.whole for word in _pairs(said, 0))
+        else:
+            yield from _lexemes(_APOSTROPHE.sub("", said) if "'" in said or "’" in said else said)
+
+
+def _is_unspaced(said: str) -> bool:
+    return not said.isascii() and _WITHOUT_SPACES.search(said) is not None
+
+
+@lru_cache(maxsize=WORDS_REMEMBERED)
+def _lexemes(said: str) -> tuple[str, ...]:
+    """Return the lexeme of a run of signs, then those of its pieces. Texts repeat their words."""
+    joined = _JOINT.sub("", said)
+    if not _is_word(joined):
+        return ()
+    pieces = [piece for part in _JOINT.split(said) for piece in _PIECE.findall(part)]
+    if len(pieces) < 2:  # noqa: PLR2004  (one piece is the whole)
+        return (lexeme,) if (lexeme := _lexeme(joined)) else ()
+    kept = dict.fromkeys(lexeme for piece in pieces if (lexeme := _lexeme(piece)))
+    whole = root(joined.lower())
+    return whole, *(piece for piece in kept if piece != whole)
+
+
+def _pairs(said: str, start: int) -> Iterator[Word]:
+    """Yield the pairs of signs of a text that is written without spaces."""
+    if len(said) == 1:
+        yield Word(start, start + 1, said)
+    for place in range(len(said) - 1):
+        yield Word(start + place, start + place + 2, said[place : place + 2].lower())
+
+
+def _is_word(joined: str) -> bool:
+    """Say whether anybody could remember it; a digest or a key is looked up by other means."""
+    if not 1 < len(joined) <= WORD_CHARS_MAX:
+        return False
+    digits = sum(sign.isdigit() for sign in joined)
+    return len(joined) < NOISE_CHARS_MIN or digits < NOISE_DIGITS_MIN
+
+
+def _lexeme(piece: str) -> str:
+    folded = piece.lower()
+    return "" if len(folded) < 2 or folded in COMMON else root(folded)  # noqa: PLR2004
+
+
+_ENDINGS: Final = (
+    ("ies", "i", 2), ("sses", "ss", 2), ("ing", "", 3), ("ied", "i", 2), ("edly", "", 3),
+    ("ed", "", 3), ("ly", "", 4), ("ss", "ss", 1), ("us", "us", 2), ("es", "", 3), ("s", "", 2),
+)  # fmt: skip
+
+
+def root(word: str) -> str:
+    """Return an English word, in lower case, without its ending.
+
+    Light on purpose: what it gives is only ever compared with what it gives, and taking too much
+    off would mix up names of code.
+    """
+    if not word.isascii() or not word.isalpha() or len(word) <= ROOT_CHARS_MIN:
+        return word
+    once = _without_ending(word)
+    # A plural may hide another ending: "settings", "migrations".
+    again = _without_ending(once) if word.endswith("s") and once != word else once
+    return _without_tail(again)
+
+
+def _without_ending(word: str) -> str:
+    for ending, instead, left_min in _ENDINGS:
+        if not word.endswith(ending):
+            continue
+        left = word[: -len(ending)]
+        if len(left) < left_min or (ending in ("ing", "ed") and not set(left) & set("aeiouy")):
+            return word
+        doubled = ending in ("ing", "ed") and left[-1] == left[-2] and left[-1] not in "lsz"
+        return left[:-1] if doubled else left + instead
+    return word
+
+
+def _without_tail(word: str) -> str:
+    for tail, left_min in (("ation", 5), ("ion", 4), ("ate", 5), ("at", 5), ("e", 2)):
+        if word.endswith(tail) and len(word) - len(tail) >= left_min:
+            word = word[: -len(tail)]
+            break
+    return word[:-1] + "i" if word.endswith("y") and len(word) > ROOT_CHARS_MIN else word

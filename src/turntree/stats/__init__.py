@@ -1,0 +1,1 @@
+"""Counts, spending and prices."""

@@ -1,0 +1,122 @@
+"""What came home, in figures: how much of it there was before, and how much of it stands now.
+
+Pure arithmetic over what importers noted down. Nothing here is estimated: a figure that cannot
+be computed is None.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from turntree.core.ids import Instant, instant, is_instant, unix_ms
+from turntree.core.value import value
+
+SOON_DAYS: Final = 7
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@value
+class Held:
+    """What the ledger holds of what was imported."""
+
+    sessions: int
+    turns: int
+    tokens: Mapping[str, int]
+    """Of distinct model calls, by the tool they were imported from."""
+    newest: str | None
+    """The session whose head was sealed last."""
+
+
+@value
+class Sizes:
+    """Bytes on the server's disk, every index included."""
+
+    raw: int
+    """Records as they came, packed."""
+    search: int
+    """What turns are found by."""
+    rest: int
+    """Turns, sessions, events."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.raw + self.search + self.rest
+
+
+@value
+class Brought:
+    """What was noted down of one transcript."""
+
+    origin: str
+    report: Mapping[str, Any]
+    deleted_on: Instant | None
+    """When its tool may delete it; None if it says nothing of that, or has done so."""
+
+
+@value
+class Tally:
+    """The figures of everything that came home."""
+
+    transcripts: int
+    sessions: int
+    turns: int
+    bytes_before: int
+    bytes_after: Sizes
+    tokens: int
+    tokens_repeated: Mapping[str, int]
+    """Counted more than once by whoever adds up what the records tell, by tool.
+
+    Tools of which that is unknown are not in it.
+    """
+    sessions_repaired: int
+    calls_repaired: int
+    sessions_deleted_soon: int
+    next_deleted_on: Instant | None
+    newest: str | None
+
+
+def take_tally(
+    held: Held, bytes_before: int, sizes: Sizes, brought: Iterable[Brought], now: Instant
+) -> Tally:
+    """Return the figures of what was brought home."""
+    all_ = list(brought)
+    soon = instant(unix_ms(now) + SOON_DAYS * _DAY_MS)
+    repaired = [number for one in all_ if (number := _number(one, "repaired"))]
+    due = sorted(one.deleted_on for one in all_ if one.deleted_on and one.deleted_on <= soon)
+    return Tally(
+        transcripts=len(all_),
+        sessions=held.sessions,
+        turns=held.turns,
+        bytes_before=bytes_before,
+        bytes_after=sizes,
+        tokens=sum(held.tokens.values()),
+        tokens_repeated=_repeated(held.tokens, all_),
+        sessions_repaired=len(repaired),
+        calls_repaired=sum(repaired),
+        sessions_deleted_soon=len(due),
+        next_deleted_on=due[0] if due else None,
+        newest=held.newest,
+    )
+
+
+def deletion_of(heads: Mapping[str, Any]) -> Instant | None:
+    """Return when the first session of a transcript may be deleted, as its details tell."""
+    details = (cast("dict[str, Any]", one) for one in heads.values() if isinstance(one, dict))
+    told = (one.get("deleted_on") for one in details)
+    days = [Instant(day) for day in told if isinstance(day, str) and is_instant(day)]
+    return min(days, default=None)
+
+
+def _repeated(counted: Mapping[str, int], brought: Iterable[Brought]) -> dict[str, int]:
+    told: dict[str, int] = {}
+    for one in brought:
+        if number := _number(one, "tokens"):
+            told[one.origin] = told.get(one.origin, 0) + number
+    # Turns that two versions projected may count more than the records tell: then it is unknown.
+    more = {origin: number - counted.get(origin, 0) for origin, number in told.items()}
+    return {origin: number for origin, number in sorted(more.items()) if number >= 0}
+
+
+def _number(one: Brought, name: str) -> int:
+    found = one.report.get(name, 0)
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,144 @@
+"""What was spent on models: tokens and money over time, by agent, model or session.
+
+Pure arithmetic over sums of distinct calls. A price that nobody knows is None and stays apart: a
+sum never passes off an unknown as nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from decimal import Decimal
+from typing import Final, Literal
+
+from turntree.core.ids import Instant, instant, unix_ms
+from turntree.core.usage import Usage
+from turntree.core.value import value
+
+Grouping = Literal["model", "agent", "session"]
+Step = Literal["day", "week", "month"]
+
+CONTEXT_BANDS: Final = (
+    32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288,
+)  # fmt: skip
+"""Sizes of a context above which some vendor charges another price for every token.
+
+Calls are added up within a band, so that what one of them costs on average is what each would.
+"""
+NO_SESSION: Final = "(in no session)"
+DAYS_A_STEP_MAX: Final = 31
+WEEKS_A_STEP_MAX: Final = 26
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@value
+class Spending:
+    """Distinct calls of one day, alike in everything that a price depends on."""
+
+    day: str
+    """``2026-11-15``, in UTC."""
+    agent: str
+    model: str
+    provider: str | None
+    calls: int
+    usage: Usage
+    """Of all of them together."""
+    session: str | None = None
+    cost: Decimal | None = None
+    """In US dollars at list prices; None if nobody knows it."""
+
+    @property
+    def at(self) -> Instant:
+        """The beginning of its day."""
+        return Instant(f"{self.day}T00:00:00.000Z")
+
+
+@value
+class Sum:
+    """Several spendings added up."""
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: Decimal = Decimal(0)
+    """Of those calls whose price is known."""
+    calls_unpriced: int = 0
+    tokens_unpriced: int = 0
+
+    def __add__(self, one: Spending) -> "Sum":
+        known = one.cost is not None
+        return Sum(
+            self.calls + one.calls,
+            self.usage + one.usage,
+            self.cost + (one.cost or 0),
+            self.calls_unpriced + (0 if known else one.calls),
+            self.tokens_unpriced + (0 if known else one.usage.total),
+        )
+
+
+def sum_of(spent: Iterable[Spending]) -> Sum:
+    """Add spendings up."""
+    total = Sum()
+    for one in spent:
+        total += one
+    return total
+
+
+def group(spent: Iterable[Spending], by: Grouping | None) -> dict[tuple[str, ...], Sum]:
+    """Return sums by agent and model, or by one word; the largest first."""
+    return _largest_first(_grouped(spent, lambda one: names_of(one, by)))
+
+
+def steps_of(spent: Sequence[Spending]) -> tuple[Step, list[str]]:
+    """Return how long a step of the plot is, and each step from the first to the last."""
+    days = sorted({unix_ms(one.at) // _DAY_MS for one in spent})
+    if not days:
+        return "day", []
+    length = days[-1] - days[0] + 1
+    step: Step = "month"
+    if length <= DAYS_A_STEP_MAX:
+        step = "day"
+    elif length <= WEEKS_A_STEP_MAX * 7:
+        step = "week"
+    every = (step_of(instant(day * _DAY_MS), step) for day in range(days[0], days[-1] + 1))
+    return step, list(dict.fromkeys(every))
+
+
+def step_of(at: Instant, step: Step) -> str:
+    """Return the step that a moment falls into: a day, the Monday of a week, or a month."""
+    if step == "month":
+        return at[:7]
+    if step == "day":
+        return at[:10]
+    day = unix_ms(at) // _DAY_MS
+    # The first day of 1970 was a Thursday.
+    return instant((day - (day + 3) % 7) * _DAY_MS)[:10]
+
+
+def over_time(spent: Iterable[Spending], step: Step) -> dict[str, Sum]:
+    """Return sums by step."""
+    found = _grouped(spent, lambda one: (step_of(one.at, step),))
+    return {name: total for (name,), total in found.items()}
+
+
+def names_of(one: Spending, by: Grouping | None) -> tuple[str, ...]:
+    """Return the group that a spending belongs to."""
+    match by:
+        case "agent":
+            return (one.agent,)
+        case "model":
+            return (one.model,)
+        case "session":
+            return (one.session or NO_SESSION,)
+        case None:
+            return (one.agent, one.model)
+
+
+def _grouped(
+    spent: Iterable[Spending], key: Callable[[Spending], tuple[str, ...]]
+) -> dict[tuple[str, ...], Sum]:
+    found: dict[tuple[str, ...], Sum] = {}
+    for one in spent:
+        found[key(one)] = found.get(key(one), Sum()) + one
+    return found
+
+
+def _largest_first(found: Mapping[tuple[str, ...], Sum]) -> dict[tuple[str, ...], Sum]:
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1].usage.total, pair[0])))

@@ -1,0 +1,48 @@
+"""Figures of a workspace, on PostgreSQL. See ``ports.stats``."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from turntree.core.ids import Instant
+from turntree.core.usage import Usage
+from turntree.core.value import value
+from turntree.db.arrays import int_array
+from turntree.db.database import Database, Row
+from turntree.stats.import_summary import Held, Sizes
+from turntree.stats.spending import Spending
+
+
+@value
+class PostgresStats:
+    """Counts what is there."""
+
+    database: Database
+
+    async def count_imported(self) -> Held:
+        """Return what there is of what was imported."""
+        row = await self.database.fetch_one("count_imported")
+        assert row is not None, "an aggregate always has a row"
+        sessions, turns, newest = row
+        rows = await self.database.fetch("count_imported_tokens")
+        return Held(sessions, turns, cast("dict[str, int]", dict(rows)), newest)
+
+    async def measure(self) -> Sizes:
+        """Return the bytes on the server's disk, of all workspaces together."""
+        row = await self.database.fetch_one("measure")
+        assert row is not None, "an aggregate always has a row"
+        return Sizes(*row)
+
+    async def list_spending(
+        self, bands: Sequence[int], *, since: Instant | None = None, with_sessions: bool = False
+    ) -> list[Spending]:
+        """Return what distinct model calls used, by day, agent, model, provider and band."""
+        query = "list_spending_by_session" if with_sessions else "list_spending"
+        rows = await self.database.fetch(query, since=since, bands=int_array(bands))
+        return [_spending(row) for row in rows]
+
+
+def _spending(row: Row) -> Spending:
+    day, by, model, provider, session, calls, *numbers = row
+    # An actor is a kind and a name; people know the name.
+    agent = by.partition(":")[2] or by
+    return Spending(day, agent, model, provider, calls, Usage(*map(int, numbers)), session)

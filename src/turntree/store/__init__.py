@@ -1,1 +1,0 @@
-"""Durable facts on PostgreSQL: knows SQL, and never a model or HTTP."""

@@ -1,0 +1,1 @@
+"""The clock and the processes of this machine."""

@@ -1,0 +1,169 @@
+"""Worlds that repeat themselves, and worlds in which processes die.
+
+Two scripted worlds with the same seed give the same times and ids in the same order, so two runs
+of one story must end with the same digests, whatever crashed in between.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, TypeVar
+
+from turntree.core.event import Recorded
+from turntree.core.ids import (
+    RANDOM_BITS,
+    Digest,
+    Instant,
+    RunId,
+    SessionId,
+    TurnId,
+    instant,
+    uuid7,
+)
+from turntree.core.run import Fact
+from turntree.core.thread import Stored
+from turntree.core.turn import Sealed
+from turntree.core.usage import ModelCall
+from turntree.core.value import value
+from turntree.ledger.store_port import Build, Ledger
+
+T = TypeVar("T")
+
+START_MS = 1_790_000_000_000
+_MASK = (1 << RANDOM_BITS) - 1
+
+Fate = Literal["live", "die before", "die after"]
+
+
+class ScriptedWorld:
+    """A clock that ticks a second at every look, and ids that follow from a seed."""
+
+    def __init__(self, seed: int = 0, *, tick_ms: int = 1000) -> None:
+        """Begin at a fixed moment."""
+        self._state = seed
+        self._tick_ms = tick_ms
+        self.ms = START_MS
+
+    def now(self) -> Instant:
+        """Return a moment one tick later than the last."""
+        self.ms += self._tick_ms
+        return instant(self.ms)
+
+    def new_id(self) -> str:
+        """Return the next id of the script."""
+        return uuid7(self.ms, self._draw())
+
+    def nonce(self) -> str:
+        """Return the next word of the script."""
+        return f"{self._draw():x}"
+
+    def _draw(self) -> int:
+        # A linear congruence is chance enough where nobody guesses.
+        self._state = (self._state * 6364136223846793005 + 1442695040888963407) & _MASK
+        return self._state
+
+
+class Crash(BaseException):
+    """The process died here. Not an Exception, so that no handler can survive it."""
+
+
+class Dying:
+    """Decides, at each write, whether the process dies before it, after it, or not at all."""
+
+    def __init__(self, fates: Iterable[Fate] = ()) -> None:
+        """Follow a script; when it ends, everybody lives."""
+        self._fates = iter(fates)
+        self.writes = 0
+        """How many writes were tried."""
+
+    async def write(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Carry a write out and return what it led to, if the process lives to see it.
+
+        Raises:
+            Crash: The script says so; whether the write was carried out, nobody was told.
+        """
+        self.writes += 1
+        fate = next(self._fates, "live")
+        if fate == "die before":
+            raise Crash
+        result = await act()
+        if fate == "die after":
+            raise Crash
+        return result
+
+
+@value
+class DyingLedger:
+    """Any ledger, with a process that dies around its writes. See ``ports.ledger``."""
+
+    ledger: Ledger
+    dying: Dying
+
+    async def seal(
+        self,
+        sealed: Sealed,
+        parent: TurnId | None,
+        *,
+        by: str,
+        at: Instant,
+        session: SessionId | None = None,
+        calls: Sequence[ModelCall] = (),
+        journal: Sequence[Recorded] = (),
+        epoch: int | None = None,
+        key: str | None = None,
+    ) -> Stored:
+        """Store a turn, or die."""
+        return await self.dying.write(
+            lambda: self.ledger.seal(
+                sealed,
+                parent,
+                by=by,
+                at=at,
+                session=session,
+                calls=calls,
+                journal=journal,
+                epoch=epoch,
+                key=key,
+            )
+        )
+
+    async def seal_at_head(
+        self,
+        build: Build,
+        session: SessionId,
+        *,
+        by: str,
+        at: Instant,
+        calls: Sequence[ModelCall] = (),
+        key: str | None = None,
+    ) -> tuple[Stored, Sealed]:
+        """Build and store a turn, or die."""
+        return await self.dying.write(
+            lambda: self.ledger.seal_at_head(build, session, by=by, at=at, calls=calls, key=key)
+        )
+
+    async def start(self, run: RunId, session: SessionId | None, first: Fact) -> int:
+        """Begin a run, or die."""
+        return await self.dying.write(lambda: self.ledger.start(run, session, first))
+
+    async def take(self, run: RunId) -> int:
+        """Take a run over, or die."""
+        return await self.dying.write(lambda: self.ledger.take(run))
+
+    async def append_fact(self, fact: Fact, *, epoch: int) -> bool:
+        """Record a fact of a run, or die."""
+        return await self.dying.write(lambda: self.ledger.append_fact(fact, epoch=epoch))
+
+    async def append(self, recorded: Recorded) -> bool:
+        """Record a fact, or die."""
+        return await self.dying.write(lambda: self.ledger.append(recorded))
+
+    async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
+        """Read facts; reading kills nobody."""
+        return await self.ledger.facts(stream, after=after)
+
+    async def put_object(self, data: bytes) -> Digest:
+        """Keep bytes, or die."""
+        return await self.dying.write(lambda: self.ledger.put_object(data))
+
+    async def get_object(self, digest: Digest) -> bytes:
+        """Read an object; reading kills nobody."""
+        return await self.ledger.get_object(digest)

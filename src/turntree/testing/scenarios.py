@@ -1,0 +1,385 @@
+"""Stories: scenes played on a ledger whose process may die, and a picture of what is left.
+
+A player holds nothing in memory that a scene needs: whoever comes after a crash reads the
+facts and goes on. Ids and times follow from the place in the story, as in production they
+follow from what was recorded, so two worlds in which one story was told must end in the same
+picture, whatever crashed on the way.
+
+The model and the tools are scripted by the words of the query. Each word is one round:
+``tool`` asks for a tool, ``tools`` for two at once, ``silence`` is a model that never answers.
+After the last word the model says so. The tools may be repeated: a call that was begun and lost
+is settled by carrying it out again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from turntree.core.canonical import digest_bytes
+from turntree.core.errors import Refused
+from turntree.core.event import Event, record
+from turntree.core.ids import (
+    Digest,
+    Instant,
+    Label,
+    RunId,
+    SessionId,
+    TurnId,
+    derived_id,
+    instant,
+    uuid7,
+)
+from turntree.core.message import Message, ToolResult, ToolUse, assistant, line_of, tool, user
+from turntree.core.principal import Principal
+from turntree.core.run import AskModel, CallTools, Done, Fact, Fail, Run, Seal, SettleCalls, Wait
+from turntree.core.session import Session
+from turntree.core.turn import Header, seal
+from turntree.core.usage import ModelCall, Usage
+from turntree.core.usage import to_json as call_to_json
+from turntree.core.value import value
+from turntree.ledger.session_store_port import Reflog, Sessions
+from turntree.ledger.store_port import Ledger
+from turntree.ledger.thread_store_port import Threads
+from turntree.testing.fakes import START_MS, Crash, Dying, DyingLedger
+
+BY: Final = Principal("human", "ana")
+MODEL: Final = "scripted-1"
+_SCENE_MS: Final = 1_000_000
+_FACT_MS: Final = 1000
+
+
+@value
+class Say:
+    """Somebody says something to a session, which begins if there is none."""
+
+    session: str
+    text: str
+
+
+@value
+class Fork:
+    """A session begins where another stands; nothing happens if there is nothing to fork."""
+
+    session: str
+    label: str
+
+
+@value
+class Rewind:
+    """A session goes back a turn, if it has two."""
+
+    session: str
+
+
+@value
+class Undo:
+    """A session takes its last move back, if there is one."""
+
+    session: str
+
+
+Scene = Say | Fork | Rewind | Undo
+
+STORY: Final[tuple[Scene, ...]] = (
+    Say("main", "hello"),
+    Say("main", "tool then"),
+    Fork("main", "side"),
+    Say("side", "tools tool"),
+    Say("main", "silence"),
+    Rewind("main"),
+    Say("main", "tool silence"),
+    Undo("main"),
+)
+"""One of everything: tools alone and at once, a fork, a rewind, an undo, a turn that did
+nothing and moves no session, and one that was cut short after a tool had run."""
+
+
+@value
+class Neighbours:
+    """The parts of an adapter that a story, or the contract, is played on."""
+
+    ledger: Ledger
+    sessions: Sessions
+    reflog: Reflog
+    threads: Threads
+
+
+async def play(neighbours: Neighbours, story: Sequence[Scene], dying: Dying) -> dict[str, Any]:
+    """Tell a story, beginning a scene again whenever the process dies; return the picture."""
+    player = Player(neighbours, DyingLedger(neighbours.ledger, dying), dying)
+    for number, scene in enumerate(story):
+        while not await _survives(player, number, scene):
+            pass
+    return await picture(neighbours, story)
+
+
+async def picture(neighbours: Neighbours, story: Sequence[Scene]) -> dict[str, Any]:
+    """Return all that a story left: heads, moves and every event and turn by its digest."""
+    found: dict[str, Any] = {}
+    for label in sorted({name for scene in story for name in _names(scene)}):
+        session = await neighbours.sessions.find(label)
+        if session is None:
+            continue
+        moves = await neighbours.reflog.list_moves(session.id, limit=1000)
+        found[f"session {label}"] = {
+            "at": [session.id, session.head_digest, session.version, session.depth],
+            "moves": [
+                [m.kind, m.before_digest, m.after_digest, m.version, m.at, m.by] for m in moves
+            ],
+            "events": await _event_ids(neighbours.ledger, session.id),
+        }
+    for number, scene in enumerate(story):
+        if isinstance(scene, Say):
+            placed = await neighbours.threads.get_turn(TurnId(_run_id(number)))
+            found[f"turn {number}"] = {
+                "at": [placed.turn.digest, placed.depth, placed.parent],
+                "messages": [digest_bytes(line_of(said)) for said in placed.turn.messages],
+                "events": await _event_ids(neighbours.ledger, _run_id(number)),
+            }
+    return found
+
+
+@value
+class Player:
+    """A process that plays scenes until it dies."""
+
+    neighbours: Neighbours
+    ledger: Ledger
+    dying: Dying
+
+    async def tell(self, number: int, scene: Scene) -> None:
+        """Play a scene, or what is left of it.
+
+        Raises:
+            Crash: The process died.
+        """
+        match scene:
+            case Say():
+                await self._say(number, scene)
+            case Fork():
+                await self._fork(number, scene)
+            case Rewind():
+                await self._rewind(number, scene)
+            case Undo():
+                await self._undo(number, scene)
+            case _:
+                assert_never(scene)
+
+    async def _say(self, number: int, scene: Say) -> None:
+        run = _run_id(number)
+        facts = await self.ledger.facts(run)
+        if facts:
+            state = Run.replay(run, facts)
+            if isinstance(state.next_step(), Done):
+                return
+            epoch = await self.ledger.take(run)
+        else:
+            session = await self._session(number, scene.session)
+            first = _first_fact(number, session, scene.text)
+            epoch = await self.ledger.start(run, session.id, first)
+            facts = [first]
+            state = Run.replay(run, facts)
+        await Attempt(self.ledger, number, epoch, facts[0], facts[-1], state).drive()
+
+    async def _session(self, number: int, label: str) -> Session:
+        found = await self.neighbours.sessions.find(label)
+        if found is None:
+            await self._begin(number, label, None)
+            found = await self.neighbours.sessions.find(label)
+        assert found is not None, "it was begun"
+        return found
+
+    async def _begin(self, number: int, label: str, head: TurnId | None) -> None:
+        await self.dying.write(
+            lambda: self.neighbours.sessions.create(
+                SessionId(derived_id(START_MS, "session", label)),
+                Label(label),
+                head=head,
+                by=str(BY),
+                at=moment(number, 0),
+                key=f"begin {number}",
+            )
+        )
+
+    async def _fork(self, number: int, scene: Fork) -> None:
+        found = await self.neighbours.sessions.find(scene.session)
+        taken = await self.neighbours.sessions.find(scene.label)
+        if found is not None and found.head is not None and taken is None:
+            await self._begin(number, scene.label, found.head)
+
+    async def _rewind(self, number: int, scene: Rewind) -> None:
+        found = await self.neighbours.sessions.find(scene.session)
+        if found is None or found.head is None or found.depth == 1:
+            return
+        head, depth = found.head, found.depth
+        target = await self.neighbours.threads.find_at_depth(head, depth - 1)
+        await self.dying.write(
+            lambda: self.neighbours.sessions.move(
+                found.id, "rewind", target, by=str(BY), at=moment(number, 0), key=f"move {number}"
+            )
+        )
+
+    async def _undo(self, number: int, scene: Undo) -> None:
+        found = await self.neighbours.sessions.find(scene.session)
+        if found is None:
+            return
+        try:
+            await self.dying.write(
+                lambda: self.neighbours.sessions.move(
+                    found.id, "undo", None, by=str(BY), at=moment(number, 0), key=f"move {number}"
+                )
+            )
+        except Refused:
+            return  # There was nothing to undo.
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One process's share of a run: from the facts that were there to the sealed turn."""
+
+    ledger: Ledger
+    number: int
+    epoch: int
+    first: Fact
+    last: Fact
+    run: Run
+
+    async def drive(self) -> None:
+        """Do what the run says until it is sealed.
+
+        Raises:
+            Crash: The process died.
+        """
+        while True:
+            step = self.run.next_step()
+            match step:
+                case AskModel():
+                    await self._ask()
+                case CallTools(uses):
+                    await self._append("tool_call.started", call_id=str(uses[0].call_id))
+                    await self._answer(str(uses[0].call_id))
+                case SettleCalls(call_ids):
+                    await self._answer(call_ids[0])
+                case Fail(reason):
+                    await self._append("run.failed", reason=reason)
+                case Wait(reason):
+                    raise Refused(f"nobody in a story unparks a run: {reason}")
+                case Seal():
+                    await self._seal(step)
+                    return
+                case Done():
+                    return
+                case _:
+                    assert_never(step)
+
+    async def _ask(self) -> None:
+        # A request that was recorded and not answered is this very request.
+        if self.last.event.kind != "model_call.started":
+            await self._append("model_call.started", model=MODEL)
+        said = scripted_reply(self.run)
+        if said is None:
+            await self._append("run.interrupted", reason="timeout")
+        else:
+            call = ModelCall(MODEL, Usage(self.run.seq, 1), call_id=f"{self.run.id}/{self.run.seq}")
+            await self._append("model_call.finished", said, call=call_to_json(call))
+
+    async def _answer(self, call_id: str) -> None:
+        use = next(
+            use
+            for message in self.run.reply
+            for use in message.tool_uses
+            if isinstance(use, ToolUse) and use.call_id == call_id
+        )
+        result = ToolResult(call_id, "ok", {"did": use.args})
+        await self._append("tool_call.finished", tool(result), call_id=call_id)
+
+    async def _append(self, kind: str, said: Message | None = None, **data: Any) -> None:
+        if said is not None:
+            data["message"] = digest_bytes(line_of(said))
+        place = self.run.seq
+        fact = Fact.of(Event(self.run.id, place, kind, moment(self.number, place), data), said)
+        after = self.run.apply(fact)
+        await self.ledger.append_fact(fact, epoch=self.epoch)
+        self.run, self.last = after, fact
+
+    async def _seal(self, step: Seal) -> None:
+        known: dict[str, Any] = dict(self.first.event.data)
+        at = moment(self.number, self.run.seq)
+        parent: Digest | None = known["parent_digest"]
+        header = Header(
+            TurnId(self.run.id),
+            parent,
+            BY,
+            self.first.event.at,
+            at,
+            outcome=step.outcome,
+            model=MODEL,
+        )
+        sealed = seal(header, self.run.query, step.reply)
+        data = {"outcome": step.outcome, "turn": sealed.turn.digest}
+        finished = record(Event(self.run.id, self.run.seq, "run.finished", at, data))
+        # An agent must not forget what it did: a turn that did nothing moves no session.
+        advances = step.outcome == "completed" or bool(self.run.begun)
+        await self.ledger.seal(
+            sealed,
+            known["parent"],
+            by=str(BY),
+            at=at,
+            session=known["session"] if advances else None,
+            calls=self.run.calls,
+            journal=[finished],
+            epoch=self.epoch,
+        )
+
+
+def scripted_reply(run: Run) -> Message | None:
+    """Return what the model says next, or None if it never answers."""
+    words = run.query[0].text.split()
+    done = sum(1 for said in run.reply if said.role == "assistant")
+    if done >= len(words):
+        return assistant(f"after {len(run.reply)} messages")
+    match words[done]:
+        case "silence":
+            return None
+        case "tool" | "tools" as word:
+            count = 1 if word == "tool" else 2
+            uses = [ToolUse(f"call-{done}-{n}", "nod", {"n": n}) for n in range(count)]
+            return assistant("let me see", *uses)
+        case word:
+            return assistant(f"{word}!")
+
+
+def moment(number: int, place: int) -> Instant:
+    """Return the time at which a fact of a scene is recorded, whoever records it."""
+    return instant(START_MS + number * _SCENE_MS + place * _FACT_MS)
+
+
+async def _survives(player: Player, number: int, scene: Scene) -> bool:
+    try:
+        await player.tell(number, scene)
+    except Crash:
+        return False
+    return True
+
+
+async def _event_ids(ledger: Ledger, stream: str) -> list[str]:
+    return [record(fact.event).id for fact in await ledger.facts(stream)]
+
+
+def _run_id(number: int) -> RunId:
+    return RunId(uuid7(START_MS + number * _SCENE_MS, number))
+
+
+def _names(scene: Scene) -> tuple[str, ...]:
+    return (scene.session, scene.label) if isinstance(scene, Fork) else (scene.session,)
+
+
+def _first_fact(number: int, session: Session, text: str) -> Fact:
+    said = user(text)
+    data = {
+        "message": digest_bytes(line_of(said)),
+        "parent": session.head,
+        "parent_digest": session.head_digest,
+        "session": session.id,
+    }
+    return Fact.of(Event(_run_id(number), 0, "run.started", moment(number, 0), data), said)

@@ -1,0 +1,1 @@
+"""A model server that speaks the vendors' protocols and follows a script."""

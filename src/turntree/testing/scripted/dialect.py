@@ -1,0 +1,87 @@
+"""What the dialects of the scripted model share: the shape of one, and what each is given.
+
+Knows that a request is a JSON document and an answer one document or a stream of events. Must
+never know which vendor speaks how: that is what a dialect is for.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+from turntree.core.value import value
+from turntree.testing.scripted.script import Asked, Call, Failure, Reply
+
+Document: TypeAlias = dict[str, Any]
+Event: TypeAlias = tuple[str | None, Document | str]
+"""The name of a server-sent event, if it has one, and its data."""
+
+
+@value
+class Sent:
+    """A reply on its way: what the script said, with everything it left to the server."""
+
+    name: str
+    """Part of every id, so that no two servers ever give one id twice."""
+    number: int
+    """The place of the request in the server's log, from 0."""
+    model: str
+    reply: Reply
+
+    def id(self, prefix: str, place: int = 0) -> str:
+        """Return an id of this reply, or of the part of it that stands at a place."""
+        return f"{prefix}{self.name}{self.number:06}{place:02}"
+
+    def calls(self, prefix: str) -> tuple[tuple[str, Call], ...]:
+        """Return the calls with their ids."""
+        return tuple(
+            (call.id or self.id(prefix, place), call) for place, call in enumerate(self.reply.calls)
+        )
+
+
+@value
+class Dialect:
+    """How one vendor's requests are read and its answers written."""
+
+    name: str
+    call_prefix: str
+    """How the ids of its tool calls begin."""
+    reads: Callable[[str, Document], Asked]
+    writes: Callable[[Sent], Document]
+    streams: Callable[[Sent], Iterable[Event]]
+    fails: Callable[[Failure], Document]
+
+
+def arguments_text(call: Call) -> str:
+    """Return the arguments as the text that OpenAI's formats carry."""
+    given = call.arguments
+    return given if isinstance(given, str) else json.dumps(given, separators=(",", ":"))
+
+
+def arguments_value(call: Call) -> Any:
+    """Return the arguments as the value that the other formats carry."""
+    return json.loads(call.arguments) if isinstance(call.arguments, str) else call.arguments
+
+
+def documents(value: object) -> list[Document]:
+    """Return those members of a list that are documents; anything else has none."""
+    if not isinstance(value, list):
+        return []
+    return [cast("Document", one) for one in cast("list[object]", value) if isinstance(one, dict)]
+
+
+def texts(value: object) -> list[str]:
+    """Return the texts of what may be a text or a list of parts."""
+    if isinstance(value, str):
+        return [value]
+    return [str(one["text"]) for one in documents(value) if "text" in one]
+
+
+def member(value: object, name: str) -> Any:
+    """Return a member of what may be a document, or None."""
+    return cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+
+
+def chunks(text: str) -> list[str]:
+    """Return a text in two pieces, so that whoever reads a stream has to join them."""
+    middle = (len(text) + 1) // 2
+    return [piece for piece in (text[:middle], text[middle:]) if piece]

@@ -1,0 +1,192 @@
+"""A provider that answers from the words of the query, and a toolset that goes with it.
+
+Each word is one round: ``tool`` asks for a tool, ``tools`` for two at once, ``long`` says more than
+a message holds in line, ``wide`` asks for a tool with as much, ``risk`` for one that may not be
+repeated, ``ask`` and ``send`` for one whose arguments say so. ``busy`` fails twice before it
+answers, ``broken`` once in the middle of a sentence, ``silence`` for good. Any other word is said
+with an exclamation mark. After the last word it says how much was said.
+
+Whoever hands in ``before_piece`` may wait, count or die between any two pieces of an answer.
+"""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from turntree.core.canonical import Json
+from turntree.core.errors import ProviderFailed
+from turntree.core.ids import RunId, TurnId
+from turntree.core.message import Erased, Message, ToolResult, ToolUse, assistant
+from turntree.core.run import Run
+from turntree.core.usage import Usage
+from turntree.core.value import value
+from turntree.ledger.thread_store_port import Threads
+from turntree.models.prompt import Prompt, ToolSpec
+from turntree.models.provider import Answer, Delta
+from turntree.tools.toolset import Occasion
+
+MODEL: Final = "scripted-1"
+LONG_SIGNS: Final = 20_000
+_PIECE_SIGNS: Final = 4
+
+
+async def _at_once(piece: str) -> None:
+    del piece
+
+
+@dataclass(slots=True)
+class ScriptedProvider:
+    """Says what the query's words ask for. See ``ports.provider``."""
+
+    name: str = "scripted"
+    before_piece: Callable[[str], Awaitable[None]] = _at_once
+    asked: int = 0
+    """How often it was asked."""
+    _failures: Counter[str] = field(default_factory=Counter[str])
+
+    async def stream(
+        self, model: str, prompt: Prompt, settings: Mapping[str, Json]
+    ) -> AsyncGenerator[Delta | Answer, None]:
+        """Yield the answer in pieces, and the whole of it last."""
+        del settings
+        self.asked += 1
+        word, said = _next(prompt)
+        place = f"{len(prompt.messages)} {word}"
+        if word == "silence":
+            raise ProviderFailed("it does not want to", "refused")
+        if word == "busy" and self._failures[place] < 2:  # noqa: PLR2004
+            self._failures[place] += 1
+            raise ProviderFailed("too many others", "overloaded", retry_after_s=0.0)
+        text = said.text[:LONG_SIGNS]
+        for begin in range(0, len(text[:200]), _PIECE_SIGNS):
+            piece = text[begin : begin + _PIECE_SIGNS]
+            await self.before_piece(piece)
+            yield Delta("text", piece)
+            if word == "broken" and self._failures[place] < 1:
+                self._failures[place] += 1
+                raise ProviderFailed("the line went dead", "broken", retry_after_s=0.0)
+        del self._failures[place]
+        yield Answer(said, Usage(len(prompt.messages), 1), model, "stop", None)
+
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+        """Return the whole answer at once."""
+        async for piece in self.stream(model, prompt, settings):
+            if isinstance(piece, Answer):
+                return piece
+        raise ProviderFailed("it said nothing", "broken")
+
+    async def list_models(self) -> list[str]:
+        """Return the one it has."""
+        return [MODEL]
+
+    async def aclose(self) -> None:
+        """Let go of nothing."""
+
+
+def _next(prompt: Prompt) -> tuple[str, Message]:
+    """Return the word that is to be answered, and the answer."""
+    last = max(place for place, said in enumerate(prompt.messages) if said.role == "user")
+    words = prompt.messages[last].text.split()
+    replied = prompt.messages[last + 1 :]
+    done = sum(1 for said in replied if said.role == "assistant")
+    if done >= len(words):
+        return "", assistant(f"after {len(replied)} messages")
+    match words[done]:
+        case "tool" | "tools" as word:
+            count = 1 if word == "tool" else 2
+            uses = [ToolUse(f"call-{done}-{n}", "nod", {"n": n}) for n in range(count)]
+            return word, assistant("let me see", *uses)
+        case "wide":
+            much: Json = {"n": 0, "words": "w" * LONG_SIGNS}
+            return "wide", assistant("let me see", ToolUse(f"call-{done}-0", "nod", much))
+        case "ask" | "send" as word:
+            return word, assistant("may I", ToolUse(f"call-{done}-0", "nod", {"n": 0, word: True}))
+        case "risk":
+            return "risk", assistant("I dare", ToolUse(f"call-{done}-0", "append", {"n": done}))
+        case "long":
+            return "long", assistant("l" * LONG_SIGNS)
+        case word:
+            return word, assistant(f"{word}!")
+
+
+async def _nothing(use: ToolUse) -> None:
+    del use
+
+
+async def _no_more(use: ToolUse, occasion: Occasion) -> None:
+    del use, occasion
+
+
+@dataclass(slots=True)
+class ScriptedTools:
+    """``nod`` may be repeated and does nothing; ``append`` may not. See ``ports.tools``."""
+
+    before: Callable[[ToolUse], Awaitable[None]] = _nothing
+    """What happens before a tool has done anything."""
+    after: Callable[[ToolUse, Occasion], Awaitable[None]] = _no_more
+    """What a tool does, and what happens then."""
+    timeout_s: float = 10.0
+    made: list[tuple[RunId, str]] = field(default_factory=list[tuple[RunId, str]])
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """What a model is told of them."""
+        shape: dict[str, Json] = {"type": "object"}
+        return (
+            ToolSpec("nod", "Nods.", shape, is_repeatable=True, timeout_s=self.timeout_s),
+            ToolSpec("append", "Writes a line.", shape, timeout_s=self.timeout_s),
+        )
+
+    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+        """Do what a call asks for."""
+        await self.before(use)
+        self.made.append((occasion.run, use.call_id))
+        await self.after(use, occasion)
+        args = use.args if isinstance(use.args, dict) else {}
+        return ToolResult(use.call_id, "ok", {"did": args.get("n")})
+
+
+class Question(Protocol):
+    """What a prompt is assembled from. See ``runtime.asking.Question``."""
+
+    @property
+    def run(self) -> Run:
+        """The run as far as it got."""
+        ...
+
+    @property
+    def parent(self) -> TurnId | None:
+        """The head of the thread that the query follows."""
+        ...
+
+
+@value
+class PlainRequest:
+    """What is sent to the scripted model. See ``runtime.asking.Assembled``."""
+
+    prompt: Prompt
+    provider: ScriptedProvider
+    request: Mapping[str, Json]
+    model: str = MODEL
+    settings: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+
+@value
+class PlainAssembly:
+    """Sends the whole thread, the query and the reply so far, as they are."""
+
+    threads: Threads
+    provider: ScriptedProvider
+    specs: Sequence[ToolSpec] = ()
+
+    async def __call__(self, question: Question) -> PlainRequest:
+        """Return what the model is sent."""
+        before: list[Message] = []
+        if question.parent is not None:
+            for placed in await self.threads.list_range(question.parent):
+                before += [said for said in placed.turn.messages if not isinstance(said, Erased)]
+        messages = (*before, *question.run.query, *question.run.reply)
+        tools: list[Json] = [spec.name for spec in self.specs]
+        request: dict[str, Json] = {"model": MODEL, "provider": self.provider.name, "tools": tools}
+        return PlainRequest(Prompt((), messages, tuple(self.specs)), self.provider, request)

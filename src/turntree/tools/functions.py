@@ -1,0 +1,193 @@
+"""Python functions as tools: what a model is told of them follows from their types.
+
+A function's name, docstring and parameters become the tool's. Arguments are validated before it is
+called, and whatever it returns or raises becomes a result. It must never know the run it is called
+in, unless it asks for the ``Occasion``.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import to_jsonable_python
+
+from turntree.core.canonical import Json, tidy
+from turntree.core.errors import Refused
+from turntree.core.message import ToolResult, ToolUse
+from turntree.core.value import value
+from turntree.models.prompt import TOOL_TIMEOUT_MAX_S, TOOL_TIMEOUT_S, ToolSpec
+from turntree.tools.isolation import LoopApart, call_here, call_in_thread
+from turntree.tools.toolset import Occasion
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK: Final = "__turntree_tool__"
+
+
+@value
+class Mark:
+    """What a function says of itself as a tool."""
+
+    name: str | None = None
+    description: str | None = None
+    is_repeatable: bool = False
+    timeout_s: float = TOOL_TIMEOUT_S
+
+
+@overload
+def tool(function: F, /) -> F: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    is_repeatable: bool = False,
+    timeout_s: float = TOOL_TIMEOUT_S,
+) -> Callable[[F], F]: ...
+
+
+def tool(
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    is_repeatable: bool = False,
+    timeout_s: float = TOOL_TIMEOUT_S,
+) -> F | Callable[[F], F]:
+    """Say how a function is treated as a tool; it stays the function it is.
+
+    ``is_repeatable`` promises that calling it twice does no more than calling it once: only such a
+    call is made again when its result was lost.
+
+    Raises:
+        Refused: No call could take that long, or none could end in time.
+    """
+    if not 0 < timeout_s <= TOOL_TIMEOUT_MAX_S:
+        raise Refused(
+            f"timeout_s is {timeout_s:g}: it is more than 0 and at most {TOOL_TIMEOUT_MAX_S:g} "
+            "seconds. What takes longer is begun by one tool and looked up by another"
+        )
+    mark = Mark(name, description, is_repeatable, timeout_s)
+
+    def put(marked: F) -> F:
+        setattr(marked, _MARK, mark)
+        return marked
+
+    return put if function is None else put(function)
+
+
+function_tool = tool
+"""The same for those who import it from the package, where a ``tool`` is a message."""
+
+
+@value
+class _Function:
+    call: Callable[..., Any]
+    spec: ToolSpec
+    shape: type[BaseModel]
+    occasion: str | None
+    """The parameter that is given the occasion, if there is one."""
+
+
+@dataclass(slots=True)
+class FunctionTools:
+    """A toolset of Python functions. See ``ports.tools``."""
+
+    functions: Sequence[Callable[..., Any]]
+    apart: LoopApart | None = None
+    """Where those that wait are called; None is the loop of whoever calls."""
+    _known: dict[str, _Function] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the functions.
+
+        Raises:
+            Refused: Two have one name, or a parameter has no type.
+        """
+        self._known = {}
+        for function in self.functions:
+            read = _read(function)
+            if read.spec.name in self._known:
+                raise Refused(f"two tools are called {read.spec.name}")
+            self._known[read.spec.name] = read
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """What a model is told of them, in the order they were given."""
+        return tuple(known.spec for known in self._known.values())
+
+    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+        """Call the function of a tool with validated arguments."""
+        known = self._known[use.tool]
+        try:
+            given = known.shape.model_validate({} if use.args is None else use.args)
+        except ValidationError as error:
+            return ToolResult(use.call_id, "error", _complaint(error))
+        arguments = {name: getattr(given, name) for name in type(given).model_fields}
+        if known.occasion is not None:
+            arguments[known.occasion] = occasion
+        function = partial(known.call, **arguments)
+        if not inspect.iscoroutinefunction(known.call):
+            ended = await call_in_thread(function)
+        elif self.apart is None:
+            ended = await call_here(function)
+        else:
+            ended = await self.apart.call(function)
+        if ended.error is not None:
+            return ToolResult(use.call_id, "error", ended.said)
+        return ToolResult(use.call_id, "ok", _written(ended.value))
+
+
+def _read(function: Callable[..., Any]) -> _Function:
+    mark: Mark = getattr(function, _MARK, Mark())
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    occasion = None
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in hints:
+            raise Refused(f"{function.__name__}: the parameter {name} has no type")
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise Refused(f"{function.__name__}: a tool takes named parameters, not {parameter}")
+        if hints[name] is Occasion:
+            occasion = name
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[name] = (_described(hints[name]), default)
+    shape = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    schema = shape.model_json_schema()
+    # The name of the function is no part of the shape of its arguments.
+    parameters: dict[str, Json] = {key: schema[key] for key in schema if key != "title"}
+    spec = ToolSpec(
+        mark.name or function.__name__,
+        mark.description or inspect.getdoc(function) or "",
+        parameters,
+        mark.is_repeatable,
+        mark.timeout_s,
+    )
+    return _Function(function, spec, shape, occasion)
+
+
+def _described(hint: Any) -> Any:
+    """Return a type whose annotation in words is what a model is told of the parameter."""
+    if get_origin(hint) is Annotated:
+        base, *notes = get_args(hint)
+        told = [Field(description=note) if isinstance(note, str) else note for note in notes]
+        return Annotated[base, *told]
+    return hint
+
+
+def _complaint(error: ValidationError) -> str:
+    wrong = [
+        f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()
+    ]
+    return "the arguments do not fit: " + "; ".join(wrong)
+
+
+def _written(value: object) -> Json:
+    """Return a value as it stands in a message; what has no spelling becomes text."""
+    return tidy(to_jsonable_python(value, fallback=str))

@@ -1,0 +1,94 @@
+"""Finding tools: those that packages install, and those that somebody names as ``module:name``.
+
+What is found may be a function, a toolset, or several of either. Knows how Python imports things.
+Must never know what a tool does.
+"""
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Final, cast
+
+from turntree.core.errors import NotFound, Refused
+from turntree.tools.functions import FunctionTools
+from turntree.tools.isolation import LoopApart
+from turntree.tools.toolset import Toolset
+
+GROUP: Final = "turntree.tools"
+"""The entry points under which packages install tools."""
+
+
+def load_installed() -> list[object]:
+    """Return whatever packages have installed as tools, in order of their names."""
+    return [point.load() for point in sorted(entry_points(group=GROUP), key=lambda one: one.name)]
+
+
+def load_named(names: Iterable[str]) -> list[object]:
+    """Return what stands at each ``module:name``.
+
+    Raises:
+        NotFound: There is no such module, or nothing of that name in it.
+    """
+    return [_load(name) for name in names]
+
+
+def toolsets_of(things: Iterable[object], *, apart: LoopApart | None = None) -> tuple[Toolset, ...]:
+    """Return functions, toolsets and lists of them as toolsets; functions come first.
+
+    ``apart`` is where functions that wait are called, if not on the loop of whoever calls.
+
+    Raises:
+        Refused: Something is neither, or two tools have one name.
+    """
+    functions: list[Any] = []
+    toolsets: list[Toolset] = []
+    for thing in _flat(things):
+        if hasattr(thing, "specs") and hasattr(thing, "call"):
+            toolsets.append(cast("Toolset", thing))
+        elif callable(thing):
+            functions.append(thing)
+        else:
+            raise Refused(f"{thing!r} is no tool: neither a function nor a set of tools")
+    found = (*([FunctionTools(functions, apart)] if functions else []), *toolsets)
+    _check_names(found)
+    return found
+
+
+def apart_of(things: Iterable[object]) -> tuple[Toolset, ...]:
+    """Return the same for tools that know nobody's loop: those that wait get one of their own.
+
+    Raises:
+        Refused: Something is neither, or two tools have one name.
+    """
+    return toolsets_of(things, apart=LoopApart())
+
+
+def _load(name: str) -> object:
+    module, colon, attribute = name.partition(":")
+    if not colon or not attribute:
+        raise Refused(f"{name!r} names no tool: write module:name")
+    try:
+        found: Any = import_module(module)
+    except ModuleNotFoundError as error:
+        raise NotFound(f"there is no module {error.name!r} to find tools in") from error
+    for step in attribute.split("."):
+        if not hasattr(found, step):
+            raise NotFound(f"{module} has nothing called {attribute}")
+        found = getattr(found, step)
+    return found
+
+
+def _flat(things: Iterable[object]) -> Iterable[object]:
+    for thing in things:
+        if isinstance(thing, list | tuple):
+            yield from _flat(cast("Sequence[object]", thing))
+        else:
+            yield thing
+
+
+def _check_names(toolsets: Sequence[Toolset]) -> None:
+    seen: set[str] = set()
+    for spec in (spec for toolset in toolsets for spec in toolset.specs):
+        if spec.name in seen:
+            raise Refused(f"two tools are called {spec.name}")
+        seen.add(spec.name)

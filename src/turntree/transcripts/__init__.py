@@ -1,0 +1,1 @@
+"""Other tools' sessions: import, export and handoff."""

@@ -1,0 +1,1 @@
+"""Write a thread in another format, one module per format."""

@@ -1,0 +1,185 @@
+"""Threads as the messages of a chat-completions request.
+
+The way back of ``openai_chat``, and like it a pure function: knows the JSON, never a client.
+A history may have been taken with another provider, or have had messages erased, so this
+module makes sure of what every server checks first: each call has one result, and each result
+was asked for.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.ids import Digest
+from turntree.core.message import (
+    Erased,
+    Lifted,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolResult,
+    ToolUse,
+    part_from_json,
+)
+from turntree.core.thread import Placed
+
+META = "openai_chat"
+"""Under this name a message's ``meta`` keeps what only chat completions know."""
+PART = "openai_chat.part"
+"""The kind of an opaque part that is a content part of chat completions."""
+ERASED_TEXT = "[erased]"
+
+
+def to_chat(
+    thread: Iterable[Placed], objects: Mapping[Digest, bytes] | None = None
+) -> list[dict[str, Any]]:
+    """Return a thread as the messages of a chat-completions request.
+
+    Whatever was erased is named as such, and every call keeps a result, so that the request is
+    accepted. Parts only another provider understands are left out.
+
+    Raises:
+        Refused: A part stands as an object and its bytes are not among ``objects``, or chat
+            completions have no shape for it.
+    """
+    chat: list[dict[str, Any]] = []
+    for placed in thread:
+        turn = placed.turn
+        chat += _chat_of(turn.query, "user", objects or {})
+        chat += _chat_of(turn.reply, "assistant", objects or {})
+    return chat
+
+
+def objects_of(thread: Iterable[Placed]) -> list[Digest]:
+    """Return the digests of the objects that ``to_chat`` needs for a thread."""
+    return [
+        part.object
+        for placed in thread
+        for said in placed.turn.messages
+        for part in said.parts
+        if isinstance(part, Lifted)
+    ]
+
+
+def _chat_of(
+    said: Sequence[Message | Erased], erased_role: str, objects: Mapping[Digest, bytes]
+) -> list[dict[str, Any]]:
+    """Return chat messages in which every call is answered and every answer was asked for."""
+    chat: list[dict[str, Any]] = []
+    unanswered: dict[str, None] = {}
+    for message in said:
+        if isinstance(message, Erased):
+            # While calls are open it may have been a result: they are settled below.
+            if not unanswered:
+                chat.append({"role": erased_role, "content": ERASED_TEXT})
+            continue
+        for document in _documents(message, objects):
+            call_id = document.get("tool_call_id")
+            if call_id is not None:
+                if call_id not in unanswered:
+                    continue
+                del unanswered[call_id]
+            else:
+                chat += _settled(unanswered)
+                unanswered = dict.fromkeys(call["id"] for call in document.get("tool_calls", ()))
+            chat.append(document)
+    return [*chat, *_settled(unanswered)]
+
+
+def _settled(unanswered: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"role": "tool", "tool_call_id": id, "content": ERASED_TEXT} for id in unanswered]
+
+
+def _documents(message: Message, objects: Mapping[Digest, bytes]) -> list[dict[str, Any]]:
+    """Return one message as chat messages: several results are several messages there."""
+    parts = [_whole(part, objects) for part in message.parts]
+    meta = _members(message.meta or {}, META)
+    fields = _members(meta, "fields")
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    if results:
+        return [
+            {
+                "role": "tool",
+                "tool_call_id": part.call_id,
+                "content": _output(part.output),
+                **fields,
+            }
+            for part in results
+        ]
+    document: dict[str, Any] = {"role": meta.get("role") or message.role}
+    content = [_part_to(part) for part in parts if _is_content(part)]
+    if content or meta.get("content") == "parts" or message.role == "assistant":
+        document["content"] = _content(content, as_parts=meta.get("content") == "parts")
+    thoughts = "".join(part.text for part in parts if isinstance(part, Reasoning))
+    if thoughts and meta.get("reasoning"):
+        document[meta["reasoning"]] = thoughts
+    calls = [
+        _call_to(part, _members(_members(meta, "calls"), part.call_id))
+        for part in parts
+        if isinstance(part, ToolUse)
+    ]
+    return [{**document, **({"tool_calls": calls} if calls else {}), **fields}]
+
+
+def _whole(part: Part, objects: Mapping[Digest, bytes]) -> Part:
+    if not isinstance(part, Lifted):
+        return part
+    if part.object not in objects:
+        raise Refused(f"a {part.of} stands as the object {part.object}; its bytes are needed")
+    return part_from_json(json.loads(objects[part.object]))
+
+
+def _is_content(part: Part) -> bool:
+    return isinstance(part, Text | Media) or (
+        isinstance(part, Opaque) and part.document.get("kind") == PART
+    )
+
+
+def _part_to(part: Part) -> Any:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Media("image", _, str(url)):
+            return {"type": "image_url", "image_url": {"url": url}}
+        case Opaque(document):
+            return document["part"]
+        case _:
+            raise Refused(f"chat completions have no shape for {part}")
+
+
+def _content(content: Sequence[Mapping[str, Any]], *, as_parts: bool) -> Any:
+    only_words = all(part["type"] == "text" for part in content)
+    if as_parts or not only_words:
+        return list(content)
+    return "".join(part["text"] for part in content) if content else None
+
+
+def _call_to(use: ToolUse, more: Mapping[str, Any]) -> dict[str, Any]:
+    rest = dict(more)
+    kind = str(rest.pop("type", "function"))
+    args = use.args if isinstance(use.args, str) else _compact(use.args)
+    asked = {"arguments" if kind == "function" else "input": args}
+    body = {"name": use.tool, **asked, **_members(rest, kind)}
+    return {**rest, "id": use.call_id, "type": kind, kind: body}
+
+
+def _output(output: Json) -> Any:
+    """Return a result as text, or as the list of parts that it came as."""
+    if output is None or isinstance(output, str):
+        return output or ""
+    if isinstance(output, Sequence) and all(isinstance(p, Mapping) and "type" in p for p in output):
+        return list(output)
+    return _compact(output)
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _members(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return document.get(name) or {}

@@ -1,0 +1,75 @@
+"""Sessions that Codex can continue: ``sessions/YYYY/MM/DD/rollout-<time>-<session>.jsonl``.
+
+Knows the records that Codex resumes from: what the model reads, as items of the Responses API,
+and beside them what a person is shown. Must never know a rollout that Codex wrote itself; the
+file is always a new one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from turntree.core.ids import Instant
+from turntree.models.portable_thread import Said
+from turntree.transcripts.exporter import NewFile, Order, Plan
+from turntree.transcripts.exporters.openai import to_items
+from turntree.transcripts.exporters.shared import json_lines
+from turntree.transcripts.importer import Places
+
+VERSION: Final = "0.166.0"
+"""The version whose records these are."""
+
+
+class Codex:
+    """Writes what Codex can continue. See ``ports.exporters``."""
+
+    tool = "codex"
+    program = "codex"
+    install = "npm install -g @openai/codex"
+
+    def plan(self, told: Sequence[Said], order: Order, places: Places) -> Plan:
+        """Return the rollout and the command that continues it."""
+        home = places.environ.get("CODEX_HOME")
+        root = Path(home) if home else places.home / ".codex"
+        day = root / "sessions" / order.at[:4] / order.at[5:7] / order.at[8:10]
+        moment = order.at[:19].replace(":", "-")
+        path = day / f"rollout-{moment}-{order.session}.jsonl"
+        return Plan(
+            session=order.session,
+            files=(NewFile(path, json_lines(render(told, order))),),
+            resume=(self.program, "resume", order.session),
+        )
+
+
+def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
+    """Yield the records of a session, in order. Pure: equal input, equal records."""
+    yield _record(
+        order.at,
+        "session_meta",
+        {
+            "id": order.session,
+            "timestamp": order.at,
+            "cwd": str(order.folder),
+            "originator": "turntree",
+            "cli_version": VERSION,
+            "source": "cli",
+        },
+    )
+    for said, item in to_items(told):
+        yield _record(said.at, "response_item", item)
+        shown = _shown(said, item)
+        if shown is not None:
+            yield _record(said.at, "event_msg", shown)
+
+
+def _shown(said: Said, item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the screen shows of an item; without it, resuming shows an empty page."""
+    if item["type"] != "message" or said.role == "system":
+        return None
+    text = "".join(str(part.get("text", "")) for part in item["content"])
+    kind = "agent_message" if said.role == "assistant" else "user_message"
+    return {"type": kind, "message": text}
+
+
+def _record(at: Instant, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {"timestamp": at, "type": kind, "payload": payload}

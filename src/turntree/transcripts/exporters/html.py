@@ -1,0 +1,115 @@
+"""Threads as one HTML page that a person reads: light or dark as the reader's screen is.
+
+A pure function of turns. Everything that was said is escaped, words are read as Markdown without
+its HTML and its pictures, and the page asks no network for anything: a policy inside it says so
+to the browser as well.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from turntree.core.ids import Digest
+from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
+from turntree.core.thread import Placed
+from turntree.models.portable_thread import Said, note_of, text_of
+from turntree.transcripts.exporters.markdown import (
+    arguments_text,
+    byline,
+    digits,
+    headline,
+    moment,
+    speaker,
+    told_of,
+)
+from turntree.transcripts.exporters.shared import find_data
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def to_html(thread: Sequence[Placed], objects: Mapping[Digest, bytes]) -> str:
+    """Return a thread as a page.
+
+    Raises:
+        Refused: A part stands as an object and its bytes are not among ``objects``.
+    """
+    title = escape(headline(thread[0].turn))
+    style = files("turntree.transcripts.exporters").joinpath("page.css").read_text(encoding="utf-8")
+    body = "\n".join(_turn(placed, objects) for placed in thread)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{title}</h1><p>{escape(byline(thread))}</p></header>\n"
+        f"<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _turn(placed: Placed, objects: Mapping[Digest, bytes]) -> str:
+    turn = placed.turn
+    outcome = turn.header.outcome
+    badge = "" if outcome == "completed" else f' <span class="bad">{escape(outcome)}</span>'
+    place = (
+        f'<a class="place" href="#{digits(turn)}">{placed.depth}</a> '
+        f"<code>{digits(turn)}</code> <time>{moment(turn)}</time>{badge}"
+    )
+    said = "\n".join(_messages(placed, objects))
+    return f'<section id="{digits(turn)}">\n<p class="turn">{place}</p>\n{said}\n</section>'
+
+
+def _messages(placed: Placed, objects: Mapping[Digest, bytes]) -> Iterator[str]:
+    before: tuple[str, str] | None = None
+    for said, part in told_of(placed, objects):
+        now = (_kind(said), speaker(said, placed.turn))
+        if now != before:
+            yield "" if before is None else "</article>"
+            yield f'<article class="{now[0]}"><h2>{escape(now[1])}</h2>'
+        before = now
+        yield _part(part)
+    if before is not None:
+        yield "</article>"
+
+
+def _kind(said: Said) -> str:
+    return "summary" if said.is_summary else said.role
+
+
+def _part(part: Any) -> str:
+    match part:
+        case Text(text):
+            return f'<div class="words">{_words().render(text)}</div>'
+        case Reasoning(text):
+            inside = f'<div class="words">{_words().render(text)}</div>'
+            return f'<details class="thought"><summary>reasoning</summary>{inside}</details>'
+        case Media() as media:
+            data = find_data(media.url) if media.kind == "image" else None
+            if data is None:
+                return f"<p>{escape(note_of(media))}</p>"
+            return f'<img alt="{escape(media.name or "image")}" src="{escape(media.url or "")}">'
+        case (ToolUse() as use, ToolResult() as result):
+            return _call(use, result)
+        case _:
+            raise AssertionError(f"{part} was handed over")
+
+
+def _call(use: ToolUse, result: ToolResult) -> str:
+    asked = arguments_text(use.args)
+    first = escape(" ".join(asked.split())[:100])
+    kind = "ok" if result.status == "ok" else "bad"
+    return (
+        f'<details class="call"><summary><code>{escape(use.tool)}</code> <span>{first}</span> '
+        f'<b class="{kind}">{escape(result.status)}</b></summary>'
+        f"<pre>{escape(asked)}</pre><pre>{escape(text_of(result.output))}</pre></details>"
+    )
+
+
+@cache
+def _words() -> MarkdownIt:
+    # A picture would be fetched from wherever the words say; its address stays readable as a link.
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")

@@ -1,0 +1,90 @@
+"""Turns and sessions as JSON lines: one document a line, parents before children.
+
+A turn's ``header`` is the very document its digest was taken from, so whoever holds an export can
+prove it with sha256 and RFC 8785, without us: the digest of a message is the sha256 of its
+canonical bytes, ``header.messages.digest`` that of the canonical array of those, the turn's that
+of the canonical header. An erased message stands as the stub that holds its digest.
+
+Knows values and writes lines. Must never know where they come from or go to.
+"""
+
+from dataclasses import asdict
+from typing import Any, cast
+
+from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.message import Erased, Message, line_of, to_json
+from turntree.core.session import Session
+from turntree.core.thread import Placed
+from turntree.core.turn import RECIPE, Turn
+
+
+def turn_line(placed: Placed) -> str:
+    """Return the line of a turn."""
+    turn = placed.turn
+    return _line(
+        {
+            "kind": "turn",
+            "id": turn.id,
+            "digest": turn.digest,
+            "parent": placed.parent,
+            "depth": placed.depth,
+            "header": header_document(turn),
+            "messages": [message_document(said) for said in turn.messages],
+        }
+    )
+
+
+def session_line(session: Session) -> str:
+    """Return the line of a session."""
+    return _line({"kind": "session", **session_document(session)})
+
+
+def session_document(session: Session) -> dict[str, Any]:
+    """Return what is said of a session."""
+    return {
+        "id": session.id,
+        "label": session.label,
+        "head": session.head,
+        "head_digest": session.head_digest,
+        "depth": session.depth,
+        "status": session.status,
+        "version": session.version,
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "aliases": list(session.aliases),
+        "origin": None if session.origin is None else asdict(session.origin),
+        "spawned_by": None if session.spawn is None else asdict(session.spawn),
+    }
+
+
+def header_document(turn: Turn) -> dict[str, Any]:
+    """Return the document whose canonical bytes have the turn's digest."""
+    header = turn.header
+    digests = [_digest(said) for said in turn.messages]
+    document: dict[str, Any] = {
+        **asdict(header),
+        "turntree": RECIPE,
+        "by": header.by.to_json(),
+        "derived_from": list(header.derived_from) or None,
+        "compaction": header.compaction and header.compaction.to_json(),
+        "messages": {
+            "count": len(digests),
+            "digest": digest_bytes(canonical(cast("list[Json]", digests))),
+            "query": turn.query_count,
+        },
+    }
+    # Absent is absent: a null member would be another document with another digest.
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def message_document(said: Message | Erased) -> dict[str, Any]:
+    """Return a message's document, or the stub of an erased one."""
+    return {"erased": said.digest} if isinstance(said, Erased) else to_json(said)
+
+
+def _digest(said: Message | Erased) -> str:
+    return said.digest if isinstance(said, Erased) else digest_bytes(line_of(said))
+
+
+def _line(document: dict[str, Any]) -> str:
+    return canonical(cast("Json", document)).decode()

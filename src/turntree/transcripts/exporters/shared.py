@@ -1,0 +1,99 @@
+"""What the exporters share: words and names in the shape that vendors accept, and new files.
+
+Knows JSON lines and how a file is made that did not exist. Must never know a single tool.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from turntree.core.canonical import Json
+from turntree.core.errors import Refused
+from turntree.core.ids import derived_id, unix_ms
+from turntree.core.message import Text
+from turntree.models.portable_thread import Said
+from turntree.transcripts.exporter import NewFile, Order
+
+SYSTEM_TEXT: Final = "These instructions were given to the model here:\n\n"
+TOOL_NAME_CHARS_MAX: Final = 64
+MARK_CHARS: Final = 12
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+_DATA: Final = re.compile(r"data:(?P<media_type>[^;,]+);base64,(?P<data>.+)", re.DOTALL)
+
+
+def write_new(files: Iterable[NewFile]) -> None:
+    """Write files that do not exist yet, all of them or none.
+
+    What they hold may be private, so nobody but their owner can read them.
+
+    Raises:
+        Refused: One exists already, or cannot be written.
+    """
+    written: list[Path] = []
+    try:
+        for file in files:
+            file.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            # The flag, and not a look beforehand: a tool may be running at this very moment.
+            made = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+            written.append(file.path)
+            with os.fdopen(made, "w", encoding="utf-8", newline="\n") as stream:
+                stream.write(file.text)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise Refused(f"{error.filename} cannot be written: {error.strerror}") from error
+
+
+def marked_id(order: Order, place: int) -> str:
+    """Return the id of a session's message: a UUID that ends as all ids of this session do."""
+    id = derived_id(unix_ms(order.at), order.session, str(place))
+    return f"{id[:-MARK_CHARS]}{mark_of(order)}"
+
+
+def mark_of(order: Order) -> str:
+    """Return how the ids of a session's messages end; tools keep these when they copy."""
+    return order.session[-MARK_CHARS:]
+
+
+def json_lines(documents: Iterable[Mapping[str, Any]]) -> str:
+    """Return documents one a line, every line ended."""
+    return "".join(f"{json_line(document)}\n" for document in documents)
+
+
+def json_line(document: Any) -> str:
+    """Return a value as JSON on one line; a lone surrogate is escaped, or no file could hold it."""
+    line = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, separators=(",", ":"))
+    return line
+
+
+def spoken(said: Said) -> Said:
+    """Return instructions as words of whoever asks, for a tool that knows no others."""
+    if said.role != "system":
+        return said
+    return replace(said, role="user", parts=(Text(f"{SYSTEM_TEXT}{said.text}"),))
+
+
+def tool_name(name: str) -> str:
+    """Return a tool's name in the signs that every vendor accepts."""
+    return _NOT_IN_NAMES.sub("_", name)[:TOOL_NAME_CHARS_MAX] or "_"
+
+
+def arguments_of(args: Json) -> dict[str, Any]:
+    """Return what a tool was given as named arguments."""
+    return dict(args) if isinstance(args, Mapping) else {"input": args}
+
+
+def find_data(url: str | None) -> tuple[str, str] | None:
+    """Return the media type and the base64 of an address that holds its data, else None."""
+    found = _DATA.fullmatch(url or "")
+    return None if found is None else (found["media_type"], found["data"])

@@ -1,0 +1,214 @@
+"""Grafts: a session that we wrote for another tool comes home under the turn it continues.
+
+What we wrote tells of turns that are known. Projected alone, it shows which these are; the first
+turn that the tool added follows the one that was checked out, and none of ours is stored again.
+
+Nothing here knows a tool or a file. Whatever cannot be recognised stays as it was read.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any, cast
+
+from turntree.core.ids import SessionId
+from turntree.core.message import Message, Part
+from turntree.core.value import value
+from turntree.ledger.raw_codec import Record
+from turntree.transcripts.drafts import DraftSession, DraftTurn, Key, Planted, Projection
+
+
+@value
+class Graft:
+    """A session of another tool that we wrote, and the turn that it continues."""
+
+    session: str
+    """What the tool was told to call it."""
+    file: str
+    """The name of the file that was written."""
+    bytes: int
+    """How long the file was then."""
+    mark: str | None
+    """How the ids of our records end, wherever the tool copies them; None if they have none."""
+    turn: Planted
+    last: str | None = None
+    """The id of our last message, if they have ids."""
+    continues: SessionId | None = None
+    """The session of ours that stood at the turn and goes on with the tool."""
+
+
+@value
+class Gap:
+    """Records of a thread that is stored, which we wrote ourselves: they make no turn."""
+
+    turn: Planted
+    """The last one of that thread; what follows the gap follows it."""
+    places: Sequence[int]
+
+
+def find_graft(
+    projection: Projection, records: Sequence[Record], grafts: Sequence[Graft]
+) -> Graft | None:
+    """Return the graft that records begin with, if any."""
+    if not grafts:
+        return None
+    # Whoever copies a session copies its beginning, under whatever name.
+    begins = [turn for turn in projection.turns if turn.parent is None]
+    first = [records[place] for turn in begins for place in turn.records]
+    ids = [_id_of(record) for record in first]
+    for graft in grafts:
+        if any(_is_ours(record, id, graft) for record, id in zip(first, ids, strict=True)):
+            return graft
+    return None
+
+
+def list_written(graft: Graft, records: Sequence[Record]) -> list[int]:
+    """Return the places of the records that we wrote; none if a copy ends before the last one."""
+    ids = ["" if graft.mark is None else _id_of(record) for record in records]
+    if graft.last is not None and graft.last not in ids:
+        return []
+    return [
+        place
+        for place, (record, id) in enumerate(zip(records, ids, strict=True))
+        if _is_ours(record, id, graft)
+    ]
+
+
+def find_copy(projection: Projection, written: Projection) -> frozenset[int]:
+    """Return the places of the records that tell, word for word, what we wrote; none if not all.
+
+    For a tool that copies our records and gives them names of its own.
+    """
+    chain: list[DraftTurn] = []
+    for turn in projection.turns:
+        follows = turn.parent == (chain[-1].key if chain else None)
+        if len(chain) < len(written.turns) and follows:
+            same = _words(turn) == _words(written.turns[len(chain)])
+            chain += [turn] if same else []
+    whole = len(chain) == len(written.turns)
+    return frozenset(place for turn in chain for place in turn.records) if whole else frozenset()
+
+
+def _is_ours(record: Record, id: str, graft: Graft) -> bool:
+    if graft.mark is not None:
+        return id.endswith(graft.mark)
+    # A tool that packs a file adds to its name.
+    return record.offset < graft.bytes and record.file.startswith(graft.file)
+
+
+def plant(
+    projection: Projection, graft: Graft, places: AbstractSet[int], written: Projection
+) -> Projection:
+    """Return a projection without the turns that we wrote; what follows them follows the known one.
+
+    ``written`` is what the records at ``places`` tell of when they stand alone. If one of its
+    turns tells anything else now, the projection stays as it is: the tool has gone on in the
+    middle of a turn, and what it said there must not be lost. A turn of ours that something else
+    hangs on than the last one does stays, with all before it.
+    """
+    ours = [turn for turn in projection.turns if not places.isdisjoint(turn.records)]
+    if not ours or [_words(turn) for turn in ours] != [_words(turn) for turn in written.turns]:
+        return projection
+    befores = [None, *(turn.key for turn in ours[:-1])]
+    keys = {turn.key: place for place, turn in enumerate(ours)}
+    others = [turn for turn in projection.turns if turn.key not in keys]
+    if [turn.parent for turn in ours] != befores or any(_keeps(turn, keys) for turn in others):
+        return projection
+    last = ours[-1].key
+    needed = (keys[key] for key in _needed(projection, others) if key in keys and key != last)
+    stays = max(needed, default=-1)
+    gone = {turn.key for turn in ours[stays + 1 :]}
+    return replace(
+        projection,
+        turns=[turn for turn in projection.turns if turn.key not in gone],
+        planted={**projection.planted, last: graft.turn},
+    )
+
+
+def find_gap(
+    projection: Projection, planted: Projection, graft: Graft, places: Collection[int], count: int
+) -> Gap | None:
+    """Return the records that tell of what we wrote, and that no turn which stays was made of.
+
+    They are those at ``places``, those of the turns that planting took away, and all that follow
+    one of these up to the next turn's first record, of ``count`` in all: any may quote it.
+    """
+    told = {place for turn in planted.turns for place in turn.records}
+    stays = {turn.key for turn in planted.turns}
+    gone = (turn.records for turn in projection.turns if turn.key not in stays)
+    ours = {*places, *(place for some in gone for place in some)} - told
+    found: list[int] = []
+    for place in range(count):
+        follows = bool(found) and found[-1] == place - 1
+        if place in ours or (follows and place not in told):
+            found.append(place)
+    return Gap(graft.turn, found) if found else None
+
+
+def bridge(projection: Projection, gap: Gap) -> Projection:
+    """Return a projection whose turns behind a gap follow the turn that the gap ends in.
+
+    For records of which nothing is left but that we wrote them. A subagent began by itself.
+    """
+    key = Key(f"planted:{gap.turn.id}")
+    parents = {turn.key: turn.parent for turn in projection.turns}
+    apart = {_root(one.head, parents) for one in projection.sessions if one.spawn is not None}
+    first = min(gap.places)
+    turns = [
+        replace(turn, parent=key)
+        if turn.parent is None and turn.key not in apart and min(turn.records, default=-1) > first
+        else turn
+        for turn in projection.turns
+    ]
+    sessions = [
+        replace(one, head=key) if one.head is None and one.spawn is None else one
+        for one in projection.sessions
+    ]
+    planted = {**projection.planted, key: gap.turn}
+    return replace(projection, turns=turns, sessions=sessions, planted=planted)
+
+
+def _root(head: Key | None, parents: Mapping[Key, Key | None]) -> Key | None:
+    while head is not None and (above := parents.get(head)) is not None:
+        head = above
+    return head
+
+
+def _needed(projection: Projection, others: Iterable[DraftTurn]) -> Iterable[Key]:
+    """Yield the turns that something hangs on."""
+    for turn in others:
+        if turn.parent is not None:
+            yield turn.parent
+    for session in projection.sessions:
+        yield from _needed_by(session)
+
+
+def _needed_by(session: DraftSession) -> Iterable[Key]:
+    if session.head is not None:
+        yield session.head
+    if session.spawn is not None:
+        yield session.spawn.parent_turn
+
+
+def _keeps(turn: DraftTurn, keys: Collection[Key]) -> bool:
+    """Say whether a turn is a compaction that kept one of ours: nobody knows which turn that is."""
+    return turn.compaction is not None and turn.compaction.first_kept in keys
+
+
+def _words(turn: DraftTurn) -> list[tuple[str, tuple[Part, ...]]]:
+    """Return what was said; what stands beside the words changes when a tool goes on."""
+    said: tuple[Message, ...] = (*turn.query, *turn.reply)
+    return [(message.role, message.parts) for message in said]
+
+
+def _id_of(record: Record) -> str:
+    try:
+        told: Any = json.loads(record.data)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(told, dict):
+        return ""
+    named = cast("dict[str, object]", told)
+    id = named.get("uuid") or named.get("id")
+    return id if isinstance(id, str) else ""

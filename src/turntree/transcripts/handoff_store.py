@@ -1,0 +1,62 @@
+"""Sessions written for other tools, on PostgreSQL. See ``ports.imports``."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from turntree.core.canonical import canonical, digest_from_raw, digest_raw
+from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.value import value
+from turntree.db.database import Database
+from turntree.transcripts.drafts import Planted
+from turntree.transcripts.handoff_link import Gap, Graft
+from turntree.transcripts.incoming import Checkout
+
+
+@value
+class PostgresCheckouts:
+    """What was checked out, and how it is known again."""
+
+    database: Database
+
+    async def note(self, checkout: Checkout, *, by: str, at: Instant) -> None:
+        """Note a checkout, and in the same transaction the fact that says so."""
+        told = {"tool": checkout.origin, "tool_session_id": checkout.session, "by": by}
+        if checkout.continues is not None:
+            told["continues"] = checkout.continues
+        await self.database.run(
+            "record_handoff",
+            turn=UUID(checkout.turn),
+            origin=checkout.origin,
+            session=checkout.session,
+            file=checkout.file,
+            bytes=checkout.bytes,
+            mark=checkout.mark,
+            last=checkout.last,
+            by=by,
+            at=at,
+            data=canonical(told).decode(),
+        )
+
+    async def list_all(self) -> list[tuple[str, Graft]]:
+        """Return what was ever checked out: the tool, and how its session is known again."""
+        rows = await self.database.fetch("list_handoffs")
+        return [
+            (origin, Graft(session, file, size, mark, _planted(*turn), last, continues))
+            for origin, session, file, size, mark, last, continues, *turn in rows
+        ]
+
+    async def find_gap(self, blocks: Sequence[Digest]) -> Gap | None:
+        """Return which of the records kept in some blocks we wrote, if any."""
+        rows = await self.database.fetch(
+            "find_own_records", blocks=[digest_raw(digest) for digest in blocks]
+        )
+        if not rows:
+            return None
+        turn = _planted(*rows[0][1:])
+        ends = [end for written, id, *_ in rows if id == turn.id for end in written]
+        pairs = zip(ends[::2], ends[1::2], strict=True)
+        return Gap(turn, [place for first, last in pairs for place in range(first, last + 1)])
+
+
+def _planted(turn: str, digest: bytes, depth: int) -> Planted:
+    return Planted(TurnId(turn), digest_from_raw(bytes(digest)), depth)

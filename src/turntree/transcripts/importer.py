@@ -1,0 +1,95 @@
+"""Importers: readers of other tools' transcripts.
+
+An importer is one module and one entry point of the group ``turntree.importers``. It finds what
+its tool left on a machine, reads it record by record and projects the records. It never writes,
+never talks to a network and never decides what is stored.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from turntree.core.value import value
+from turntree.ledger.raw_codec import Record
+from turntree.transcripts.drafts import Projection
+
+
+@value
+class Places:
+    """Where tools leave things on a machine."""
+
+    home: Path
+    environ: Mapping[str, str]
+
+
+@value
+class Bundle:
+    """What is read and projected together: a session of the source, with what hangs on it."""
+
+    origin: str
+    id: str
+    """What the source calls it; the same tomorrow."""
+    files: tuple[Path, ...]
+    """The first one is the session's own."""
+    stamp: str
+    """Another one as soon as anything in it has changed; found without reading it."""
+    size: int
+    """Bytes on the disk."""
+
+
+class Importer(Protocol):
+    """Reads what one tool wrote."""
+
+    @property
+    def origin(self) -> str:
+        """The tool's name: ``claude-code``."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Of the projection. A higher one projects kept records again, beside the old turns."""
+        ...
+
+    def discover(self, places: Places) -> Iterator[Bundle]:
+        """Yield what the tool left in its usual places, without reading it."""
+        ...
+
+    def open(self, path: Path) -> Iterable[Bundle]:
+        """Yield what a named file or folder holds; nothing if this tool did not write it."""
+        ...
+
+    def read(self, bundle: Bundle) -> Iterator[Record]:
+        """Yield every record as it stands, also those nobody understands or can parse.
+
+        A record is a line without its line break, a row, or a member of an export.
+
+        Raises:
+            OSError: It cannot be read now, or not to its end.
+        """
+        ...
+
+    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+        """Return what the records tell of. Pure: equal records, equal projection.
+
+        A record that cannot be parsed is counted, never raised.
+        """
+        ...
+
+
+@runtime_checkable
+class AtHome(Protocol):
+    """An importer whose tool has usual places, and which can say where it looks."""
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the folders that ``discover`` looks into, whether they exist or not."""
+        ...
+
+
+def stamp_of(files: Iterable[Path]) -> tuple[str, int]:
+    """Return a stamp that changes when a file grows or is replaced, and the bytes of all."""
+    size, told = 0, list[str]()
+    for file in files:
+        found = file.stat()
+        size += found.st_size
+        told.append(f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
+    return ";".join(told), size

@@ -1,0 +1,1 @@
+"""Read other tools' transcripts, one package per tool."""

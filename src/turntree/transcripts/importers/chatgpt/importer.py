@@ -1,0 +1,87 @@
+"""ChatGPT's export: a tree of nodes for each conversation.
+
+A bundle is one conversation. What a node says is known to ``nodes``, everything that exports have
+in common to ``exports``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from turntree.ledger.raw_codec import Record
+from turntree.transcripts.importer import Bundle
+from turntree.transcripts.importers.chatgpt.nodes import ASSET, Assets, asset_ids, node_of
+from turntree.transcripts.importers.hosted_chat import ExportImporter
+from turntree.transcripts.importers.lenient_json import entries, mapping, moment, word
+from turntree.transcripts.importers.message_tree import NEVER, MessageTree, Node
+
+PROVIDER: Final = "openai"
+_DETAILS: Final[Mapping[str, str]] = {
+    "create_time": "created_s", "update_time": "updated_s", "default_model_slug": "model",
+    "gizmo_id": "gizmo", "gizmo_type": "gizmo_type", "conversation_template_id": "template",
+    "is_archived": "archived", "is_starred": "starred", "is_temporary": "temporary",
+    "is_temporary_chat": "temporary", "plugin_ids": "plugins", "voice": "voice",
+    "moderation_results": "moderation", "safe_urls": "safe_urls", "async_status": "async_status",
+    "conversation_origin": "origin", "memory_scope": "memory_scope",
+}  # fmt: skip
+
+
+class ChatGpt(ExportImporter):
+    """Reads the export that ChatGPT makes of a person's conversations."""
+
+    origin = "chatgpt"
+    hint = b'"mapping"'
+    title = "title"
+    details = _DETAILS
+
+    @staticmethod
+    def identify(document: Mapping[str, Any]) -> str | None:
+        """Return a conversation's id: it has a tree of nodes."""
+        if not isinstance(document.get("mapping"), dict):
+            return None
+        return word(document.get("conversation_id")) or word(document.get("id"))
+
+    def is_beside(self, file: str) -> bool:
+        """Say whether a record is a file that somebody attached or a model made."""
+        return ASSET.match(file) is not None
+
+    def read(self, bundle: Bundle) -> Iterator[Record]:
+        """Yield a conversation as it stands in the list, and the files of the export it names.
+
+        Raises:
+            OSError: The export is gone or has changed.
+        """
+        conversation = self.exports.read(bundle)
+        yield conversation
+        yield from self.exports.assets(bundle, asset_ids(conversation.data), ASSET)
+
+    def tree(
+        self, document: Mapping[str, Any], place: int, beside: Mapping[str, int]
+    ) -> tuple[MessageTree, dict[str, int]]:
+        """Return the nodes of a conversation, and how many of each kind nobody understands."""
+        names = {found[0]: file for file in beside if (found := ASSET.match(file)) is not None}
+        assets = Assets(names, beside)
+        mapped = mapping(document.get("mapping"))
+        nodes: dict[str, Node] = {}
+        counted: dict[str, int] = {}
+        for id in _in_order(mapped):
+            told = mapping(mapped[id])
+            above = told.get("parent")
+            parent = above if isinstance(above, str) and above != id else None
+            node, unknown = node_of(id, parent, mapping(told.get("message")), assets, place)
+            nodes[id] = node
+            if unknown is not None:
+                counted[unknown] = counted.get(unknown, 0) + 1
+        start = moment(document.get("create_time")) or NEVER
+        current = word(document.get("current_node"))
+        return MessageTree(nodes, start, current, PROVIDER), counted
+
+
+def _in_order(mapped: Mapping[str, Any]) -> list[str]:
+    """Return the ids so that siblings stand in the order in which their parent lists them."""
+    rank = {
+        child: number
+        for node in mapped.values()
+        for number, child in enumerate(entries(mapping(node).get("children")))
+        if isinstance(child, str)
+    }
+    return sorted(mapped, key=lambda node: rank.get(node, 0))

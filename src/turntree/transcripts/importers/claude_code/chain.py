@@ -1,0 +1,299 @@
+"""Which record of Claude Code belongs to which turn.
+
+The tool links every record to the one before. Read as a tree of turns those links lie twice:
+results of parallel calls look like forks, and a compaction looks like a new beginning. So a turn
+begins where somebody speaks, or where a compaction stands, and every other record belongs to the
+turn of the record it follows. Nothing here looks into a message.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from turntree.core.value import value
+from turntree.transcripts.drafts import Key
+from turntree.transcripts.importers.claude_code.records import Line, calls_in, is_error
+from turntree.transcripts.importers.lenient_json import text
+
+MAIN: Final = ""
+"""The session that is no subagent's."""
+
+CUTS_MAX: Final = 1_000
+"""So many forks from the middle of a turn are told exactly; more hang on the whole turn."""
+
+_ABOVE_MAX: Final = 200
+_UNFINISHED: Final = frozenset({"tool_use", "pause_turn"})
+_LEADING: Final = frozenset({"attachment", "printed", "command", "injected", "aside"})
+StemKind = Literal["normal", "compaction", "continued"]
+
+
+@dataclass(slots=True, eq=False)
+class Stem:
+    """A turn as it is gathered: where it begins, and every record that belongs to it."""
+
+    key: Key
+    kind: StemKind
+    session: str
+    start: Line
+    parent: "Stem | None"
+    above: "Node | None"
+    """The link it hangs on, which may stand in the middle of its parent."""
+    depth: int
+    before: list[Line] = field(default_factory=list[Line])
+    """Context that was put in before anybody spoke."""
+    lines: list[Line] = field(default_factory=list[Line])
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A record and where it stands."""
+
+    line: Line
+    above: "Node | None"
+    session: str
+    stem: Stem | None
+    finished: bool
+    """Everything said so far has been answered, so that a new answer needs a new question."""
+    weak: "Node | None"
+    """What begins a turn if the model answers it."""
+
+
+@value
+class Chain:
+    """All turns of a bundle and the way to them."""
+
+    stems: Sequence[Stem]
+    """Parents first."""
+    nodes: Mapping[str, Node]
+    orphans: Sequence[int]
+    heads: Mapping[str, Stem | None]
+    """Of each session, in the order in which they were met."""
+
+
+def arrange(lines: Sequence[Line], agents: Mapping[str, str], forks: frozenset[str]) -> Chain:
+    """Return the turns that some records make up.
+
+    ``agents`` says whose file a file is; in the others, subagents are found by their records.
+    A subagent in ``forks`` goes on from the turn it hangs on; every other one begins afresh.
+    """
+    work = _Arranging(lines, agents, forks)
+    work.link()
+    heads: dict[str, Stem | None] = {}
+    orphans: list[int] = []
+    for line in lines:
+        node = work.nodes[line.uuid]
+        if node.stem is not None:
+            node.stem.lines.append(line)
+        elif line.kind in ("answer", "result"):
+            orphans.append(line.place)
+        if line.kind not in ("aside", "attachment") or node.session not in heads:
+            heads[node.session] = node.stem or heads.get(node.session)
+    return Chain(list(_cut(work.stems)), work.nodes, orphans, heads)
+
+
+class _Arranging:
+    """Nodes are made parents first, by a loop: a conversation may be deeper than any stack."""
+
+    def __init__(
+        self, lines: Sequence[Line], agents: Mapping[str, str], forks: frozenset[str]
+    ) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.stems: list[Stem] = []
+        self._lines = lines
+        self._by_uuid = {line.uuid: line for line in lines}
+        self._agents = agents
+        self._forks = forks
+        self._previous: dict[str, Line] = {}
+
+    def link(self) -> None:
+        """Make a node of every line."""
+        last: dict[tuple[str, bool, str | None], Line] = {}
+        for line in self._lines:
+            stream = (line.file, line.side, line.agent)
+            if stream in last:
+                self._previous[line.uuid] = last[stream]
+            last[stream] = line
+        for line in self._lines:
+            for found in self._missing_above(line):
+                followed = self._followed(found)
+                above = None if followed is None else self.nodes.get(followed.uuid)
+                self.nodes[found.uuid] = self._node(found, above)
+
+    def _missing_above(self, line: Line) -> list[Line]:
+        """Return a line and those above it that have no node yet, first one first."""
+        if line.link in self.nodes and line.uuid not in self.nodes:
+            return [line]
+        path: dict[str, Line] = {}
+        cursor: Line | None = line
+        # Records that follow each other in a circle have no first one; any will do.
+        while cursor is not None and cursor.uuid not in self.nodes and cursor.uuid not in path:
+            path[cursor.uuid] = cursor
+            cursor = self._followed(cursor)
+        return [*reversed(path.values())]
+
+    def _followed(self, line: Line) -> Line | None:
+        """Return the line before; where a link leads nowhere, what the file held before it."""
+        if line.link is None and line.kind not in ("boundary", "summary"):
+            return None
+        known = self._by_uuid.get(line.link or "")
+        return known if known is not None else self._previous.get(line.uuid)
+
+    def _node(self, line: Line, above: Node | None) -> Node:
+        session = self._session(line, above)
+        if above is not None and above.session != session and session not in self._forks:
+            above = None
+        node = Node(
+            line=line,
+            above=above,
+            session=session,
+            stem=None if above is None else above.stem,
+            finished=above is None or above.finished,
+            weak=None if above is None else above.weak,
+        )
+        self._judge(node)
+        return node
+
+    def _session(self, line: Line, above: Node | None) -> str:
+        agent = self._agents.get(line.file)
+        if agent is not None:
+            return agent
+        if not line.side:
+            return MAIN
+        if line.agent is not None:
+            return line.agent
+        # The oldest way: subagents stand in the file of their session and have no names.
+        return above.session if above is not None and above.line.side else line.uuid
+
+    def _judge(self, node: Node) -> None:
+        line, stem = node.line, node.stem
+        match line.kind:
+            case "prompt":
+                self._begin(node, "normal")
+                node.finished, node.weak = False, None
+            case "boundary" if stem is not None:
+                self._begin(node, "compaction")
+                node.finished, node.weak = True, None
+            case "summary" if stem is not None:
+                if not _awaits_summary(node):
+                    self._begin(node, "compaction")
+                node.finished, node.weak = True, None
+            case "answer":
+                self._answered(node)
+            case "stop":
+                node.finished, node.weak = True, None
+            case "result":
+                node.finished, node.weak = False, None
+            case "command" | "injected" if node.finished:
+                node.weak = node.weak or node
+            case "printed":
+                node.weak = None
+            case _:
+                pass
+
+    def _answered(self, node: Node) -> None:
+        if node.finished and node.weak is not None:
+            begun = node.weak.stem
+            if begun is None or begun.start is not node.weak.line:
+                begun = self._begin(node.weak, "normal")
+            cursor = node.above
+            while cursor is not None and cursor is not node.weak:
+                cursor.stem, cursor.weak, cursor.finished = begun, None, False
+                cursor = cursor.above
+            node.weak.finished, node.weak.weak = False, None
+            node.stem = begun
+        elif node.stem is not None and node.stem.kind == "compaction":
+            self._begin(node, "continued")
+        node.finished, node.weak = _ends(node.line), None
+
+    def _begin(self, node: Node, kind: StemKind) -> Stem:
+        """Let a turn begin at a node, under the turn it stood in until now."""
+        parent = node.stem
+        stem = Stem(
+            key=Key(node.line.uuid),
+            kind=kind,
+            session=node.session,
+            start=node.line,
+            parent=parent,
+            above=node.above,
+            depth=1 if parent is None else parent.depth + 1,
+            before=list(_leading(node.above)) if kind == "normal" else [],
+        )
+        self.stems.append(stem)
+        node.stem = stem
+        return stem
+
+
+def _awaits_summary(node: Node) -> bool:
+    """Say whether a summary follows its boundary, with nothing but asides between."""
+    assert node.stem is not None, "asked of a summary in a turn"
+    cursor = node.above
+    for _ in range(_ABOVE_MAX):
+        if cursor is None or cursor.line.kind not in _LEADING:
+            break
+        cursor = cursor.above
+    return cursor is not None and cursor.line.kind == "boundary"
+
+
+def _leading(above: Node | None) -> Iterator[Line]:
+    """Yield the context between what was said last and a new question, first one first."""
+    found: list[Line] = []
+    while above is not None and len(found) < _ABOVE_MAX:
+        # A summary of turns that nobody kept is no turn; it is still what the model knew.
+        lone = above.line.kind in ("boundary", "summary") and above.stem is None
+        if above.line.kind not in _LEADING and not lone:
+            break
+        found.append(above.line)
+        above = above.above
+    yield from reversed(found)
+
+
+def _ends(line: Line) -> bool:
+    """Say whether an answer asks for nothing more. Old files give no reason for its end."""
+    if is_error(line):
+        return True
+    return text(line.message.get("stop_reason")) not in _UNFINISHED and not calls_in(line)
+
+
+def _cut(stems: Sequence[Stem]) -> Iterator[Stem]:
+    """Yield the turns, parents first, and before a fork from the middle of a turn its first part.
+
+    What came after that place is nothing that the fork has ever seen.
+    """
+    cuts: dict[tuple[Key, str], Stem] = {}
+    last_new: dict[Key, int] = {}
+    for stem in stems:
+        parent, above = stem.parent, stem.above
+        if parent is not None and above is not None and len(cuts) < CUTS_MAX:
+            place = above.line.place
+            if parent.key not in last_new:
+                last_new[parent.key] = _last_new_answer(parent)
+            if last_new[parent.key] > place:
+                cut = (parent.key, above.line.uuid)
+                if cut not in cuts:
+                    cuts[cut] = _until(parent, above.line)
+                    yield cuts[cut]
+                stem.parent = cuts[cut]
+        yield stem
+
+
+def _last_new_answer(stem: Stem) -> int:
+    """Return the place where the last of its answers begins."""
+    first: dict[str, int] = {}
+    for line in stem.lines:
+        if line.kind == "answer":
+            first.setdefault(line.answer_id, line.place)
+    return max(first.values(), default=-1)
+
+
+def _until(stem: Stem, last: Line) -> Stem:
+    return Stem(
+        key=Key(f"{stem.key}@{last.uuid}"),
+        kind=stem.kind,
+        session=stem.session,
+        start=stem.start,
+        parent=stem.parent,
+        above=stem.above,
+        depth=stem.depth,
+        before=stem.before,
+        lines=[line for line in stem.lines if line.place <= last.place],
+    )

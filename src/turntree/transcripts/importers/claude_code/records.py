@@ -1,0 +1,177 @@
+"""One record of Claude Code, and what it is to a conversation.
+
+Types of records are open: a new one appears every month. What is known here is which of them
+stand in the chain of a conversation, who speaks in them, and which say something of the session.
+Nothing here knows other records: how they hang together is ``chain``'s business.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from turntree.core.ids import Instant
+from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text
+
+LineKind = Literal[
+    "prompt", "injected", "command", "printed", "stop", "result", "summary",
+    "answer", "boundary", "attachment", "aside",
+]  # fmt: skip
+"""What a record of the chain is.
+
+prompt     somebody's words, which begin a turn
+injected   words that the tool put in for the model to read
+command    a slash command; it begins a turn only if the model answers it
+printed    what a local command printed; nobody answers it
+stop       the mark of an interruption
+result     what a tool answered
+summary    what a compaction left
+answer     one block of what the model said
+boundary   where a compaction stands
+attachment context that was put in beside the words
+aside      a link of the chain that says nothing to the model
+"""
+
+CHAINED: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+ABOUT: Final = frozenset({
+    "summary", "ai-title", "custom-title", "tag", "agent-name", "agent-setting", "agent-color",
+    "mode", "permission-mode", "pr-link", "last-prompt", "bridge-session", "tools-used",
+    "cost-state", "atis-latch", "content-replacement", "turn_end", "agent_metadata",
+    "worktree-state", "file-history-snapshot", "queue-operation",
+    "api-request", "api-request-shape", "api-request-blob",
+})  # fmt: skip
+"""Records that say something of the session, or of a request, and have no place in the chain."""
+
+SUBTYPES: Final = frozenset({
+    "", "compact_boundary", "microcompact_boundary", "stop_hook_summary", "turn_duration",
+    "local_command", "api_error", "away_summary", "informational", "bridge_status",
+    "model_fallback", "model_refusal_fallback", "model_refusal_no_fallback",
+    "model_consent_fallback", "notification", "status", "thinking_tokens",
+})  # fmt: skip
+
+_SPEAKING: Final = frozenset({"prompt", "stop", "result", "summary", "answer"})
+_PRINTED: Final = (
+    "<local-command-", "<bash-stdout>", "<bash-stderr>", "<bash-input>",
+    "Caveat: The messages below",
+)  # fmt: skip
+_COMMAND: Final = ("<command-name>", "<command-message>")
+_STOP: Final = "[Request interrupted"
+_NOTHING_SAID: Final = "No response requested."
+SYNTHETIC: Final = "<synthetic>"
+"""The model of an answer that no model gave."""
+
+
+class Line(NamedTuple):
+    """A record that stands in the chain of a conversation.
+
+    A named tuple: there is one for every record, and a dataclass takes three times as long to make.
+    """
+
+    place: int
+    file: str
+    kind: LineKind
+    uuid: str
+    link: str | None
+    """The record it follows, as far as it says so."""
+    side: bool
+    """It belongs to a subagent."""
+    agent: str | None
+    at: Instant | None
+    data: Mapping[str, Any]
+    message: Mapping[str, Any]
+    """What was sent to the model or came from it."""
+    blocks: list[Mapping[str, Any]]
+    """The blocks of its message; a bare text is one."""
+
+    @property
+    def answer_id(self) -> str:
+        """What all lines of one answer share: the id that the vendor gave to the message."""
+        return text(self.message.get("id")) or text(self.data.get("requestId")) or self.uuid
+
+    @property
+    def speaks(self) -> bool:
+        """Say whether it carries the exchange on, so that its time counts."""
+        return self.kind in _SPEAKING
+
+
+def line_of(place: int, file: str, data: Mapping[str, Any]) -> Line | None:
+    """Return the link of the chain that a record is, or None if nothing could follow it."""
+    get = data.get
+    uuid = text(get("uuid"))
+    if not uuid:
+        return None
+    message = mapping(get("message"))
+    blocks = blocks_of(message.get("content"))
+    return Line(
+        place,
+        file,
+        _kind(data, message, blocks),
+        uuid,
+        text(get("parentUuid")) or text(get("logicalParentUuid")) or None,
+        get("isSidechain") is True,
+        text(get("agentId")) or None,
+        _at(get("timestamp")),
+        data,
+        message,
+        blocks,
+    )
+
+
+def blocks_of(content: object) -> list[Mapping[str, Any]]:
+    """Return the blocks of a message's content; a bare text is one block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [block for entry in entries(content) if (block := mapping(entry))]
+
+
+def words_of(blocks: list[Mapping[str, Any]]) -> str:
+    """Return all words of some blocks."""
+    return "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
+
+
+def calls_in(line: Line) -> list[Mapping[str, Any]]:
+    """Return the blocks of an answer that ask for a tool."""
+    return [block for block in line.blocks if block.get("type") == "tool_use"]
+
+
+def is_error(line: Line) -> bool:
+    """Say whether an answer is the tool's word for a call that failed."""
+    return line.data.get("isApiErrorMessage") is True
+
+
+def _at(told: object) -> Instant | None:
+    at = moment(told)
+    # No turn was taken before 1970, and an id could not say so.
+    return at if at is not None and at >= "1970" else None
+
+
+def _kind(
+    data: Mapping[str, Any], message: Mapping[str, Any], blocks: list[Mapping[str, Any]]
+) -> LineKind:
+    match data.get("type"):
+        case "user":
+            return _user_kind(data, blocks)
+        case "assistant":
+            synthetic = message.get("model") == SYNTHETIC
+            return "aside" if synthetic and words_of(blocks) == _NOTHING_SAID else "answer"
+        case "attachment":
+            return "attachment"
+        case "system" if data.get("subtype") == "compact_boundary":
+            return "boundary"
+        case _:
+            return "aside"
+
+
+def _user_kind(data: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> LineKind:
+    if data.get("isCompactSummary") is True:
+        return "summary"
+    if any(block.get("type") == "tool_result" for block in blocks):
+        return "result"
+    if not blocks or data.get("isVisibleInTranscriptOnly") is True:
+        return "aside"
+    words = next((text(block["text"]) for block in blocks if "text" in block), "").lstrip()[:64]
+    if words.startswith(_STOP):
+        return "stop"
+    if words.startswith(_PRINTED):
+        return "printed"
+    if words.startswith(_COMMAND):
+        return "command"
+    return "injected" if data.get("isMeta") is True else "prompt"

@@ -1,0 +1,235 @@
+"""Turns of Codex while they are being read, and what they look like once they are closed."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from turntree.core.canonical import Json
+from turntree.core.ids import Instant, instant
+from turntree.core.message import Message, ToolResult, ToolUse
+from turntree.core.message_context import FileUse, TouchedFile
+from turntree.core.usage import ModelCall
+from turntree.core.value import value
+from turntree.transcripts.drafts import DraftTurn, Key
+from turntree.transcripts.importers.codex.records import Report, files_patched
+from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
+
+_UUID_LENGTH = 36
+
+
+class Line(NamedTuple):
+    """A parsed record: its place among the records, its moment, what it is.
+
+    There is one for each record of a large file, and a tuple is made fastest.
+    """
+
+    place: int
+    offset: int
+    ordinal: int | None
+    at: Instant
+    kind: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn that is still being read."""
+
+    id: str | None
+    part: int
+    """Which piece of the turn it is: what somebody says in the middle begins another one."""
+    started_at: Instant | None = None
+    last_at: Instant | None = None
+    query: list[Message] = field(default_factory=list[Message])
+    harness: list[Json] = field(default_factory=list[Json])
+    settings: dict[str, Json] | None = None
+    attached: list[TouchedFile] = field(default_factory=list[TouchedFile])
+    reply: list[Message] = field(default_factory=list[Message])
+    uses: dict[str, ToolUse] = field(default_factory=dict[str, ToolUse])
+    answered: set[str] = field(default_factory=set[str])
+    reports: dict[str, Report] = field(default_factory=dict[str, Report])
+    counted: list[ModelCall] = field(default_factory=list[ModelCall])
+    """From cumulative counts; used where there are no records of single calls."""
+    calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    told_again: int = 0
+    """Tokens of counts that repeat the one before."""
+    told_elsewhere: int = 0
+    """Tokens that another rollout told of, which this one continues."""
+    records: list[int] = field(default_factory=list[int])
+    late: list[Message] = field(default_factory=list[Message])
+    """What somebody said while tools were running: it begins the next piece."""
+
+    @property
+    def asked(self) -> bool:
+        return any(said.role == "user" for said in self.query)
+
+    @property
+    def told(self) -> int:
+        """How many tokens the lines of one rollout tell of."""
+        found = sum(call.usage.total for call in self.calls or self.counted)
+        return found + (0 if self.calls else self.told_again)
+
+    @property
+    def waits(self) -> bool:
+        return len(self.answered) < len(self.uses)
+
+    @property
+    def ends_in_words(self) -> bool:
+        """Whether the last thing is an answer, and no call waits for a result."""
+        return bool(self.reply) and not self.waits and self.reply[-1].role == "assistant"
+
+    def whole_query(self) -> tuple[Message, ...]:
+        """Return what was asked; what stood beside it hangs on the first words of a person."""
+        context: dict[str, Json] = {}
+        if self.harness:
+            context["harness"] = [*self.harness]
+        if self.settings:
+            context["settings"] = self.settings
+        if self.attached:
+            context["files"] = [file.to_json() for file in self.attached]
+        query = [*self.query]
+        place = next((i for i, said in enumerate(query) if said.role == "user"), None)
+        if place is None:
+            # The model goes on by itself, for example after a compaction.
+            query.append(Message("user", (), "event", context=context or None))
+        elif context:
+            query[place] = replace(query[place], context=context)
+        return tuple(query)
+
+    def whole_reply(self) -> tuple[Message, ...]:
+        """Return what came back, with what Codex reported of each call."""
+        return tuple(self._reported(said) for said in self.reply)
+
+    def _reported(self, said: Message) -> Message:
+        found = said.parts[0]
+        if not isinstance(found, ToolResult):
+            return said
+        report = self.reports.get(found.call_id, Report())
+        if found.status == "ok" and report.status is not None:
+            found = replace(found, status=report.status)
+        use: FileUse = "written" if found.status == "ok" else "referenced"
+        args = self.uses[found.call_id].args
+        files = report.files or tuple(files_patched(args, use))
+        context: dict[str, Json] = {"files": [file.to_json() for file in files]}
+        meta = {**(said.meta or {}), **report.meta}
+        return replace(said, parts=(found,), meta=meta or None, context=context if files else None)
+
+    def copy(self) -> "OpenTurn":
+        return replace(
+            self,
+            told_again=0,
+            told_elsewhere=sum(call.usage.total for call in self.calls or self.counted),
+            query=[*self.query],
+            late=[*self.late],
+            harness=[*self.harness],
+            attached=[*self.attached],
+            reply=[*self.reply],
+            uses={**self.uses},
+            answered={*self.answered},
+            reports={**self.reports},
+            counted=[*self.counted],
+            calls=[*self.calls],
+            records=[*self.records],
+        )
+
+
+@value
+class Begun:
+    """The call that began a subagent."""
+
+    turn: Key
+    call: str
+    task: str | None
+
+
+@dataclass(slots=True)
+class Tale:
+    """What all walkers of one projection have told so far."""
+
+    turns: list[DraftTurn] = field(default_factory=list[DraftTurn])
+    by_key: dict[Key, DraftTurn] = field(default_factory=dict[Key, DraftTurn])
+    spawns: dict[str, Begun] = field(default_factory=dict[str, Begun])
+    """By the thread that was begun, or by the path of its agent."""
+    unknown: dict[str, int] = field(default_factory=dict[str, int])
+    orphans: list[int] = field(default_factory=list[int])
+    tokens: int = 0
+    """What the lines of the bundle's own threads tell of, as often as they do."""
+    _alike: dict[tuple[object, ...], list[DraftTurn]] = field(
+        default_factory=dict[tuple[object, ...], list[DraftTurn]]
+    )
+
+    def count(self, kind: str) -> None:
+        """Note a record of a kind that nobody here understands."""
+        self.unknown[kind] = self.unknown.get(kind, 0) + 1
+
+    def add(self, turn: DraftTurn) -> Key:
+        """Add a turn and return its key, which is an equal turn's if there is one already."""
+        mark = (turn.parent, turn.started_at, turn.sealed_at, turn.outcome, turn.model)
+        alike = self._alike.setdefault(mark, [])
+        for other in alike:
+            if other.query == turn.query and other.reply == turn.reply and other.kind == turn.kind:
+                return other.key
+        key, count = turn.key, 1
+        while key in self.by_key:
+            count += 1
+            key = Key(f"{turn.key}~{count}")
+        turn = replace(turn, key=key)
+        alike.append(turn)
+        self.by_key[key] = turn
+        self.turns.append(turn)
+        return key
+
+
+def task_in(use: ToolUse | None) -> str | None:
+    """Return what a subagent was told to do."""
+    args = mapping(None if use is None else use.args)
+    return text(args.get("message")) or text(args.get("prompt")) or None
+
+
+def moment_in(turn: str) -> Instant | None:
+    """Return the moment that a turn's id holds: unlike a line's, it survives being copied."""
+    digits = turn.replace("-", "")
+    if len(turn) != _UUID_LENGTH or digits[12:13] != "7":
+        return None
+    try:
+        return instant(int(digits[:12], 16))
+    except (ValueError, OverflowError):
+        return None
+
+
+def less(total: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what was used between two cumulative counts."""
+    return {
+        name: value - number(before.get(name))
+        for name, value in total.items()
+        if isinstance(value, int)
+    }
+
+
+def threads_named(use: ToolUse, output: Json) -> Iterator[str]:
+    """Yield the threads or the paths of agents that the output of a spawning call names."""
+    if not use.tool.endswith("spawn_agent") or not isinstance(output, str):
+        return
+    try:
+        told = mapping(json.loads(output))
+    except (ValueError, RecursionError):
+        return
+    for name in ("agent_id", "thread_id", "new_thread_id", "task_name", "agent_path"):
+        if found := text(told.get(name)):
+            yield found
+
+
+def attached_files(event: Mapping[str, Any]) -> Iterator[TouchedFile]:
+    """Yield the files that a person attached to what they said."""
+    item = mapping(event.get("item"))
+    paths = entries(event.get("local_images")) if event.get("type") == "user_message" else []
+    if item.get("type") == "UserMessage":
+        paths = [
+            mapping(piece).get("path")
+            for piece in entries(item.get("content"))
+            if mapping(piece).get("type") in ("local_image", "local_audio", "mention")
+        ]
+    for path in paths:
+        if found := word(path):
+            yield TouchedFile("attached", found)

@@ -1,0 +1,182 @@
+"""Gemini CLI: chats under ``$GEMINI_CLI_HOME/.gemini`` or ``~/.gemini``.
+
+A session is one file under ``tmp/<project>/chats``, sometimes with a second one of the same id; a
+subagent's lies in a folder named after the session that began it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from turntree.core.canonical import Json, tidy
+from turntree.ledger.raw_codec import Record
+from turntree.transcripts.drafts import DraftSession, DraftSpawn, Projection
+from turntree.transcripts.importer import Bundle, Places, stamp_of
+from turntree.transcripts.importers.gemini.turns import Conversation, Node, Turns, messages_in
+from turntree.transcripts.importers.lenient_json import (
+    LINE_MAX_BYTES,
+    moment,
+    parse,
+    read_lines,
+    text,
+)
+
+ORIGIN: Final = "gemini"
+_LABEL_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_LABEL_SIGNS: Final = 12
+_TOLD: Final = ("projectHash", "directories", "kind", "startTime")
+
+
+class Gemini:
+    """Reads what Gemini CLI wrote."""
+
+    origin = ORIGIN
+    version = 1
+
+    def discover(self, places: Places) -> Iterator[Bundle]:
+        """Yield a bundle for each session; only the first line of a file is read."""
+        for folder in self.usual_places(places):
+            yield from _bundles(folder)
+
+    def usual_places(self, places: Places) -> Sequence[Path]:
+        """Return the folder of projects."""
+        told = places.environ.get("GEMINI_CLI_HOME")
+        return [(Path(told) if told else places.home) / ".gemini" / "tmp"]
+
+    def open(self, path: Path) -> Iterable[Bundle]:
+        """Yield the sessions in a file or folder."""
+        if path.is_dir():
+            yield from _bundles(path)
+            return
+        chats = next((f for f in path.parents if f.name == "chats"), path.parent)
+        for bundle in _bundles(chats) if _session_id(path) else ():
+            if path in bundle.files:
+                yield bundle
+
+    def read(self, bundle: Bundle) -> Iterator[Record]:
+        """Yield the lines of all files; a file from before there were lines is one record."""
+        root = bundle.files[0].parent
+        for path in bundle.files:
+            name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+            if path.suffix == ".jsonl":
+                yield from read_lines(path, name)
+            else:
+                with path.open("rb") as file:
+                    yield Record(name, 0, file.read(LINE_MAX_BYTES))
+
+    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+        """Return the turns of a session and of its subagents."""
+        told, broken, unknown = _read_all(bundle.id, records)
+        drafts = [turn for session in told.values() for turn in session.turns.drafts]
+        begun = {
+            agent: (session.id, found)
+            for session in told.values()
+            for agent, found in session.turns.spawned.items()
+        }
+        sessions: list[DraftSession] = []
+        for session in told.values():
+            spawn = None
+            if session.id != bundle.id and (found := begun.get(session.id)) is not None:
+                parent, call = found
+                spawn = DraftSpawn(parent, call.turn, call.call, "fresh", call.task)
+            sessions.append(session.draft(spawn))
+        tokens = sum(session.conversation.tokens for session in told.values())
+        return Projection(drafts, sessions, unknown, (), broken, tokens)
+
+
+class _Session:
+    """A session while its files are being read."""
+
+    def __init__(self, id: str, *, is_main: bool) -> None:
+        self.id = id
+        self.conversation = Conversation()
+        self.meta: dict[str, Any] = {}
+        self.turns = Turns(id, "human" if is_main else "agent")
+        self._ends: list[Node] = []
+
+    def take(self, record: Mapping[str, Any], place: int, unknown: dict[str, int]) -> None:
+        for what, value in messages_in(record):
+            match what:
+                case "put":
+                    self.conversation.put(value, place)
+                case "restore":
+                    self.conversation.restore(value, place)
+                case "rewind":
+                    self.conversation.rewind(value)
+                case "set":
+                    self.meta.update({name: tidy(member) for name, member in value.items()})
+                case _:
+                    unknown[value] = unknown.get(value, 0) + 1
+
+    def end_file(self) -> None:
+        if (end := self.conversation.end) is not None:
+            self._ends.append(end)
+        self.conversation.begin_file()
+
+    def tell(self) -> None:
+        """Make turns; the session stands where the newest message does."""
+        self._ends.sort(key=lambda end: (end.depth > 0, moment(end.record.get("timestamp")) or ""))
+        newest = self._ends[-1] if self._ends else None
+        self.turns.tell(self.conversation, newest)
+
+    def draft(self, spawn: DraftSpawn | None) -> DraftSession:
+        details: dict[str, Json] = {name: self.meta[name] for name in _TOLD if self.meta.get(name)}
+        head = self.turns.head_at(self._ends[-1] if self._ends else None)
+        short = _LABEL_UNFIT.sub("-", self.id).strip("-")[-_LABEL_SIGNS:] or "session"
+        title = text(self.meta.get("summary")) or None
+        return DraftSession(self.id, f"gemini/{short}", head, title, spawn, details)
+
+
+def _read_all(
+    main: str, records: Sequence[Record]
+) -> tuple[dict[str, _Session], int, dict[str, int]]:
+    sessions: dict[str, _Session] = {main: _Session(main, is_main=True)}
+    unknown: dict[str, int] = {}
+    broken = 0
+    file, session = None, sessions[main]
+    for place, record in enumerate(records):
+        if record.file != file:
+            session.end_file()
+            file = record.file
+            name = main if "/" not in file else Path(file).stem
+            session = sessions.setdefault(name, _Session(name, is_main=name == main))
+        found = parse(record.data)
+        if found is None:
+            broken += 1
+        else:
+            session.take(found, place, unknown)
+    session.end_file()
+    for session in sessions.values():
+        session.tell()
+    return sessions, broken, unknown
+
+
+def _bundles(folder: Path) -> Iterator[Bundle]:
+    """Yield a bundle for each session id, with the files of its subagents."""
+    if not folder.is_dir():
+        return
+    found: dict[tuple[Path, str], list[Path]] = {}
+    for path in sorted(folder.rglob("session-*.json*")):
+        if path.suffix in (".json", ".jsonl") and (id := _session_id(path)):
+            found.setdefault((path.parent, id), []).append(path)
+    for (chats, id), own in found.items():
+        below = sorted((chats / id).glob("*.json*")) if _is_name(id) else []
+        files = (*own, *(path for path in below if path.suffix in (".json", ".jsonl")))
+        stamp, size = stamp_of(files)
+        yield Bundle(ORIGIN, id, files, stamp, size)
+
+
+def _is_name(id: str) -> bool:
+    return "/" not in id and id not in (".", "..")
+
+
+def _session_id(path: Path) -> str | None:
+    """Return the id in a file's first record, or None if it is no chat."""
+    if path.suffix == ".jsonl":
+        first = next(read_lines(path, path.name), None)
+        data = b"" if first is None else first.data
+    else:
+        data = path.read_bytes() if path.suffix == ".json" else b""
+    told = parse(data) or {}
+    return text(told.get("sessionId")) or None if "projectHash" in told else None

@@ -1,0 +1,163 @@
+"""What all importers need to read files they cannot trust.
+
+A line may be cut off, hold half a surrogate pair, a NUL, a number nobody else can read or a
+structure nested beyond reason. Records keep their bytes; what is projected from them goes through
+here and can always be written canonically.
+"""
+
+import errno
+import io
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+import orjson
+import zstandard
+
+from turntree.core.canonical import tidy
+from turntree.core.errors import Refused
+from turntree.core.ids import Instant, instant, is_instant
+from turntree.ledger.raw_codec import Record
+
+LINE_MAX_BYTES: Final = 256 * 1024 * 1024
+"""A longer line is cut into several records: each is kept, none is understood."""
+
+UNPACKED_FREE_BYTES: Final = 64 * 1024 * 1024
+"""As much as this anything may unpack to."""
+UNPACKED_RATIO_MAX: Final = 200
+"""Transcripts get ten or twenty times smaller; zeros, a thousand times."""
+
+
+_EPOCH: Final = "1970"
+_SECONDS_MAX: Final = 10_000_000_000
+"""A number of seconds below this is one; above, it counts milliseconds."""
+
+
+def read_lines(file: Path, name: str) -> Iterator[Record]:
+    """Yield the lines of a file as records, also the last one if nobody ended it.
+
+    A file that ends in ``.zst`` is unpacked; offsets are those of the plain text.
+
+    Raises:
+        OSError: It is no file, cannot be read, or unpacks to far more than any transcript does.
+    """
+    with open_file(file) as raw:
+        if file.suffix == ".zst":
+            packed = os.fstat(raw.fileno()).st_size
+            with zstandard.ZstdDecompressor().stream_reader(raw) as plain:
+                for record in _lines(io.BufferedReader(cast("Any", plain)), name):
+                    try:
+                        check_unpacked(file.name, record.offset + len(record.data), packed)
+                    except Refused as refused:
+                        # One file that cannot be read keeps no other from being read.
+                        raise OSError(str(refused)) from refused
+                    yield record
+        else:
+            yield from _lines(raw, name)
+
+
+def open_file(file: Path) -> IO[bytes]:
+    """Return a file open to be read, whatever else may lie under its name.
+
+    Raises:
+        OSError: It is a pipe or a device, which would never end, or cannot be read.
+    """
+    fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a file", str(file))
+    return os.fdopen(fd, "rb")
+
+
+def check_unpacked(name: str, size: int, packed: int) -> None:
+    """Refuse what unpacks to far more than any transcript does.
+
+    Raises:
+        Refused: It does; unpacking it would fill the memory.
+    """
+    if size > UNPACKED_FREE_BYTES and size > UNPACKED_RATIO_MAX * packed:
+        raise Refused(
+            f"{name} unpacks to more than {UNPACKED_RATIO_MAX} times its {packed:,} bytes, as no "
+            "transcript does: unpack it yourself and import the file, if you trust it"
+        )
+
+
+def _lines(stream: IO[bytes], name: str) -> Iterator[Record]:
+    offset = 0
+    while line := stream.readline(LINE_MAX_BYTES):
+        data = line.rstrip(b"\r\n")
+        if data:
+            yield Record(name, offset, data)
+        offset += len(line)
+
+
+def parse(data: bytes) -> dict[str, Any] | None:
+    """Return the object that a record holds, or None if it holds none.
+
+    Its texts can be spelled; what goes into a message as a value still has to pass ``tidy``.
+    """
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        # Half a surrogate pair is a text to Python's own reader, which is slower.
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+        value = tidy(value)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def text(value: object) -> str:
+    """Return a text that was meant as one, or nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def word(value: object) -> str | None:
+    """Return a name fit for a column, or None: a column holds no NUL and nothing endless."""
+    if not isinstance(value, str) or not value:
+        return None
+    return value.replace("\x00", "\N{REPLACEMENT CHARACTER}")[:1000]
+
+
+def number(value: object) -> int:
+    """Return a count that fits its column, or 0 for what is none."""
+    if type(value) is not int or value < 0:
+        return 0
+    return min(value, 2**31 - 1)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object, or an empty one for what is none."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def entries(value: object) -> list[Any]:
+    """Return a list, or an empty one for what is none."""
+    return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
+
+
+def moment(value: object) -> Instant | None:
+    """Return the moment that a text in ISO 8601, or a number of seconds or ms, stands for."""
+    try:
+        match value:
+            case str():
+                found = datetime.fromisoformat(value)
+                if is_instant(value) and value >= _EPOCH:
+                    return Instant(value)
+                found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+                ms = found.timestamp() * 1000
+                return instant(int(ms)) if ms >= 0 else None
+            case bool():
+                return None
+            case int() | float():
+                ms = value * 1000 if abs(value) < _SECONDS_MAX else value
+                return instant(int(ms)) if ms >= 0 else None
+            case _:
+                return None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,93 @@
+"""Other tools' SQLite files: opened to be read, while their owner may be writing.
+
+Knows how to open such a file and where the statements on it stand, which is a ``.sql`` file beside
+the importer. Must never write, create a file beside the tool's own, or know what a row means.
+"""
+
+import re
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+BUSY_TIMEOUT_S: Final = 5.0
+KEYS_MAX: Final = 200
+"""How many keys one statement is given."""
+
+Row: TypeAlias = tuple[Any, ...]
+_NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_MAGIC: Final = b"SQLite format 3\x00"
+
+
+def load_statements(name: str) -> Mapping[str, str]:
+    """Return the named statements of the ``.sql`` file in a tool's folder."""
+    text = (files("turntree.transcripts.importers") / name / f"{name}.sql").read_text(
+        encoding="utf-8"
+    )
+    _, *pieces = _NAME.split(text)
+    return dict(zip(pieces[::2], (piece.strip() for piece in pieces[1::2]), strict=True))
+
+
+def is_database(path: Path) -> bool:
+    """Say whether a file begins as SQLite's do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+@contextmanager
+def reading(path: Path) -> Generator[sqlite3.Connection]:
+    """Open a database to be read; texts come as the bytes they are.
+
+    A file whose log of changes cannot be opened, as on a read-only disk, is read without it.
+
+    Raises:
+        OSError: It cannot be read, or not to its end.
+    """
+    try:
+        with closing(_opened(path)) as connection:
+            yield connection
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Python cannot even spell an error that quotes damaged bytes.
+        raise OSError(f"{path} cannot be read: {error}") from error
+
+
+def value_of(value: object) -> bytes | None:
+    """Return what a column holds, whatever its type, as bytes."""
+    match value:
+        case None | bytes():
+            return value
+        case _:
+            return str(value).encode("utf-8", "replace")
+
+
+def after(prefix: str) -> tuple[str, str]:
+    """Return the two keys between which all keys with a prefix that ends in a colon stand."""
+    assert prefix.endswith(":"), "the sign after a colon is a semicolon"
+    return prefix, prefix[:-1] + ";"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        return _connect(path, "mode=ro")
+    except sqlite3.OperationalError:
+        return _connect(path, "mode=ro&immutable=1")
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?{how}", uri=True, timeout=BUSY_TIMEOUT_S
+    )
+    connection.text_factory = bytes
+    try:
+        # Opening reads nothing; the first statement tells whether the file can be read.
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,489 @@
+"""Importing: other tools' transcripts become turns and sessions of ours.
+
+A bundle is read first, by another process if there is much to read: secrets are taken out of its
+records, and they are packed, projected and sealed. Then, many bundles at a time, the records are
+kept and the turns stored, and the sessions are begun or moved. Only then are the bundles' cursors
+set, so that whatever is interrupted is done again, and doing it again changes nothing. So nobody
+waits for the disk until then: what a crash takes is done again like the rest.
+
+An import acts as the principal that runs it, and the moves it makes are of a kind of their own. A
+session that stands elsewhere than an import left it stays there: people win over importers. A
+person who takes their move back puts it where the import left it, and it follows its tool again.
+
+A session of another principal is never moved. Anyone can write a transcript with its name, so what
+comes under that name from elsewhere begins a session of the importer's own.
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from turntree.core.clock import World
+from turntree.core.errors import Conflict, NotFound, Refused
+from turntree.core.ids import Instant, Label, SessionId, TurnId
+from turntree.core.redaction import RULES_VERSION
+from turntree.core.session import MoveKind, Origin, Session, Spawn
+from turntree.core.value import value
+from turntree.db.locks import Hurrying
+from turntree.ledger import session_store_port as session_ports
+from turntree.transcripts.drafts import DraftSession, DraftSpawn, Key
+from turntree.transcripts.handoff_link import Graft
+from turntree.transcripts.importer import Bundle, Importer
+from turntree.transcripts.incoming import IMPORTER, Checkouts, Cursor, Imports
+from turntree.transcripts.pipeline import BundleRead, ReadTask, may_begin_with, take_records
+from turntree.transcripts.reader_pool import Readers
+
+BATCH_BYTES = 8 * 1024 * 1024
+AHEAD_BYTES = 4 * BATCH_BYTES
+"""How much may be read ahead of what is stored; a larger bundle is read alone.
+
+Nothing is handed to a reader while a batch is stored. Whoever has less than a few batches ahead of
+them by then ends up waiting.
+"""
+PROCESSES_FROM_BYTES = 8 * 1024 * 1024
+"""Less than this is read before another process has started."""
+NAMES_TRIED_MAX = 100
+CHECKED_OUT_BEFORE = "system:checkout"
+"""Moved sessions on with another tool before such moves had a kind of their own."""
+HELD = "open:"
+"""Stands before the stamp of a bundle that was read without the turns still being taken."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an import has come, and what it found."""
+
+    bundles: int = 0
+    bundles_read: int = 0
+    bundles_unchanged: int = 0
+    bytes: int = 0
+    bytes_read: int = 0
+    records: int = 0
+    turns_added: int = 0
+    turns_known: int = 0
+    sessions_begun: int = 0
+    sessions_moved: int = 0
+    sessions_kept: int = 0
+    """Those that people have moved elsewhere, so that the import left them alone."""
+    sessions_apart: int = 0
+    """Those begun beside a session of another user that came from one of the same name."""
+    secrets: int = 0
+    repaired: int = 0
+    orphans: int = 0
+    broken: int = 0
+    unknown: dict[str, int] = field(default_factory=dict[str, int])
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    """Bundles that could not be read, or not be projected and stored whole, and why."""
+
+
+@value
+class _Taken:
+    """A bundle that has been read."""
+
+    importer: Importer
+    bundle: Bundle
+    cursor: Cursor | None
+    """How far it was read before."""
+    read: BundleRead
+
+
+@dataclass(slots=True)
+class Importing:
+    """Imports bundles into one workspace."""
+
+    imports: Imports
+    checkouts: Checkouts
+    sessions: session_ports.Sessions
+    reflog: session_ports.Reflog
+    world: World
+    moving: session_ports.Sessions | None = None
+    """Sessions as that principal sees them, for whatever moves one; None if the system imports."""
+    private: bool = False
+    """Begin sessions so that their importer alone reads them."""
+    redacting: bool = True
+    live: tuple[bytes, ...] = field(default=(), repr=False)
+    """Values that are secret, wherever they stand."""
+    hold_open: bool = False
+    """Leave out turns that a transcript ends in the middle of: they are still being taken."""
+    reader_command: Sequence[str] = ()
+    """Starts a process that runs ``readers.serve``; empty to read everything in this one."""
+    reader_processes: int = 0
+    hold_after: Mapping[tuple[str, str], Instant] = field(
+        default_factory=dict[tuple[str, str], Instant]
+    )
+    """Leave out turns of a bundle that began later: their ends have not been told yet."""
+    hurrying: Hurrying = nullcontext
+    report: Callable[[Progress], None] = lambda _: None
+    progress: Progress = field(default_factory=Progress)
+    _grafts: list[tuple[str, Graft]] = field(default_factory=list[tuple[str, Graft]])
+    """What was checked out before this run began."""
+
+    async def run(self, found: Sequence[tuple[Importer, Bundle]]) -> Progress:
+        """Import whatever has changed since it was last read."""
+        self._grafts = await self.checkouts.list_all()
+        known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
+        self.progress.bundles += len(found)
+        self.progress.bytes += sum(bundle.size for _, bundle in found)
+        changed: list[tuple[Importer, Bundle, Cursor | None]] = []
+        for importer, bundle in found:
+            cursor = known.get((bundle.origin, bundle.id))
+            if cursor is not None and self._is_current(cursor, importer, bundle):
+                self.progress.bundles_unchanged += 1
+                self.progress.bytes_read += bundle.size
+            else:
+                changed.append((importer, bundle, cursor))
+        changed.sort(key=lambda one: _last_written(one[1]))
+        batch: list[_Taken] = []
+        size = 0
+        # Whatever stops this, such as Ctrl-C, ends the processes that read ahead.
+        async with aclosing(self._read_ahead(changed)) as ahead:
+            async for taken in ahead:
+                batch.append(taken)
+                size += taken.read.raw_bytes
+                if size >= BATCH_BYTES:
+                    await self._store(batch)
+                    batch, size = [], 0
+        await self._store(batch)
+        return self.progress
+
+    async def announce(self, importer: Importer, bundle: Bundle) -> None:
+        """Begin the sessions of a bundle of which nothing has been written down yet."""
+        for draft in importer.project(bundle, []).sessions:
+            await self._place(bundle, draft, None, {})
+
+    async def list_pending(
+        self, found: Sequence[tuple[Importer, Bundle]]
+    ) -> list[tuple[Importer, Bundle]]:
+        """Return what ``run`` would read: whatever has changed since it was last read."""
+        known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
+        return [
+            (importer, bundle)
+            for importer, bundle in found
+            if (cursor := known.get((bundle.origin, bundle.id))) is None
+            or not self._is_current(cursor, importer, bundle)
+        ]
+
+    async def _read_ahead(
+        self, changed: Sequence[tuple[Importer, Bundle, Cursor | None]]
+    ) -> AsyncGenerator[_Taken, None]:
+        """Yield bundles in order, while the next ones are read by whoever is free."""
+        worth = sum(bundle.size for _, bundle, _ in changed) >= PROCESSES_FROM_BYTES
+        processes = min(self.reader_processes, len(changed)) if worth else 0
+        readers = Readers(self.imports.packing, self.reader_command, processes)
+        pool = ThreadPoolExecutor(readers.count)
+        ahead: deque[tuple[Importer, Bundle, Cursor | None, Future[BundleRead]]] = deque()
+        size = 0
+        waiting = deque(changed)
+        try:
+            while waiting or ahead:
+                while waiting and (not ahead or size < AHEAD_BYTES):
+                    importer, bundle, cursor = waiting.popleft()
+                    task = self._task(bundle, cursor)
+                    reading = pool.submit(readers.read, importer, task)
+                    ahead.append((importer, bundle, cursor, reading))
+                    size += bundle.size
+                importer, bundle, cursor, reading = ahead.popleft()
+                size -= bundle.size
+                try:
+                    read = await anyio.to_thread.run_sync(reading.result, abandon_on_cancel=True)
+                except OSError as error:
+                    # Nothing is known of it and its cursor stays: the next import tries again.
+                    self.progress.failed[f"{bundle.origin}/{bundle.id}"] = str(error)
+                    continue
+                yield _Taken(importer, bundle, cursor, read)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            readers.close()
+
+    def _task(self, bundle: Bundle, cursor: Cursor | None) -> ReadTask:
+        records, prefix = (0, None) if cursor is None else (cursor.records, cursor.prefix)
+        hold_after = self.hold_after.get((bundle.origin, bundle.id))
+        grafts = [
+            graft
+            for origin, graft in self._grafts
+            if origin == bundle.origin and may_begin_with(bundle, graft)
+        ]
+        return ReadTask(
+            bundle, self.redacting, self.hold_open, hold_after, records, prefix, grafts,
+            live=self.live,
+        )  # fmt: skip
+
+    async def reproject(self, importers: Mapping[str, Importer]) -> Progress:
+        """Project kept records again wherever an importer has learned to read them better.
+
+        New turns are sealed beside the old ones, which stay, and each says what it replaces.
+        """
+        self._grafts = await self.checkouts.list_all()
+        for cursor in await self.imports.list_cursors():
+            importer = importers.get(cursor.origin)
+            if importer is None or cursor.projector >= importer.version:
+                self.progress.bundles_unchanged += 1
+                continue
+            bundle = Bundle(cursor.origin, cursor.bundle, (), cursor.stamp, cursor.raw_bytes)
+            records = await self.imports.read_records(cursor.blocks)
+            replaces = await self.imports.list_sources(cursor.origin, cursor.bundle)
+            gap = await self.checkouts.find_gap(cursor.blocks)
+            task, packing = replace(self._task(bundle, cursor), gap=gap), self.imports.packing
+            take = partial(take_records, importer, task, packing, records, replaces=replaces)
+            read = await anyio.to_thread.run_sync(take)
+            await self._store([_Taken(importer, bundle, cursor, read)])
+        return self.progress
+
+    def _is_current(self, cursor: Cursor, importer: Importer, bundle: Bundle) -> bool:
+        is_read = cursor.stamp == bundle.stamp
+        # Whoever leaves out nothing but open turns has nothing more to read where some were.
+        is_watched = self.hold_open and not self.hold_after
+        is_held = is_watched and cursor.stamp == f"{HELD}{bundle.stamp}"
+        return (
+            (is_read or is_held)
+            and cursor.projector >= importer.version
+            and (cursor.redactor >= RULES_VERSION or not self.redacting)
+        )
+
+    def _count(self, taken: _Taken) -> None:
+        progress, read = self.progress, taken.read
+        progress.bundles_read += 1
+        progress.bytes_read += taken.bundle.size
+        progress.records += read.records
+        progress.secrets += read.secrets
+        progress.repaired += read.repaired
+        progress.orphans += read.orphans
+        progress.broken += read.broken
+        for kind, times in read.unknown.items():
+            progress.unknown[kind] = progress.unknown.get(kind, 0) + times
+        if read.error is not None:
+            progress.failed[f"{taken.bundle.origin}/{taken.bundle.id}"] = read.error
+
+    async def _store(self, batch: Sequence[_Taken]) -> None:
+        if not batch:
+            return
+        async with self.hurrying():
+            cursors = await self._store_all(batch)
+        await self.imports.mark(cursors, self.world.now())
+        self.report(self.progress)
+
+    async def _store_all(self, batch: Sequence[_Taken]) -> list[Cursor]:
+        """Store what bundles hold, and return their cursors, which are to be set last."""
+        turns = [turn for taken in batch for turn in taken.read.turns]
+        await self._store_turns(batch)
+        # Records lean on turns, so the turns come first.
+        await self.imports.keep([block for taken in batch for block in taken.read.blocks], turns)
+        cursors: list[Cursor] = []
+        for taken in batch:
+            told: dict[str, Any] = {}
+            try:
+                told = await self._place_all(taken)
+            except (Conflict, NotFound, Refused) as error:
+                taken.read.error = str(error)
+            cursors.append(self._cursor(taken, told))
+            self._count(taken)
+        return cursors
+
+    async def _store_turns(self, batch: Sequence[_Taken]) -> None:
+        turns = (turn for taken in batch for turn in taken.read.turns)
+        try:
+            stored = await self.imports.store_turns(turns)
+        except (Conflict, NotFound, Refused) as error:
+            # One of them fails, and nobody else shall fail with it. Its records are kept.
+            if len(batch) == 1:
+                batch[0].read.give_up(str(error))
+                return
+            for taken in batch:
+                await self._store_turns([taken])
+        else:
+            self.progress.turns_added += stored.added
+            self.progress.turns_known += stored.known
+
+    async def _place_all(self, taken: _Taken) -> dict[str, Any]:
+        heads = taken.read.heads
+        told: dict[str, Any] = {}
+        for session in _parents_first(taken.read.sessions):
+            head = None if session.head is None else heads.get(session.head)
+            await self._place(taken.bundle, session, head, heads)
+            if session.spawn is None and head is not None:
+                await self._carry_on(taken, session, head)
+            told[session.id] = {"head": head, "title": session.title, **session.details}
+        return told
+
+    async def _carry_on(self, taken: _Taken, draft: DraftSession, head: TurnId) -> None:
+        """Move the session that was checked out on with the tool, if it stands where that stood."""
+        graft = taken.read.graft
+        if graft is None or graft.continues is None:
+            return
+        told: Mapping[str, Any] = {} if taken.cursor is None else taken.cursor.heads
+        before: Mapping[str, Any] = told.get(draft.id) or {}
+        stood = before.get("head") or graft.turn.id
+        if not await self._may_carry(graft.continues):
+            return
+        session = await self._moving.get(graft.continues)
+        if session.head == head:
+            return
+        if session.head == stood or await self._carried(session, taken.read.heads):
+            await self._move_on(session, head, "handoff")
+
+    async def _carried(self, session: Session, heads: Mapping[Key, TurnId]) -> bool:
+        """Say whether a session was left at a turn of a bundle by whoever died before noting it."""
+        (last,) = await self.reflog.list_moves(session.id, limit=1)
+        is_carried = last.kind == "handoff" or last.by == CHECKED_OUT_BEFORE
+        return is_carried and last.after in heads.values()
+
+    async def _may_carry(self, session: SessionId) -> bool:
+        """Say whether the importer, or the system, began a session that was checked out.
+
+        The session of another stays: what a tool goes on with stands in one of the importer's own.
+        """
+        begun = (await self.reflog.list_moves(session, before=2, limit=1))[0].by
+        return self.imports.by in (IMPORTER, begun) or begun.startswith("system:")
+
+    @property
+    def _moving(self) -> session_ports.Sessions:
+        """Sessions as the importer sees them: the database asks for the right to move one."""
+        return self.moving or self.sessions
+
+    async def _move_on(self, session: Session, head: TurnId, kind: MoveKind) -> None:
+        """Move a session from where it was seen; one that somebody moved meanwhile is theirs."""
+        try:
+            await self._moving.move(
+                session.id,
+                kind,
+                head,
+                by=self.imports.by,
+                at=self.world.now(),
+                expected_head=session.head,
+                check_head=True,
+            )
+        except Conflict:
+            self.progress.sessions_kept += 1
+        else:
+            self.progress.sessions_moved += 1
+
+    def _cursor(self, taken: _Taken, told: Mapping[str, Any]) -> Cursor:
+        """Return the cursor behind what was read."""
+        bundle, read = taken.bundle, taken.read
+        kept = taken.cursor.blocks if taken.cursor is not None and read.grown else ()
+        return Cursor(
+            bundle.origin,
+            bundle.id,
+            f"{HELD}{bundle.stamp}" if read.held else bundle.stamp,
+            taken.importer.version,
+            RULES_VERSION if self.redacting else 0,
+            read.records,
+            read.raw_bytes,
+            read.prefix,
+            (*kept, *(block.digest for block in read.blocks)),
+            told,
+            _report(read),
+        )
+
+    async def _place(
+        self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
+    ) -> None:
+        """Begin a session, or move it on if it stands where an import left it."""
+        known = await self.imports.find_session(bundle.origin, draft.id)
+        if known is None or not known.is_own:
+            await self._begin(bundle, draft, head, heads)
+            self.progress.sessions_apart += known is not None
+            return
+        session = await self._moving.get(known.id)
+        if head is None or session.head == head:
+            return
+        if not await self._is_ours(known.id):
+            self.progress.sessions_kept += 1
+            return
+        await self._move_on(session, head, "import")
+
+    async def _begin(
+        self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
+    ) -> None:
+        spawn = None if draft.spawn is None else await self._spawn(bundle, draft.spawn, heads)
+        for attempt in range(1, NAMES_TRIED_MAX + 1):
+            label = draft.label if attempt == 1 else f"{draft.label}-{attempt}"
+            try:
+                await self.sessions.create(
+                    SessionId(self.world.new_id()),
+                    Label(label),
+                    by=self.imports.by,
+                    at=self.world.now(),
+                    head=head,
+                    origin=Origin(bundle.origin, draft.id),
+                    spawn=spawn,
+                    visibility="private" if self.private else None,
+                )
+            except Conflict:
+                if attempt == NAMES_TRIED_MAX:
+                    raise
+            else:
+                self.progress.sessions_begun += 1
+                return
+
+    async def _spawn(
+        self, bundle: Bundle, draft: DraftSpawn, heads: Mapping[Key, TurnId]
+    ) -> Spawn | None:
+        """Return who began a session, if that session was ever at the turn that did."""
+        found = await self.imports.find_session(bundle.origin, draft.parent_session)
+        turn = heads.get(draft.parent_turn)
+        if found is None or not found.is_own or turn is None:
+            return None
+        parent = found.id
+        if not await self.imports.has_held(parent, turn):
+            if not await self._is_ours(parent):
+                return None
+            # It began somebody on a way that its tool has left since: it stood there once.
+            stands = (await self._moving.get(parent)).head
+            for head in (turn, stands or turn):
+                await self._moving.move(
+                    parent, "import", head, by=self.imports.by, at=self.world.now()
+                )
+        return Spawn(parent, turn, draft.call_id, draft.mode, draft.task)
+
+    async def _is_ours(self, session: SessionId) -> bool:
+        """Say whether a session stands where an import left it."""
+        page = await self.reflog.list_moves(session, limit=1)
+        stands = page[0].after
+        while page:
+            for move in page:
+                # Whatever has an origin was begun by an import, which once moved it by replays.
+                was_import = move.by == IMPORTER and move.kind == "reset"
+                if move.kind == "import" or move.version == 1 or was_import:
+                    return move.after == stands
+            page = await self.reflog.list_moves(session, before=page[-1].version)
+        return False
+
+
+def _last_written(bundle: Bundle) -> float:
+    """Oldest first: ids follow time, and what comes in their order is quicker to store."""
+    try:
+        return max((file.stat().st_mtime for file in bundle.files), default=0.0)
+    except OSError:
+        return 0.0
+
+
+def _parents_first(drafts: Sequence[DraftSession]) -> Iterator[DraftSession]:
+    """Yield sessions so that nobody comes before the session that spawned it."""
+    waiting = {draft.id: draft for draft in drafts}
+    for draft in drafts:
+        chain: list[DraftSession] = []
+        found = waiting.pop(draft.id, None)
+        while found is not None:
+            chain.append(found)
+            found = None if found.spawn is None else waiting.pop(found.spawn.parent_session, None)
+        yield from reversed(chain)
+
+
+def _report(read: BundleRead) -> dict[str, Any]:
+    report = {
+        "turns": len(read.turns),
+        "unknown": dict(read.unknown),
+        "orphans": read.orphans,
+        "broken": read.broken,
+        "repaired": read.repaired,
+        "tokens": read.tokens,
+        "error": read.error,
+    }
+    return {name: value for name, value in report.items() if value}

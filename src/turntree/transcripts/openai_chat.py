@@ -1,0 +1,295 @@
+"""Chat completions, the shape that most loops already hold, become our values and go back.
+
+Knows the JSON of OpenAI's chat completions and of the servers that imitate it. Must never know
+a client, a key or a ledger: everything here is a pure function, and the openai library is not
+needed. Its objects are welcome all the same, because they know ``model_dump``.
+
+What has a name in Turntree gets it: words, images, reasoning, tool calls and results, tokens.
+The rest is kept beside it in the message's ``meta``, or as an ``Opaque`` part, so that
+``to_chat(messages_from(chat))`` says what ``chat`` said. Two spellings are not kept: a null
+member is an absent one, and the arguments of a call are written anew, equal as JSON.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias, cast
+
+from turntree.core.canonical import Json, canonical
+from turntree.core.errors import NotCanonical, Refused
+from turntree.core.message import (
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Role,
+    Source,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from turntree.core.usage import ModelCall, Usage
+from turntree.core.value import value
+from turntree.transcripts.exporters.chat_request import META, PART, objects_of, to_chat
+
+__all__ = [
+    "META", "PART", "Document", "Exchange", "exchange", "messages_from", "objects_of", "to_chat",
+]  # fmt: skip
+
+CALL_ID_CHARS_MIN = 20
+"""A shorter id of a completion is not trusted to be the only one of its kind."""
+
+_ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+# Where servers other than OpenAI's put what the model thought.
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+class Dumps(Protocol):
+    """An object of the openai library, or anything else made with pydantic."""
+
+    def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
+        """Return the object as a dictionary."""
+        ...
+
+
+Document: TypeAlias = Mapping[str, Any] | Dumps
+
+
+@value
+class Exchange:
+    """What one turn records: what was sent in, what came back, what it used."""
+
+    query: tuple[Message, ...]
+    reply: tuple[Message, ...]
+    calls: tuple[ModelCall, ...]
+
+
+def exchange(
+    messages: Sequence[Document],
+    completions: Sequence[Document],
+    *,
+    provider: str | None = "openai",
+    source: Source | None = "human",
+) -> Exchange:
+    """Return the exchange that a loop went through, ready to be recorded.
+
+    ``messages`` are those the loop appended since the last exchange, its question first;
+    ``completions`` the responses it got on the way, in order. Some servers give one id to
+    several calls; all but the first get another, here and in their results.
+
+    Raises:
+        Refused: A message has a role that chat completions do not know.
+    """
+    said = messages_from(_told_apart(map(_dump, messages)), source=source)
+    answers = [_dump(completion) for completion in completions]
+    first = next((i for i, m in enumerate(said) if m.role == "assistant"), len(said))
+    calls = tuple(_model_call(answer, provider) for answer in answers)
+    return Exchange(tuple(said[:first]), tuple(_annotated(said[first:], answers)), calls)
+
+
+def messages_from(
+    messages: Iterable[Document], *, source: Source | None = "human"
+) -> list[Message]:
+    """Return chat messages as ours; ``source`` says who stands behind the user's.
+
+    Raises:
+        Refused: A message has a role that chat completions do not know.
+    """
+    return [_message_from(_present(_dump(document)), source) for document in messages]
+
+
+def _dump(document: Document) -> dict[str, Any]:
+    return dict(document) if isinstance(document, Mapping) else document.model_dump(mode="json")
+
+
+def _present(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _told_apart(messages: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Give every call of an exchange an id of its own, and every result its call's."""
+    taken: set[str] = set()
+    waiting: dict[str, list[str]] = {}
+    for said in messages:
+        calls: Iterable[Mapping[str, Any]] = said.get("tool_calls") or ()
+        renamed: list[Mapping[str, Any]] = []
+        for call in calls:
+            id = free = str(call.get("id"))
+            while free in taken:
+                free = f"{id}#{len(taken)}"
+            taken.add(free)
+            waiting.setdefault(id, []).append(free)
+            renamed.append({**call, "id": free})
+        if renamed:
+            yield {**said, "tool_calls": renamed}
+        elif waiting.get(said.get("tool_call_id", "")):
+            yield {**said, "tool_call_id": waiting[said["tool_call_id"]].pop(0)}
+        else:
+            yield said
+
+
+def _members(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return document.get(name) or {}
+
+
+def _message_from(rest: dict[str, Any], source: Source | None) -> Message:
+    """Take from ``rest`` what has a name with us; what is left becomes meta."""
+    name = rest.pop("role", None)
+    role = _ROLES.get(name) if isinstance(name, str) else None
+    if role is None:
+        raise Refused(f"{name!r} is not a role of chat completions: {', '.join(_ROLES)}")
+    meta: dict[str, Json] = {} if name == role else {"role": name}
+    parts = [*_reasoning_from(rest, meta), *_content_from(rest, meta, role)]
+    if role == "assistant":
+        parts += _calls_from(rest, meta)
+    if rest:
+        meta["fields"] = rest
+    return Message(
+        role,
+        tuple(parts),
+        source if role == "user" else None,
+        meta={META: meta} if meta else None,
+    )
+
+
+def _reasoning_from(rest: dict[str, Any], meta: dict[str, Json]) -> list[Part]:
+    for field in _REASONING_FIELDS:
+        if isinstance(rest.get(field), str):
+            meta["reasoning"] = field
+            return [Reasoning(rest.pop(field))]
+    return []
+
+
+def _content_from(rest: dict[str, Any], meta: dict[str, Json], role: Role) -> list[Part]:
+    content = rest.pop("content", None)
+    if role == "tool" and "tool_call_id" in rest:
+        return [ToolResult(rest.pop("tool_call_id"), "ok", content)]
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content)]
+    meta["content"] = "parts"
+    return [_part_from(part) for part in content]
+
+
+def _part_from(part: Mapping[str, Any]) -> Part:
+    match dict(part):
+        case {"type": "text", "text": str(text), **rest} if not rest:
+            return Text(text)
+        case {"type": "image_url", "image_url": {"url": str(url), **more}, **rest} if not (
+            more or rest
+        ):
+            return Media("image", _media_type(url), url=url)
+        case document:
+            return Opaque({"kind": PART, "part": document})
+
+
+def _media_type(url: str) -> str:
+    head = url.removeprefix("data:").partition(",")[0] if url.startswith("data:") else ""
+    return head.partition(";")[0] or "image/*"
+
+
+def _calls_from(rest: dict[str, Any], meta: dict[str, Json]) -> list[Part]:
+    parts: list[Part] = []
+    more: dict[str, Json] = {}
+    for call in map(_present, rest.pop("tool_calls", ())):
+        call_id, kind = str(call.pop("id")), str(call.pop("type", "function"))
+        body = _present(call.pop(kind, {}))
+        asked = body.pop("arguments" if kind == "function" else "input", "")
+        args = _args_from(asked) if kind == "function" else asked
+        parts.append(ToolUse(call_id, str(body.pop("name", "")), args))
+        left = {**call, **({kind: body} if body else {})}
+        if left or kind != "function":
+            more[call_id] = {"type": kind, **left}
+    if more:
+        meta["calls"] = more
+    return parts
+
+
+def _args_from(text: str) -> Json:
+    """Return the arguments as an object, or the very text where they are none.
+
+    Only objects are read: a text that happened to be a JSON string could not be told from one
+    that is no JSON at all when it is written again.
+    """
+    try:
+        args = json.loads(text, object_pairs_hook=_once_each)
+        canonical(args)
+    except (ValueError, RecursionError):
+        return text
+    return cast("Json", args) if isinstance(args, dict) else text
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise NotCanonical("a member is named twice")
+    return members
+
+
+def _model_call(completion: Mapping[str, Any], provider: str | None) -> ModelCall:
+    return ModelCall(
+        str(completion.get("model") or "unknown"),
+        _usage(_members(completion, "usage")),
+        provider,
+        _call_id(completion.get("id"), completion.get("created")),
+    )
+
+
+def _call_id(id: str | None, created: int | None) -> str | None:
+    """Return a name that no other call has.
+
+    Usage is counted once a name. Some local servers number their answers from a small range,
+    so a short id needs its time beside it.
+    """
+    return f"{id}@{created}" if id and created and len(id) < CALL_ID_CHARS_MIN else id or None
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    """Return the tokens as we count them: the vendor's input includes what was cached."""
+    into = _members(usage, "prompt_tokens_details")
+    out = _members(usage, "completion_tokens_details")
+    cached = into.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
+    written = into.get("cache_write_tokens") or 0
+    return Usage(
+        input=max(0, (usage.get("prompt_tokens") or 0) - cached - written),
+        output=usage.get("completion_tokens") or 0,
+        cached_input=cached,
+        cache_write=written,
+        reasoning=out.get("reasoning_tokens") or 0,
+    )
+
+
+def _annotated(
+    reply: Sequence[Message], completions: Sequence[Mapping[str, Any]]
+) -> Iterable[Message]:
+    """Give each assistant's message what its completion said beside it."""
+    answers = iter(completions)
+    for said in reply:
+        completion = next(answers, None) if said.role == "assistant" else None
+        if completion is None:
+            yield said
+            continue
+        meta = {**_members(said.meta or {}, META), "completion": _beside(completion)}
+        yield replace(said, meta={META: meta})
+
+
+def _beside(completion: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a completion without its first message and without its tokens.
+
+    Tokens belong to the journal, not to the words: two people may be billed differently for
+    the same answer.
+    """
+    rest = {k: v for k, v in _present(completion).items() if k not in ("usage", "object")}
+    choices: list[dict[str, Any]] = rest.pop("choices", [])
+    for first in choices[:1]:
+        rest |= {k: v for k, v in _present(first).items() if k not in ("message", "index")}
+    return {**rest, **({"choices": choices[1:]} if len(choices) > 1 else {})}

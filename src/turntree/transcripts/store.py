@@ -1,0 +1,165 @@
+"""Imported transcripts on PostgreSQL. See ``ports.imports``."""
+
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from psycopg.types.json import Jsonb
+
+from turntree.core.canonical import digest_from_raw, digest_raw
+from turntree.core.errors import NotFound
+from turntree.core.ids import Digest, Instant, SessionId, TurnId
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
+from turntree.db.arrays import bytea_array
+from turntree.db.database import Database, Row, as_uuid, run
+from turntree.ledger.raw_codec import Block, Record
+from turntree.ledger.raw_store import keep_blocks, read_block
+from turntree.ledger.turn_rows import Prepared
+from turntree.transcripts.bulk_copy import import_turns
+from turntree.transcripts.incoming import (
+    IMPORTER,
+    Cursor,
+    Imported,
+    ImportedSession,
+    Incoming,
+    Packing,
+)
+from turntree.transcripts.packing import StorePacking
+
+
+@value
+class PostgresImports:
+    """Raw records, their turns and how far each bundle was read."""
+
+    database: Database
+
+    @property
+    def by(self) -> str:
+        """The principal that imports: cursors and sessions are theirs."""
+        sight = self.database.sight
+        return IMPORTER if sight == EVERYTHING else str(sight)
+
+    @property
+    def _everything(self) -> Database:
+        """Every turn that is stored has to be known, or it would be stored twice."""
+        return self.database.seen_by(EVERYTHING)
+
+    @property
+    def packing(self) -> Packing:
+        """What makes records and turns ready to be stored."""
+        return StorePacking()
+
+    async def list_cursors(self, origin: str | None = None) -> list[Cursor]:
+        """Return how far every bundle has been read."""
+        rows = await self._everything.fetch("list_imports", origin=origin, by=self.by)
+        return [_cursor(row) for row in rows]
+
+    async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
+        """Keep records as they are, all of them or none; what is kept already stays."""
+        if blocks:
+            async with self._everything.connection() as connection:
+                await keep_blocks(connection, self.database.workspace, blocks, turns)
+
+    async def read_records(self, blocks: Sequence[Digest]) -> list[Record]:
+        """Return kept records. One that was erased is a stub with its digest.
+
+        Raises:
+            NotFound: A block is missing, or hidden from the viewer.
+        """
+        digests = bytea_array([digest_raw(block) for block in blocks])
+        # Asked as the viewer, and read as the system: a block may lean on a turn that is hidden.
+        for (hidden,) in await self.database.fetch("list_hidden_blocks", digests=digests):
+            raise NotFound(f"the records {digest_from_raw(bytes(hidden))} are missing")
+        records: list[Record] = []
+        async with self._everything.connection() as connection:
+            for block in blocks:
+                found = await read_block(connection, self.database.workspace, block)
+                records += found.unpacked.records
+        return records
+
+    async def store_turns(
+        self,
+        incoming: Iterable[Incoming | Prepared] | AsyncIterable[Incoming | Prepared],
+        *,
+        report: Callable[[Imported], None] = lambda _: None,
+    ) -> Imported:
+        """Store turns, parents first, and return how many were new; no session moves."""
+        return await import_turns(self._everything, incoming, hurrying=True, report=report)
+
+    async def find_session(self, origin: str, id: str) -> ImportedSession | None:
+        """Return the session that came from a session of the source, the importer's own first."""
+        row = await self._everything.fetch_one(
+            "find_session_by_origin", origin=origin, id=id, by=self.by
+        )
+        return None if row is None else ImportedSession(SessionId(row[0]), row[1])
+
+    async def find_last_in(self, folder: str) -> SessionId | None:
+        """Return the session that last worked in a folder, by its source; no subagent's."""
+        row = await self.database.fetch_one("find_last_session_in", folder=folder)
+        return None if row is None else SessionId(row[0])
+
+    async def has_held(self, session: SessionId, turn: TurnId) -> bool:
+        """Say whether a session's thread ever held a turn."""
+        return None is not await self._everything.fetch_one(
+            "find_reach", session=as_uuid(session), turn=as_uuid(turn)
+        )
+
+    async def list_sources(self, origin: str, bundle: str) -> dict[str, TurnId]:
+        """Return the newest turn made for each key of a bundle."""
+        rows = await self._everything.fetch("list_turn_sources", origin=origin, bundle=bundle)
+        return cast("dict[str, TurnId]", dict(rows))
+
+    async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
+        """Remember how far bundles have been read, all of them or none."""
+        async with self._everything.connection() as connection, connection.transaction():
+            for cursor in cursors:
+                known = {"workspace": self.database.workspace, "at": at, "by": self.by}
+                row = {**known, **_columns(cursor)}
+                await run(connection, "save_import_cursor", row)
+
+
+def _columns(cursor: Cursor) -> dict[str, Any]:
+    return {
+        "origin": cursor.origin,
+        "bundle": cursor.bundle,
+        "stamp": cursor.stamp,
+        "projector": cursor.projector,
+        "redactor": cursor.redactor,
+        "records": cursor.records,
+        "raw_bytes": cursor.raw_bytes,
+        "prefix": digest_raw(cursor.prefix),
+        "blocks": bytea_array([digest_raw(block) for block in cursor.blocks]),
+        "heads": Jsonb(_spelled(cursor.heads)),
+        "report": Jsonb(_spelled(cursor.report)),
+    }
+
+
+def _spelled(value: object) -> object:
+    """Return a document as ``jsonb`` can hold it: without a NUL."""
+    match value:
+        case str():
+            return value.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+        case Mapping():
+            members = cast("Mapping[str, object]", value)
+            return {_spelled(name): _spelled(member) for name, member in members.items()}
+        case list() | tuple():
+            return [_spelled(entry) for entry in cast("Sequence[object]", value)]
+        case _:
+            return value
+
+
+def _cursor(row: Row) -> Cursor:
+    origin, bundle, stamp, projector, redactor, records, size, prefix, blocks, heads, report = row
+    return Cursor(
+        origin,
+        bundle,
+        stamp,
+        projector,
+        redactor,
+        records,
+        size,
+        digest_from_raw(bytes(prefix)),
+        tuple(digest_from_raw(bytes(block)) for block in blocks),
+        heads,
+        report,
+    )

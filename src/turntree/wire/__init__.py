@@ -1,1 +1,0 @@
-"""Request and response shapes: knows JSON's names, and never the store."""

@@ -1,0 +1,251 @@
+"""Judgements are written down before anybody goes on, and personas change only on purpose."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import pytest
+
+from turntree.api import Tree
+from turntree.auth import audit
+from turntree.auth.audit import Audit
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import EVERYTHING, Rights, actions, credentials, right, tools
+from turntree.auth.persona import Identity, Persona
+from turntree.auth.store_port import Permissions
+from turntree.core.canonical import Json, canonical
+from turntree.core.errors import Conflict, Denied, NotFound, Refused
+from turntree.core.event import Event
+from turntree.core.ids import Instant, RunId, SessionId
+from turntree.core.manifest import Manifest
+from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
+from turntree.core.principal import Principal
+from turntree.core.run import Fact, Run
+from turntree.db.database import Database
+from turntree.testing.fakes import Crash, ScriptedWorld
+
+pytestmark = pytest.mark.anyio
+
+ANA, ATLAS = Principal("human", "ana"), Principal("agent", "atlas")
+READ, EXEC = right("tool", "read"), right("tool", "exec")
+HUMAN = ExecutionContext.begin(ANA, environment={"KEY": "value"})
+AGENT = HUMAN.delegate(ATLAS, Rights((*tools("read", "write"), *credentials("KEY"))))
+PERSONA = Persona("atlas", 1, Identity("Atlas"), Rights(tools("read", "exec")))
+
+
+async def session_of(tree: Tree, label: str = "main") -> SessionId:
+    return (await tree.sessions.get_or_create(label)).id
+
+
+async def told(tree: Tree) -> list[Event]:
+    return [event for _, event in await tree.feed.read() if event.kind in audit.KINDS]
+
+
+async def test_a_use_is_written_down_with_its_reason(tree: Tree) -> None:
+    session = await session_of(tree)
+    with AGENT.entered():
+        await tree.authority.grant(session)
+        decision = await tree.authority.use(session, READ)
+    grant, use = await told(tree)
+    assert (grant.kind, use.kind) == ("permission.granted", "permission.used")
+    assert use.data["by"] == Principal("agent", "atlas", ANA).to_json()
+    assert use.data["reason"] == decision.reason
+    assert grant.data["permissions"] == AGENT.rights.to_json()
+    assert await tree.checks.fsck(full=True) == []
+
+
+async def test_a_denial_is_written_down_before_it_is_raised(tree: Tree) -> None:
+    session = await session_of(tree)
+    with pytest.raises(Denied, match="nothing allows tool:exec for agent:atlas"):
+        await tree.authority.use(session, EXEC, context=AGENT)
+    (denied,) = await told(tree)
+    assert (denied.kind, denied.data["permission"]) == ("permission.denied", "tool:exec")
+
+
+async def test_without_a_session_there_is_no_record_and_no_action(tree: Tree) -> None:
+    nowhere = SessionId("01a0c3a8-2001-7000-8000-0000000000ff")
+    with pytest.raises(NotFound):
+        await tree.authority.use(nowhere, READ, context=AGENT)
+    with pytest.raises(NotFound):
+        await tree.authority.get_credential(nowhere, "KEY", context=AGENT)
+
+
+async def test_a_credential_is_handed_out_against_a_receipt(tree: Tree) -> None:
+    session = await session_of(tree)
+    assert await tree.authority.get_credential(session, "KEY", context=AGENT) == "value"
+    with pytest.raises(Denied):
+        await tree.authority.get_credential(session, "OTHER", context=AGENT)
+    assert [(event.kind, event.data["permission"]) for event in await told(tree)] == [
+        ("permission.used", "credential:KEY"),
+        ("permission.denied", "credential:OTHER"),
+    ]
+    assert all("value" not in str(event.data) for event in await told(tree))
+
+
+async def test_a_run_keeps_its_judgements_in_its_own_stream(
+    tree: Tree, world: ScriptedWorld
+) -> None:
+    session = await session_of(tree)
+    run_id = RunId(world.new_id())
+    first = Fact.of(Event(run_id, 0, "run.started", world.now(), {}), user("hi"))
+    epoch = await tree.ledger.start(run_id, session, first)
+    run = Run(run_id, 0).apply(first)
+    run = await tree.authority.grant_in_run(run, epoch=epoch, context=AGENT)
+    run, allowed = await tree.authority.use_in_run(run, READ, epoch=epoch, context=AGENT)
+    run, denied = await tree.authority.use_in_run(run, EXEC, epoch=epoch, context=AGENT)
+    assert (allowed.allowed, denied.allowed, run.seq) == (True, False, 4)
+    assert Run.replay(run_id, await tree.ledger.facts(run_id)) == run
+    with pytest.raises(Conflict):
+        await tree.authority.use_in_run(replace(run, seq=2), EXEC, epoch=epoch, context=AGENT)
+    report = await tree.authority.audit(session=session)
+    assert {row.session for row in report.used} == {"main"}
+    assert kinds(report) == {"denied", "unused"}
+
+
+async def test_an_audit_can_be_asked_of_a_session_an_agent_and_a_time(tree: Tree) -> None:
+    main, other = await session_of(tree), await session_of(tree, "other")
+    await tree.authority.use(main, READ, context=HUMAN)
+    await tree.authority.use(other, READ, context=AGENT)
+    assert {row.session for row in (await tree.authority.audit()).used} == {"main", "other"}
+    assert {row.session for row in (await tree.authority.audit(session=other)).used} == {"other"}
+    by_agent = await tree.authority.audit(agent="atlas")
+    assert {row.who for row in by_agent.used} == {"agent:atlas for human:ana"}
+    moment = by_agent.used[0].last_at
+    assert {row.who for row in (await tree.authority.audit(until=moment)).used} == {"human:ana"}
+    assert {row.session for row in (await tree.authority.audit(since=moment)).used} == {"other"}
+
+
+async def test_turns_that_pin_permissions_are_audited_too(tree: Tree) -> None:
+    entries = await tree.personas.pin(PERSONA, context=HUMAN)
+    manifest = Manifest(entries)
+    digest = await tree.ledger.put_object(canonical(manifest.to_json()))
+    use = ToolUse("c1", "exec", {}), ToolUse("c2", "sudo", {})
+    await tree.turns.record(
+        "main",
+        [user("go")],
+        [assistant(*use), tool(ToolResult("c1", "ok", "done"), ToolResult("c2", "ok", "done")),
+         assistant("done")],
+        manifest=digest,
+    )  # fmt: skip
+    report = await tree.authority.audit()
+    assert [row.right for row in report.used] == ["tool:exec", "tool:sudo"]
+    assert {(one.kind, one.right) for one in report.findings} == {
+        ("ungranted", "tool:sudo"),
+        ("unused", "tool:read"),
+        ("unused", "action:spawn"),
+    }
+    assert {row.session for row in report.used} == {"main"}
+
+
+async def test_a_fork_under_another_persona_says_so(tree: Tree) -> None:
+    await taken_under(tree, PERSONA)
+    weaker = replace(PERSONA, agent="vera", rights=Rights(tools("read")))
+    session = await tree.personas.fork("main", "fork", weaker, context=HUMAN)
+    facts = [fact.event for fact in await tree.ledger.facts(session.id)]
+    assert [event.kind for event in facts] == [
+        "session.created",
+        "session.persona_changed",
+        "permission.granted",
+    ]
+    assert facts[1].data["change"] == "restriction"
+    assert facts[1].data["digest"] == facts[2].data["persona"] == weaker.digest
+    assert Rights.from_json(facts[2].data["permissions"]) == weaker.permitted  # type: ignore[arg-type]
+    assert await tree.checks.fsck(full=True) == []
+
+
+@dataclass
+class Mortal:
+    """Permissions whose process dies instead of writing for the nth time."""
+
+    permissions: Permissions
+    left: int
+
+    async def record(
+        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Instant
+    ) -> None:
+        if not self.left:
+            raise Crash
+        self.left -= 1
+        await self.permissions.record(session, kind, data, at=at)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.permissions, name)
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+async def test_a_fork_that_dies_half_way_leaves_nothing(tree: Tree, writes: int) -> None:
+    await taken_under(tree, PERSONA)
+    mortal = cast("Permissions", Mortal(tree.personas.permissions, writes))
+    dying = replace(
+        tree.personas,
+        permissions=mortal,
+        authority=replace(tree.authority, permissions=mortal),
+    )
+    with pytest.raises(Crash):
+        await dying.fork("main", "fork", PERSONA, context=HUMAN)
+    with pytest.raises(NotFound):
+        await tree.sessions.get("fork")
+    await tree.personas.fork("main", "fork", PERSONA, context=HUMAN)
+    assert await tree.checks.fsck(full=True) == []
+
+
+async def test_an_agent_forks_under_its_own_persona_but_not_by_way_of_others(tree: Tree) -> None:
+    await taken_under(tree, PERSONA)
+    reader = Rights((*tools("read"), *actions("read")))
+    agent = HUMAN.delegate(ATLAS, reader)
+    await tree.personas.fork("main", "again", PERSONA, context=agent)
+    other = agent.delegate(Principal("agent", "vera"), reader)
+    with pytest.raises(Refused, match="own behalf"):
+        await tree.personas.fork("main", "never", PERSONA, context=other)
+    with pytest.raises(NotFound):
+        await tree.sessions.get("never")
+
+
+async def test_a_stronger_persona_needs_its_owner_and_a_confirmation(tree: Tree) -> None:
+    await taken_under(tree, PERSONA)
+    stronger = replace(PERSONA, agent="vera", rights=EVERYTHING)
+    with pytest.raises(Denied, match="owner of vera has not granted it"):
+        await tree.personas.fork("main", "fork", stronger, context=HUMAN)
+    with pytest.raises(Refused, match="confirm it"):
+        await tree.personas.fork("main", "fork", stronger, owner_grants=True, context=HUMAN)
+    await tree.personas.fork(
+        "main", "fork", stronger, owner_grants=True, confirmed=True, context=HUMAN
+    )
+
+
+async def test_what_an_ancestor_knew_is_not_handed_to_the_public(tree: Tree) -> None:
+    await taken_under(tree, replace(PERSONA, scopes=frozenset({"payroll"})))
+    await taken_under(tree, PERSONA)
+    public = replace(PERSONA, agent="help", visibility="public")
+    with pytest.raises(Denied, match="holds payroll, and help is public"):
+        await tree.personas.fork("main", "fork", public, context=HUMAN)
+
+
+async def test_whoever_may_not_read_may_not_fork(tree: Tree) -> None:
+    await taken_under(tree, PERSONA)
+    blind = ExecutionContext.begin(ANA, Rights((*tools("*"), *actions("fork"))))
+    decided = await tree.personas.decide_fork("main", PERSONA, context=blind)
+    assert decided.verdict == "deny"
+
+
+async def test_permission_events_are_found_by_their_index(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        plan = await (
+            await connection.execute(
+                "EXPLAIN SELECT body FROM turntree.events WHERE workspace_id = %s AND kind IN"
+                " ('permission.granted', 'permission.used', 'permission.denied')",
+                (database.workspace,),
+            )
+        ).fetchall()
+    assert "events_permissions" in str(plan)
+
+
+async def taken_under(tree: Tree, persona: Persona) -> None:
+    manifest = Manifest(await tree.personas.pin(persona, context=HUMAN))
+    digest = await tree.ledger.put_object(canonical(manifest.to_json()))
+    await tree.turns.record("main", [user("go")], [assistant("done")], manifest=digest)
+
+
+def kinds(report: Audit) -> set[str]:
+    return {finding.kind for finding in report.findings}

@@ -1,0 +1,243 @@
+"""Every table, as a stranger reads it: nothing of a private session stands in any of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.db.test_row_security import TABLES, WITHOUT_WORKSPACE, acting
+from turntree.api import Tree
+from turntree.boot.open import Settings, stats_on, tree_on
+from turntree.core.canonical import Json, digest_bytes
+from turntree.core.compaction import Compaction
+from turntree.core.errors import NotFound
+from turntree.core.event import Event
+from turntree.core.ids import Label, ProgramId, RunId, SessionId, TurnId
+from turntree.core.message import (
+    PART_INLINE_MAX_BYTES,
+    ToolResult,
+    ToolUse,
+    assistant,
+    tool,
+    user,
+)
+from turntree.core.message_context import TouchedFile
+from turntree.core.principal import Principal
+from turntree.core.run import Fact
+from turntree.core.session import Origin, Spawn
+from turntree.core.turn import Header, seal
+from turntree.core.usage import ModelCall, Usage
+from turntree.core.viewer import Sight
+from turntree.db.database import Database
+from turntree.ledger.raw_codec import Record
+from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.turn_rows import TurnSource
+from turntree.runs.engines.inline import InlineEngine
+from turntree.runs.inbox_store import PostgresInbox
+from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.hashing_embedder import HashingEmbedder
+from turntree.transcripts.handoff_store import PostgresCheckouts
+from turntree.transcripts.incoming import Checkout, Cursor, Incoming
+from turntree.transcripts.store import PostgresImports
+
+pytestmark = pytest.mark.anyio
+
+WORD = "xylophone"
+LARGE = WORD * PART_INLINE_MAX_BYTES
+
+JUDGED_BY = "the policies of all others are judged by it"
+NO_SESSION = "it belongs to no session"
+IMPORTED = "it holds ids of other tools, and numbers; people who query are kept out"
+OPEN_TO_PROCESSES = {
+    "program_grants": JUDGED_BY,
+    "programs": JUDGED_BY,
+    "runs": JUDGED_BY,
+    "segments": JUDGED_BY,
+    "session_reach": JUDGED_BY,
+    "transcripts": IMPORTED,
+    "turn_sources": IMPORTED,
+    "handles": NO_SESSION,
+    "resource_leases": NO_SESSION,
+    "plans": NO_SESSION,
+    "resource_liveness": NO_SESSION,
+    "resources": NO_SESSION,
+    "snapshots": NO_SESSION,
+    "search_progress": NO_SESSION,
+    "workers": NO_SESSION,
+}
+"""The tables that a process reads whoever looks, each with the reason."""
+OPEN_TO_READERS = {
+    "resource_liveness": NO_SESSION,
+    "search_progress": NO_SESSION,
+    "workers": NO_SESSION,
+}
+WITHOUT_ROWS = {
+    "event_links", "handles", "import_cursors", "object_writers", "plans", "program_refs",
+    "raw_blocks", "resource_attachments", "resource_leases", "resource_liveness", "resources",
+    "search_progress", "session_plans", "snapshots", "transcripts", "turn_snapshots",
+    "turn_sources", "workers",
+}  # fmt: skip
+"""The tables in which the story leaves no trace; their policies are looked at all the same."""
+ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
+POLICIES = """
+SELECT p.polrelid::regclass::text FROM pg_policy p
+  JOIN pg_class c ON c.oid = p.polrelid AND c.relrowsecurity AND c.relforcerowsecurity
+  WHERE p.polname LIKE 'visible%%' AND NOT p.polpermissive
+    AND EXISTS (SELECT FROM unnest(p.polroles) r
+      WHERE r = (SELECT oid FROM pg_roles WHERE rolname = %s))
+"""
+
+
+@pytest.fixture
+def bob(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+    """The tree as a stranger sees it."""
+    return tree_on(database, Settings(place, user="bob"), world, embedder=HashingEmbedder())
+
+
+@pytest.fixture
+async def closed(tree: Tree, world: ScriptedWorld, database: Database) -> TurnId:
+    """A turn of a private session of ana's that has left a row wherever one can be left."""
+    await tree.turns.record("main", [user("hello")], [assistant("hi")])
+    files: dict[str, Json] = {"files": [TouchedFile("read", f"{WORD}.py").to_json()]}
+    use = [assistant(ToolUse("c1", WORD, {})), tool(ToolResult("c1", "ok", 1)), assistant(LARGE)]
+    calls = [ModelCall(WORD, Usage(1, 2))]
+    query = [replace(user(WORD), context=files)]
+    made = await tree.turns.record(WORD, query, use, calls=calls, key=WORD)
+    summary = Compaction(made.turn.id, None, 1)
+    await tree.turns.record(WORD, [user("sum")], [assistant("s")], compaction=summary)
+    await tree.turns.tag(made.turn.id, WORD)
+    await tree.programs.create("session", WORD, {}, visibility="private")
+    await tree.programs.grant(WORD, "carl", "read")
+    session = await tree.sessions.get(WORD)
+    await tree.sessions.create(f"{WORD}-worker", spawn=Spawn(session.id, made.turn.id, "c1"))
+    run = RunId(world.new_id())
+    fact = Fact.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
+    await tree.ledger.start(run, session.id, fact)
+    inbox = PostgresInbox(database, InlineEngine(database.lend))
+    await inbox.post(session.id, user(WORD), by="human:ana", at=world.now())
+    checkout = Checkout("toy", WORD, made.turn.id, f"{WORD}.jsonl", 2)
+    await PostgresCheckouts(database).note(checkout, by="human:ana", at=world.now())
+    await tree.search.fill()
+    await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
+    return made.turn.id
+
+
+async def trace_of(tree: Tree, closed: TurnId) -> set[str]:
+    """What can be recognized in a row as the private session's."""
+    session = await tree.sessions.get(WORD)
+    (run,) = await tree.runs.workers.list_open()
+    assert session.head is not None
+    # Bytes are shown by their numbers.
+    return {WORD, WORD.encode().hex(), session.id, closed, session.head, run.run}
+
+
+def read(connection: psycopg.Connection[tuple[object, ...]], table: str) -> list[str]:
+    query = ROWS.format(table=sql.Identifier(table))
+    return [str(text) for (text,) in connection.execute(query).fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("role", "is_open"),
+    [("turntree_app", OPEN_TO_PROCESSES), ("turntree_reader", OPEN_TO_READERS)],
+)
+async def test_a_stranger_finds_nothing_private_in_any_table(
+    tree: Tree,
+    closed: TurnId,
+    database: Database,
+    conninfo: str,
+    role: str,
+    is_open: dict[str, str],
+) -> None:
+    trace = await trace_of(tree, closed)
+    tables = set(TABLES) - WITHOUT_WORKSPACE
+    told: dict[str, set[str]] = {}
+    for who in ("ana", "bob"):
+        with acting(conninfo, role, database.workspace, f"human:{who}") as connection:
+            rows = {table: "\n".join(read(connection, table)) for table in tables}
+        told[who] = {table for table, text in rows.items() if any(one in text for one in trace)}
+    assert tables - WITHOUT_ROWS - told["ana"] == set(), "nothing would be compared"
+    assert told["bob"] - set(is_open) == set()
+    with psycopg.connect(conninfo) as connection:
+        walled = {
+            str(table).removeprefix("turntree.")
+            for (table,) in connection.execute(POLICIES, (role,))
+        }
+    assert tables - walled == set(is_open), "whoever adds a table says why it needs no policy"
+
+
+async def test_a_stranger_finds_no_part_of_it_by_an_id_they_know(
+    tree: Tree, bob: Tree, closed: TurnId
+) -> None:
+    session = await tree.sessions.get(WORD)
+    embedder = HashingEmbedder().id
+    assert await tree.turns.list_calls([closed]) != {}
+    assert await bob.turns.list_calls([closed]) == {}
+    assert await tree.meanings.store.find(closed, embedder) is not None
+    assert await bob.meanings.store.find(closed, embedder) is None
+    program = ProgramId(session.id)
+    assert await tree.programs.store.list_versions(program) != []
+    assert await bob.programs.store.list_versions(program) == []
+    with pytest.raises(NotFound):
+        await bob.programs.store.get_version(program, 1)
+    with pytest.raises(NotFound):
+        await bob.verify(closed)
+
+
+async def test_who_cannot_see_a_turn_erases_nothing_in_it(
+    tree: Tree, bob: Tree, closed: TurnId, world: ScriptedWorld
+) -> None:
+    for turn in (closed, TurnId(world.new_id())):
+        with pytest.raises(NotFound, match="there is no turn"):
+            await bob.turns.marks.erase(turn, 0, reason="spite", by="human:bob", at=world.now())
+    said = (await tree.turns.get(closed)).turn
+    assert WORD in repr(said.messages[0])
+
+
+async def test_figures_tell_a_stranger_of_what_they_see(
+    tree: Tree, database: Database, world: ScriptedWorld
+) -> None:
+    """What is private is not counted for whoever it is closed to."""
+    now = world.now()
+    header = Header(TurnId(world.new_id()), None, Principal("human", "ana"), now, now)
+    sealed = seal(header, [user(WORD)], [assistant("yes")])
+    source = TurnSource("toy", "one", "1", 0, 0, 1)
+    await PostgresImports(database).store_turns([Incoming(sealed, None, source=source)])
+    await tree.sessions.fork(sealed.turn.id, WORD)
+    await tree.programs.create("session", WORD, {}, visibility="private")
+    for who, turns in (("ana", 1), ("bob", 0)):
+        seen = database.seen_by(Sight(f"human:{who}"))
+        assert (await stats_on(seen).count_imported()).turns == turns
+
+
+async def test_a_stranger_finds_no_title_and_no_record_of_an_import(
+    tree: Tree, database: Database, world: ScriptedWorld, conninfo: str
+) -> None:
+    now = world.now()
+    hers = PostgresImports(database.seen_by(Sight("human:ana")))
+    header = Header(TurnId(world.new_id()), None, Principal("human", "ana"), now, now)
+    sealed = seal(header, [user(WORD)], [assistant("yes")])
+    incoming = Incoming(sealed, None, source=TurnSource("toy", "one", "1", 0, 0, 1))
+    made = hers.packing.prepare(incoming)
+    records = [Record("one.jsonl", 0, f'{{"said":"{WORD}"}}'.encode())]
+    blocks = hers.packing.pack("toy", "one", 0, records, [(made, [0])])
+    await hers.store_turns([made])
+    await hers.keep(blocks, [made])
+    heads = {"s1": {"turn": str(sealed.turn.id), "title": WORD}}
+    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b""), (blocks[0].digest,), heads)
+    await hers.mark([cursor], now)
+    session = SessionId(world.new_id())
+    origin = Origin("toy", "s1")
+    await PostgresSessions(hers.database).create(
+        session, Label(WORD), head=sealed.turn.id, origin=origin, by="human:ana", at=now
+    )
+    await tree.programs.create("session", WORD, {}, visibility="private")
+    for who, count in (("ana", 1), ("bob", 0)):
+        with acting(conninfo, "turntree_app", database.workspace, f"human:{who}") as connection:
+            assert [len(read(connection, table)) for table in ("import_cursors", "raw_blocks")] == [
+                count
+            ] * 2
+    assert await hers.read_records([blocks[0].digest]) == records
+    with pytest.raises(NotFound, match="are missing"):
+        await PostgresImports(database.seen_by(Sight("human:bob"))).read_records([blocks[0].digest])

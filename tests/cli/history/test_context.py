@@ -1,0 +1,133 @@
+"""What the model saw, and turns taken again, on the command line."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.cli.conftest import Call
+from turntree.boot.open import Settings, open_tree
+from turntree.core.message import assistant, user
+
+SCRIPT = [
+    {"text": "Let me look.", "tools": [{"tool": "shout", "args": {"text": "hi"}}]},
+    {"text": "It says HI."},
+]
+SHOUT = '''
+def shout(text: str) -> str:
+    """Say it loudly."""
+    return text.upper()
+'''
+
+
+@pytest.fixture
+def talked(turntree: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """A session in which an agent answered with a tool."""
+    Path("loud.py").write_text(SHOUT, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    scripted = json.dumps(
+        {"provider_type": "scripted", "rules": [{"when": "say", "replies": SCRIPT}]}
+    )
+    model = json.dumps({"model_id": "scripted-1", "provider": "@(script)", "temperature": 0.5})
+    agent = json.dumps({"system_prompt": "Be brief.", "default_model": "@(plain)"})
+    for kind, name, config in (
+        ("provider", "script", scripted), ("model", "plain", model), ("agent", "atlas", agent)
+    ):  # fmt: skip
+        assert turntree("program", "create", kind, name, "--config", config).code == 0
+    made = turntree("session", "create", "main", "--owner", "@(atlas)")
+    assert made.code == 0, made.err
+    for words in ("hello", "say it"):
+        sent = turntree("send", "main", words, "--tools", "loud:shout")
+        assert sent.code == 0, sent.err
+    return turntree
+
+
+def test_every_call_of_a_turn_is_told(talked: Call) -> None:
+    told = talked("context", "main")
+    assert told.code == 0, told.err
+    text = told.out
+    assert "scripted-1 · scripted" in told.lines[0]
+    assert "Be brief." in text
+    assert "shout, about " in text
+    assert "call 1   1 turn of the thread; 1 message of its own: 1 user" in text
+    assert "call 2   1 turn of the thread; 3 messages of its own" in text
+    assert text.count("assembled again it is the same") == 2
+    assert " reported (" in text
+    assert told.err == "all of it with: turntree context main --call 2\n"
+
+
+def test_one_call_is_told_in_full(talked: Call) -> None:
+    lines = talked("context", "main", "--call", "2").lines
+    assert lines[:2] == ["system", "  Be brief."]
+    assert "tool shout: Say it loudly." in lines
+    assert lines.index("the turn itself") > lines.index("  hello")
+    assert "HI" in lines[-1]
+    assert talked("context", "main", "--call", "3").code == 3
+
+
+def test_the_document_holds_the_prompts_and_their_proof(talked: Call) -> None:
+    told = talked("context", "main", "--json").document
+    first, second = told["calls"]
+    assert first["same"] is second["same"] is True
+    assert first["recorded_digest"] == first["prompt"]["digest"]
+    assert (
+        second["prompt"]["messages"][: len(first["prompt"]["messages"])]
+        == (first["prompt"]["messages"])
+    )
+    assert first["request"]["param_sources"]["temperature"] == {
+        "value": 0.5,
+        "from": "model",
+        "address": "@(plain)",
+    }
+    assert len(talked("context", "main", "--call", "2", "--json").document["calls"]) == 1
+
+
+def test_what_was_erased_is_said_to_be_the_reason(talked: Call, conninfo: str) -> None:
+    async def erase() -> None:
+        settings = Settings(Path(), conninfo, workspace="tests", user="ana")
+        async with open_tree(settings) as tree:
+            await tree.turns.erase("main~1", 0, reason="asked for")
+
+    anyio.run(erase)
+    assert talked("context", "main").out.count("something was erased since") == 2
+
+
+def test_a_turn_that_was_taken_elsewhere_says_so(turntree: Call, conninfo: str) -> None:
+    async def record() -> None:
+        settings = Settings(Path(), conninfo, workspace="tests", user="ana")
+        async with open_tree(settings) as tree:
+            await tree.turns.record("main", [user("hi")], [assistant("hello")], model="gpt-5")
+
+    anyio.run(record)
+    told = turntree("context", "main")
+    assert told.code == 0
+    assert "it was taken elsewhere" in told.out
+    played = turntree("replay", "main")
+    assert played.code == 1
+    assert "next: turntree rerun " in played.err
+
+
+def test_a_turn_is_played_again_from_its_journal(talked: Call) -> None:
+    played = talked("replay", "main")
+    assert played.code == 0, played.err
+    assert "comes out the same, and 2 calls of the model" in played.out
+    document = talked("replay", "main", "--json").document
+    assert document["same"] is True
+    assert document["digest"] == document["replayed_digest"]
+    assert document["prompts"] == [True, True]
+
+
+def test_a_turn_is_taken_again_beside_itself(talked: Call) -> None:
+    config = json.dumps({"provider_type": "scripted", "script": [{"text": "No."}, {"text": "No!"}]})
+    assert talked("program", "create", "provider", "curt", "--config", config).code == 0
+    model = json.dumps({"model_id": "scripted-1", "provider": "@(curt)"})
+    assert talked("program", "create", "model", "curter", "--config", model).code == 0
+    same = talked("rerun", "main", "--tools", "loud:shout")
+    assert same.code == 0, same.err
+    assert "the same was said" in same.out
+    assert "undo with: turntree session archive rerun-" in same.err
+    other = talked("rerun", "main", "--model", "curter", "--session", "curt", "--json").document
+    assert (other["session"], other["differ"]) == ("curt", True)
+    assert "+  No!" in other["lines"]
+    assert talked("compare", "main", "curt").code == 0

@@ -1,0 +1,74 @@
+"""``token``: rights that travel, and how they are taken back."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.cli.conftest import Call
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import right
+from turntree.auth.token import narrow
+from turntree.auth.tokens import Tokens
+from turntree.boot.open import Settings, load_token_key, open_tree
+from turntree.core.errors import Denied, Refused
+from turntree.core.ids import Instant
+from turntree.core.principal import Principal
+from turntree.system.clock import SystemWorld
+
+EVE = Principal("human", "eve")
+LATER = Instant("2099-01-01T00:00:00.000Z")
+
+
+def test_a_token_counts_until_it_is_revoked(turntree: Call) -> None:
+    assert "next: turntree token issue AUDIENCE\n" in turntree("token", "list").err
+    said = ("token", "issue", "worker", "--agent", "atlas", "--allow", "tool:fs.*", "--json")
+    made = turntree(*said).document
+    (listed,) = turntree("token", "list", "--json").documents
+    assert (listed["nonce"], listed["holder"]) == (made["nonce"], "agent:atlas")
+    assert made["token"] not in str(listed)
+    assert made["nonce"] in turntree("token", "list").out
+    revoked = turntree("token", "revoke", made["nonce"], "--reason", "it leaked")
+    assert revoked.code == 0
+    assert turntree("token", "list").out == ""
+    assert "it leaked" in turntree("token", "list", "--all").out
+    again = turntree("token", "revoke", made["nonce"])
+    assert again.code == 1
+    assert "was revoked already: human:ana did so at" in again.err
+    assert turntree("token", "revoke", "short").code == 1
+    assert turntree("token", "issue", "worker", "--allow", "fs").code == 1
+
+
+def test_a_revoked_token_opens_nothing_nor_do_those_made_from_it(
+    turntree: Call, conninfo: str, tmp_path: Path
+) -> None:
+    del turntree
+    settings = Settings(tmp_path, conninfo, workspace="tests", user="ana")
+    key = load_token_key(settings)
+
+    async def act() -> None:
+        async with open_tree(settings) as tree:
+            ana = ExecutionContext.begin(tree.tokens.by)
+            made, nonce = await tree.tokens.issue(ana, key=key, audience="worker", expires_at=LATER)
+            weaker = narrow(made, rights=ana.rights)
+            opened = await tree.tokens.open(weaker, key=key, audience="worker")
+            assert opened.decide(right("tool", "read")).allowed
+            stranger = Tokens(tree.tokens.permissions, tree.tokens.world, EVE)
+            with pytest.raises(Denied, match="human:ana issued it"):
+                await stranger.revoke(nonce)
+            await tree.tokens.revoke(nonce, reason="it leaked")
+            for one in (made, weaker):
+                with pytest.raises(Denied, match=f"{nonce} was revoked: .*because it leaked"):
+                    await tree.tokens.open(one, key=key, audience="worker")
+            with pytest.raises(Refused, match="revoked already"):
+                await tree.tokens.revoke(nonce)
+            # Offline nobody can know.
+            now = tree.tokens.world.now()
+            ExecutionContext.from_token(made, key=key, audience="worker", now=now)
+
+    anyio.run(act)
+
+
+def test_a_nonce_can_be_typed_after_a_command() -> None:
+    """One that began with a dash would be taken for an option."""
+    assert all(SystemWorld().nonce().isalnum() for _ in range(100))

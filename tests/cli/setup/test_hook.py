@@ -1,0 +1,235 @@
+"""``hook``: installed, asked about, and read when the database is back."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from turntree.cli.hook_process.entry import FIFO
+from turntree.cli.hook_wait import is_coming
+from turntree.core.ids import unix_ms
+from turntree.hooks.launcher import launcher_path
+from turntree.hooks.spool import FOLDER, Spool
+from turntree.system.clock import SystemWorld
+
+
+@pytest.fixture
+def home(bare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's home, and one of ours in it."""
+    person = tmp_path / "person"
+    person.mkdir()
+    monkeypatch.setenv("HOME", str(person))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def attendant(home: Path) -> Generator[None]:
+    """Somebody who listens to what hooks say."""
+    fifo = home / FOLDER / FIFO
+    fifo.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(fifo)
+    pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    yield
+    os.close(pipe)
+
+
+def leave(
+    home: Path,
+    kind: str,
+    at_ms: int,
+    session: str = "s1",
+    agent: str | None = None,
+    place: Path | None = None,
+) -> None:
+    """Leave a sighting, as the attendant does."""
+    folder = home / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {
+        "version": 1, "tool": "claude-code", "kind": kind, "at_ms": at_ms, "session": session,
+        "agent": agent, "transcript": str(home / "there" / f"{session}.jsonl"),
+        "place": None if place is None else str(place), "pid": os.getpid(),
+    }  # fmt: skip
+    (folder / f"{at_ms:020d}-1.event").write_text(json.dumps(told), encoding="utf-8")
+
+
+def say(home: Path, kind: str, folder: Path) -> Path:
+    """Leave what a tool said, as a hook does."""
+    said = home / FOLDER / f"{time.time_ns()}.raw"
+    head = "\0".join(("claude-code", kind, "", str(folder)))
+    said.write_text(f'{head}\n{{"session_id": "s3"}}', encoding="utf-8")
+    return said
+
+
+def test_installing_says_where_how_to_undo_it_and_what_is_next(bare: Call, home: Path) -> None:
+    answer = bare("hook", "install", "claude-code")
+    settings = home.parent / "person" / ".claude" / "settings.json"
+    assert str(settings) in answer.out
+    assert "undo with: turntree hook uninstall claude-code" in answer.err
+    command = json.loads(settings.read_text(encoding="utf-8"))["hooks"]["Stop"][0]["hooks"][0]
+    assert str(launcher_path(home)) in command["command"]
+    again = bare("hook", "install", "claude-code")
+    assert "nothing to change" in again.out
+    assert bare("hook", "uninstall", "claude-code").code == 0
+    assert not settings.exists()
+
+
+def test_a_project_gets_hooks_of_its_own(
+    bare: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (Path.cwd() / ".git").mkdir()
+    deep = Path.cwd() / "deep"
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    document = bare("hook", "install", "claude-code", "--project", "--json").document
+    assert document["path"] == str(deep.parent / ".claude" / "settings.local.json")
+    assert document["complete"]
+
+
+def test_codex_waits_for_a_review_unless_told_otherwise(bare: Call, home: Path) -> None:
+    assert "/hooks" in bare("hook", "install", "codex").err
+    assert "wait for your review" in bare("hook", "status").out
+    bare("hook", "install", "codex", "--trust")
+    assert "your review" not in bare("hook", "status").out
+
+
+def test_uninstalling_says_which_hooks_stay(bare: Call, home: Path) -> None:
+    bare("hook", "install", "gemini", "--project")
+    answer = bare("hook", "uninstall", "gemini")
+    assert "those in this project stay" in answer.out
+    assert "next: turntree hook uninstall gemini --project" in answer.err
+    assert "nothing any more" in bare("hook", "uninstall", "gemini", "--project").out
+
+
+def test_status_says_why_hooks_have_to_be_installed_again(bare: Call, home: Path) -> None:
+    bare("hook", "install", "claude-code")
+    launcher_path(home).unlink()
+    answer = bare("hook", "status")
+    assert f"what it calls is gone: {launcher_path(home)}" in answer.out
+    assert "next: turntree hook install claude-code" in answer.err
+    hooks = bare("doctor", "--json").documents[-1]
+    assert (hooks["name"], hooks["verdict"]) == ("hooks", "warn")
+    assert hooks["next"] == "turntree hook install claude-code"
+    bare("hook", "install", "claude-code")
+    assert "is gone" not in bare("hook", "status").out
+
+
+def test_settings_that_are_no_json_are_left_alone(bare: Call, home: Path) -> None:
+    settings = home.parent / "person" / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{bad", encoding="utf-8")
+    answer = bare("hook", "install", "claude-code")
+    assert answer.code == 1
+    assert f"{settings} was left alone: it is no plain JSON" in answer.err
+    assert "put it right, and try again" in answer.err
+    assert settings.read_text(encoding="utf-8") == "{bad"
+
+
+def test_status_shows_what_waits_and_what_went_wrong(bare: Call, home: Path) -> None:
+    assert "install claude-code" in bare("hook", "status").err
+    leave(home, "begin", 1000)
+    leave(home, "end", 2000)
+    failed = bare("hook", "drain")
+    assert failed.code == 5
+    assert "2 sightings wait, and nothing is lost" in failed.err
+    assert bare("hook", "drain", "--quietly").code == 0
+    document = bare("hook", "status", "--json").document
+    assert document["waiting"] == 2
+    assert "drain" in document["error"]
+    assert {hook["installed"] for hook in document["hooks"]} == {False}
+    assert "2 sightings wait" in bare("hook", "status").out
+
+
+@pytest.mark.usefixtures("attendant")
+def test_a_command_waits_for_a_turn_that_has_just_ended_and_says_so(
+    turntree: Call, home: Path
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    leave(home, "end", now_ms, place=Path.cwd())
+    told = home / FOLDER / f"{now_ms:020d}-1.event"
+    read = threading.Timer(1.5, told.unlink)
+    read.start()
+    answer = turntree("session", "list")
+    assert answer.code == 0
+    assert not told.exists(), "somebody has read it by now"
+    assert "waiting for what your agent just did to be recorded" in answer.err
+    read.join()
+
+
+@pytest.mark.usefixtures("attendant")
+@pytest.mark.parametrize(
+    "command", [("status",), ("doctor",), ("hook", "status"), ("token", "list")]
+)
+def test_what_reads_no_session_waits_for_nobody(
+    turntree: Call, home: Path, command: tuple[str, ...]
+) -> None:
+    leave(home, "end", time.time_ns() // 1_000_000, place=Path.cwd())
+    assert "waiting" not in turntree(*command).err
+
+
+@pytest.mark.usefixtures("attendant")
+def test_nobody_waits_where_the_database_does_not_answer(bare: Call, home: Path) -> None:
+    leave(home, "end", time.time_ns() // 1_000_000, place=Path.cwd())
+    answer = bare("session", "list")
+    assert answer.code == 5
+    assert "waiting" not in answer.err
+
+
+@pytest.mark.usefixtures("attendant")
+def test_nobody_waits_for_a_turn_that_is_being_taken_nor_for_what_ended_long_ago(
+    home: Path,
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    leave(home, "begin", now_ms)
+    leave(home, "end", now_ms - 60_000)
+    leave(home, "end", now_ms - 1, agent="a1")
+    spool = Spool(home / FOLDER)
+    assert not is_coming(spool, Path.cwd(), SystemWorld().now())
+    leave(home, "end", now_ms + 1, "s2")
+    assert is_coming(spool, Path.cwd(), SystemWorld().now())
+
+
+@pytest.mark.usefixtures("attendant")
+def test_nobody_waits_for_a_turn_of_another_workspace(home: Path, tmp_path: Path) -> None:
+    spool, now = Spool(home / FOLDER), SystemWorld().now()
+    leave(home, "end", unix_ms(now), place=tmp_path / "elsewhere")
+    say(home, "end", tmp_path / "elsewhere")
+    assert not is_coming(spool, Path.cwd(), now)
+    below = Path.cwd() / "below"
+    below.mkdir()
+    leave(home, "end", unix_ms(now) + 1, place=Path.cwd())
+    assert is_coming(spool, below, now)
+
+
+def test_nobody_waits_where_nobody_brings_a_turn_in(home: Path) -> None:
+    spool, now = Spool(home / FOLDER), SystemWorld().now()
+    leave(home, "end", unix_ms(now), place=Path.cwd())
+    assert not is_coming(spool, Path.cwd(), now)
+    said = say(home, "end", Path.cwd())
+    assert is_coming(spool, Path.cwd(), now), "the attendant is being started"
+    then = time.time() - 2
+    os.utime(said, (then, then))
+    assert not is_coming(spool, Path.cwd(), now)
+
+
+def test_what_waited_is_read_when_the_database_is_back(turntree: Call, home: Path) -> None:
+    leave(home, "session", 1000)
+    answer = turntree("hook", "drain")
+    assert answer.out == "1 sighting read, 0 turns added, 0 pinned; 0 sightings wait\n"
+    assert "claude-code/there/s1" in turntree("session", "list").out
+    last = turntree("hook", "status", "--json").document["last"]
+    assert (last["tool"], last["kind"]) == ("claude-code", "session")
+    assert turntree("hook", "drain", "--json").document["read"] == 0
+
+
+def test_up_reads_what_waited_too(turntree: Call, home: Path) -> None:
+    leave(home, "session", 1000, "s2")
+    turntree("up", "--no-import")
+    assert "claude-code/there/s2" in turntree("session", "list").out

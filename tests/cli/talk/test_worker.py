@@ -1,0 +1,108 @@
+"""``worker``: a process of its own that answers what others send, and leaves when it is told to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.talker import TOOLS, furnish
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+BEGIN_S = 60
+END_S = 40
+SPEAK_S = 1.0
+
+
+@contextmanager
+def working(*options: str) -> Generator["subprocess.Popen[str]", None, None]:
+    """A worker that serves, and is gone at the end."""
+    command = [sys.executable, "-m", "turntree.cli.main", "worker", "--json", *options]
+    # Its tools are a module of these tests.
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as worker:
+        try:
+            yield worker
+        finally:
+            worker.kill()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    ends = time.monotonic() + BEGIN_S
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+
+
+def told(worker: "subprocess.Popen[str]") -> dict[str, object]:
+    assert worker.stdout is not None
+    document: dict[str, object] = json.loads(worker.stdout.readline())
+    return document
+
+
+def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
+    furnish(turntree)
+    with working("--name", "bee", "--at-once", "2", "--tools", TOOLS) as bee:
+        assert told(bee) == {
+            "worker": "bee", "workspace": "tests", "at_once": 2, "engine": "DBOS", "tools": ["add"],
+        }  # fmt: skip
+        assert turntree("status", "--json").document["workers"] == ["bee"]
+        assert turntree("send", "main", "the sum", "--no-worker").out == "It is 42.\n"
+        bee.send_signal(signal.SIGTERM)
+        assert bee.wait(END_S) == 0
+    assert turntree("status", "--json").document["workers"] == []
+
+
+def test_a_second_worker_of_the_same_name_is_refused(turntree: Call) -> None:
+    with working("--name", "bee") as bee:
+        told(bee)
+        with working("--name", "bee") as other:
+            assert other.wait(BEGIN_S) == 1
+            assert other.stderr is not None
+            assert "the name bee is taken" in other.stderr.read()
+
+
+def test_what_a_killed_worker_left_is_answered_by_the_next_command(turntree: Call) -> None:
+    furnish(turntree, [{"when": "long", "replies": [{"text": "word " * 100}]}],
+            "--set", "word_delay_s=0.05")  # fmt: skip
+    with working("--name", "bee") as bee:
+        told(bee)
+        run = turntree("send", "main", "a long one", "--no-wait", "--json").document["run"]
+        wait_until(lambda: bool(turntree("status", "--json").document["runs"]))
+        bee.kill()
+        bee.wait(END_S)
+    answer = turntree("send", "main", "and you?")
+    assert answer.out == "and you?\n"
+    turns = turntree("log", "main", "--json").documents
+    assert [turn["title"] for turn in turns] == ["and you?", "a long one"]
+    assert turns[1]["id"] == run
+
+
+def test_a_run_that_nobody_answers_any_more_can_be_canceled(turntree: Call) -> None:
+    furnish(turntree, [{"when": "long", "replies": [{"text": "word " * 400}]}],
+            "--set", "word_delay_s=0.05")  # fmt: skip
+    with working("--name", "bee") as bee:
+        told(bee)
+        turntree("send", "main", "a long one", "--no-wait")
+        wait_until(lambda: bool(turntree("status", "--json").document["runs"]))
+        said_until = time.monotonic() + SPEAK_S
+        wait_until(lambda: time.monotonic() > said_until)
+        ended = turntree("cancel", "main", "--json").document
+        assert ended["outcome"] == "canceled"
+    assert turntree("log", "main", "--json").documents == []
+    # What it had said is not lost, and nobody takes it for all of it.
+    shown = turntree("show", ended["run"]).out
+    assert "model    word word" in shown
+    assert "(cut off here)" in shown
+    assert turntree("fsck").code == 0

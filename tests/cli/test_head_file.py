@@ -1,0 +1,201 @@
+"""Where one is: the current session, the folder that remembers it, and the settings."""
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.project import Project
+from turntree.boot.open import open_tree
+from turntree.cli.head_file import find_place, read_head, write_head
+from turntree.core.errors import Refused
+from turntree.core.session import Spawn
+
+
+def test_init_twice_is_init_once(bare: Call) -> None:
+    first, second = bare("init", "--json").document, bare("init", "--json").document
+    assert (first["created"], second["created"]) == (True, False)
+    assert Path(".turntree/HEAD").read_text() == "main\n"
+    assert Path(".turntree/.gitignore").read_text() == "*\n"
+    assert "turntree log" in bare("init").err
+
+
+def test_a_place_with_a_session_that_is_there_is_told_to_begin_none(turntree: Call) -> None:
+    assert "turntree session create other" in turntree("init", "-s", "other").err
+    turntree("session", "create", "main")
+    Path(".turntree/HEAD").unlink()
+    told = turntree("init", "-s", "main").err
+    assert "session create" not in told
+    assert "next: turntree log" in told
+
+
+def test_a_place_that_cannot_be_named_is_not_made(bare: Call) -> None:
+    assert bare("init", "--session", "bad~").code == 2
+    assert not Path(".turntree").exists()
+
+
+def test_the_nearest_folder_wins(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    write_head(tmp_path, "above")
+    assert read_head(below) == "above"
+    assert write_head(below, "changed") == tmp_path / ".turntree"
+    assert read_head(tmp_path) == "changed"
+    assert find_place(below) == tmp_path / ".turntree"
+
+
+def test_switch_says_how_to_switch_back(reader: Call) -> None:
+    answer = reader("switch", "demo/opus")
+    assert "undo with: turntree switch demo/fix-login" in answer.err
+    assert Path(".turntree/HEAD").read_text() == "demo/opus\n"
+
+
+def test_the_variable_wins_over_the_folder(reader: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNTREE_SESSION", "demo/opus")
+    assert reader("session", "show", "--json").document["label"] == "demo/opus"
+    assert "TURNTREE_SESSION is set" in reader("switch", "demo/middleware").err
+
+
+def test_the_only_session_need_not_be_chosen(turntree: Call) -> None:
+    turntree("session", "create", "lonely")
+    assert turntree("status", "--json").document["head"] == "lonely"
+    turntree("session", "create", "second")
+    assert turntree("status", "--json").document["head"] is None
+    answer = turntree("log")
+    assert (answer.code, answer.err) == (
+        3,
+        "error: HEAD is not set\nnext: turntree switch SESSION\n",
+    )
+    turntree("session", "create", "main")
+    assert turntree("status", "--json").document["head"] == "main"
+
+
+def test_head_is_never_a_subagents_session_where_its_parent_worked(
+    turntree: Call, project: Project
+) -> None:
+    turntree("session", "create", "elsewhere")
+    project.turn("Delegate", {"a": "1"}, session="lead")
+
+    async def spawn() -> None:
+        async with open_tree(project.settings) as tree:
+            lead = await tree.sessions.get("lead")
+            assert lead.head is not None
+            await tree.sessions.create("lead/worker", spawn=Spawn(lead.id, lead.head, "c1"))
+
+    anyio.run(spawn)
+    project.turn("Count", {"b": "1"}, session="lead/worker")
+    assert turntree("status", "--json").document["head"] == "lead"
+
+
+def test_a_session_without_turns_says_so(turntree: Call) -> None:
+    turntree("session", "create", "main")
+    answer = turntree("log")
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err.startswith("main has no turns yet.")
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_us(
+    bare: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bare("config", "set", "user", 'quo"ted\\').code == 0
+    bare("config", "set", "color", "never")
+    sources = {one["key"]: one["source"] for one in bare("config", "list", "--json").documents}
+    assert sources == {
+        "database_url": "environment",
+        "home": "default",
+        "workspace": "environment",
+        "user": "environment",
+        "embedder_url": "default",
+        "embedder_model": "default",
+        "embedder_dims": "default",
+        "secret_hosts": "default",
+        "import_private": "default",
+        "redact": "default",
+        "console_url": "default",
+        "color": "file",
+    }
+    assert "wins" in bare("config", "set", "user", "bruno").err
+    monkeypatch.delenv("TURNTREE_USER")
+    assert bare("config", "get", "user").out == "bruno\n"
+
+
+def test_what_holds_several_values_is_added_to(bare: Call) -> None:
+    bare("config", "add", "secret_hosts", "KEY@a.example")
+    added = bare("config", "add", "secret_hosts", "KEY@b.example")
+    assert "undo with: turntree config set secret_hosts KEY@a.example" in added.err
+    assert bare("config", "get", "secret_hosts").out == "KEY@a.example,KEY@b.example\n"
+    assert "NAME@HOST" in bare("config", "add", "secret_hosts", "KEY").err
+    assert bare("config", "add", "user", "bruno").code == 2
+
+
+def test_a_setting_is_what_was_written(bare: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNTREE_USER")
+    for value in ('quo"ted', "back\\slash", "tab\tand\nline", "ü"):
+        bare("config", "set", "user", value)
+        assert bare("config", "get", "user", "--json").document["value"] == value
+
+
+def test_what_config_set_prints_takes_it_back(bare: Call) -> None:
+    first = bare("config", "set", "color", "never", "--json").document
+    second = bare("config", "set", "color", "always", "--json").document
+    assert second["undo"] == "turntree config set color never"
+    bare(*first["undo"].split()[1:])
+    assert bare("config", "get", "color").out == "auto\n"
+    assert bare("config", "unset", "color").code == 3
+
+
+def test_the_settings_file_is_ours_alone(bare: Call, tmp_path: Path) -> None:
+    bare("config", "set", "database_url", "postgresql://ana:secret@db/turntree")
+    assert (tmp_path / "config.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_no_toml_is_said_to_be_none(bare: Call, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("user = \n")
+    answer = bare("config")
+    assert answer.code == 1
+    assert "is not TOML" in answer.err
+
+
+def test_a_nonsense_value_is_refused(bare: Call) -> None:
+    assert bare("config", "set", "color", "pink").code == 1
+    assert bare("config", "set", "colour", "never").code == 2
+
+
+@pytest.mark.timeout(30)
+def test_no_link_in_a_project_is_followed(tmp_path: Path) -> None:
+    """A cloned project may hold anything under these names."""
+    precious = tmp_path / "bashrc"
+    precious.write_text("precious\n")
+    place = tmp_path / "project/.turntree"
+    place.mkdir(parents=True)
+    for name in ("HEAD", "HEAD.new"):
+        (place / name).symlink_to(precious)
+    with pytest.raises(Refused, match="HEAD is a link, and none is followed there: remove it"):
+        read_head(place.parent)
+    write_head(place.parent, "chosen")
+    assert read_head(place.parent) == "chosen"
+    assert precious.read_text() == "precious\n"
+    for endless in ("/dev/zero", None):
+        (place / "HEAD").unlink()
+        if endless is None:
+            os.mkfifo(place / "HEAD")
+        else:
+            (place / "HEAD").symlink_to(endless)
+        with pytest.raises(Refused, match="remove it"):
+            read_head(place.parent)
+    (place / "HEAD").unlink()
+    (place / "HEAD").write_bytes(b"a" * 5000)
+    assert read_head(place.parent) == "a" * 1000
+
+
+def test_no_folder_that_is_a_link_is_followed(tmp_path: Path) -> None:
+    git = tmp_path / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / ".turntree").symlink_to(git)
+    for act in (lambda: read_head(tmp_path), lambda: write_head(tmp_path, "mine")):
+        with pytest.raises(Refused, match=r"\.turntree is a link"):
+            act()
+    assert (git / "HEAD").read_text() == "ref: refs/heads/main\n"

@@ -1,0 +1,211 @@
+"""``checkout``, ``resume`` and the formats of ``export``."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import psycopg
+import pytest
+
+from tests.cli.conftest import Call, forging
+from turntree.api import Tree
+from turntree.boot.open import Settings, load_exporters, open_tree
+from turntree.core.message import Message, Text, assistant, user
+from turntree.core.session import Origin
+
+COMMAND = "from turntree.cli.main import main; main()"
+STAND_IN = '#!/bin/sh\necho "started in $PWD with $*"\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which no tool has ever worked, and a path with no tool on it."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return tmp_path / "home"
+
+
+def record(conninfo: str, origin: Origin | None) -> None:
+    async def act(tree: Tree) -> None:
+        await tree.sessions.create("mine", origin=origin)
+        system = Message("system", (Text("Be brief."),))
+        await tree.turns.record("mine", [system, user("Hello?")], [assistant("Hello.")])
+
+    async def opened() -> None:
+        settings = Settings(Path(), conninfo, workspace="tests", user="ana")
+        async with open_tree(settings) as tree:
+            await act(tree)
+
+    anyio.run(opened)
+
+
+def test_every_exporter_goes_by_its_own_name() -> None:
+    found = load_exporters()
+    assert sorted(found) == ["claude-code", "codex", "gemini", "opencode"]
+
+
+def test_a_checkout_is_a_new_file_and_says_how_to_go_on(planted: Call, home: Path) -> None:
+    answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
+    assert answer.code == 0
+    (file,) = (home / ".claude/projects").glob("*/*.jsonl")
+    assert f"next: claude --resume {file.stem}" in answer.err
+    assert f"rm {file}" in answer.err
+    assert "is a session of claude-code now" in answer.out
+    planted("checkout", "demo/fix-login", "--as", "claude-code")
+    assert len(list((home / ".claude/projects").glob("*/*.jsonl"))) == 2
+
+
+@pytest.mark.parametrize("flat", [(), ("--flatten",)])
+def test_what_is_added_to_a_checkout_follows_its_turn(
+    planted: Call, home: Path, flat: tuple[str, ...]
+) -> None:
+    made = planted("checkout", "demo/fix-login~2", "--as", "claude-code", "--json", *flat).document
+    (file,) = (Path(path) for path in made["files"])
+    last = json.loads(file.read_text().splitlines()[-2])["uuid"]
+    answer = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "Onward."}]}
+    frame = {"sessionId": made["session"], "timestamp": "2026-11-15T09:31:00.000Z"}
+    asked = {"type": "user", "uuid": "q", "message": {"role": "user", "content": "And now?"}}
+    with file.open("a") as added:
+        for line in (
+            {**frame, **asked, "parentUuid": last},
+            {**frame, "type": "assistant", "uuid": "a", "parentUuid": "q", "message": answer},
+        ):
+            added.write(f"{json.dumps(line)}\n")
+    before = planted("log", "--all", "--json").documents
+    assert planted("import", "--json").document["turns_added"] == 1
+    after = planted("log", "--all", "--json").documents
+    (came,) = [turn for turn in after if turn not in before]
+    assert came["parent"] == made["turn"]
+    assert planted("fsck").code == 0
+
+
+def test_a_checkout_that_cannot_be_noted_is_there_all_the_same(
+    planted: Call, home: Path, tmp_path: Path
+) -> None:
+    with psycopg.connect(forging(), autocommit=True) as owner:
+        owner.execute("REVOKE INSERT ON turntree.handoffs FROM turntree_app")
+    answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
+    assert answer.code == 0
+    assert "nobody will know where it came from" in answer.err
+    assert len(list((home / ".claude/projects").glob("*/*.jsonl"))) == 1
+
+
+@pytest.mark.parametrize("tool", ["claude-code", "codex", "gemini", "opencode"])
+def test_every_tool_gets_the_calls_of_the_thread(planted: Call, home: Path, tool: str) -> None:
+    made = planted("checkout", "demo/fix-login~6", "--as", tool, "--json").document
+    assert made["tool"] == tool
+    assert made["tool_calls"] == 2
+    (path,) = made["files"]
+    text = Path(path).read_text(encoding="utf-8")
+    assert text.count("fs_read") >= 1
+    assert "7 matches" in text
+    assert made["session"] in made["next"] or path in made["next"]
+
+
+def test_a_flat_session_has_words_for_calls(planted: Call, home: Path) -> None:
+    made = planted(
+        "checkout", "demo/fix-login~6", "--as", "codex", "--flatten", "--json"
+    ).document  # fmt: skip
+    text = Path(made["files"][0]).read_text(encoding="utf-8")
+    assert made["tool_calls"] == 0
+    assert "function_call" not in text
+    assert "[tool call: fs.read" in text
+
+
+def test_a_checkout_reads_what_a_context_reads(planted: Call, home: Path) -> None:
+    thread = planted("log", "demo/fix-login", "--json").documents
+    assert "compaction" in [turn["kind"] for turn in thread]
+    made = planted("checkout", "demo/fix-login", "--as", "claude-code", "--json").document
+    text = Path(made["files"][0]).read_text(encoding="utf-8")
+    assert '"isCompactSummary":true' in text
+    assert "Why does login drop the query string?" not in text
+
+
+def test_another_folder_is_worked_in_when_asked(planted: Call, home: Path, tmp_path: Path) -> None:
+    there = tmp_path / "else where"
+    there.mkdir()
+    made = planted(
+        "checkout", "HEAD", "--as", "claude-code", "--into", str(there), "--json"
+    ).document  # fmt: skip
+    assert made["next"].startswith(f"cd '{there}' && claude --resume")
+    assert "else-where" in made["files"][0]
+
+
+def test_without_a_tool_the_origin_is_asked(turntree: Call, conninfo: str, home: Path) -> None:
+    record(conninfo, Origin("codex", "abc"))
+    made = turntree("checkout", "mine", "--json").document
+    assert made["tool"] == "codex"
+    assert "Be brief." not in Path(made["files"][0]).read_text(encoding="utf-8")
+    turntree("fork", "mine", "branch")
+    assert turntree("checkout", "branch", "--json").document["tool"] == "codex"
+
+
+def test_without_an_origin_a_tool_has_to_be_named(
+    turntree: Call, conninfo: str, home: Path
+) -> None:
+    record(conninfo, None)
+    answer = turntree("checkout", "mine")
+    assert answer.code == 2
+    assert "claude-code, codex, gemini, opencode" in answer.err
+    assert turntree("checkout", "mine", "--as", "paper").code == 2
+    made = turntree("checkout", "mine", "--as", "codex", "--json").document
+    assert "Be brief." in Path(made["files"][0]).read_text(encoding="utf-8")
+
+
+def test_resume_says_what_to_install(planted: Call, home: Path) -> None:
+    answer = planted("resume", "HEAD", "--as", "claude-code")
+    assert answer.code == 1
+    assert "claude is not on the PATH; get it with: npm install" in answer.err
+    assert "next: claude --resume" in answer.err
+
+
+@pytest.mark.slow
+def test_resume_starts_the_tool_where_the_work_is(
+    planted: Call, home: Path, tmp_path: Path
+) -> None:
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    for name in ("claude", "opencode"):
+        (bin / name).write_text(STAND_IN)
+        (bin / name).chmod(stat.S_IRWXU)
+    environ = {
+        **os.environ,
+        "PATH": f"{bin}:/usr/bin:/bin",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    words = [sys.executable, "-c", COMMAND, "resume", "HEAD", "--as"]
+    started = {
+        name: subprocess.run(
+            [*words, name], env=environ, capture_output=True, text=True, check=True
+        )
+        for name in ("claude-code", "opencode")
+    }
+    assert started["claude-code"].stdout.startswith(f"started in {Path.cwd()} with --resume ")
+    first, second = started["opencode"].stdout.splitlines()
+    assert "with import /" in first
+    assert "with --session ses_" in second
+
+
+def test_an_export_can_be_read_by_people(reader: Call, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert reader("export", "HEAD", "--as", "html", "-o", str(page)).err == "7 turns written\n"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert reader("export", "HEAD", "--as", "md").out.startswith("# Why does login drop")
+
+
+def test_an_export_can_be_sent_to_a_model(reader: Call) -> None:
+    chat = json.loads(reader("export", "HEAD~6", "--as", "openai").out)
+    assert [said["role"] for said in chat][:3] == ["user", "assistant", "tool"]
+    document = reader("export", "HEAD~6", "--as", "anthropic").document
+    assert document["messages"][1]["content"][0]["name"] == "fs_read"
+
+
+def test_only_jsonl_holds_everything(reader: Call) -> None:
+    assert reader("export", "--all", "--as", "md").code == 2
+    assert reader("export", "--all").code == 0

@@ -1,0 +1,254 @@
+"""``import`` and ``watch``, on transcripts of our own making."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from proofs.corpus import Corpus
+from proofs.transcripts.claude_code import A, Tape, save
+from proofs.transcripts.samples import SAMPLES
+from tests.cli.conftest import Call
+from turntree.cli.head_file import read_head
+
+COMMAND = "from turntree.cli.main import main; main()"
+HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+KEY = "sk-ant-" + "a1B2" * 12
+ELSEWHERE = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
+SESSIONS, TURNS = 100, 30
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which no tool has ever worked."""
+    for name in (*ELSEWHERE, "GEMINI_CLI_HOME", "OPENCODE_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def claude(home: Path) -> Tape:
+    """A session of two turns that Claude Code left in its usual place."""
+    tape = Tape()
+    tape.exchange("first", f"my key is {KEY}")
+    tape.exchange("second")
+    save(home / ".claude", tape)
+    return tape
+
+
+def test_an_empty_home_is_told_what_to_do(turntree: Call, home: Path) -> None:
+    answer = turntree("import")
+    assert answer.code == 0
+    assert "claude-code         0 transcripts" in answer.out
+    assert "nothing to import" in answer.err
+    assert "next: turntree import PATH" in answer.err
+
+
+def test_head_is_the_session_that_last_worked_here_though_no_file_was_kept(
+    turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "elsewhere"):
+        folder = home / "other" if name == "elsewhere" else home
+        tape = Tape(f"{name[:3]}00000-0000-4000-8000-000000000001", cwd=str(folder))
+        tape.exchange(name)
+        save(home / ".claude", tape)
+    assert turntree("import").code == 0
+    monkeypatch.chdir(home)
+    assert "two" in turntree("log").out
+    (home / "below").mkdir()
+    monkeypatch.chdir(home / "below")
+    assert turntree("log").code == 3, "nobody has worked there"
+
+
+def test_head_is_an_agents_where_it_worked_and_main_elsewhere(
+    turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert turntree("session", "create", "main").code == 0
+    for name in ("one", "two"):
+        tape = Tape(f"{name}00000-0000-4000-8000-000000000001", cwd=str(home))
+        tape.exchange(name)
+        save(home / ".claude", tape)
+    assert turntree("import").code == 0
+    elsewhere = turntree("status", "--json").document["head"]
+    monkeypatch.chdir(home)
+    here = turntree("status", "--json").document["head"]
+    assert elsewhere == "main"
+    assert here.startswith("claude-code/"), "an undo here takes back what was done here"
+    chatted = turntree("chat")
+    assert "main" in chatted.lines[0], "nobody talks on in what an agent did without choosing it"
+    assert read_head(home) is None
+    assert turntree("status", "--json").document["head"] == here, "nor does undo turn to the chat"
+    assert turntree("chat", "main").code == 0
+    assert read_head(home) == "main"
+
+
+def test_a_private_session_that_last_worked_here_is_nobody_elses_head(
+    turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "three"):
+        tape = Tape(f"{name[:3]}00000-0000-4000-8000-000000000001", cwd=str(home))
+        tape.exchange(name)
+        save(home / ".claude", tape)
+        assert turntree("import").code == 0
+    monkeypatch.chdir(home)
+    last = turntree("status", "--json").document["head"]
+    assert "thr00000" in last
+    assert turntree("program", "create", "session", last, "--private").code == 0
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    assert "two" in turntree("log").out
+    assert last not in turntree("session", "list").out
+
+
+def test_what_would_be_read_is_said_and_not_read(turntree: Call, claude: Tape) -> None:
+    told = turntree("import", "--dry-run", "--json").document
+    assert told["claude-code"]["transcripts"] == 1
+    assert told["claude-code"]["bytes"] > 500
+    assert told["codex"] == {"transcripts": 0, "bytes": 0}
+    assert turntree("session", "list", "--json").out == ""
+
+
+def test_an_import_says_what_it_did_and_importing_again_does_nothing(
+    turntree: Call, claude: Tape
+) -> None:
+    first = turntree("import")
+    assert first.code == 0
+    assert first.lines[0] == "2 turns added, 0 known; 1 sessions begun, 0 moved on"
+    assert "1 secret keys taken out before anything was stored" in first.err
+    assert "next: turntree search WORDS" in first.err
+    again = turntree("import", "--json").document
+    assert (again["bundles_unchanged"], again["bundles_read"], again["turns_added"]) == (1, 0, 0)
+    assert turntree("fsck").out.startswith("sound")
+    found = turntree("search", "second", "--json")
+    assert found.code == 0
+
+
+def test_a_secret_is_stored_only_for_those_who_insist(turntree: Call, claude: Tape) -> None:
+    turntree("import")
+    (session,) = turntree("session", "list", "--json").documents
+    assert KEY not in turntree("show", f"{session['label']}~1").out
+    done = turntree("import", "--no-redact", str(Path.home() / ".claude"), "--json").document
+    assert done["secrets"] == 0
+
+
+@pytest.mark.parametrize("origin", SAMPLES)
+def test_a_named_place_is_read_whatever_tool_wrote_it(
+    turntree: Call, home: Path, tmp_path: Path, origin: str
+) -> None:
+    path = SAMPLES[origin](tmp_path / "copied")
+    done = turntree("import", "--from", origin, str(path), "--json").document
+    assert done["turns_added"] >= 3
+    assert done["failed"] == {}
+    assert turntree("fsck").out.startswith("sound")
+
+
+def test_only_the_tools_that_were_asked_for_are_read(turntree: Call, claude: Tape) -> None:
+    told = turntree("import", "--from", "codex", "--dry-run", "--json").document
+    assert told == {"codex": {"transcripts": 0, "bytes": 0}}
+    answer = turntree("import", "--from", "ed")
+    assert answer.code == 3
+    assert "no importer reads 'ed'; there are chatgpt, claude-ai, claude-code" in answer.err
+
+
+def test_a_path_that_nobody_knows_is_not_found(turntree: Call, home: Path) -> None:
+    (home / "notes.txt").write_text("no transcript")
+    answer = turntree("import", str(home / "notes.txt"))
+    assert answer.code == 3
+    assert "no importer knows what" in answer.err
+    assert turntree("import", str(home / "nowhere")).code == 2
+
+
+def test_what_people_moved_stays_where_they_moved_it(turntree: Call, claude: Tape) -> None:
+    turntree("import")
+    (session,) = turntree("session", "list", "--json").documents
+    assert turntree("switch", session["label"]).code == 0
+    assert turntree("rewind", "HEAD~1").code == 0
+    (rewound,) = turntree("session", "list", "--json").documents
+    claude.exchange("third")
+    save(Path.home() / ".claude", claude)
+    answer = turntree("import")
+    assert answer.lines[0] == "1 turns added, 2 known; 0 sessions begun, 0 moved on"
+    assert "1 sessions were left where you have moved them" in answer.err
+    (kept,) = turntree("session", "list", "--json").documents
+    assert kept["head"] == rewound["head"]
+
+
+def test_kept_records_are_projected_again_only_by_better_readers(
+    turntree: Call, claude: Tape
+) -> None:
+    turntree("import")
+    (Path.home() / ".claude/projects").rename(Path.home() / "gone")
+    done = turntree("import", "--reproject", "--json").document
+    assert (done["bundles_unchanged"], done["turns_added"]) == (1, 0)
+
+
+def test_watching_imports_complete_turns_and_ends(turntree: Call, claude: Tape) -> None:
+    claude.prompt("open?", "still being answered")
+    save(Path.home() / ".claude", claude)
+    answer = turntree("watch", "--for", "0.1", "--from", "claude-code")
+    assert answer.code == 0
+    assert answer.lines == ["2 turns from 1 changed transcripts"]
+    claude.answer("open!", "msg_open", "Here it is.")
+    save(Path.home() / ".claude", claude)
+    answer = turntree("watch", "--for", "0.1")
+    assert answer.lines == ["1 turns from 1 changed transcripts"]
+
+
+def test_a_session_keeps_its_origin(turntree: Call, claude: Tape) -> None:
+    turntree("import")
+    (session,) = turntree("session", "list", "--json").documents
+    assert session["origin"] == {"tool": "claude-code", "session_id": A}
+
+
+@pytest.mark.slow
+def test_an_interrupted_import_goes_on_at_the_next_run(
+    turntree: Call, home: Path, conninfo: str
+) -> None:
+    Corpus(seed=7).write(home, SESSIONS, TURNS)
+    environ = {**os.environ, "HOME": str(home)}
+    importing = subprocess.Popen(
+        # Whoever runs in the background is started with Ctrl-C ignored, and so are its children.
+        [sys.executable, "-c", f"{HEARS_CTRL_C}; {COMMAND}", "import"],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        ends = time.monotonic() + 60
+        while not turns_in(connection) and time.monotonic() < ends:
+            assert importing.poll() is None, importing.stderr
+        importing.send_signal(signal.SIGINT)
+        importing.communicate(timeout=60)
+        assert importing.returncode == 130
+        before, begun = turns_in(connection), sessions_in(connection)
+        assert 0 < before < SESSIONS * TURNS
+        done = turntree("import", "--json").document
+        assert done["sessions_begun"] + begun == SESSIONS
+        assert done["turns_added"] == SESSIONS * TURNS - before
+        assert turns_in(connection) == SESSIONS * TURNS
+    assert turntree("fsck", "--quick").out.startswith("sound")
+
+
+def turns_in(connection: psycopg.Connection) -> int:
+    row = connection.execute("SELECT count(*)::int FROM turntree.turns").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def sessions_in(connection: psycopg.Connection) -> int:
+    row = connection.execute("SELECT count(*)::int FROM turntree.sessions").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_or_a_device_is_refused(turntree: Call, home: Path) -> None:
+    os.mkfifo(home / "pipe.jsonl")
+    for path in (home / "pipe.jsonl", Path("/dev/zero")):
+        answer = turntree("import", str(path))
+        assert answer.code != 0
+        assert "is a pipe or a device; a file or a folder can be imported" in answer.err

@@ -1,0 +1,110 @@
+"""Records that lean on what their turns say, and those that have nothing to lean on."""
+
+import random
+
+import psycopg
+import pytest
+
+from turntree.core.ids import TurnId
+from turntree.core.message import ToolResult, ToolUse, assistant, lift_parts, tool, user
+from turntree.core.principal import Principal
+from turntree.core.turn import Header, seal
+from turntree.db.database import Database
+from turntree.integrity.fsck import fsck
+from turntree.ledger import raw_codec as raw
+from turntree.ledger.raw_codec import Record, stand_alone
+from turntree.ledger.turn_rows import Prepared, TurnSource
+from turntree.testing.fakes import ScriptedWorld
+from turntree.transcripts.drafts import Planted
+from turntree.transcripts.handoff_link import Gap
+from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.packing import StorePacking
+from turntree.transcripts.store import PostgresImports
+
+pytestmark = pytest.mark.anyio
+WORDS = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ", k=3_000))
+ANSWER = "".join(random.Random(8).choices("abcdefghijklmnopqrstuvwxyz\t", k=60_000))
+PACKING = StorePacking()
+RECORDS = [Record("one.jsonl", 0, WORDS.encode()), Record("one.jsonl", 4_000, ANSWER.encode())]
+
+
+def made(world: ScriptedWorld) -> Prepared:
+    """A turn that says what the records do; the answer is too large to stand in it."""
+    now = world.now()
+    objects: list[bytes] = []
+    header = Header(TurnId(world.new_id()), None, Principal("agent", "toy"), now, now)
+    reply = [
+        assistant(ToolUse("c", "read", {})),
+        tool(ToolResult("c", "ok", ANSWER)),
+        assistant("Done."),
+    ]
+    sealed = seal(header, [user(WORDS)], [lift_parts(said, objects) for said in reply])
+    source = TurnSource("toy", "one", "1", 0, 1, 1)
+    return PACKING.prepare(Incoming(sealed, None, objects=objects, source=source))
+
+
+async def test_a_block_leans_on_bodies_and_objects(
+    database: Database, world: ScriptedWorld
+) -> None:
+    imports = PostgresImports(database)
+    turn = made(world)
+    (block,) = PACKING.pack("toy", "one", 0, RECORDS, [(turn, (0, 1))])
+    (alone,) = PACKING.pack("toy", "one", 0, RECORDS)
+    assert (block.digest, block.leaning, alone.leaning) == (alone.digest, True, False)
+    assert (list(block.turns), list(block.spans), len(block.objects)) == ([turn.id], [0, 1], 1)
+    assert len(block.packed) < len(alone.packed) / 5
+    await imports.store_turns([turn])
+    await imports.keep([block], [turn])
+    assert await imports.read_records([block.digest]) == RECORDS
+    assert await fsck(database) == []
+
+
+async def test_a_block_whose_turns_are_not_stored_stands_by_itself(
+    database: Database, conninfo: str, world: ScriptedWorld
+) -> None:
+    imports = PostgresImports(database)
+    turn = made(world)
+    blocks = PACKING.pack("toy", "one", 0, RECORDS, [(turn, (0, 1))])
+    await imports.keep(blocks, [turn])
+    assert await imports.read_records([blocks[0].digest]) == RECORDS
+    with psycopg.connect(conninfo) as owner:
+        rows = owner.execute(
+            "SELECT needs_bodies, current_digest FROM turntree.raw_blocks"
+        ).fetchall()
+    assert rows == [(False, None)]
+
+
+def test_texts_that_are_too_long_are_not_leant_on(
+    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "LEAN_BYTES_MAX", 1_000)
+    (block,) = PACKING.pack("toy", "one", 0, RECORDS, [(made(world), (0, 1))])
+    assert not block.leaning
+    assert raw.unpack(block.packed).records == RECORDS
+
+
+def test_each_block_knows_the_turns_of_its_own_records(
+    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "BLOCK_BYTES", 10)
+    records = [Record("one.jsonl", place * 10, b"0123456789") for place in range(4)]
+    turns = [(made(world), (5, 6)), (made(world), (6, 7, 8))]
+    blocks = PACKING.pack("toy", "one", 5, records, turns)
+    first, second = turns[0][0].id, turns[1][0].id
+    assert [list(block.turns) for block in blocks] == [[first], [first, second], [second], [second]]
+    assert [list(block.spans) for block in blocks] == [[5, 5], [6, 6, 6, 6], [7, 7], [8, 8]]
+
+
+def test_each_block_knows_which_of_its_records_we_wrote(
+    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "BLOCK_BYTES", 20)
+    records = [Record("one.jsonl", place * 10, b"0123456789") for place in range(6)]
+    turn = made(world)
+    gap = Gap(Planted(turn.id, turn.digest, 1), [3, 5, 6, 7])
+    blocks = PACKING.pack("toy", "one", 5, records, gap=gap)
+    assert [list(block.written) for block in blocks] == [[5, 6], [7, 7], []]
+    assert [block.planted for block in blocks] == [turn.id, turn.id, None]
+    alone = stand_alone(blocks[1], [], (), without_ours=True)
+    erased = [b"erased" in record.data for record in raw.unpack(alone.packed).records]
+    assert (erased, alone.now is not None) == ([True, False], True)

@@ -1,0 +1,83 @@
+"""The ledger through its store: what becomes true together, and what refuses it."""
+
+import pytest
+
+from turntree.api import Tree
+from turntree.core.errors import Conflict, Refused
+from turntree.core.message import assistant, user
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_recorded_turn_becomes_the_head(tree: Tree) -> None:
+    placed = await tree.turns.record("main", [user("hello")], [assistant("hi")])
+    session = await tree.sessions.get("main")
+    assert session.head == placed.turn.id
+    assert session.depth == 1
+
+
+async def test_a_second_recorder_never_forks_by_accident(tree: Tree) -> None:
+    first, second = await tree.recorder("main"), await tree.recorder("main")
+    await first.record([user("one")], [assistant("1")])
+    await second.record([user("two")], [assistant("2")])
+    assert [placed.turn.title for placed in await tree.threads.read("main")] == ["one", "two"]
+
+
+async def test_a_strict_recorder_says_that_the_session_moved(tree: Tree) -> None:
+    first, second = await tree.recorder("main"), await tree.recorder("main")
+    await first.record([user("one")], [assistant("1")])
+    with pytest.raises(Conflict):
+        await second.record([user("two")], [assistant("2")], strict=True)
+
+
+async def test_the_same_key_is_answered_with_the_same_turn(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
+    again = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
+    assert again == first
+    assert len(await tree.threads.read("main")) == 1
+
+
+async def test_a_rewind_goes_to_ancestors_only(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")])
+    second = await tree.turns.record("main", [user("two")], [assistant("2")])
+    await tree.sessions.rewind("main", first.turn.id)
+    with pytest.raises(Refused):
+        await tree.sessions.rewind("main", second.turn.id)
+
+
+async def test_what_stands_before_a_turn_of_another_thread_is_no_ancestor(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")])
+    root = await tree.turns.record("other", [user("two")], [assistant("2")])
+    with pytest.raises(Refused, match="ancestor"):
+        await tree.sessions.rewind("main", root.turn.id, before=True)
+    assert (await tree.sessions.get("main")).head == first.turn.id
+    await tree.sessions.rewind("main", first.turn.id, before=True)
+    assert (await tree.sessions.get("main")).head is None
+
+
+async def test_a_key_answers_only_the_call_it_was_used_for(tree: Tree) -> None:
+    first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
+    with pytest.raises(Refused):
+        await tree.turns.record("other", [user("one")], [assistant("1")], key="k")
+    with pytest.raises(Refused):
+        await tree.sessions.fork(first.turn.id, "side", key="k")
+    assert (await tree.sessions.get("other")).head is None
+
+
+async def test_a_recorder_that_repeats_an_old_key_stands_where_it_stood(tree: Tree) -> None:
+    recorder = await tree.recorder("main")
+    await recorder.record([user("one")], [assistant("1")], key="a")
+    await recorder.record([user("two")], [assistant("2")], key="b")
+    await recorder.record([user("one")], [assistant("1")], key="a")
+    third = await recorder.record([user("three")], [assistant("3")], strict=True)
+    assert third.depth == 3
+
+
+async def test_a_detail_nobody_knows_is_refused(tree: Tree) -> None:
+    with pytest.raises(TypeError, match="expected_head"):
+        await tree.turns.record(
+            "main",
+            [user("one")],
+            [assistant("1")],
+            expected_head="x",  # type: ignore[call-arg]
+        )

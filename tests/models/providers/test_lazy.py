@@ -1,0 +1,50 @@
+"""A provider whose library takes its time to load."""
+
+import threading
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from turntree.core.message import user
+from turntree.models.prompt import Prompt
+from turntree.models.provider import Answer, Provider
+from turntree.models.providers.factory import build_provider
+from turntree.models.providers.lazy import LaterProvider
+
+pytestmark = pytest.mark.anyio
+
+PROMPT = Prompt((), (user("hello"),))
+
+
+async def test_everybody_else_goes_on_while_it_loads() -> None:
+    gate, began = threading.Event(), threading.Event()
+
+    def build() -> Provider:
+        began.set()
+        assert gate.wait(10)
+        return build_provider({"provider_type": "scripted"}, str)
+
+    provider = LaterProvider("slow", build)
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        answers.append(await provider.request("scripted-1", PROMPT, {}))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        tasks.start_soon(ask)
+        await anyio.to_thread.run_sync(began.wait)
+        assert not answers
+        gate.set()
+    assert [answer.message.text for answer in answers] == ["hello", "hello"]
+    await provider.aclose()
+
+
+async def test_what_was_never_asked_is_never_loaded() -> None:
+    def build() -> Provider:
+        raise AssertionError("nobody asked")
+
+    provider = LaterProvider("lazy", build)
+    assert (provider.name, repr(provider)) == ("lazy", "<provider lazy>")
+    await provider.aclose()

@@ -1,0 +1,63 @@
+"""Positions in a live stream, and what a follower has of an event that is not recorded yet."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turntree.core.errors import Refused
+from turntree.core.ids import RunId
+from turntree.runs.live import Live, LiveKind, Partial, Position
+
+RUN = RunId("run")
+numbers = st.integers(0, 2**31)
+positions = st.builds(Position, numbers, numbers, numbers)
+
+
+@given(positions)
+def test_a_position_is_read_back(position: Position) -> None:
+    assert Position.parse(str(position)) == position
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.2", "1.2.3.4", "-1.0.0", "1.2.x", "1..2", "1.2.²"])
+def test_what_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="no position"):
+        Position.parse(text)
+
+
+def piece(seq: int, epoch: int, offset: int, text: str, kind: LiveKind = "text") -> Live:
+    return Live(RUN, Position(seq, epoch, offset), kind, text)
+
+
+def read(*pieces: Live) -> Partial:
+    partial = Partial()
+    for one in pieces:
+        partial = partial.read(one)
+    return partial
+
+
+def test_pieces_add_up() -> None:
+    assert read(piece(2, 1, 1, "four "), piece(2, 1, 2, "degrees")).text == "four degrees"
+
+
+def test_a_piece_that_comes_twice_counts_once() -> None:
+    first, second = piece(2, 1, 1, "a"), piece(2, 1, 2, "b")
+    assert read(first, second, first, second).text == "ab"
+
+
+def test_a_restart_takes_back_what_was_said() -> None:
+    again = piece(2, 1, 2, "", "restart")
+    assert read(piece(2, 1, 1, "fo"), again, piece(2, 1, 3, "five")).text == "five"
+
+
+def test_another_epoch_takes_back_what_was_said() -> None:
+    assert read(piece(2, 1, 9, "fo"), piece(2, 2, 1, "five")).text == "five"
+
+
+def test_what_is_recorded_is_no_longer_partial() -> None:
+    partial = read(piece(2, 1, 1, "four"))
+    assert partial.recorded(1) == partial
+    assert partial.recorded(2) == Partial(Position(3))
+
+
+def test_thoughts_are_no_words() -> None:
+    assert read(piece(2, 1, 1, "hm", "reasoning"), piece(2, 1, 2, "four")).text == "four"

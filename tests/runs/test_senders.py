@@ -1,0 +1,111 @@
+"""What a message is answered with is found by whoever sent it, not by whoever happens to serve."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turntree.api import Tree
+from turntree.boot.open import Settings, engine_on, run_on, tree_on
+from turntree.core.canonical import Json
+from turntree.core.message import Message
+from turntree.core.program import Visibility
+from turntree.db.database import Database
+from turntree.programs.execution_host import Folder
+from turntree.sandbox.bubblewrap import Bubblewrap
+from turntree.system.clock import SystemWorld
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def served_by_ana(database: Database, folder: Path) -> AsyncGenerator[tuple[Tree, Tree]]:
+    """The tree as ana sees it, whose worker serves, and as bob sees it; no program can be run."""
+    world, engine = SystemWorld(), engine_on(database)
+    place = Folder(folder, find_sandbox=lambda: Bubblewrap(bwrap=None))
+    hers, his = (Settings(folder, user=user) for user in ("ana", "bob"))
+    ana = tree_on(database, hers, world, workplace=place, engine=engine)
+    bob = tree_on(database, his, world, engine=engine)
+    running = run_on(database, ana, hers, world, engine)
+    try:
+        async with running.serving(stays_here=True):
+            yield ana, bob
+    finally:
+        await running.aclose()
+
+
+async def add_model(
+    tree: Tree,
+    name: str,
+    *,
+    visibility: Visibility = "public",
+    calls: str | None = None,
+) -> None:
+    """Make a model that says its own name, with a provider; it may call a tool before."""
+    replies: list[Json] = [{"text": f"I am {name}."}]
+    if calls is not None:
+        replies.insert(0, {"tools": [{"tool": calls, "args": {}}]})
+    rules: list[Json] = [{"when": "", "replies": replies}]
+    script: dict[str, Json] = {"provider_type": "scripted", "rules": rules}
+    await tree.programs.create("provider", f"{name}-script", script, visibility=visibility)
+    config: dict[str, Json] = {"model_id": "scripted-1", "provider": f"@({name}-script)"}
+    await tree.programs.create("model", name, config, visibility=visibility)
+
+
+async def send(tree: Tree, session: str, **asked: Any) -> str:
+    """Return what was answered, or why nothing was."""
+    posted = await tree.runs.post(session, "Who are you?", **asked)
+    placed = await tree.runs.wait(posted.run, timeout_s=60)
+    if placed.turn.header.outcome != "completed":
+        facts = await tree.ledger.facts(posted.run)
+        return str([fact.event.data.get("error") for fact in facts][-2])
+    said = placed.turn.reply[-1]
+    assert isinstance(said, Message)
+    return said.text
+
+
+async def test_a_private_session_is_answered_as_its_owner_configured_it(
+    database: Database, tmp_path: Path
+) -> None:
+    async with served_by_ana(database, tmp_path) as (ana, bob):
+        await add_model(ana, "hers")
+        await add_model(bob, "his", visibility="private")
+        config: dict[str, Json] = {"default_model": "@(his)"}
+        await bob.programs.create("session", "quiet", config, visibility="private")
+        assert await send(bob, "quiet") == "I am his."
+
+
+async def test_a_program_that_a_model_has_run_is_run_by_whoever_sent_the_message(
+    database: Database, tmp_path: Path
+) -> None:
+    async with served_by_ana(database, tmp_path) as (_, bob):
+        await add_model(bob, "his", visibility="private", calls="add")
+        code: dict[str, Json] = {"language": "python", "source": "print(1)"}
+        made = await bob.programs.create("code", "add", code, visibility="private")
+        agent: dict[str, Json] = {"default_model": "@(his)", "tools": ["@(add)"]}
+        await bob.programs.create("agent", "clerk", agent, visibility="private")
+        assert await send(bob, "main", agent="clerk") == "I am his."
+        told = [fact.event for fact in await bob.ledger.facts(made.id)]
+        assert told[1].kind == "code.invoked"
+        assert {event.data["by"] for event in told} == {"human:bob"}
+
+
+async def test_a_strangers_model_answers_only_where_it_is_named(
+    database: Database, tmp_path: Path
+) -> None:
+    async with served_by_ana(database, tmp_path) as (ana, bob):
+        await add_model(ana, "hers")
+        model = await ana.programs.get("hers")
+        marks, now = ana.turns.marks, ana.turns.world.now()
+        await marks.set_tag(model.id, "default", on=True, by="human:ana", at=now)
+        refused = await send(bob, "main")
+        assert "hers (human:ana's)" in refused
+        assert "`turntree session configure SESSION --model hers`" in refused
+        assert await send(bob, "main", model="hers") == "I am hers."
+        # A session of hers is answered by what she has, whoever sends.
+        await ana.programs.create("session", "shared", {})
+        assert await send(bob, "shared") == "I am hers."
+        await add_model(bob, "his")
+        assert await send(bob, "main") == "I am his."

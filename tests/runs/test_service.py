@@ -1,0 +1,216 @@
+"""``tree.runs``: sending in, waiting, following and ending."""
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from tests.workshop import Workshop
+from turntree.core.errors import Refused
+from turntree.core.ids import RunId, TurnId
+from turntree.core.message import Lifted, ToolUse, assistant, user
+from turntree.core.run import Fact
+from turntree.runs.attempt import Attempt
+from turntree.runs.live import Live, Partial, Position
+from turntree.runs.service import Runs
+
+pytestmark = pytest.mark.anyio
+
+SOON_S = 30.0
+
+
+async def test_the_address_works_from_the_first_moment(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "hello")
+    assert await runs.status(posted.run) == "waiting"
+    await shop.actor().handle(shop.session)
+    assert await runs.status(posted.run) == "finished"
+    assert RunId((await runs.wait(posted.run)).turn.id) == posted.run
+
+
+async def test_a_run_says_how_far_it_has_got(shop: Workshop) -> None:
+    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
+        del attempt, uses
+        return "approval"
+
+    seen: list[str] = []
+
+    async def look(piece: str) -> None:
+        del piece
+        seen.append(await runs.status(posted.run))
+
+    shop.gate, shop.provider.before_piece = ask, look
+    runs = shop.runs()
+    posted = await runs.post("main", "tool")
+    await shop.actor().handle(shop.session)
+    assert set(seen) == {"open"}
+    assert await runs.status(posted.run) == "parked"
+    await runs.cancel("main")
+    await shop.actor().handle(shop.session)
+    assert await runs.status(posted.run) == "finished"
+
+
+async def test_a_message_is_sent_once_under_a_key(shop: Workshop) -> None:
+    runs = shop.runs()
+    first = await runs.post("main", "hello", key="k1")
+    again = await runs.post("main", "hello", key="k1")
+    assert (again.run, again.repeated) == (first.run, True)
+    with pytest.raises(Refused, match="k1"):
+        await runs.post("main", "something else", key="k1")
+    assert len(await runs.list_waiting("main")) == 1
+
+
+async def test_what_a_sender_asks_for_stands_in_the_journal(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post(
+        "main", "hello", model="fast", params={"temperature": 0.5}, situation="draft", max_steps=3
+    )
+    await shop.actor().handle(shop.session)
+    first = (await runs.ledger.facts(posted.run))[0].event.data
+    assert first["options"] == {
+        "model": "fast", "params": {"temperature": 0.5}, "situation": "draft", "max_steps": 3,
+    }  # fmt: skip
+    assert (first["reason"], first["by"], first["max_steps"]) == ("user", "human:ana", 3)
+
+
+async def test_an_agent_acts_for_whoever_asked(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "hello", agent="atlas")
+    await shop.actor().handle(shop.session)
+    by = (await runs.wait(posted.run)).turn.header.by
+    assert (str(by), str(by.on_behalf_of)) == ("agent:atlas", "human:ana")
+
+
+async def test_only_what_can_be_sent_in_is_taken(shop: Workshop) -> None:
+    with pytest.raises(Refused, match="sent in"):
+        await shop.runs().post("main", assistant("I was the model"))
+    with pytest.raises(TypeError, match="knows no color"):
+        await shop.runs().post("main", "hello", color="red")  # type: ignore[call-arg]
+
+
+async def test_what_is_too_large_is_lifted_on_its_way_in(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", user("w" * 20_000))
+    (waiting,) = await runs.list_waiting("main")
+    assert isinstance(waiting.message.parts[0], Lifted)
+    assert posted.run == waiting.run
+
+
+async def test_waiting_ends(shop: Workshop) -> None:
+    posted = await shop.runs().post("main", "hello")
+    with pytest.raises(TimeoutError):
+        await shop.runs().wait(posted.run, timeout_s=0.05)
+
+
+async def read_all(runs: Runs, run: RunId, after: Position | None = None) -> list[Live | Fact]:
+    with anyio.fail_after(SOON_S):
+        return [news async for news in runs.follow(run, after=after)]
+
+
+async def test_a_run_is_followed_from_its_first_word_to_its_end(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "tool broken")
+    heard: list[Live | Fact] = []
+
+    async def slowly(piece: str) -> None:
+        del piece
+        await anyio.sleep(0.01)
+
+    async def listen() -> None:
+        async for news in runs.follow(posted.run):
+            heard.append(news)  # noqa: PERF401
+
+    shop.provider.before_piece = slowly
+    with anyio.fail_after(SOON_S):
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen)
+            await shop.actor().handle(shop.session)
+    facts = [news.event.kind for news in heard if isinstance(news, Fact)]
+    assert facts == await shop.kinds(posted.run)
+    # What was heard of an event before it was recorded is the beginning of what then stood there.
+    partial, texts = Partial(), list[str]()
+    for news in heard:
+        if isinstance(news, Live):
+            partial = partial.read(news)
+        elif news.event.kind == "model_call.finished":
+            assert news.message is not None
+            texts.append(news.message.text)
+            assert news.message.text.startswith(partial.text)
+            partial = partial.recorded(news.event.seq)
+    assert texts == ["let me see", "broken!"]
+
+
+async def test_whoever_comes_late_is_told_by_the_ledger(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "tool")
+    await shop.actor().handle(shop.session)
+    heard = await read_all(runs, posted.run)
+    assert [news.event.kind for news in heard if isinstance(news, Fact)] == await shop.kinds(
+        posted.run
+    )
+    later = await read_all(runs, posted.run, Position.parse("5.0.0"))
+    assert [news.event.seq for news in later if isinstance(news, Fact)] == [5, 6, 7]
+
+
+async def test_a_session_is_followed_run_after_run(shop: Workshop) -> None:
+    runs = shop.runs()
+    await runs.post("main", "before anybody listened")
+    await shop.actor().handle(shop.session)
+    ended: list[str] = []
+
+    async def listen() -> None:
+        async for news in runs.follow("main"):
+            if isinstance(news, Fact) and news.event.kind == "run.finished":
+                ended.append(news.event.stream)
+                if len(ended) == 2:
+                    return
+
+    with anyio.fail_after(SOON_S):
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen)
+            await anyio.sleep(0.1)
+            posted = [await runs.post("main", text) for text in ("one", "two")]
+            await shop.actor().handle(shop.session)
+    assert ended == [one.run for one in posted]
+
+
+async def test_one_run_is_canceled_and_no_other(shop: Workshop) -> None:
+    runs = shop.runs()
+    first, second, third = [await runs.post("main", word) for word in ("one", "two", "three")]
+    assert await runs.cancel(second.run) == second.run
+    await shop.actor().handle(shop.session)
+    outcomes = [(await shop.turn(one.run)).turn.header.outcome for one in (first, second, third)]
+    assert outcomes == ["completed", "canceled", "completed"]
+    # Nothing was asked in it, nobody follows it, and it is known who took it back.
+    assert await shop.kinds(second.run) == ["run.started", "run.interrupted", "run.finished"]
+    assert (await shop.turn(third.run)).parent == TurnId(first.run)
+    told = (await runs.ledger.facts(second.run))[1].event.data
+    assert told == {"reason": "canceled", "by": "human:ana"}
+    assert await runs.cancel(second.run) is None
+
+
+async def test_nothing_to_cancel_is_said_so(shop: Workshop) -> None:
+    assert await shop.runs().cancel("main") is None
+
+
+async def test_a_follower_hears_the_words_that_came_while_it_read_the_facts(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "hello")
+    facts, asked = runs.ledger.facts, list[str]()
+
+    async def read_late(stream: str, *, after: int = 0) -> Sequence[Fact]:
+        # All of it is said, recorded, sealed and forgotten while the follower waits for this.
+        asked.append(stream)
+        if asked == [posted.run, posted.run]:
+            await shop.actor().handle(shop.session)
+        return await facts(stream, after=after)
+
+    monkeypatch.setattr(
+        type(runs.ledger), "facts", lambda _, *args, **named: read_late(*args, **named)
+    )
+    heard = [one async for one in runs.follow(posted.run)]
+    words = "".join(one.text for one in heard if isinstance(one, Live) and one.kind == "text")
+    assert words
+    assert words == (await runs.wait(posted.run)).turn.reply[-1].text

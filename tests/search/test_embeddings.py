@@ -1,0 +1,252 @@
+"""What is like what: embedding things, and finding their likes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.errors import BadQuery, Conflict, NotFound, Refused
+from turntree.core.message import assistant, user
+from turntree.db.database import Database
+from turntree.search.embedder import TextKind
+from turntree.search.embedding import Alike, Described
+from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.hashing_embedder import HashingEmbedder
+
+pytestmark = pytest.mark.anyio
+
+SYNONYMS = {"automobil": "car", "vehicl": "car"}
+
+
+@dataclass(slots=True)
+class Counting:
+    """An embedder that counts the texts it was given."""
+
+    inner: HashingEmbedder = field(default_factory=lambda: HashingEmbedder(synonyms=SYNONYMS))
+    texts: list[str] = field(default_factory=list[str])
+
+    @property
+    def id(self) -> str:
+        return self.inner.id
+
+    @property
+    def dims(self) -> int:
+        return self.inner.dims
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> list[tuple[float, ...]]:
+        self.texts += texts
+        return await self.inner.embed(texts, kind)
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Knows a few things that are no turns."""
+
+    things: dict[str, Described]
+
+    async def find(self, name: str) -> Described | None:
+        wanted = name.removeprefix("@(").removesuffix(")")
+        return next((t for t in self.things.values() if wanted in (t.name, t.id)), None)
+
+    async def list_by_ids(self, ids: Sequence[str]) -> list[Described]:
+        return [self.things[id] for id in ids if id in self.things]
+
+    async def list_after(self, id: str, *, limit: int) -> list[Described]:
+        return [self.things[key] for key in sorted(self.things) if key > id][:limit]
+
+
+@pytest.fixture
+def embedder() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def tree(database: Database, world: ScriptedWorld, place: Path, embedder: Counting) -> Tree:
+    settings = Settings(place, user="ana", session="main")
+    return tree_on(database, settings, world, embedder=embedder)
+
+
+@pytest.fixture
+def shelf(world: ScriptedWorld) -> Shelf:
+    things = [
+        Described(world.new_id(), "agent", "atlas", "drives the car to the garage"),
+        Described(world.new_id(), "task", "bake", "bake bread in the oven"),
+    ]
+    return Shelf({thing.id: thing for thing in things})
+
+
+def with_shelf(tree: Tree, shelf: Shelf) -> Tree:
+    return tree.with_facets(meanings=replace(tree.meanings, describers=(shelf,)))
+
+
+def names(alike: Sequence[Alike]) -> list[str]:
+    return [one.described.name for one in alike]
+
+
+async def record(tree: Tree, said: str, session: str = "main") -> str:
+    return (await tree.turns.record(session, [user(said)], [assistant("done")])).turn.id
+
+
+async def test_a_turn_is_found_by_what_it_means(tree: Tree) -> None:
+    await record(tree, "the car broke down")
+    await record(tree, "bake some bread")
+    assert (await tree.meanings.fill()).turns == 2
+    first, second = await tree.meanings.similar_to_text("a broken automobile")
+    assert first.described.name == "the car broke down"
+    assert first.likeness > second.likeness
+    assert first.described.digest is not None
+
+
+async def test_what_is_alike_does_not_hold_the_thing_itself(tree: Tree) -> None:
+    await record(tree, "the car broke down")
+    await record(tree, "a vehicle of mine")
+    await record(tree, "bake some bread")
+    await tree.meanings.fill()
+    assert names(await tree.meanings.similar_to("HEAD~2"))[0] == "a vehicle of mine"
+    assert len(await tree.meanings.similar_to("HEAD~2", limit=1)) == 1
+
+
+async def test_a_turn_is_embedded_once(tree: Tree, embedder: Counting) -> None:
+    await record(tree, "the car broke down")
+    assert (await tree.meanings.embed("main")).is_new
+    again = await tree.meanings.embed("HEAD")
+    assert (again.is_new, again.embedder, again.dims) == (False, embedder.id, 384)
+    assert (await tree.meanings.fill()).turns == 0
+    assert len(embedder.texts) == 1
+
+
+async def test_two_who_fill_at_once_do_not_do_the_same_work(tree: Tree, embedder: Counting) -> None:
+    await record(tree, "the car broke down")
+    async with tree.search.filling():
+        with pytest.raises(Conflict, match="turntree embed-stats"):
+            await tree.meanings.fill()
+        with pytest.raises(Conflict):
+            await tree.search.fill_meanings()
+    assert embedder.texts == []
+    assert (await tree.meanings.fill()).turns == 1
+
+
+async def test_a_thing_is_embedded_when_somebody_asks_what_is_like_it(tree: Tree) -> None:
+    await record(tree, "the car broke down")
+    assert await tree.meanings.similar_to("main") == []
+    assert [one.total for one in await tree.meanings.list_stats()] == [1]
+
+
+async def test_words_of_ones_own_stand_for_a_turn_until_it_is_embedded_again(tree: Tree) -> None:
+    await record(tree, "it does not work")
+    await tree.meanings.embed("main", text="the automobile")
+    await tree.meanings.fill(everything=True)
+    await tree.search.forget()
+    await tree.search.fill_meanings(everything=True)
+    (found,) = await tree.meanings.similar_to_text("car")
+    assert found.likeness > 0.5
+    (stats,) = await tree.meanings.list_stats()
+    assert (stats.described, stats.turns_missing) == (1, 0)
+    assert (await tree.meanings.embed("main")).is_new
+    (found,) = await tree.meanings.similar_to_text("car")
+    assert found.likeness < 0.5
+
+
+async def test_other_things_are_embedded_and_found_beside_turns(
+    tree: Tree, shelf: Shelf, embedder: Counting
+) -> None:
+    await record(tree, "the car broke down")
+    tree = with_shelf(tree, shelf)
+    assert (await tree.meanings.fill()).turns == 3
+    found = await tree.meanings.similar_to_text("vehicle")
+    assert {one.described.kind for one in found[:2]} == {"agent", "turn"}
+    assert names(await tree.meanings.similar_to_text("car", kinds=["agent", "task"])) == [
+        "atlas", "bake",
+    ]  # fmt: skip
+    assert names(await tree.meanings.similar_to("@(atlas)", kinds=["turn"])) == [
+        "the car broke down"
+    ]
+    (stats,) = await tree.meanings.list_stats()
+    assert stats.counts == {"agent": 1, "task": 1, "turn": 1}
+    before = len(embedder.texts)
+    assert (await tree.meanings.fill()).turns == 0
+    assert len(embedder.texts) == before
+
+
+async def test_only_what_was_reworded_is_embedded_again(tree: Tree, shelf: Shelf) -> None:
+    tree = with_shelf(tree, shelf)
+    await tree.meanings.fill()
+    (bake,) = [thing for thing in shelf.things.values() if thing.name == "bake"]
+    shelf.things[bake.id] = replace(bake, text="repair an automobile")
+    assert (await tree.meanings.fill()).turns == 1
+    assert "bake" in names(await tree.meanings.similar_to_text("car repair", limit=1))
+
+
+async def test_what_may_not_be_seen_is_not_alike(tree: Tree, shelf: Shelf) -> None:
+    tree = with_shelf(tree, shelf)
+    await tree.meanings.fill()
+    (atlas,) = [thing for thing in shelf.things.values() if thing.name == "atlas"]
+    del shelf.things[atlas.id]
+    assert names(await tree.meanings.similar_to_text("car")) == ["bake"]
+
+
+async def test_tags_narrow_it_down(tree: Tree) -> None:
+    for said, tags in (("car one", ["x"]), ("car two", ["x", "y"]), ("car three", [])):
+        turn = await record(tree, said)
+        for tag in tags:
+            await tree.turns.tag(turn, tag)
+    await tree.meanings.fill()
+    found = await tree.meanings.similar_to_text("car", tags=["x"])
+    assert sorted(names(found)) == ["car one", "car two"]
+    assert names(await tree.meanings.similar_to_text("car", tags=["x", "y"])) == ["car two"]
+    assert await tree.meanings.similar_to_text("car", tags=["z"]) == []
+
+
+async def test_vectors_of_two_embedders_are_never_compared(tree: Tree) -> None:
+    await record(tree, "the car broke down")
+    await tree.meanings.fill()
+    search = replace(tree.search, embedder=HashingEmbedder(768))
+    other = replace(tree.meanings, search=search)
+    assert await other.similar_to_text("car") == []
+    assert (await other.fill()).turns == 1
+    assert [(one.embedder, one.dims) for one in await other.list_stats()] == [
+        ("hashing-384", 384), ("hashing-768", 768),
+    ]  # fmt: skip
+    assert len(await other.similar_to_text("car")) == 1
+
+
+async def test_erased_words_are_like_nothing(tree: Tree) -> None:
+    turn = await record(tree, "the secret car")
+    await tree.meanings.embed(turn, text="the secret car")
+    await tree.turns.erase(turn, 0, reason="asked")
+    assert await tree.meanings.similar_to_text("secret car") == []
+
+
+async def test_what_cannot_be_answered_is_said(tree: Tree) -> None:
+    with pytest.raises(NotFound):
+        await tree.meanings.embed("nowhere")
+    with pytest.raises(NotFound):
+        await tree.meanings.similar_to("no such thing")
+    with pytest.raises(BadQuery):
+        await tree.meanings.similar_to_text(" ")
+    without = replace(tree.meanings, search=replace(tree.search, embedder=None))
+    with pytest.raises(Refused, match="no embedder"):
+        await without.similar_to_text("car")
+    assert await tree.meanings.list_stats() == []
+
+
+async def test_programs_are_embedded_by_what_they_say_of_themselves(
+    tree: Tree, database: Database, world: ScriptedWorld, place: Path, embedder: Counting
+) -> None:
+    await tree.programs.create("agent", "atlas", {"description": "repairs an automobile"})
+    await tree.programs.create("agent", "zoe", {"description": "bakes bread"}, visibility="private")
+    assert (await tree.meanings.fill()).turns == 2
+    assert names(await tree.meanings.similar_to_text("car repair", kinds=["agent"])) == [
+        "atlas", "zoe",
+    ]  # fmt: skip
+    stranger = tree_on(database, Settings(place, user="mallory"), world, embedder=embedder)
+    assert names(await stranger.meanings.similar_to_text("bread")) == ["atlas"]
+    with pytest.raises(NotFound):
+        await stranger.meanings.similar_to("@(zoe)")
+    assert names(await tree.meanings.similar_to("@(atlas)")) == ["zoe"]
+    await tree.programs.configure("zoe", {"description": "drives a vehicle"})
+    assert (await tree.meanings.fill()).turns == 1
+    assert names(await tree.meanings.similar_to_text("car", limit=1)) == ["zoe"]

@@ -1,0 +1,109 @@
+"""Judging what an index proposed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turntree.core.ids import Instant, TurnId
+from turntree.search.document import Passage
+from turntree.search.query import parse_query
+from turntree.search.rank import Judgement, judge, merge, near_enough
+
+NOW = Instant("2026-11-15T09:30:00.000Z")
+PASSAGES = [
+    Passage("asked", "Why does login drop the query string?", 0),
+    Passage("tool", "fs.read src/login_redirect.py", 1),
+    Passage("output", "def redirect(path):", 2),
+    Passage("answered", "It redirects\n  with a bare path.\tKeep the public signature.", 3),
+]
+
+
+def found(query: str, passages: list[Passage] = PASSAGES) -> Judgement | None:
+    return judge(parse_query(query, NOW), passages)
+
+
+def matched(query: str) -> dict[str, tuple[str, ...]]:
+    judgement = found(query)
+    assert judgement is not None
+    return {said: tuple(where) for said, where in judgement.matched.items()}
+
+
+def test_it_says_which_words_stand_where() -> None:
+    assert matched("redirecting login") == {
+        "redirecting": ("tool", "output", "answered"),
+        "login": ("asked", "tool"),
+    }
+
+
+def test_an_unfinished_word_is_found_and_a_missing_one_is_not_claimed() -> None:
+    assert matched("absent signat") == {"signat": ("answered",)}
+
+
+def test_a_name_of_code_is_found_by_its_pieces_too() -> None:
+    assert matched("loginRedirect") == {"loginRedirect": ("tool",)}
+    assert matched("query_string please") == {"query_string": ("asked",)}
+
+
+def test_a_phrase_stands_there_or_the_turn_is_not_found() -> None:
+    assert matched('"bare path. keep"') == {'"bare path. keep"': ("answered",)}
+    assert found('"path bare"') is None
+
+
+def test_what_must_not_stand_there_does_not() -> None:
+    assert found("login -signatures") is None
+    assert found('login -"query string"') is None
+    assert found("login -other") is not None
+
+
+def test_a_snippet_marks_the_words_it_shows() -> None:
+    judgement = found("drop query")
+    assert judgement is not None
+    assert judgement.snippet is not None
+    text = judgement.snippet.text
+    assert [text[a:b] for a, b in judgement.snippet.marks] == ["drop", "query"]
+
+
+def test_what_was_asked_counts_more_than_what_was_printed() -> None:
+    asked, printed = [Passage("asked", "zebra", 0)], [Passage("output", "zebra", 0)]
+    left, right = found("zebra", asked), found("zebra", printed)
+    assert left is not None
+    assert right is not None
+    assert left.score > right.score
+
+
+texts = st.lists(
+    st.one_of(st.sampled_from(["login", "drop", "redirects", "\n", "  ", "x" * 50]), st.text()),
+    max_size=60,
+).map(" ".join)
+
+
+@given(texts, st.sampled_from(["login drop", "redirect", '"login drop"', "nothing"]))
+def test_a_snippet_is_one_short_line_with_marks_inside(text: str, query: str) -> None:
+    judgement = found(query, [Passage("asked", text, 0)])
+    if judgement is None or judgement.snippet is None:
+        return
+    snippet = judgement.snippet
+    assert len(snippet.text) <= 165
+    assert "\n" not in snippet.text
+    last = 0
+    for start, end in snippet.marks:
+        assert last <= start < end <= len(snippet.text)
+        last = end
+
+
+ids = st.lists(st.sampled_from([TurnId(name) for name in "abcdef"]), unique=True)
+
+
+@given(ids, ids)
+def test_merging_loses_nobody_and_honours_agreement(
+    left: list[TurnId], right: list[TurnId]
+) -> None:
+    merged = merge(left, right)
+    assert sorted(merged) == sorted({*left, *right})
+    if left and right and left[0] == right[0]:
+        assert merged[0] == left[0]
+
+
+def test_the_nearest_of_strangers_means_nothing() -> None:
+    a, b, c = (TurnId(name) for name in "abc")
+    assert near_enough([(a, 0.2), (b, 0.1)]) == []
+    assert near_enough([(a, 0.9), (b, 0.6), (c, 0.4)]) == [a, b]

@@ -1,0 +1,334 @@
+"""Finding it: turns by words, by meaning, by names and times, and by the files they touched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.canonical import Json
+from turntree.core.errors import BadQuery, Refused
+from turntree.core.ids import TurnId
+from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
+from turntree.core.message_context import TouchedFile
+from turntree.core.principal import Principal
+from turntree.core.session import Origin
+from turntree.core.turn import Sealed
+from turntree.db.database import Database
+from turntree.search.document import document_of
+from turntree.search.embedder import TextKind
+from turntree.search.query import Query
+from turntree.search.results import SearchResult, Vector
+from turntree.search.store import PostgresSearch
+from turntree.testing.contracts.ledger import a_turn
+from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.hashing_embedder import HashingEmbedder
+from turntree.transcripts.bulk_copy import import_turns
+from turntree.transcripts.incoming import Incoming
+
+pytestmark = pytest.mark.anyio
+
+SYNONYMS = {"automobil": "car", "vehicl": "car"}
+
+
+@pytest.fixture
+def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+    """The product with an embedder that knows a few synonyms."""
+    settings = Settings(place, user="ana", session="main")
+    return tree_on(database, settings, world, embedder=HashingEmbedder(synonyms=SYNONYMS))
+
+
+def titles(result: SearchResult) -> list[str]:
+    return [hit.placed.turn.title for hit in result.hits]
+
+
+async def record(tree: Tree, said: str, answer: str = "done", session: str = "main") -> None:
+    await tree.turns.record(session, [user(said)], [assistant(answer)])
+
+
+async def found(tree: Tree, query: str) -> list[str]:
+    return titles(await tree.search(query))
+
+
+async def test_a_turn_is_found_by_a_half_remembered_sentence(tree: Tree) -> None:
+    await record(tree, "why does login drop the query string?", "redirect() rebuilds the address")
+    await record(tree, "bake bread")
+    for query in ("login loses query string", "redirecting", "redirec", "QUERY", '"drop the query"',
+                  "rebuild addresses zebra", "login -bread"):  # fmt: skip
+        assert await found(tree, query) == ["why does login drop the query string?"], query
+    assert await found(tree, '"query drop"') == []
+    assert await found(tree, "login -string") == []
+
+
+async def test_names_of_code_paths_and_errors_are_found(tree: Tree) -> None:
+    use = ToolUse("c", "Bash", {"command": "pytest tests/store/test_sql.py -k parseRevision"})
+    failed = ToolResult("c", "error", "psycopg.errors.UniqueViolation: duplicate key turns_pkey")
+    reply = [assistant(use), tool(failed), assistant("a key is taken")]
+    await tree.turns.record("main", [user("run it")], reply)
+    await record(tree, "something else")
+    for query in ("test_sql.py", "parse_revision", "UniqueViolation", "duplicate key", "turnsPkey"):
+        assert await found(tree, query) == ["run it"], query
+
+
+async def test_it_says_why_and_shows_where(tree: Tree) -> None:
+    await record(tree, "the login page", "it redirects")
+    (hit,) = (await tree.search("login redirect")).hits
+    assert hit.matched == {"login": ("asked",), "redirect": ("answered",)}
+    assert not hit.means_the_same
+    assert hit.snippet is not None
+    start, end = hit.snippet.marks[0]
+    assert hit.snippet.text[start:end] in ("login", "redirects")
+
+
+async def test_better_matches_come_first(tree: Tree) -> None:
+    await record(tree, "login", "nothing of it")
+    await record(tree, "login redirect query", "yes")
+    await record(tree, "redirect", "no")
+    assert (await found(tree, "login redirect query"))[0] == "login redirect query"
+
+
+async def test_meanings_find_what_shares_no_word(tree: Tree) -> None:
+    await record(tree, "the car broke down")
+    await record(tree, "bake some bread")
+    assert await found(tree, "automobile") == []
+    done = await tree.search.fill_meanings()
+    assert (done.turns, done.is_behind) == (2, False)
+    result = await tree.search("automobile")
+    assert titles(result) == ["the car broke down"]
+    assert result.by_meaning
+    assert result.hits[0].means_the_same
+    assert result.hits[0].matched == {}
+    both = (await tree.search("car")).hits[0]
+    assert both.means_the_same
+    assert both.matched == {"car": ("asked",)}
+    assert titles(await tree.search("automobile", semantic=False)) == []
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two who wait for each other: neither goes on before the other has come."""
+
+    places: dict[str, anyio.Event]
+
+    async def wait(self, me: str) -> None:
+        self.places[me].set()
+        with anyio.fail_after(10):
+            for event in self.places.values():
+                await event.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class MeetingEmbedder(HashingEmbedder):
+    """Reads a question only while words are looked for."""
+
+    meeting: Meeting | None = None
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
+        if kind == "query" and self.meeting is not None:
+            await self.meeting.wait("question")
+        return await HashingEmbedder.embed(self, texts, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class MeetingReader(PostgresSearch):
+    """Looks for words only while the question is read."""
+
+    meeting: Meeting | None = None
+
+    async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
+        if self.meeting is not None:
+            await self.meeting.wait("words")
+        return await PostgresSearch.list_by_words(self, query, limit=limit)
+
+
+async def test_the_question_is_read_while_its_words_are_looked_for(
+    tree: Tree, database: Database
+) -> None:
+    await record(tree, "repair the car")
+    await tree.search.fill_meanings()
+    alone = await tree.search("automobile repair")
+    meeting = Meeting({"question": anyio.Event(), "words": anyio.Event()})
+    together = replace(
+        tree.search,
+        reader=MeetingReader(database, meeting),
+        embedder=MeetingEmbedder(synonyms=SYNONYMS, meeting=meeting),
+    )
+    assert await together("automobile repair") == alone
+
+
+@dataclass(frozen=True, slots=True)
+class MuteEmbedder(HashingEmbedder):
+    """Has no weights any more."""
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
+        del texts, kind
+        raise Refused("the weights are missing")
+
+
+async def test_an_embedder_that_refuses_says_why(tree: Tree) -> None:
+    await record(tree, "repair the car")
+    await tree.search.fill_meanings()
+    with pytest.raises(Refused, match="the weights are missing"):
+        await replace(tree.search, embedder=MuteEmbedder())("automobile")
+
+
+async def test_meanings_that_are_not_there_are_refused(tree: Tree, database: Database) -> None:
+    await record(tree, "hello")
+    with pytest.raises(Refused, match="turntree index"):
+        await tree.search("hello", semantic=True)
+    without = replace(tree.search, embedder=None)
+    with pytest.raises(Refused, match=r"turntree\[semantic\]"):
+        await without("hello", semantic=True)
+    with pytest.raises(Refused, match=r"turntree\[semantic\]"):
+        await without.fill_meanings()
+
+
+async def test_operators_narrow_it_down(tree: Tree, world: ScriptedWorld) -> None:
+    files: dict[str, Json] = {"files": [TouchedFile("written", "src/store/sql.py", 3, 9).to_json()]}
+    use = [assistant(ToolUse("c", "Bash", {})), tool(ToolResult("c", "timeout", ""))]
+    one = [replace(user("login one"), context=files)]
+    first = await tree.turns.record(
+        "fix-a", one, [*use, assistant("ok")], model="claude-opus-4", by=Principal("human", "Bob")
+    )
+    between = world.now()
+    await record(tree, "login two", session="fix-b")
+    await tree.sessions.create("imported", origin=Origin("codex", "x"))
+    await record(tree, "login three", session="imported")
+    for query, wanted in {
+        "in:fix-*": ["login two", "login one"],
+        "login in:fix-a": ["login one"],
+        "by:bob": ["login one"],
+        "-by:bob": ["login three", "login two"],
+        "model:OPUS": ["login one"],
+        "tool:bash": ["login one"],
+        "tool:ba*": ["login one"],
+        "tool:grep": [],
+        "file:sql.py": ["login one"],
+        "file:src/*.py": ["login one"],
+        "file:ql.py": [],
+        "origin:codex": ["login three"],
+        f"before:{between}": ["login one"],
+        f"login after:{between} in:fix-*": ["login two"],
+        "failed:": ["login one"],
+        "failed:no in:fix-*": ["login two"],
+        "in:nowhere": [],
+    }.items():
+        assert await found(tree, query) == wanted, query
+    # What a session held before it forked, it holds.
+    await tree.sessions.fork(first.turn.id, "forked")
+    await record(tree, "login four", session="forked")
+    assert sorted(await found(tree, "in:forked")) == ["login four", "login one"]
+
+
+async def test_operators_narrow_meanings_too(tree: Tree) -> None:
+    await record(tree, "the car broke down", session="a")
+    await record(tree, "a car that drives", session="b")
+    await tree.search.fill_meanings()
+    assert await found(tree, "vehicle in:b") == ["a car that drives"]
+    assert await found(tree, "vehicle by:nobody") == []
+
+
+async def test_a_found_turn_knows_every_session_that_holds_it(tree: Tree) -> None:
+    await record(tree, "zebras")
+    await tree.sessions.fork("main", "side")
+    await record(tree, "go on")
+    (hit,) = (await tree.search("zebras")).hits
+    assert [(holder.label, holder.is_head) for holder in hit.holders] == [
+        ("side", True), ("main", False),
+    ]  # fmt: skip
+
+
+async def test_a_search_sees_what_was_just_recorded(tree: Tree) -> None:
+    for number in range(3):
+        await record(tree, f"zebra{number}")
+        assert await found(tree, f"zebra{number}") == [f"zebra{number}"]
+
+
+async def test_an_interrupted_index_goes_on_where_it_stopped(tree: Tree) -> None:
+    for number in range(5):
+        await record(tree, f"zebra number{number}")
+    batch = await tree.search.writer.next_batch("words", limit=2)
+    assert [one.placed.turn.title for one in batch.turns] == ["zebra number4", "zebra number3"]
+    assert not batch.is_last
+    assert (await tree.search.fill()).turns == 5
+    assert (await tree.search.fill()).turns == 0
+    await tree.search.forget()
+    assert (await tree.search.fill(everything=True)).turns == 5
+    assert len(await found(tree, "zebra")) == 5
+
+
+async def test_erased_words_are_not_found_any_more(tree: Tree) -> None:
+    await record(tree, "the secret zebra", "a giraffe")
+    await tree.search.fill_meanings()
+    assert len(await found(tree, "zebra")) == 1
+    await tree.turns.erase("main", 0, reason="asked")
+    assert await found(tree, "zebra") == []
+    assert len(await found(tree, "giraffe")) == 1
+
+
+async def test_words_read_before_an_erasure_are_not_written_after_it(tree: Tree) -> None:
+    await record(tree, "the secret zebra", "a giraffe")
+    writer = tree.search.writer
+    batch = await writer.next_batch("words", limit=10)
+    await tree.turns.erase("main", 0, reason="asked")
+    await tree.search.fill()
+    await tree.turns.erase("main", 1, reason="asked")
+    await writer.put_documents(
+        batch, [(one.placed.turn.id, document_of(one.placed.turn)) for one in batch.turns]
+    )
+    assert await found(tree, "zebra") == []
+    assert await found(tree, "giraffe") == []
+
+
+async def test_nothing_to_look_for_is_said(tree: Tree) -> None:
+    with pytest.raises(BadQuery, match="too common"):
+        await tree.search("what is the")
+    with pytest.raises(BadQuery, match="the operators are"):
+        await tree.search("who:ana")
+
+
+async def test_a_large_message_is_found_by_its_beginning(tree: Tree) -> None:
+    await record(tree, "zebras\n" + "x " * 10_000)
+    (hit,) = (await tree.search("zebra")).hits
+    assert hit.matched == {"zebra": ("asked",)}
+
+
+async def test_blame_says_who_used_a_file(tree: Tree) -> None:
+    def touching(said: str, *files: TouchedFile) -> list[Message]:
+        context: dict[str, Json] = {"files": [file.to_json() for file in files]}
+        return [replace(user(said), context=context)]
+
+    read = TouchedFile("read", "src/store/sql.py", 1, 20)
+    written = TouchedFile("written", "src/store/sql.py", 3, 9)
+    await tree.turns.record("main", touching("look", read), [assistant("ok")])
+    await tree.turns.record("main", touching("change", read, written), [assistant("ok")])
+    await record(tree, "other")
+    for path in ("src/store/sql.py", "./sql.py", "db/sql.py", "src/*.py", "s?l.py"):
+        blamed = await tree.search.blame(path)
+        assert [one.placed.turn.title for one in blamed] == ["change", "look"], path
+    newest = (await tree.search.blame("sql.py"))[0]
+    assert [(t.use, t.line_start, t.line_end) for t in newest.touches] == [
+        ("read", 1, 20), ("written", 3, 9),
+    ]  # fmt: skip
+    assert newest.sessions == ("main",)
+    assert await tree.search.blame("ql.py") == []
+    with pytest.raises(BadQuery):
+        await tree.search.blame(" ")
+
+
+async def test_turns_that_came_in_bulk_are_found_too(tree: Tree, database: Database) -> None:
+    await record(tree, "giraffe")
+    assert await found(tree, "giraffe") == ["giraffe"]
+    parent: Sealed | None = None
+    brought: list[Incoming] = []
+    for number in range(4):
+        above = None if parent is None else parent.turn.id
+        parent = a_turn(number, parent, f"zebra {number}")
+        brought.append(Incoming(parent, above))
+    assert parent is not None
+    await import_turns(database, brought)
+    await tree.sessions.fork(parent.turn.id, "brought")
+    assert len(await found(tree, "zebra")) == 4

@@ -1,0 +1,79 @@
+"""Words as people remember them: prose, names of code, paths and errors."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turntree.search.tokenizer import COMMON, WORD_CHARS_MAX, lexemes_of, root, words_of
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "redirect redirects redirected redirecting",
+        "library libraries",
+        "create creates created creating creation",
+        "migrate migrates migrated migrating migration migrations",
+        "configure configured configuration configurations",
+        "validate validated validation",
+        "stop stops stopped stopping",
+        "process processes processed processing",
+        "setting settings",
+        "format formats formatted formatting",
+    ],
+)
+def test_the_forms_of_a_word_share_a_root(family: str) -> None:
+    assert len({root(word) for word in family.split()}) == 1
+
+
+@pytest.mark.parametrize("words", ["status stat", "user use", "class clas", "string ring"])
+def test_different_words_keep_different_roots(words: str) -> None:
+    assert len({root(word) for word in words.split()}) == len(words.split())
+
+
+@pytest.mark.parametrize("said", ["parseRevision", "parse_revision", "parse-revision"])
+def test_a_name_of_code_is_one_word_and_its_pieces(said: str) -> None:
+    assert list(lexemes_of(said)) == ["parserevis", "pars", "revis"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("src/turntree/db/sql.py", {"src", "turntre", "stor", "sql", "py"}),
+        ("TypeError: 'NoneType' object", {"typeerror", "error", "nonetyp", "object"}),
+        ("SQLSTATE TT001", {"sqlst", "tt001"}),
+        ("HTTPServer", {"httpserver", "http", "server"}),
+        ("don't stop", {"stop"}),
+        ("東京都", {"東京", "京都"}),
+    ],
+)
+def test_paths_errors_and_other_scripts_can_be_found(text: str, kept: set[str]) -> None:
+    assert kept <= set(lexemes_of(text))
+
+
+def test_what_nobody_remembers_is_left_out() -> None:
+    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+    assert list(lexemes_of(f"the what of {digest} a 1 {'x' * 80}")) == []
+
+
+@given(st.text())
+def test_any_text_gives_lexemes_that_an_index_can_hold(text: str) -> None:
+    for lexeme in lexemes_of(text):
+        assert 0 < len(lexeme) <= 2 * WORD_CHARS_MAX
+        assert "=" not in lexeme
+        assert "\x00" not in lexeme
+
+
+@given(st.text())
+def test_words_stand_where_they_say(text: str) -> None:
+    words = list(words_of(text))
+    assert [lexeme for word in words for lexeme in word.lexemes] == list(lexemes_of(text))
+    for word in words:
+        assert 0 <= word.start < word.end <= len(text)
+
+
+@given(st.text(st.characters(codec="ascii"), min_size=1))
+def test_a_word_in_capitals_is_the_same_word(text: str) -> None:
+    for word in text.split():
+        if word.isalpha() and word.islower() and word not in COMMON:
+            assert list(lexemes_of(word)) == list(lexemes_of(word.upper()))

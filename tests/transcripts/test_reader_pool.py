@@ -1,0 +1,85 @@
+"""Readers: what another process read is what this one would have read."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from proofs.corpus import Corpus
+from turntree.boot.open import READER, importing_on, load_importers
+from turntree.core.errors import Unreachable
+from turntree.db.database import Database
+from turntree.integrity.fsck import fsck
+from turntree.testing.fakes import ScriptedWorld
+from turntree.transcripts import imports
+from turntree.transcripts.importer import Bundle, Importer, Places
+from turntree.transcripts.packing import StorePacking
+from turntree.transcripts.pipeline import ReadTask, read_bundle
+from turntree.transcripts.reader_pool import Readers
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> list[tuple[Importer, Bundle]]:
+    """Three transcripts of two turns; sample data."""
+    Corpus(7).write(tmp_path, 3, 2)
+    importer = load_importers()["claude-code"]
+    return [(importer, bundle) for bundle in importer.discover(Places(tmp_path, {}))]
+
+
+@pytest.fixture
+def readers() -> Iterator[Readers]:
+    """One other process."""
+    started = Readers(StorePacking(), READER, 1)
+    yield started
+    started.close()
+
+
+@pytest.mark.parametrize(
+    "command", [READER, ("/nonexistent/reader",), (sys.executable, "-c", "raise SystemExit")]
+)
+async def test_whoever_reads_finds_the_same(
+    found: list[tuple[Importer, Bundle]], command: Sequence[str]
+) -> None:
+    readers = Readers(StorePacking(), command, 2)
+    try:
+        for importer, bundle in found:
+            task = ReadTask(bundle, redacting=True, hold_open=False)
+            here = read_bundle(importer, task, StorePacking())
+            assert len(here.turns) == 2
+            assert readers.read(importer, task) == here
+    finally:
+        readers.close()
+
+
+async def test_what_is_wrong_with_a_file_is_raised_here(
+    found: list[tuple[Importer, Bundle]], readers: Readers
+) -> None:
+    importer, bundle = found[0]
+    bundle.files[0].unlink()
+    with pytest.raises(FileNotFoundError):
+        readers.read(importer, ReadTask(bundle, redacting=True, hold_open=False))
+
+
+async def test_closed_readers_read_no_more(
+    found: list[tuple[Importer, Bundle]], readers: Readers
+) -> None:
+    importer, bundle = found[0]
+    readers.close()
+    with pytest.raises(Unreachable):
+        readers.read(importer, ReadTask(bundle, redacting=True, hold_open=False))
+
+
+async def test_an_import_by_processes_is_an_import(
+    database: Database,
+    found: list[tuple[Importer, Bundle]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(imports, "PROCESSES_FROM_BYTES", 0)
+    done = await importing_on(database, ScriptedWorld(99)).run(found)
+    assert (done.turns_added, done.sessions_begun, done.failed) == (6, 3, {})
+    again = await importing_on(database, ScriptedWorld(98)).run(found)
+    assert (again.bundles_read, again.bundles_unchanged) == (0, 3)
+    assert await fsck(database) == []
