@@ -35,13 +35,13 @@ from turntree.db.database import (
     sqlalchemy_url,
 )
 from turntree.db.embedded.server import EmbeddedServer
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.engines.dbos import open_dbos
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.worker_store import PostgresWorkers
-from turntree.system.clock import SystemWorld
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import WorkerStore
+from turntree.system.clock import SystemClock
 
 TEXTS = ("hello", "tool", "risk", "tools risk", "tool risk tools", "broken", "risk risk", "wide")
 BY = "human:ana"
@@ -83,8 +83,8 @@ async def prove(proof: Proof) -> None:
     extent = QUICK if proof.quick else FULL
     with temporary_server(DURABLE) as (server, folder):
         conninfo = await ensure_database(server, "chaos")
-        workspace = await prepare_database(conninfo, "chaos", SystemWorld().new_id())
-        calm = await prepare_database(conninfo, "calm", SystemWorld().new_id())
+        workspace = await prepare_database(conninfo, "chaos", SystemClock().new_id())
+        calm = await prepare_database(conninfo, "calm", SystemClock().new_id())
         async with open_database(conninfo, calm, connections_max=3, sight=EVERYTHING) as database:
             replies = await calm_replies(database, TEXTS)
         chance = random.Random(proof.seed)
@@ -224,9 +224,9 @@ class Drill:
             open_database(conninfo, workspace, sight=EVERYTHING) as database,
             open_dbos(sqlalchemy_url(conninfo), workspace) as engine,
         ):
-            inbox = PostgresInbox(database, engine)
+            inbox = InboxStore(database, engine)
             sender = Sender(database, inbox, self.extent, self.chance, self.crew)
-            watch = Watch(PostgresWorkers(database, engine), PostgresLedger(database))
+            watch = Watch(WorkerStore(database, engine), Ledger(database))
             sent = await sender.begin()
             async with anyio.create_task_group() as group:
                 for session in sent:
@@ -256,7 +256,7 @@ class Drill:
             say(f"stopped the database, {self.stopped}")
 
     async def _wait(self, database: Database, sent: Mapping[SessionId, Sequence[Sent]]) -> None:
-        threads = PostgresThreads(database)
+        threads = ThreadStore(database)
         missing = [message for messages in sent.values() for message in messages]
         with anyio.move_on_after(self.extent.patience_s):
             while missing:
@@ -277,8 +277,8 @@ class Drill:
 class Watch:
     """Looks who is in the middle of something that cannot be repeated."""
 
-    workers: PostgresWorkers
-    ledger: PostgresLedger
+    workers: WorkerStore
+    ledger: Ledger
 
     async def find_doers(self) -> list[str]:
         """Return workers whose deed has begun and not ended; nobody, if none does for a while."""
@@ -300,14 +300,14 @@ class Sender:
     """Whoever sends the messages, and does not give up."""
 
     database: Database
-    inbox: PostgresInbox
+    inbox: InboxStore
     extent: Extent
     chance: random.Random
     crew: Crew
 
     async def begin(self) -> dict[SessionId, list[Sent]]:
         """Begin the sessions; nothing was sent to them yet."""
-        world, sessions = SystemWorld(), PostgresSessions(self.database)
+        world, sessions = SystemClock(), SessionStore(self.database)
         sent: dict[SessionId, list[Sent]] = {}
         for number in range(self.extent.sessions):
             session = SessionId(world.new_id())
@@ -328,7 +328,7 @@ class Sender:
             sent.append(Sent(posted, text))
 
     async def _post(self, session: SessionId, text: str, key: str) -> RunId:
-        at = SystemWorld().now()
+        at = SystemClock().now()
         while True:
             try:
                 posted = await self.inbox.post(session, user(text), by=BY, at=at, key=key)

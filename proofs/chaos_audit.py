@@ -14,16 +14,16 @@ from proofs.run_stories import Player, Send
 from proofs.run_world import Fates, RunWorld
 from turntree.core.errors import NotFound
 from turntree.core.ids import RunId, SessionId, TurnId, unix_ms
-from turntree.core.message import Erased, Message, ToolResult, tool
-from turntree.core.run import Fact
-from turntree.core.thread import Placed
+from turntree.core.message import ErasedMessage, Message, ToolResult, tool
+from turntree.core.run import RunEvent
+from turntree.core.thread import ThreadTurn
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 
-Reply = tuple[Message | Erased, ...]
+Reply = tuple[Message | ErasedMessage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +89,20 @@ class Audit:
     async def _judge_chain(
         self, verdict: Verdict, session: SessionId, messages: Sequence[Sent]
     ) -> None:
-        found = await PostgresSessions(self.database).get(session)
-        thread: tuple[Placed, ...] = ()
+        found = await SessionStore(self.database).get(session)
+        thread: tuple[ThreadTurn, ...] = ()
         if found.head is not None:
-            thread = await PostgresThreads(self.database).list_range(found.head)
+            thread = await ThreadStore(self.database).list_range(found.head)
         if [RunId(placed.turn.id) for placed in thread] != [message.run for message in messages]:
             verdict.chains.append(f"session {session} is not the chain of what was sent to it")
 
     async def _judge_run(self, verdict: Verdict, sent: Sent, done: Counter[str]) -> None:
         try:
-            turn = (await PostgresThreads(self.database).get_turn(TurnId(sent.run))).turn
+            turn = (await ThreadStore(self.database).get_turn(TurnId(sent.run))).turn
         except NotFound:
             verdict.unsealed.append(f"{sent.run} ({sent.text}) left no turn")
             return
-        facts = await PostgresLedger(self.database).facts(sent.run)
+        facts = await Ledger(self.database).facts(sent.run)
         verdict.turns += 1
         verdict.events += len(facts)
         kinds = [fact.event.kind for fact in facts]
@@ -131,7 +131,7 @@ class Audit:
         ]
 
 
-def _lost(facts: Sequence[Fact]) -> set[str]:
+def _lost(facts: Sequence[RunEvent]) -> set[str]:
     """Return the calls that interruptions name."""
     return {
         str(call)
@@ -141,7 +141,7 @@ def _lost(facts: Sequence[Fact]) -> set[str]:
     }
 
 
-def _unfinished(facts: Sequence[Fact], lost: set[str]) -> list[str]:
+def _unfinished(facts: Sequence[RunEvent], lost: set[str]) -> list[str]:
     begun = Counter(
         str(f.event.data["call_id"]) for f in facts if f.event.kind == "tool_call.started"
     )
@@ -159,7 +159,9 @@ def _unfinished(facts: Sequence[Fact], lost: set[str]) -> list[str]:
     return told + [f"{call} was interrupted and ended otherwise" for call in lost - interrupted]
 
 
-def _interrupted(said: Message | Erased, lost: Mapping[str, ToolResult]) -> Message | Erased:
+def _interrupted(
+    said: Message | ErasedMessage, lost: Mapping[str, ToolResult]
+) -> Message | ErasedMessage:
     """Return what was said, or how a lost call ended: one worker was lost in it, or two."""
     if isinstance(said, Message) and said.role == "tool":
         (part,) = said.tool_results
@@ -168,10 +170,10 @@ def _interrupted(said: Message | Erased, lost: Mapping[str, ToolResult]) -> Mess
     return said
 
 
-def _arranged(reply: Sequence[Message | Erased]) -> list[Message | Erased]:
+def _arranged(reply: Sequence[Message | ErasedMessage]) -> list[Message | ErasedMessage]:
     """Return a reply with results in the order of their calls: arrival makes no difference."""
-    arranged: list[Message | Erased] = []
-    results: list[Message | Erased] = []
+    arranged: list[Message | ErasedMessage] = []
+    results: list[Message | ErasedMessage] = []
     for said in reply:
         if said.role == "tool":
             results.append(said)
@@ -181,15 +183,15 @@ def _arranged(reply: Sequence[Message | Erased]) -> list[Message | Erased]:
     return [*arranged, *sorted(results, key=_call_of)]
 
 
-def _call_of(said: Message | Erased) -> str:
+def _call_of(said: Message | ErasedMessage) -> str:
     return str(said.tool_results[0].call_id) if isinstance(said, Message) else ""
 
 
-def _results(reply: Sequence[Message | Erased]) -> list[ToolResult]:
+def _results(reply: Sequence[Message | ErasedMessage]) -> list[ToolResult]:
     return [part for said in reply for part in said.parts if isinstance(part, ToolResult)]
 
 
-def _tool_of(facts: Sequence[Fact], call_id: str) -> str | None:
+def _tool_of(facts: Sequence[RunEvent], call_id: str) -> str | None:
     for fact in facts:
         if fact.event.kind == "tool_call.started" and fact.event.data["call_id"] == call_id:
             return str(fact.event.data["tool"])

@@ -20,20 +20,20 @@ from turntree.core.ids import WorkspaceId
 from turntree.core.message import ToolUse
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database, sqlalchemy_url
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.engines.dbos import open_dbos
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.live_hub import Hub
-from turntree.runs.model_call import Asking
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
-from turntree.runs.session_loop import Actor
-from turntree.runs.tool_calls import Calling
+from turntree.runs.session_loop import SessionLoop
+from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import Worker
-from turntree.runs.worker_store import PostgresWorkers
-from turntree.system.clock import SystemWorld
-from turntree.testing.scripted.provider import PlainAssembly, ScriptedProvider, ScriptedTools
-from turntree.tools.toolset import Occasion
+from turntree.runs.worker_store import WorkerStore
+from turntree.system.clock import SystemClock
+from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
+from turntree.tools.toolset import ToolContext
 
 DEEDS = "deeds.txt"
 DAWDLE_S = 0.2
@@ -48,7 +48,7 @@ async def dawdle(*_: object) -> None:
 def make_tools(folder: Path) -> ScriptedTools:
     """Return the tools, of which one writes a line that can be counted."""
 
-    async def act(use: ToolUse, occasion: Occasion) -> None:
+    async def act(use: ToolUse, occasion: ToolContext) -> None:
         if use.tool == "append":
             line = f"{occasion.run} {use.call_id}\n".encode()
             # One write to a file that is only ever added to: no two deeds can mix.
@@ -70,18 +70,18 @@ async def a_worker(
         open_database(conninfo, scope, sight=EVERYTHING) as database,
         open_dbos(sqlalchemy_url(conninfo), scope) as engine,
     ):
-        world, hub, calling = SystemWorld(), Hub(), Calling((make_tools(folder),))
-        ledger, workers = PostgresLedger(database), PostgresWorkers(database, engine)
-        provider = ScriptedProvider(before_piece=dawdle)
+        world, hub, calling = SystemClock(), LiveHub(), ToolCaller((make_tools(folder),))
+        ledger, workers = Ledger(database), WorkerStore(database, engine)
+        provider = EchoProvider(before_piece=dawdle)
         runner = Runner(
             ledger,
-            PlainAssembly(PostgresThreads(database), provider, calling.specs),
-            Asking(hub, monotonic, random.random),
+            PlainAssembly(ThreadStore(database), provider, calling.specs),
+            ModelCaller(hub, monotonic, random.random),
             calling,
             hub,
         )
-        inbox = PostgresInbox(database, engine)
-        actor = Actor(name, inbox, workers, ledger, runner, lambda _run, _seq: world.now())
+        inbox = InboxStore(database, engine)
+        actor = SessionLoop(name, inbox, workers, ledger, runner, lambda _run, _seq: world.now())
         yield Worker(engine, workers, actor, world, at_once=16, silent_s=10.0, grace_s=10.0)
 
 

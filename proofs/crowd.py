@@ -14,12 +14,12 @@ from turntree.core.compaction import Compaction
 from turntree.core.ids import RANDOM_BITS, Digest, Label, SessionId, TurnId, instant, uuid7
 from turntree.core.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
-from turntree.core.turn import Header, Outcome, Sealed, seal
+from turntree.core.turn import Header, Outcome, SealedTurn, seal
 from turntree.db.database import Database
-from turntree.ledger.session_store import PostgresSessions
-from turntree.system.clock import SystemWorld
+from turntree.ledger.session_store import SessionStore
+from turntree.system.clock import SystemClock
 from turntree.transcripts.bulk_copy import import_turns
-from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.incoming import ImportedTurn
 
 LENGTH_MEAN = 40
 LENGTH_MAX = 1_000
@@ -88,20 +88,20 @@ class Crowd:
         """Write threads until there are so many turns; the first is of the depth given, if any."""
         begun = len(self.threads)
         await import_turns(self.database, self._write(turns, deepest))
-        sessions, world = PostgresSessions(self.database), SystemWorld()
+        sessions, world = SessionStore(self.database), SystemClock()
         for thread in self.threads[begun:]:
             id = SessionId(world.new_id())
             label, now = Label(thread.label), world.now()
             await sessions.create(id, label, by=str(BY), at=now, head=thread.head)
 
-    def _write(self, turns: int, deepest: int) -> Iterator[Incoming]:
+    def _write(self, turns: int, deepest: int) -> Iterator[ImportedTurn]:
         while self.turns < turns:
             drawn = 1 + int(self._draw.expovariate(1 / self.length_mean))
             length = min(deepest or drawn, deepest or LENGTH_MAX, turns - self.turns)
             deepest = 0
             yield from self._thread(length)
 
-    def _thread(self, length: int) -> Iterator[Incoming]:
+    def _thread(self, length: int) -> Iterator[ImportedTurn]:
         number = len(self.threads)
         thread = Thread(f"session-{number}", [])
         parent: Written | None = None
@@ -112,13 +112,13 @@ class Crowd:
         for place in range(length):
             at_ms = start_ms + MINUTE_MS * place
             sealed = self._turn(at_ms, parent)
-            yield Incoming(sealed, None if parent is None else parent.id, CALLS)
+            yield ImportedTurn(sealed, None if parent is None else parent.id, CALLS)
             parent = Written(sealed.turn.id, sealed.turn.digest, at_ms)
             thread.turns.append(parent)
             self.turns += 1
         self.threads.append(thread)
 
-    def _turn(self, at_ms: int, parent: Written | None) -> Sealed:
+    def _turn(self, at_ms: int, parent: Written | None) -> SealedTurn:
         rare = self._draw.randrange(RARE)
         if rare == 0 and parent is not None:
             header = self._header(at_ms, parent, compaction=Compaction(parent.id, None, 1))

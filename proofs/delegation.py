@@ -18,13 +18,13 @@ from typing import Final
 from unittest import mock
 
 from proofs.figures import Proof, run
-from turntree.auth.delegation import Chain, Link
-from turntree.auth.permissions import KINDS, Pattern, Rights, pattern, right
+from turntree.auth.delegation import DelegationChain, DelegationLink
+from turntree.auth.permissions import KINDS, Pattern, Permissions, pattern, right
 from turntree.auth.persona import Identity, Persona
-from turntree.auth.persona_fork import ForkAsked, decide_fork
+from turntree.auth.persona_fork import PersonaForkRequest, decide_fork
 from turntree.auth.token import issue, narrow, open_token
-from turntree.core.errors import Denied
-from turntree.core.ids import Instant
+from turntree.core.errors import PermissionDenied
+from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal, PrincipalKind
 
 CHAINS: Final = 400_000
@@ -37,9 +37,9 @@ DECISIONS_EACH: Final = 3
 LETTERS, STRANGER = "ab", "c"
 PATTERN_CHARS_MAX: Final = 2
 KEY: Final = b"delegation proof key, 32 bytes.."
-NOON, LATER = Instant("2026-11-15T12:00:00.000Z"), Instant("2026-11-15T13:00:00.000Z")
+NOON, LATER = Timestamp("2026-11-15T12:00:00.000Z"), Timestamp("2026-11-15T13:00:00.000Z")
 
-Combine = Callable[[Sequence[Rights]], Rights]
+Combine = Callable[[Sequence[Permissions]], Permissions]
 """What is left of the rights of a chain's links."""
 
 
@@ -75,7 +75,7 @@ class Found:
     alive: int = 0
 
 
-def judge(chains: Iterator[Chain], combine: Combine, chance: random.Random) -> Found:
+def judge(chains: Iterator[DelegationChain], combine: Combine, chance: random.Random) -> Found:
     """Compare what a product says of chains with what the second opinion says."""
     found = Found()
     for chain in chains:
@@ -96,27 +96,27 @@ def judge(chains: Iterator[Chain], combine: Combine, chance: random.Random) -> F
     return found
 
 
-def misjudged(chain: Chain, expected: int, chance: random.Random) -> bool:
+def misjudged(chain: DelegationChain, expected: int, chance: random.Random) -> bool:
     """Say whether a decision on one of a few names is another than the second opinion's."""
     places = [chance.randrange(len(UNIVERSE)) for _ in range(DECISIONS_EACH)]
     return any(chain.decide(UNIVERSE[n]).allowed != bool(expected >> n & 1) for n in places)
 
 
-def honest(links: Sequence[Rights]) -> Rights:
+def honest(links: Sequence[Permissions]) -> Permissions:
     """Combine rights as the product does."""
     named = [
-        Link("human", "ana", links[0]),
-        *(Link("agent", f"a{n}", r) for n, r in indexed(links)),
+        DelegationLink("human", "ana", links[0]),
+        *(DelegationLink("agent", f"a{n}", r) for n, r in indexed(links)),
     ]
-    return Chain(tuple(named)).rights
+    return DelegationChain(tuple(named)).rights
 
 
-def indexed(links: Sequence[Rights]) -> Iterator[tuple[int, Rights]]:
+def indexed(links: Sequence[Permissions]) -> Iterator[tuple[int, Permissions]]:
     """Return every link but the first with its place."""
     return enumerate(links[1:])
 
 
-def names_of(rights: Rights) -> int:
+def names_of(rights: Permissions) -> int:
     """Return the names that patterns permit by the rules of a shell, a bit for each."""
     allowed = denied = 0
     for one in rights.allow:
@@ -132,7 +132,9 @@ def prove_tokens(proof: Proof, count: int) -> None:
     differing = wider = opened = forged = 0
     for chain in draw_chains(chance, count):
         first, *rest = chain.links
-        token = issue(Chain((first,)), key=KEY, nonce="01234567", audience="run", expires_at=LATER)
+        token = issue(
+            DelegationChain((first,)), key=KEY, nonce="01234567", audience="run", expires_at=LATER
+        )
         for link, before in zip(rest, chain.links, strict=False):
             same = str(link) == str(before)
             to = None if same else Principal(link.kind, link.id)
@@ -169,7 +171,7 @@ def opens(token: str) -> bool:
     """Say whether a token is accepted."""
     try:
         open_token(token, key=KEY, audience="run", now=NOON)
-    except Denied:
+    except PermissionDenied:
         return False
     return True
 
@@ -181,7 +183,7 @@ def prove_forks(proof: Proof, count: int) -> None:
     for _ in range(count):
         rights, known = draw_rights(chance), draw_scopes(chance)
         target = Persona("atlas", 1, Identity("Atlas"), rights, role="worker", scopes=known)
-        asked = ForkAsked(
+        asked = PersonaForkRequest(
             source=draw_rights(chance),
             scopes=draw_scopes(chance),
             target=target,
@@ -213,22 +215,24 @@ def prove_controls(proof: Proof) -> None:
         caught = found.wider + found.differing
         proof.at_least(f"control: {name} is found", caught, "faults", 1)
     # And one in the product itself, through which everything else goes as it always does.
-    with mock.patch.object(Rights, "intersect", lambda one, other: Rights(other.allow, one.deny)):
+    with mock.patch.object(
+        Permissions, "intersect", lambda one, other: Permissions(other.allow, one.deny)
+    ):
         found = judge(draw_chains(random.Random(proof.seed), CHAINS_CONTROL), honest, chance)
     proof.at_least("control: a product that widens is found", found.wider, "faults", 1)
 
 
-def last_wins(links: Sequence[Rights]) -> Rights:
+def last_wins(links: Sequence[Permissions]) -> Permissions:
     """Hand on rights without asking what the chain permits."""
     return links[-1]
 
 
-def forgotten_denials(links: Sequence[Rights]) -> Rights:
+def forgotten_denials(links: Sequence[Permissions]) -> Permissions:
     """Intersect what is allowed, and keep the newest denials only."""
-    return Rights(honest(links).allow, links[-1].deny)
+    return Permissions(honest(links).allow, links[-1].deny)
 
 
-def larger_half(links: Sequence[Rights]) -> Rights:
+def larger_half(links: Sequence[Permissions]) -> Permissions:
     """Keep the larger of two patterns of which one holds the other."""
     kept = links[0]
     for rights in links[1:]:
@@ -238,17 +242,17 @@ def larger_half(links: Sequence[Rights]) -> Rights:
             for other in rights.allow
             if one.startswith(other.removesuffix("*")) or other.startswith(one.removesuffix("*"))
         ]
-        kept = Rights(tuple(allow), (*kept.deny, *rights.deny))
+        kept = Permissions(tuple(allow), (*kept.deny, *rights.deny))
     return kept
 
 
-def joined(links: Sequence[Rights]) -> Rights:
+def joined(links: Sequence[Permissions]) -> Permissions:
     """Add rights up."""
     every = [one for rights in links for one in rights.allow]
-    return Rights(tuple(every), tuple(one for rights in links for one in rights.deny))
+    return Permissions(tuple(every), tuple(one for rights in links for one in rights.deny))
 
 
-def skipped_link(links: Sequence[Rights]) -> Rights:
+def skipped_link(links: Sequence[Permissions]) -> Permissions:
     """Look at the first and the last link of a chain, and at nobody between them."""
     return honest([links[0], links[-1]]) if len(links) > 1 else links[0]
 
@@ -262,11 +266,11 @@ FAULTS: Final[dict[str, Combine]] = {
 }
 
 
-def draw_chains(chance: random.Random, count: int) -> Iterator[Chain]:
+def draw_chains(chance: random.Random, count: int) -> Iterator[DelegationChain]:
     """Draw chains of every length, each link narrowing or handing on."""
     for _ in range(count):
         root = Principal("system" if chance.random() < 0.2 else "human", "ana")
-        chain = Chain.begin(root, draw_rights(chance))
+        chain = DelegationChain.begin(root, draw_rights(chance))
         for number in range(chance.randrange(LINKS_MAX)):
             rights = draw_rights(chance)
             if chance.random() < 0.4:
@@ -277,10 +281,10 @@ def draw_chains(chance: random.Random, count: int) -> Iterator[Chain]:
         yield chain
 
 
-def draw_rights(chance: random.Random) -> Rights:
+def draw_rights(chance: random.Random) -> Permissions:
     """Draw one of many sets of rights; most allow a good deal, or nothing would be left."""
     allow = chance.choices(PATTERNS, weights=WEIGHTS, k=chance.randrange(1, 5))
-    return Rights(tuple(allow), tuple(chance.sample(PATTERNS, k=chance.choice([0, 0, 1, 2]))))
+    return Permissions(tuple(allow), tuple(chance.sample(PATTERNS, k=chance.choice([0, 0, 1, 2]))))
 
 
 def draw_scopes(chance: random.Random) -> frozenset[str]:

@@ -28,11 +28,11 @@ from turntree.core.ids import uuid7
 from turntree.core.message import Message
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
-from turntree.ledger.session_store import PostgresReflog, PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.testing.fakes import START_MS, Dying, Fate
-from turntree.testing.scenarios import STORY, Neighbours, Say, Scene, play
+from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
+from turntree.testing.fakes import START_MS, CrashPlan, Fate
+from turntree.testing.scenarios import STORY, OtherWriter, PostStep, Scene, play
 
 GOLDEN = Path(__file__).parent.parent / "tests/core/golden"
 DOCUMENTS = 100_000
@@ -168,7 +168,7 @@ def draw_key(chance: random.Random) -> str:
 
 async def prove_crashes(proof: Proof, conninfo: str) -> None:
     """No death at any write leaves a trace."""
-    calm = Dying()
+    calm = CrashPlan()
     expected = await tell(conninfo, STORY, calm)
     scripts = list(single_deaths(calm.writes))
     scripts += random_deaths(proof, calm.writes)
@@ -176,8 +176,8 @@ async def prove_crashes(proof: Proof, conninfo: str) -> None:
         scripts += double_deaths(calm.writes)
     differ = 0
     for script in scripts:
-        differ += await tell(conninfo, STORY, Dying(script)) != expected
-    control = await tell(conninfo, (Say("main", "hallo"), *STORY[1:]), Dying())
+        differ += await tell(conninfo, STORY, CrashPlan(script)) != expected
+    control = await tell(conninfo, (PostStep("main", "hallo"), *STORY[1:]), CrashPlan())
     proof.note("writes of the story, each died before and after", calm.writes, "writes")
     proof.note("worlds in which the process died", len(scripts), "worlds")
     proof.at_most("worlds whose digests differ from the calm one", differ, "worlds", 0)
@@ -211,23 +211,23 @@ def living(writes: int) -> list[Fate]:
 _worlds = itertools.count(1)
 
 
-async def tell(conninfo: str, story: Sequence[Scene], dying: Dying) -> dict[str, Any]:
+async def tell(conninfo: str, story: Sequence[Scene], dying: CrashPlan) -> dict[str, Any]:
     """Tell a story in a workspace of its own and return the picture of what it left."""
     async with a_world(conninfo) as world:
         return await play(world, story, dying)
 
 
 @asynccontextmanager
-async def a_world(conninfo: str) -> AsyncGenerator[Neighbours, None]:
+async def a_world(conninfo: str) -> AsyncGenerator[OtherWriter, None]:
     """Open a workspace in which nothing has happened yet."""
     number = next(_worlds)
     workspace = await prepare_database(conninfo, f"world {number}", uuid7(START_MS, number))
     async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
-        yield Neighbours(
-            PostgresLedger(database),
-            PostgresSessions(database),
-            PostgresReflog(database),
-            PostgresThreads(database),
+        yield OtherWriter(
+            Ledger(database),
+            SessionStore(database),
+            ReflogStore(database),
+            ThreadStore(database),
         )
 
 

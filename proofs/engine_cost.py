@@ -36,8 +36,8 @@ from turntree.db.database import (
     sqlalchemy_url,
 )
 from turntree.runs.engines.dbos import open_dbos
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.system.clock import SystemWorld
+from turntree.runs.inbox_store import InboxStore
+from turntree.system.clock import SystemClock
 
 STATEMENTS = load_statements(Path(__file__).with_name("engine_cost.sql"))
 SERVER = {**DURABLE, "track_commit_timestamp": "on", "max_connections": "100"}
@@ -69,11 +69,11 @@ class Place:
     """A database with a worker, and those who send things in."""
 
     database: Database
-    inbox: PostgresInbox
+    inbox: InboxStore
     tree: Tree
     owner: Connection
     worker: Process
-    world: SystemWorld
+    world: SystemClock
 
     async def ask(self, name: str, *params: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
@@ -118,7 +118,7 @@ async def prove(proof: Proof) -> None:
 @asynccontextmanager
 async def place_on(server: str, name: str, *flags: str) -> AsyncGenerator[Place, None]:
     """Lend a database in which a worker serves."""
-    world = SystemWorld()
+    world = SystemClock()
     conninfo = await ensure_database(server, f"proof_{name}")
     workspace = await prepare_database(conninfo, "proof", world.new_id())
     owner = await psycopg.AsyncConnection[tuple[Any, ...]].connect(conninfo, autocommit=True)
@@ -128,7 +128,7 @@ async def place_on(server: str, name: str, *flags: str) -> AsyncGenerator[Place,
         open_database(conninfo, workspace, sight=EVERYTHING) as database,
     ):
         await owner.execute(STATEMENTS["create_bare"])
-        inbox = PostgresInbox(database, engine)
+        inbox = InboxStore(database, engine)
         async with engine.transaction():
             pass  # Whatever is prepared once is prepared now.
         tree = tree_on(database, Settings(Path(), user="ana", session="main"), world)

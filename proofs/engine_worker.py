@@ -20,31 +20,31 @@ from turntree.core.ids import WorkspaceId
 from turntree.core.message import ToolUse
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, sqlalchemy_url
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
 from turntree.runs.engines.dbos import DbosEngine, open_dbos
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.live_hub import Hub
-from turntree.runs.model_call import Asking
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
-from turntree.runs.session_loop import Actor
-from turntree.runs.tool_calls import Calling
+from turntree.runs.session_loop import SessionLoop
+from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import Worker
-from turntree.runs.worker_store import PostgresWorkers
-from turntree.system.clock import SystemWorld
-from turntree.testing.scripted.provider import PlainAssembly, ScriptedProvider, ScriptedTools
+from turntree.runs.worker_store import WorkerStore
+from turntree.system.clock import SystemClock
+from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
 
 
 def worker_on(database: Database, engine: DbosEngine, name: str) -> Worker:
     """Return a worker whose model and tools are scripted and take no time."""
-    world, hub, calling = SystemWorld(), Hub(), Calling((ScriptedTools(),))
-    ledger = PostgresLedger(database)
-    assembly = PlainAssembly(PostgresThreads(database), ScriptedProvider(), calling.specs)
-    asking = Asking(hub, clock=time.monotonic, chance=lambda: 0.5)
-    inbox, workers = PostgresInbox(database, engine), PostgresWorkers(database, engine)
+    world, hub, calling = SystemClock(), LiveHub(), ToolCaller((ScriptedTools(),))
+    ledger = Ledger(database)
+    assembly = PlainAssembly(ThreadStore(database), EchoProvider(), calling.specs)
+    asking = ModelCaller(hub, clock=time.monotonic, chance=lambda: 0.5)
+    inbox, workers = InboxStore(database, engine), WorkerStore(database, engine)
     runner = Runner(ledger, assembly, asking, calling, hub, ask_first)
-    actor = Actor(name, inbox, workers, ledger, runner, lambda _run, _seq: world.now())
+    actor = SessionLoop(name, inbox, workers, ledger, runner, lambda _run, _seq: world.now())
     return Worker(engine, workers, actor, world)
 
 
@@ -61,7 +61,7 @@ def nod() -> str:
 
 async def serve(conninfo: str, workspace: WorkspaceId, name: str) -> None:
     """Serve as the product does until nobody holds the other end of our input."""
-    world, settings = SystemWorld(), Settings(Path(), user="ana", session="main")
+    world, settings = SystemClock(), Settings(Path(), user="ana", session="main")
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         engine = engine_on(database)
         tree = tree_on(database, settings, world, engine=engine)

@@ -25,12 +25,12 @@ from turntree.core.journal import recorded
 from turntree.core.usage import ModelCall
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database
-from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import turn_params
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.system.clock import SystemWorld
+from turntree.ledger.thread_store import ThreadStore
+from turntree.system.clock import SystemClock
 from turntree.transcripts.bulk_copy import COLUMN_TYPES, import_turns
-from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.incoming import ImportedTurn
 
 KB = 1024
 DEPTHS = (10, 1_000, 10_000)
@@ -122,8 +122,8 @@ async def _grow(
 
 async def take_fork(stage: Stage) -> None:
     """A fork costs a few commits at any depth and copies nothing."""
-    world = SystemWorld()
-    sessions = PostgresSessions(stage.database)
+    world = SystemClock()
+    sessions = SessionStore(stage.database)
     tree = tree_on(stage.database, Settings(stage.folder, user="proof"), world)
 
     def fork(head: TurnId) -> Measured:
@@ -160,7 +160,7 @@ async def take_fork(stage: Stage) -> None:
 
 async def take_load(stage: Stage) -> None:
     """Loading a thread costs little more than reading its rows and parsing their lines."""
-    threads = PostgresThreads(stage.database)
+    threads = ThreadStore(stage.database)
     turns = stage.threads[1_000]
     params = (stage.database.workspace, UUID(turns[0]), len(turns))
 
@@ -194,7 +194,7 @@ async def take_relations(stage: Stage) -> None:
 
 
 async def _relate(stage: Stage, turns: list[TurnId], where: str, bar: float) -> None:
-    threads = PostgresThreads(stage.database)
+    threads = ThreadStore(stage.database)
     others: list[TurnId] = []
     # A branch that leaves near the root, and one that leaves near the head.
     for depth in (5, 9_990):
@@ -242,7 +242,7 @@ async def take_import(stage: Stage) -> None:
     )
 
 
-async def _copy_bare(stage: Stage, turns: Sequence[Incoming]) -> None:
+async def _copy_bare(stage: Stage, turns: Sequence[ImportedTurn]) -> None:
     """Copy what the turns hold into tables without a key, an index or a check."""
     workspace = stage.database.workspace.bytes
     first = _raw(turns[0].sealed.turn.id)

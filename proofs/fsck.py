@@ -31,10 +31,10 @@ from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
 from turntree.integrity.fsck import fsck
 from turntree.integrity.invariants import INVARIANTS
-from turntree.system.clock import SystemWorld
-from turntree.testing.fakes import ScriptedWorld
+from turntree.system.clock import SystemClock
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.bulk_copy import import_turns
-from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.incoming import ImportedTurn
 
 COPIES = 12
 FAULTS = 10
@@ -53,7 +53,7 @@ async def prove(proof: Proof) -> None:
 
 async def _plant_everything(proof: Proof, server: str) -> None:
     told = await ensure_database(server, "told")
-    world = ScriptedWorld(proof.seed)
+    world = FakeClock(proof.seed)
     await prepare_database(told, "other", world.new_id())
     async with _opened(told, "told", world) as database:
         tree = tree_on(database, Settings(Path(), user="ana", session="main"), world)
@@ -83,7 +83,7 @@ async def _plant(proof: Proof, server: str, rule: str) -> tuple[int, int]:
         connection.execute("DROP DATABASE IF EXISTS broken")
         connection.execute("CREATE DATABASE broken TEMPLATE told")
     conninfo = make_conninfo(server, dbname="broken")
-    async with _opened(conninfo, "told", ScriptedWorld()) as database:
+    async with _opened(conninfo, "told", FakeClock()) as database:
         # Whom no trigger and no foreign key stops.
         options = "-c session_replication_role=replica"
         with psycopg.connect(conninfo, autocommit=True, options=options) as connection:
@@ -97,7 +97,7 @@ async def _plant(proof: Proof, server: str, rule: str) -> tuple[int, int]:
 async def _plant_files(proof: Proof, server: str, how: str) -> tuple[int, int]:
     """Break files that turns pin and return how many, and how many were named."""
     conninfo = await ensure_database(server, f"files_{how}")
-    world = ScriptedWorld(proof.seed)
+    world = FakeClock(proof.seed)
     with TemporaryDirectory() as folder:
         home, place = Path(folder) / "home", Path(folder) / "work"
         async with _opened(conninfo, "files", world) as database:
@@ -118,7 +118,7 @@ async def _check_clean(proof: Proof, server: str) -> None:
     # quick form used to measure, and 3.0 to 3.2 at 30,000. A ledger that small is above the bar.
     turns = 30_000 if proof.quick else 100_000
     conninfo = await ensure_database(server, "clean")
-    async with _opened(conninfo, "clean", SystemWorld()) as database:
+    async with _opened(conninfo, "clean", SystemClock()) as database:
         library = Library(proof.seed, even=False)
         grown = (_with_usage(item) for item in thread(library, turns, forks=turns // 50))
         imported = await import_turns(database, grown)
@@ -147,7 +147,7 @@ async def _check_clean(proof: Proof, server: str) -> None:
         )
 
 
-def _with_usage(item: Incoming) -> Incoming:
+def _with_usage(item: ImportedTurn) -> ImportedTurn:
     return replace(item, calls=CALLS, journal=recorded(item.sealed.turn, CALLS))
 
 
@@ -176,7 +176,7 @@ async def _read_bare(database: Database) -> int:
 
 @asynccontextmanager
 async def _opened(
-    conninfo: str, workspace: str, world: ScriptedWorld | SystemWorld
+    conninfo: str, workspace: str, world: FakeClock | SystemClock
 ) -> AsyncGenerator[Database, None]:
     found = await prepare_database(conninfo, workspace, world.new_id())
     async with open_database(conninfo, found, connections_max=2, sight=EVERYTHING) as database:

@@ -12,14 +12,14 @@ from typing import Final
 
 from turntree.api import Tree
 from turntree.core.message import assistant, user
-from turntree.resources.snapshots.store import ShadowStore
-from turntree.resources.snapshots.trees import FOLDER, Node, read_state, walk_nodes
+from turntree.resources.snapshots.store import ObjectStore
+from turntree.resources.snapshots.trees import FOLDER, TreeEntry, read_state, walk_nodes
 
 RULE: Final = "I68"
 FILES: Final = 40
 STATES: Final = 4
 
-Plant = Callable[[ShadowStore, bytes], None]
+Plant = Callable[[ObjectStore, bytes], None]
 
 
 async def tell_files(tree: Tree, place: Path, seed: int) -> list[str]:
@@ -43,22 +43,22 @@ async def tell_files(tree: Tree, place: Path, seed: int) -> list[str]:
 
 def plant_files(home: Path, states: list[str], how: str, seed: int, count: int) -> list[str]:
     """Break files of the newest state and return their paths; all others stay as they are."""
-    store = ShadowStore(str(home / "shadow"))
+    store = ObjectStore(str(home / "shadow"))
     top = read_state(store.get, bytes.fromhex(states[-1].removeprefix("sha256:")))
     files = [(path, node) for path, node in walk_nodes(store.get, top) if node.kind != FOLDER]
-    chosen: list[tuple[bytes, Node]] = Random(seed).sample(files, count)
+    chosen: list[tuple[bytes, TreeEntry]] = Random(seed).sample(files, count)
     for _, node in chosen:
         PLANTS[how](store, node.digest)
     return [path.decode() for path, _ in chosen]
 
 
-def remove_object(store: ShadowStore, digest: bytes) -> None:
+def remove_object(store: ObjectStore, digest: bytes) -> None:
     """Write every pack anew without one object."""
     every = {one for pack in store.refresh().values() for one, _ in pack.objects()}
     store.rewrite(list(store.packs().values()), every - {digest})
 
 
-def damage_object(store: ShadowStore, digest: bytes) -> None:
+def damage_object(store: ObjectStore, digest: bytes) -> None:
     """Turn the last byte of an object over where it lies."""
     found = store.find(digest)
     assert found is not None, "what is damaged was there"

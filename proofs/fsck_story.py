@@ -8,7 +8,7 @@ from typing import Final
 
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.permissions import Rights, right, tools
+from turntree.auth.permissions import Permissions, right, tools
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.compaction import Compaction
 from turntree.core.event import Event, record
@@ -22,7 +22,7 @@ from turntree.core.ids import (
     SnapshotId,
     TurnId,
 )
-from turntree.core.manifest import Entry, Manifest
+from turntree.core.manifest import Manifest, ManifestEntry
 from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
     Message,
@@ -35,17 +35,24 @@ from turntree.core.message import (
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
 from turntree.core.ref import ExtRef
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.session import Origin, Session, Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage, to_json
-from turntree.ledger.store import PostgresLedger
+from turntree.ledger.store import Ledger
 from turntree.resources.plans import plan as plans
-from turntree.resources.plans.steps import BeginSession, MakeFork, Plan, Restore, Share, Site
-from turntree.resources.resource import Capability, Handle, Pin, Resource, Snapshot
+from turntree.resources.plans.steps import (
+    CreateForkSession,
+    ForkResource,
+    Plan,
+    ResourceShare,
+    RestoreResource,
+    StepTarget,
+)
+from turntree.resources.resource import Capability, Handle, Resource, Snapshot, TurnSnapshot
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox import Begin
-from turntree.runs.inbox_store import PostgresInbox
+from turntree.runs.inbox import StartRun
+from turntree.runs.inbox_store import InboxStore
 
 CALLS: Final = [
     ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),
@@ -100,9 +107,11 @@ async def _tell_session(tree: Tree, label: str, copy: int) -> None:
 
 async def _keep_manifest(tree: Tree, copy: int) -> Digest:
     spec = await tree.ledger.put_object(canonical({"name": "read", "copy": copy}))
-    granted = Rights(tools("*"), tools("write"))
+    granted = Permissions(tools("*"), tools("write"))
     rights = await tree.ledger.put_object(canonical(granted.to_json()))
-    manifest = Manifest((Entry("tool", "read", spec), Entry("permissions", "granted", rights)))
+    manifest = Manifest(
+        (ManifestEntry("tool", "read", spec), ManifestEntry("permissions", "granted", rights))
+    )
     return await tree.ledger.put_object(canonical(manifest.to_json()))
 
 
@@ -166,15 +175,15 @@ async def _tell_interrupted_run(tree: Tree, copy: int) -> None:
 async def _tell_inbox(tree: Tree, copy: int) -> None:
     """A run that is parked, a message that waits behind it, and one that nobody looked at."""
     world, ledger = tree.revisions.world, tree.ledger
-    assert isinstance(ledger, PostgresLedger), "the story is told on PostgreSQL"
-    inbox = PostgresInbox(ledger.database, InlineEngine(ledger.database.lend))
+    assert isinstance(ledger, Ledger), "the story is told on PostgreSQL"
+    inbox = InboxStore(ledger.database, InlineEngine(ledger.database.lend))
     asked = await tree.sessions.create(f"asked-{copy}")
     waiting = await tree.sessions.create(f"waiting-{copy}")
     for session, text in ((asked, "first"), (asked, "second"), (waiting, "third")):
         key = f"{text}-{copy}"
         await inbox.post(session.id, user(text), by="human:ana", at=world.now(), key=key)
     found = await inbox.next_work(asked.id, worker="w1")
-    assert isinstance(found, Begin), "nobody else works here"
+    assert isinstance(found, StartRun), "nobody else works here"
     run = found.messages[0].run
     started = _fact(tree, run, 0, "run.started", found.messages[0].message)
     epoch = await inbox.begin(run, asked.id, [started], [1], worker="w1")
@@ -185,8 +194,8 @@ async def _tell_inbox(tree: Tree, copy: int) -> None:
 
 async def _tell_grant(tree: Tree, copy: int) -> None:
     session = await tree.sessions.create(f"granted-{copy}")
-    human = ExecutionContext.begin(Principal("human", "ana"), Rights(tools("read", "write")))
-    agent = human.delegate(Principal("agent", f"atlas-{copy}"), Rights(tools("read", "exec")))
+    human = ExecutionContext.begin(Principal("human", "ana"), Permissions(tools("read", "write")))
+    agent = human.delegate(Principal("agent", f"atlas-{copy}"), Permissions(tools("read", "exec")))
     await tree.authority.grant(session.id, context=agent)
     await tree.authority.use(session.id, right("tool", "read"), context=agent)
 
@@ -220,7 +229,7 @@ async def tell_resources(tree: Tree, label: str, copy: int) -> None:
     boxed = await _state(tree, box, f"{copy} boxed")
     turn = session.head
     assert turn is not None, "the session has turns"
-    pin = Pin(turn, folder.id, after.id, before.id, "rw", world.now(), world.now())
+    pin = TurnSnapshot(turn, folder.id, after.id, before.id, "rw", world.now(), world.now())
     await resources.pins.pin(pin, by=by, at=world.now())
     await resources.advice.note_liveness(folder.id, "alive", world.now())
     await resources.advice.lease(folder.id, "somebody", world.now(), world.now())
@@ -234,29 +243,29 @@ async def _tell_fork(
     world, facts, by = tree.revisions.world, tree.plans.facts, "human:ana"
     session, head = SessionId(world.new_id()), source.head
     assert head is not None, "the session has turns"
-    site = Site(folder.id, "directory", f"/srv/{copy}@fork")
-    fork = MakeFork(site, ResourceId(world.new_id()), "fork", "rw", state.id, state.external)
+    site = StepTarget(folder.id, "directory", f"/srv/{copy}@fork")
+    fork = ForkResource(site, ResourceId(world.new_id()), "fork", "rw", state.id, state.external)
     shares = (
-        Share(folder.id, "snapshot", fork=0),
-        Share(box.id, "keep", kept_by=source.id),
+        ResourceShare(folder.id, "snapshot", fork=0),
+        ResourceShare(box.id, "keep", kept_by=source.id),
     )
     at_event = await tree.resources.attachments.newest_event(source.id)
-    begin = BeginSession(session, Label(f"planned-{copy}"), head, source.id, at_event, shares)
+    begin = CreateForkSession(session, Label(f"planned-{copy}"), head, source.id, at_event, shares)
     plan = Plan(PlanId(world.new_id()), "fork", "here", by, (fork, begin))
     await facts.begin(record(plans.plan_started(plan, world.now())))
     began = plans.step_started(plans.PlanState(plan), 0, world.now())
     told = plans.apply(plans.PlanState(plan), began)
-    made = plans.Observation("ok", state.id, state.external)
+    made = plans.StepResult("ok", state.id, state.external)
     forked = plans.step_finished(told, 0, made, world.now())
     told = plans.apply(told, forked)
     await facts.append(record(began))
     await facts.append(record(forked))
     at = world.now()
-    last = plans.step_finished(told, 1, plans.Observation("ok"), at)
+    last = plans.step_finished(told, 1, plans.StepResult("ok"), at)
     ended = plans.plan_finished(plans.apply(told, last), "completed", at)
     new = replace(folder, id=fork.new_resource, place=site.place, name="fork", created_at=at)
-    done = plans.Commitment(
-        plan.id, by, at, begin, (plans.Created(new, "rw", state.id),),
+    done = plans.PlanCommit(
+        plan.id, by, at, begin, (plans.CreatedResource(new, "rw", state.id),),
         forked=plans.forked(begin, {0: state.external}),
     )  # fmt: skip
     await facts.commit([record(last), record(ended)], done)
@@ -264,10 +273,12 @@ async def _tell_fork(
 
 async def _tell_attempt(tree: Tree, box: Resource, state: Snapshot) -> None:
     world, facts = tree.revisions.world, tree.plans.facts
-    step = Restore(Site(box.id, box.kind, box.place), state.id, state.external, supported=False)
+    step = RestoreResource(
+        StepTarget(box.id, box.kind, box.place), state.id, state.external, supported=False
+    )
     plan = Plan(PlanId(world.new_id()), "restore", "here", "human:ana", (step,))
     await facts.begin(record(plans.plan_started(plan, world.now())))
-    seen = plans.Observation("unsupported", untouched=True)
+    seen = plans.StepResult("unsupported", untouched=True)
     fact = plans.step_finished(plans.PlanState(plan), 0, seen, world.now())
     said: dict[str, Json] = {"snapshot_ref": state.id, "outcome": "unsupported"}
     await facts.append(record(fact), notes=[plans.Note(box.id, "snapshot.restore_attempted", said)])
@@ -301,9 +312,9 @@ def _fact(
     said: Message | None = None,
     data: dict[str, Json] | None = None,
     correlation: str | None = None,
-) -> Fact:
+) -> RunEvent:
     at = tree.revisions.world.now()
-    return Fact.of(Event(run, seq, kind, at, data or {}, correlation_id=correlation), said)
+    return RunEvent.of(Event(run, seq, kind, at, data or {}, correlation_id=correlation), said)
 
 
 async def _tell_programs(tree: Tree, copy: int) -> None:

@@ -25,7 +25,7 @@ from turntree.core.ids import TurnId
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
 from turntree.ledger.recorder import Recorder
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("growth.sql"))
 PAGE = 50
@@ -131,11 +131,11 @@ async def _workspace(
 ) -> AsyncGenerator[Workspace, None]:
     """Lend a workspace of a size."""
     conninfo = await ensure_database(server, f"proof_growth_{turns}")
-    workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+    workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
     async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         people = Crowd(database, proof.seed, LENGTH_MEAN)
         await people.grow(turns, deepest=DEPTH)
-        tree = tree_on(database, Settings(folder, user="proof"), SystemWorld())
+        tree = tree_on(database, Settings(folder, user="proof"), SystemClock())
         async with database.connection() as lent:
             pid = lent.info.backend_pid
         deep = people.threads[0]

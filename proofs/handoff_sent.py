@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turntree.testing.scripted.server import Exchange
+from turntree.testing.scripted.server import RecordedExchange
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Sent:
         return [(*call, self.results[id]) for id, call in self.calls.items() if id in self.results]
 
 
-def sent_in(exchange: Exchange) -> Sent:
+def sent_in(exchange: RecordedExchange) -> Sent:
     """Return what a request held."""
     sent = Sent(json.dumps(exchange.body, ensure_ascii=False))
     for entry in READERS[str(exchange.dialect)](exchange.body):

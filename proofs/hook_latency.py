@@ -32,7 +32,7 @@ from proofs.agents.stage import Stage
 from proofs.figures import DURABLE, Proof, run, temporary_server
 from turntree.core.message import Message
 from turntree.db.embedded.server import EmbeddedServer
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 from turntree.testing.scripted.script import Reply, Rule
 from turntree.testing.scripted.server import ScriptedModel
 
@@ -149,7 +149,7 @@ def _session(told: Hooked, settings: dict[str, Any], place: Path, name: str) -> 
 
 def _write_turn(transcript: Path, session: str, number: int) -> None:
     """Write a turn down as Claude Code does."""
-    frame = {"sessionId": session, "isSidechain": False, "timestamp": SystemWorld().now()}
+    frame = {"sessionId": session, "isSidechain": False, "timestamp": SystemClock().now()}
     asked = {"role": "user", "content": f"Change number {number}."}
     answer = {
         "id": f"msg_{session}_{number}", "role": "assistant", "model": "scripted-1",

@@ -23,19 +23,19 @@ from proofs.transcripts.claude_code import Tape, save
 from proofs.transcripts.mutations import mutated, mutated_bytes
 from proofs.transcripts.samples import SAMPLES
 from turntree.boot.open import importing_on, load_importers
-from turntree.core.errors import NotCanonical, Refused
+from turntree.core.errors import InvalidOperation, NotCanonical
 from turntree.core.principal import Principal
 from turntree.core.redaction import redact
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
 from turntree.integrity.fsck import fsck
-from turntree.ledger.raw_codec import Record
-from turntree.system.clock import SystemWorld
+from turntree.ledger.raw_codec import RawRecord
+from turntree.system.clock import SystemClock
 from turntree.testing.contracts.importer import check_sessions
 from turntree.transcripts.drafts import Projection, seal_drafts
-from turntree.transcripts.importer import Bundle, Importer, Places
+from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
 from turntree.transcripts.imports import Progress
-from turntree.transcripts.store import PostgresImports
+from turntree.transcripts.store import ImportStore
 
 CRASHES = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError,
@@ -45,7 +45,7 @@ CRASHES = (
 
 TOLD_MAX = 5
 LONG_LINE_CHARS = 250_000_000
-Base = tuple[Importer, Bundle, list[Record]]
+Base = tuple[Importer, TranscriptRef, list[RawRecord]]
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Staged:
     """An importer that is given its records: what it makes of them is the real one's doing."""
 
     real: Importer
-    records: Mapping[str, Sequence[Record]]
+    records: Mapping[str, Sequence[RawRecord]]
     ids: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the real one calls a bundle, where many are made from one."""
     version: int = field(init=False)
@@ -82,19 +82,19 @@ class Staged:
         object.__setattr__(self, "version", self.real.version)
         object.__setattr__(self, "origin", self.real.origin)
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Find what the real one finds."""
         return self.real.discover(places)
 
-    def open(self, path: Path) -> Iterator[Bundle]:
+    def open(self, path: Path) -> Iterator[TranscriptRef]:
         """Find what the real one finds."""
         yield from self.real.open(path)
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the records that were staged."""
         yield from self.records[bundle.id]
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Project as the real one does."""
         return self.real.project(replace(bundle, id=self.ids.get(bundle.id, bundle.id)), records)
 
@@ -143,7 +143,7 @@ def _take_projections(proof: Proof, name: str, bases: list[Base], dice: random.R
 
 
 def _try_projection(
-    tally: Tally, importer: Importer, bundle: Bundle, told: Sequence[Record]
+    tally: Tally, importer: Importer, bundle: TranscriptRef, told: Sequence[RawRecord]
 ) -> None:
     tally.cases += 1
     projection = importer.project(bundle, told)
@@ -152,7 +152,7 @@ def _try_projection(
     by = Principal("agent", importer.origin)
     try:
         sealed = [turn.sealed.turn.id for turn in seal_drafts(projection, by)]
-    except (Refused, NotCanonical):
+    except (InvalidOperation, NotCanonical):
         tally.refused += 1
         return
     tally.turns += len(sealed)
@@ -208,10 +208,10 @@ async def _take_imports(proof: Proof, server: str, name: str, bases: list[Base])
 
 def _staged(
     bases: list[Base], batch: int, size: int, dice: random.Random
-) -> tuple[Staged, list[Bundle]]:
-    records: dict[str, list[Record]] = {}
+) -> tuple[Staged, list[TranscriptRef]]:
+    records: dict[str, list[RawRecord]] = {}
     ids: dict[str, str] = {}
-    bundles: list[Bundle] = []
+    bundles: list[TranscriptRef] = []
     for number in range(size):
         _, bundle, read = dice.choice(bases)
         # The first few have been there before, and have changed since.
@@ -224,18 +224,18 @@ def _staged(
 @asynccontextmanager
 async def _database(server: str, name: str) -> AsyncGenerator[Database, None]:
     conninfo = await ensure_database(server, f"fuzz_{name.replace('-', '_')}")
-    workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+    workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         yield database
 
 
-async def _bring(database: Database, staged: Staged, bundles: Sequence[Bundle]) -> Progress:
-    return await importing_on(database, SystemWorld()).run([(staged, one) for one in bundles])
+async def _bring(database: Database, staged: Staged, bundles: Sequence[TranscriptRef]) -> Progress:
+    return await importing_on(database, SystemClock()).run([(staged, one) for one in bundles])
 
 
 async def _lost(database: Database, staged: Staged) -> int:
     """Return how many records are kept otherwise than they were read."""
-    imports = PostgresImports(database)
+    imports = ImportStore(database)
     cursors = {cursor.bundle: cursor for cursor in await imports.list_cursors(staged.origin)}
     lost = 0
     for id, told in staged.records.items():
@@ -246,7 +246,7 @@ async def _lost(database: Database, staged: Staged) -> int:
     return lost
 
 
-async def _added_again(database: Database, staged: Staged, bundles: Sequence[Bundle]) -> int:
+async def _added_again(database: Database, staged: Staged, bundles: Sequence[TranscriptRef]) -> int:
     """Import the same twice more, the second time as if all had changed."""
     same = await _bring(database, staged, bundles)
     touched = await _bring(database, staged, [replace(b, stamp="touched") for b in bundles])
@@ -264,7 +264,7 @@ async def _take_long_line(proof: Proof, server: str, folder: Path) -> None:
     bundles = list(importer.open(folder))
     async with _database(server, "long_line") as database:
         began = time.perf_counter()
-        done = await importing_on(database, SystemWorld()).run([(importer, b) for b in bundles])
+        done = await importing_on(database, SystemClock()).run([(importer, b) for b in bundles])
         proof.note("a line of 250 MB", time.perf_counter() - began, "s")
         records = {bundle.id: list(importer.read(bundle)) for bundle in bundles}
         lost = await _lost(database, Staged(importer, records))

@@ -32,8 +32,8 @@ from turntree.integrity.fsck import fsck
 from turntree.search.embedder import Embedder, TextKind
 from turntree.search.results import Vector
 from turntree.search.service import Search
-from turntree.system.clock import SystemWorld
-from turntree.transcripts.importer import Bundle, Importer, Places
+from turntree.system.clock import SystemClock
+from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
 from turntree.transcripts.imports import Progress
 
 STATEMENTS = load_statements(Path(__file__).with_name("import_speed.sql"))
@@ -56,7 +56,7 @@ async def prove(proof: Proof) -> None:
         proof.note("corpus", size / MB, "MB")
         proof.note("corpus", sessions * turns, "turns")
         conninfo = await ensure_database(server, "proof_import")
-        workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+        workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
         found = _discover(home)
         async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
             before = _peak_mb()
@@ -80,7 +80,7 @@ async def prove(proof: Proof) -> None:
 
 
 async def _compare(
-    conninfo: str, database: Database, found: list[tuple[Importer, Bundle]], rounds: int
+    conninfo: str, database: Database, found: list[tuple[Importer, TranscriptRef]], rounds: int
 ) -> tuple[float, float, int]:
     """Return how long a bare COPY and an import of everything take, and the turns it brought.
 
@@ -98,13 +98,13 @@ async def _compare(
     return bare, first, added
 
 
-def _discover(home: Path) -> list[tuple[Importer, Bundle]]:
+def _discover(home: Path) -> list[tuple[Importer, TranscriptRef]]:
     importer = load_importers()["claude-code"]
-    return [(importer, bundle) for bundle in importer.discover(Places(home, {}))]
+    return [(importer, bundle) for bundle in importer.discover(ToolPaths(home, {}))]
 
 
-async def _bring(database: Database, found: list[tuple[Importer, Bundle]]) -> Progress:
-    return await importing_on(database, SystemWorld()).run(found)
+async def _bring(database: Database, found: list[tuple[Importer, TranscriptRef]]) -> Progress:
+    return await importing_on(database, SystemClock()).run(found)
 
 
 async def _again(database: Database, home: Path) -> float:
@@ -198,10 +198,10 @@ async def _search(proof: Proof, search: Search, home: Path, by: str, server: int
 
 
 def _tree(database: Database) -> Tree:
-    return tree_on(database, Settings.from_environment({}), SystemWorld())
+    return tree_on(database, Settings.from_environment({}), SystemClock())
 
 
-async def _copy_bare(conninfo: str, found: list[tuple[Importer, Bundle]]) -> float:
+async def _copy_bare(conninfo: str, found: list[tuple[Importer, TranscriptRef]]) -> float:
     """Copy every line into a table of one column and return how long it took."""
     connection: psycopg.AsyncConnection[Any]
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:

@@ -25,7 +25,7 @@ from turntree.boot.open import Settings, tree_on
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
 from turntree.integrity.fsck import fsck
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 STEPS_MAX = 25
@@ -51,7 +51,7 @@ async def prove(proof: Proof) -> None:
             if not proof.wants("planted"):
                 continue
             broken = await ensure_database(server, f"broken_{number}")
-            await prepare_database(broken, "walked", ScriptedWorld(number).new_id())
+            await prepare_database(broken, "walked", FakeClock(number).new_id())
             await install(broken, plant)
             found = await run_sync(is_found, broken)
             proof.at_least(f"planted and found: {plant.name}", int(found), "of 1", 1)
@@ -114,7 +114,7 @@ def take_walks(stage: Stage, examples: int) -> None:
 @asynccontextmanager
 async def opened(conninfo: str) -> AsyncGenerator[tuple[Database, Tree], None]:
     """Open a database whose clock and ids repeat themselves."""
-    world = ScriptedWorld(7)
+    world = FakeClock(7)
     workspace = await prepare_database(conninfo, "walked", world.new_id())
     async with open_database(conninfo, workspace, connections_max=2, sight=EVERYTHING) as database:
         settings = Settings(Path(), user="ana", session="main")

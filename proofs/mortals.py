@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, cast
 
 from turntree.core.ref import ExtRef
-from turntree.resources.driver import Cost, FileKeeper, ResourceKeeper, Taken
+from turntree.resources.driver import HasFiles, ResourceDriver, SnapshotCost, TakenSnapshot
 from turntree.resources.plans.service import Plans
-from turntree.resources.resource import Capability, Change, Liveness
+from turntree.resources.resource import Capability, FileChange, Liveness
 from turntree.testing.fakes import Crash
 
 Moment = Literal["before", "within", "after"]
@@ -107,7 +107,7 @@ class _Port:
 class MortalKeeper:
     """Any keeper of files, in the hands of a process that dies. See ``ports.keepers``."""
 
-    keeper: FileKeeper
+    keeper: HasFiles
     mortal: Mortal
 
     @property
@@ -125,15 +125,15 @@ class MortalKeeper:
     def probe(self, place: str) -> Liveness:
         return self.keeper.probe(place)
 
-    def measure(self, place: str) -> Cost:
+    def measure(self, place: str) -> SnapshotCost:
         return self.keeper.measure(place)
 
-    def snapshot(self, place: str) -> Taken:
+    def snapshot(self, place: str) -> TakenSnapshot:
         return self.mortal.call("keeper snapshot", lambda: self.keeper.snapshot(place))
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
-    ) -> list[Change]:
+    ) -> list[FileChange]:
         def half() -> None:
             now = self.keeper.snapshot(place).external
             paths = [
@@ -159,7 +159,7 @@ class MortalKeeper:
     def read(self, external: ExtRef, path: str) -> bytes:
         return self.keeper.read(external, path)
 
-    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[Change]:
+    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[FileChange]:
         return self.keeper.compare(old, new)
 
 
@@ -168,8 +168,8 @@ def in_hands_of(plans: Plans, mortal: Mortal) -> Plans:
     facts = mortal.port(plans.facts, "begin", "append", "commit")
     saga, find = plans.saga, plans.saga.hands.keepers
 
-    def find_mortal(kind: str) -> ResourceKeeper:
-        return MortalKeeper(cast("FileKeeper", find(kind)), mortal)
+    def find_mortal(kind: str) -> ResourceDriver:
+        return MortalKeeper(cast("HasFiles", find(kind)), mortal)
 
     hands = replace(
         saga.hands, resources=mortal.port(saga.hands.resources, "keep"), keepers=find_mortal

@@ -27,22 +27,22 @@ from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.errors import NotFound
 from turntree.core.event import Event
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.ref import ExtRef
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
 from turntree.integrity.fsck import fsck
-from turntree.resources.driver import ResourceKeeper
-from turntree.resources.drivers.directory import DirectoryKeeper
-from turntree.resources.drivers.file import SingleFileKeeper
+from turntree.resources.driver import ResourceDriver
+from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.resources.drivers.file import FileDriver
 from turntree.resources.plans.fork import ForkPlan
 from turntree.resources.plans.plan import PlanState, fold, needs_undoing
 from turntree.resources.plans.restore import RestorePlan
 from turntree.resources.plans.service import Plans
-from turntree.resources.plans.step_executor import Hands
-from turntree.resources.plans.steps import Commit, MakeFork, Plan, Restore, TakeSnapshot
-from turntree.testing.copy_driver import CopyingKeeper
-from turntree.testing.fakes import Crash, ScriptedWorld
+from turntree.resources.plans.step_executor import StepExecutor
+from turntree.resources.plans.steps import Commit, ForkResource, Plan, RestoreResource, TakeSnapshot
+from turntree.testing.copy_driver import CopyDriver
+from turntree.testing.fakes import Crash, FakeClock
 
 HASTY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 """It is processes that die here, not machines."""
@@ -143,17 +143,17 @@ class Stage:
             self.tally.untold.append(told)
 
 
-class Forgetful(Hands):
+class Forgetful(StepExecutor):
     """Hands that take nothing back: the bug that the comparison must catch."""
 
     __slots__ = ()
 
-    async def discard(self, step: MakeFork, external: ExtRef, since: Instant) -> list[str]:
+    async def discard(self, step: ForkResource, external: ExtRef, since: Timestamp) -> list[str]:
         """Leave the place."""
         del step, external, since
         return []
 
-    async def take_back(self, step: Restore, safety: ExtRef, by: str) -> list[str]:
+    async def take_back(self, step: RestoreResource, safety: ExtRef, by: str) -> list[str]:
         """Leave the files."""
         del step, safety, by
         return []
@@ -166,7 +166,7 @@ def deeds_of(plan: Plan) -> int:
         match step:
             case TakeSnapshot():
                 count += 4
-            case MakeFork() | Restore(supported=True):
+            case ForkResource() | RestoreResource(supported=True):
                 count += 3
             case _:
                 count += 1
@@ -254,13 +254,13 @@ async def _stage(
     server: str, folder: Path, seed: int
 ) -> AsyncGenerator[tuple[Stage, Database], None]:
     conninfo = await ensure_database(server, folder.name)
-    world = ScriptedWorld(seed)
+    world = FakeClock(seed)
     keepers = cast(
-        "dict[str, ResourceKeeper]",
+        "dict[str, ResourceDriver]",
         {
-            "directory": DirectoryKeeper(folder / "home"),
-            "file": SingleFileKeeper(folder / "home"),
-            "container": CopyingKeeper(folder / "copies", "container", frozenset({"snapshot"})),
+            "directory": DirectoryDriver(folder / "home"),
+            "file": FileDriver(folder / "home"),
+            "container": CopyDriver(folder / "copies", "container", frozenset({"snapshot"})),
         },
     )
     workspace = await prepare_database(conninfo, "plans", world.new_id())

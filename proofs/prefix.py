@@ -24,26 +24,26 @@ from typing import Any
 
 from proofs.figures import Proof, run, temporary_server
 from turntree.api import Tree
-from turntree.auth.store import PostgresPermissions
+from turntree.auth.store import PermissionStore
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json
 from turntree.core.compaction import Compaction
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.ids import RunId, SessionId, TurnId
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.program import Program
 from turntree.core.run import Run
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
 from turntree.models.providers.factory import build_provider
-from turntree.runs.model_call import Question
-from turntree.runs.request_builder import Assembled, Assembly
-from turntree.runs.request_resolver import Pinning
-from turntree.testing.fakes import ScriptedWorld
-from turntree.tools.toolset import Occasion
+from turntree.runs.model_call import PromptInput
+from turntree.runs.request_builder import Assembled, RequestBuilder
+from turntree.runs.request_resolver import RequestResolver
+from turntree.testing.fakes import FakeClock
+from turntree.tools.toolset import ToolContext
 
 TREES, TREES_QUICK = 1000, 40
 TURNS_MAX = 14
@@ -228,7 +228,7 @@ class Shelf:
 
     specs: tuple[ToolSpec, ...]
 
-    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         """Do nothing."""
         del occasion
         return ToolResult(use.call_id, "ok", None)
@@ -276,7 +276,7 @@ class Stage:
     """A tree, what assembles prompts there, and providers whose server only listens."""
 
     tree: Tree
-    assembly: Assembly
+    assembly: RequestBuilder
     shelf: Shelf
     heard: Heard
     providers: dict[str, Provider]
@@ -286,7 +286,7 @@ class Stage:
         session = await self.tree.sessions.get_or_create(label)
         run = Run(RunId(self.tree.turns.world.new_id()), 1, (user(text),))
         started: dict[str, Json] = {"by": "human:ana", "options": options}
-        return await self.assembly(Question(run, session.id, session.head, started))
+        return await self.assembly(PromptInput(run, session.id, session.head, started))
 
     async def send(self, vendor: str, asked: Assembled) -> bytes:
         """Return what reaches a vendor's server."""
@@ -296,7 +296,7 @@ class Stage:
                 "some-model", asked.prompt, asked.settings
             ):
                 pass
-        except ProviderFailed:
+        except ProviderError:
             (body,) = self.heard.bodies
             return body
         raise AssertionError("nobody answers here")
@@ -305,7 +305,7 @@ class Stage:
 @asynccontextmanager
 async def a_stage(server: str, heard: Heard) -> AsyncGenerator[Stage, None]:
     """Open a workspace with a few models, and providers of several vendors."""
-    world = ScriptedWorld()
+    world = FakeClock()
     conninfo = await ensure_database(server, "prefix")
     workspace = await prepare_database(conninfo, "prefix", world.new_id())
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
@@ -321,7 +321,7 @@ async def a_stage(server: str, heard: Heard) -> AsyncGenerator[Stage, None]:
             await tree.programs.create("model", f"m{context}", config)
         schema: dict[str, Json] = {"type": "object", "properties": {"w": {"type": "string"}}}
         shelf = Shelf(tuple(ToolSpec(f"tool{n}", f"Does {n}.", schema) for n in range(5)))
-        pinning = Pinning(tree.programs, tree.ledger, PostgresPermissions(database), [shelf])
+        pinning = RequestResolver(tree.programs, tree.ledger, PermissionStore(database), [shelf])
         build = provider_builder(tree.ledger, heard)
         providers = {name: build({**config}) for name, config in VENDORS.items()}
 
@@ -329,7 +329,7 @@ async def a_stage(server: str, heard: Heard) -> AsyncGenerator[Stage, None]:
             del program
             return providers["anthropic"]
 
-        assembly = Assembly(pinning, tree.ledger, tree.turns.threads, silent)
+        assembly = RequestBuilder(pinning, tree.ledger, tree.turns.threads, silent)
         try:
             yield Stage(tree, assembly, shelf, heard, providers)
         finally:
@@ -337,7 +337,7 @@ async def a_stage(server: str, heard: Heard) -> AsyncGenerator[Stage, None]:
                 await provider.aclose()
 
 
-def provider_builder(ledger: Ledger, heard: Heard) -> Callable[[dict[str, Any]], Provider]:
+def provider_builder(ledger: LedgerPort, heard: Heard) -> Callable[[dict[str, Any]], Provider]:
     """Return what builds a vendor's provider whose server is here."""
 
     def build(config: dict[str, Any]) -> Provider:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from turntree.api import Tree
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.principal import Principal
 from turntree.core.program import Program, Right, Visibility, fold
 from turntree.programs.lifecycles import LIFECYCLES
@@ -166,7 +166,7 @@ class ProgramMachine(RuleBasedStateMachine):
         """Say whether something could be done; whatever else goes wrong is raised."""
         try:
             self.stage.call(work, *args)
-        except (Refused, Denied, NotFound):
+        except (InvalidOperation, PermissionDenied, NotFound):
             return False
         return True
 
@@ -192,7 +192,7 @@ async def try_pair(tree: Tree, kind: str, state: str, target: str, number: int) 
     lawful = target in LIFECYCLES[kind].moves[state]
     try:
         moved = (await programs.move(program.id, target)).state == target
-    except Refused as refused:
+    except InvalidOperation as refused:
         moved = False
         if not all(word in str(refused) for word in LIFECYCLES[kind].moves[state]):
             return False

@@ -26,14 +26,14 @@ import anyio
 from proofs.figures import Proof, run, temporary_server
 from turntree.api import Tree
 from turntree.boot.open import Settings, open_tree
-from turntree.core.errors import NotFound, ProviderFailed
+from turntree.core.errors import NotFound, ProviderError
 from turntree.core.message import Message, Reasoning, ToolResult, ToolUse, from_json, tool, user
 from turntree.core.message import to_json as message_to_json
 from turntree.core.usage import Usage
 from turntree.models.prompt import Prompt, ToolSpec
-from turntree.models.provider import Answer, Delta, Provider
+from turntree.models.provider import ModelReply, Provider, ReplyDelta
 from turntree.models.providers.factory import build_provider
-from turntree.runs.follow import Following, Words
+from turntree.runs.follow import RunFollower, TextChunk
 from turntree.testing import local_model
 from turntree.testing.local_model import LocalModel
 from turntree.testing.scripted.server import Answer as Scripted
@@ -162,10 +162,10 @@ async def broken_streams(vendor: Vendor) -> list[str]:
     wrong: list[str] = []
     async with serving(vendor, reply, *broken) as (_, provider):
         whole = await hear(provider, vendor, user("hi"))
-        assert isinstance(whole, Answer), "nothing broke"
+        assert isinstance(whole, ModelReply), "nothing broke"
         for one in breaks:
             found = await hear(provider, vendor, user("hi"))
-            if isinstance(found, Answer):
+            if isinstance(found, ModelReply):
                 if words_of(found.message) != words_of(whole.message):
                     wrong.append(f"{one}: {words_of(found.message)}")
             elif found.kind != "broken":
@@ -178,13 +178,13 @@ async def many_tools(vendor: Vendor) -> list[str]:
     calls = tuple(Call("add", {"a": n, "b": -n}) for n in range(TOOLS_AT_ONCE))
     async with serving(vendor, Reply("", calls), Reply("Done.")) as (server, provider):
         first = await hear(provider, vendor, user("add them all"))
-        assert isinstance(first, Answer), first
+        assert isinstance(first, ModelReply), first
         uses = [use for use in first.message.tool_uses if isinstance(use, ToolUse)]
         results = [ToolResult(use.call_id, "ok", f"result {n}") for n, use in enumerate(uses)]
         said = (user("add them all"), kept(first.message), tool(*results))
         second = await hear(provider, vendor, *said)
         sent = json.dumps(server.requests[-1])
-    wrong = [] if isinstance(second, Answer) else [f"it did not go on: {second}"]
+    wrong = [] if isinstance(second, ModelReply) else [f"it did not go on: {second}"]
     if [use.args for use in uses] != [call.arguments for call in calls]:
         wrong.append(f"arguments: {[use.args for use in uses]}")
     if len({use.call_id for use in uses}) != TOOLS_AT_ONCE:
@@ -202,13 +202,13 @@ async def thoughts(vendor: Vendor) -> list[str]:
         with ScriptedModel([first, Reply("Three.")]) as server:
             writes, reads = provider_on(vendor, server), provider_on(reader, server)
             answer = await hear(writes, vendor, user("1 and 2?"))
-            assert isinstance(answer, Answer), answer
+            assert isinstance(answer, ModelReply), answer
             if not any(isinstance(part, Reasoning) for part in answer.message.parts):
                 wrong.append("no thoughts were heard")
             result = ToolResult(str(answer.message.tool_uses[0].call_id), "ok", "3")
             said = (user("1 and 2?"), kept(answer.message), tool(result))
             found = await hear(reads, reader, *said)
-            if not isinstance(found, Answer):
+            if not isinstance(found, ModelReply):
                 wrong.append(f"{reader.type} does not go on: {found}")
             sent = json.dumps(server.requests[-1])
             is_author = reader == vendor and vendor.signed is not None
@@ -332,11 +332,11 @@ async def prove_model(proof: Proof, tree: Tree) -> None:
             heard: list[str] = []
 
             def hear(news: object, heard: list[str] = heard) -> None:
-                if isinstance(news, Words) and news.kind == "text":
+                if isinstance(news, TextChunk) and news.kind == "text":
                     heard.append(news.text)
 
             with anyio.fail_after(60):
-                placed = await Following(tree.runs).follow(posted.run, hear)
+                placed = await RunFollower(tree.runs).follow(posted.run, hear)
             said = placed.turn.reply[-1]
             about = f"the real model's answer {number + 1}"
             proof.at_least(f"{about}: pieces heard while it spoke", len(heard), "pieces", 2)
@@ -390,30 +390,28 @@ def credential(name: str) -> str:
     return found
 
 
-async def hear(provider: Provider, vendor: Vendor, *said: Message) -> Answer | ProviderFailed:
+async def hear(provider: Provider, vendor: Vendor, *said: Message) -> ModelReply | ProviderError:
     """Return the whole answer to what was said, or why there is none."""
     prompt = Prompt(("Be brief.",), said, (LOOK,))
     try:
         pieces = [one async for one in provider.stream(vendor.model, prompt, {})]
-    except ProviderFailed as failed:
+    except ProviderError as failed:
         return failed
     last = pieces[-1]
-    assert isinstance(last, Answer), "the whole comes last"
-    heard = [one for one in pieces if isinstance(one, Delta)]
+    assert isinstance(last, ModelReply), "the whole comes last"
+    heard = [one for one in pieces if isinstance(one, ReplyDelta)]
     assert "".join(one.text for one in heard if one.kind == "text") == last.message.text
     return last
 
 
-async def fail(
-    provider: Provider, vendor: Vendor, *, streams: bool = True
-) -> ProviderFailed | None:
+async def fail(provider: Provider, vendor: Vendor, *, streams: bool = True) -> ProviderError | None:
     """Return why there is no answer; None if there is one."""
     if streams:
         found = await hear(provider, vendor, user("hi"))
-        return found if isinstance(found, ProviderFailed) else None
+        return found if isinstance(found, ProviderError) else None
     try:
         await provider.request(vendor.model, Prompt((), (user("hi"),)), {})
-    except ProviderFailed as failed:
+    except ProviderError as failed:
         return failed
     return None
 

@@ -25,7 +25,7 @@ from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
 from proofs.agents.stage import Stage
 from proofs.figures import Proof, run, temporary_server
 from turntree.core.message import Message
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.testing.scripted.server import ScriptedModel
 
 Tree = dict[str, tuple[int, bytes]]
@@ -123,14 +123,16 @@ def take_turns(told: Hooked, editing: Editing) -> list[Tree]:
     return states
 
 
-async def list_turns(told: Hooked) -> list[Placed]:
+async def list_turns(told: Hooked) -> list[ThreadTurn]:
     """Return the turns that are pinned, oldest first."""
     async with turntree.open(told.settings) as tree:
         turns = reversed(await tree.turns.list_newest())
         return [one for one in turns if await tree.resources.pins_of(one.turn.id)]
 
 
-def go_back(proof: Proof, name: str, told: Hooked, turns: list[Placed], states: list[Tree]) -> None:
+def go_back(
+    proof: Proof, name: str, told: Hooked, turns: list[ThreadTurn], states: list[Tree]
+) -> None:
     """Rewind to each turn and come back, and show what differed."""
     work = told.stage.work
     (session,) = (one["label"] for one in asyncio.run(list_sessions(told)))
@@ -160,7 +162,7 @@ def go_back(proof: Proof, name: str, told: Hooked, turns: list[Placed], states: 
 
 
 def go_back_in_steps(
-    proof: Proof, name: str, told: Hooked, session: str, turns: list[Placed], states: list[Tree]
+    proof: Proof, name: str, told: Hooked, session: str, turns: list[ThreadTurn], states: list[Tree]
 ) -> None:
     """Rewind turn by turn as far as one can, then take every step back."""
     work = told.stage.work
@@ -184,7 +186,7 @@ def go_on(
     name: str,
     told: Hooked,
     editing: Editing,
-    turns: list[Placed],
+    turns: list[ThreadTurn],
     states: list[Tree],
 ) -> None:
     """Have the real agent go on from an old turn, in a folder with its files."""
@@ -225,7 +227,7 @@ async def list_sessions(told: Hooked) -> list[dict[str, Any]]:
         return [{"label": one.label} async for one in tree.sessions.list_all()]
 
 
-def said(placed: Placed) -> str:
+def said(placed: ThreadTurn) -> str:
     """Return what was asked in a turn."""
     messages = [one for one in placed.turn.messages if isinstance(one, Message)]
     return " ".join(one.text for one in messages if one.role == "user")

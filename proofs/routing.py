@@ -23,7 +23,7 @@ from turntree.core.principal import Principal
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
 from turntree.search.embedders.minilm import find_minilm
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 THREADS_QUICK = 500
 CLOSED = 20
@@ -43,9 +43,9 @@ async def prove(proof: Proof) -> None:
     threads, messages = choose(*load(), quick=proof.quick)
     with figures.temporary_server() as (server, folder):
         conninfo = await ensure_database(server, "proof_routing")
-        workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+        workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
         async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
-            tree = tree_on(database, Settings(folder, user="ana"), SystemWorld())
+            tree = tree_on(database, Settings(folder, user="ana"), SystemClock())
             await record(tree, threads)
             proof.note("threads", len(threads), "threads")
             await judge(proof, tree, [one for one in messages if is_held_out(one)])

@@ -11,12 +11,12 @@ from typing import Any, Final, assert_never
 
 from proofs.run_world import BY, Fate, Fates, Life, MortalInbox, RunWorld, session_id
 from turntree.core.canonical import digest_bytes
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.event import record
-from turntree.core.ids import Instant, Label, RunId, TurnId, instant
+from turntree.core.ids import Label, RunId, Timestamp, TurnId, instant
 from turntree.core.message import line_of, user
 from turntree.core.session import MoveKind, Session
-from turntree.runs.worker_store import PostgresWorkers
+from turntree.runs.worker_store import WorkerStore
 from turntree.testing.fakes import START_MS
 
 _SCENE_MS: Final = 10_000_000
@@ -87,7 +87,7 @@ class Player:
     world: RunWorld
     number: int
 
-    def at(self, place: int = 0) -> Instant:
+    def at(self, place: int = 0) -> Timestamp:
         """Return the time at which something is done in this scene, whoever does it."""
         return instant(START_MS + self.number * _SCENE_MS + place * 1000)
 
@@ -163,7 +163,7 @@ class Player:
                         key=f"move {self.number}",
                     )
                 )
-            except Refused:
+            except InvalidOperation:
                 return  # There was nothing to undo.
 
         await self.world.surely(move)
@@ -173,7 +173,7 @@ class Player:
         return await self.world.threads.find_at_depth(session.head, session.depth - 1)
 
     async def _parked(self, session: str) -> RunId | None:
-        workers = PostgresWorkers(self.world.database, self.world.wakes)
+        workers = WorkerStore(self.world.database, self.world.wakes)
         opened = await workers.list_open(session_id(session))
         return opened[0].run if opened and opened[0].status == "parked" else None
 
@@ -218,9 +218,9 @@ async def picture(world: RunWorld) -> dict[str, Any]:
         label
         for label in SESSIONS
         if found.get(f"session {label}", {}).get("waiting")
-        and not await PostgresWorkers(world.database, world.wakes).list_open(session_id(label))
+        and not await WorkerStore(world.database, world.wakes).list_open(session_id(label))
     ]
-    found["awake"] = await PostgresWorkers(world.database, world.wakes).wake_stuck(silent_s=0.0)
+    found["awake"] = await WorkerStore(world.database, world.wakes).wake_stuck(silent_s=0.0)
     return found
 
 

@@ -25,31 +25,31 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from turntree.core.canonical import Json
-from turntree.core.event import Recorded
-from turntree.core.ids import Instant, RunId, SessionId, TurnId, derived_id, instant
+from turntree.core.event import SealedEvent
+from turntree.core.ids import RunId, SessionId, Timestamp, TurnId, derived_id, instant
 from turntree.core.message import Message, ToolUse, user
-from turntree.core.run import Fact
-from turntree.core.thread import Stored
-from turntree.core.turn import Sealed
+from turntree.core.run import RunEvent
+from turntree.core.thread import SealResult
+from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
 from turntree.db.database import Database
-from turntree.ledger.session_store import PostgresReflog, PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
 from turntree.runs.capture_error import error_of
 from turntree.runs.engine import Wake
-from turntree.runs.inbox import Pile, Posted, Sleep, Waiting, Work
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.live_hub import Hub
-from turntree.runs.model_call import Asking
+from turntree.runs.inbox import Backlog, Idle, PendingMessage, QueuedMessage, Work
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
-from turntree.runs.session_loop import Actor
-from turntree.runs.tool_calls import Calling
-from turntree.runs.worker_store import PostgresWorkers
-from turntree.testing.fakes import Crash, DyingLedger
-from turntree.testing.scripted.provider import PlainAssembly, ScriptedProvider, ScriptedTools
-from turntree.tools.toolset import Occasion
+from turntree.runs.session_loop import SessionLoop
+from turntree.runs.tool_calls import ToolCaller
+from turntree.runs.worker_store import WorkerStore
+from turntree.testing.fakes import Crash, CrashingLedger
+from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
+from turntree.tools.toolset import ToolContext
 
 T = TypeVar("T")
 Fate = Literal["live", "die before", "die after", "slow", "give way"]
@@ -77,7 +77,7 @@ class Fates:
         return next(self._fates, "live")
 
 
-def moment(run: RunId, seq: int) -> Instant:
+def moment(run: RunId, seq: int) -> Timestamp:
     """Return when a fact of a run is recorded, whoever records it: an id begins with its time."""
     return instant(int(run[:8] + run[9:13], 16) + (seq + 1) * _SPAN_MS)
 
@@ -120,7 +120,7 @@ class DurableWakes:
         """Return those that are due."""
         return {wake for wake in wakes if wake in self.due}
 
-    async def prune(self, *, before: Instant) -> int:
+    async def prune(self, *, before: Timestamp) -> int:
         """Nothing is kept."""
         del before
         return 0
@@ -226,24 +226,24 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedLedger(PostgresLedger):
+class WatchedLedger(Ledger):
     """The real ledger, which tells of turns that are sealed by a process not in charge."""
 
     charge: Charge
 
     async def seal(
         self,
-        sealed: Sealed,
+        sealed: SealedTurn,
         parent: TurnId | None,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         session: SessionId | None = None,
         calls: Sequence[ModelCall] = (),
-        journal: Sequence[Recorded] = (),
+        journal: Sequence[SealedEvent] = (),
         epoch: int | None = None,
         key: str | None = None,
-    ) -> Stored:
+    ) -> SealResult:
         """Store a turn."""
         ledger = self.charge.world.ledger
         return await self.charge.watch(
@@ -260,7 +260,7 @@ class WatchedLedger(PostgresLedger):
 class MortalInbox:
     """The real inbox, in the hands of somebody who may die. See ``ports.inbox``."""
 
-    inbox: PostgresInbox
+    inbox: InboxStore
     life: Life
     charge: Charge | None = None
     """None for a client, who looks after no session."""
@@ -271,10 +271,10 @@ class MortalInbox:
         message: Message,
         *rest: Message,
         by: str,
-        at: Instant,
+        at: Timestamp,
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
-    ) -> Posted:
+    ) -> QueuedMessage:
         """Take messages in, or die."""
         return await self.life.write(
             lambda: self.inbox.post(session, message, *rest, by=by, at=at, key=key, options=options)
@@ -285,7 +285,7 @@ class MortalInbox:
 
         async def ask() -> Work:
             work = await self.inbox.next_work(session, worker=worker)
-            if self.charge is not None and not isinstance(work, Sleep):
+            if self.charge is not None and not isinstance(work, Idle):
                 self.charge.take()
             return work
 
@@ -295,7 +295,7 @@ class MortalInbox:
         self,
         run: RunId,
         session: SessionId,
-        facts: Sequence[Fact],
+        facts: Sequence[RunEvent],
         messages: Sequence[int],
         *,
         worker: str,
@@ -310,7 +310,7 @@ class MortalInbox:
 
         return await self.life.write(begin)
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
+    async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
         """Record facts, or die."""
 
         async def append() -> bool:
@@ -321,19 +321,21 @@ class MortalInbox:
             append if charge is None else lambda: charge.watch(run, append, bool)
         )
 
-    async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
+    async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
         """Let a run go on, or die."""
         return await self.life.write(lambda: self.inbox.unpark(run, by=by, at=at, data=data))
 
     async def cancel(
-        self, session: SessionId, *, by: str, at: Instant, discard: bool = False
+        self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
         """Ask for the end of a run, or die."""
         return await self.life.write(
             lambda: self.inbox.cancel(session, by=by, at=at, discard=discard)
         )
 
-    async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
+    async def cancel_one(
+        self, run: RunId, *, by: str, at: Timestamp, discard: bool = False
+    ) -> bool:
         """Ask for the end of one run, or die."""
         return await self.life.write(
             lambda: self.inbox.cancel_one(run, by=by, at=at, discard=discard)
@@ -347,15 +349,15 @@ class MortalInbox:
         """Count calls as taken over."""
         return await self.life.write(lambda: self.inbox.note_retaken(run, calls, epoch=epoch))
 
-    async def list_waiting(self, session: SessionId) -> list[Waiting]:
+    async def list_waiting(self, session: SessionId) -> list[PendingMessage]:
         """Read what waits; reading kills nobody."""
         return await self.inbox.list_waiting(session)
 
-    async def list_piles(self) -> list[Pile]:
+    async def list_piles(self) -> list[Backlog]:
         """Read what waits everywhere."""
         return await self.inbox.list_piles()
 
-    async def find_waiting(self, run: RunId) -> Waiting | None:
+    async def find_waiting(self, run: RunId) -> PendingMessage | None:
         """Read whether something waits."""
         return await self.inbox.find_waiting(run)
 
@@ -367,7 +369,7 @@ class RunWorld:
     database: Database
     fates: Fates
     wakes: DurableWakes = field(init=False)
-    actors: list[Actor] = field(default_factory=list[Actor])
+    actors: list[SessionLoop] = field(default_factory=list[SessionLoop])
     posted: list[RunId] = field(default_factory=list[RunId])
     """Every run there will be, in the order of their messages."""
     in_charge: dict[SessionId, str] = field(default_factory=dict[SessionId, str])
@@ -388,29 +390,29 @@ class RunWorld:
         self.wakes = DurableWakes(self.database)
 
     @property
-    def inbox(self) -> PostgresInbox:
+    def inbox(self) -> InboxStore:
         """The inbox, in the hands of nobody in particular."""
-        return PostgresInbox(self.database, self.wakes)
+        return InboxStore(self.database, self.wakes)
 
     @property
-    def ledger(self) -> PostgresLedger:
+    def ledger(self) -> Ledger:
         """The ledger."""
-        return PostgresLedger(self.database)
+        return Ledger(self.database)
 
     @property
-    def threads(self) -> PostgresThreads:
+    def threads(self) -> ThreadStore:
         """The threads."""
-        return PostgresThreads(self.database)
+        return ThreadStore(self.database)
 
     @property
-    def sessions(self) -> PostgresSessions:
+    def sessions(self) -> SessionStore:
         """The sessions."""
-        return PostgresSessions(self.database)
+        return SessionStore(self.database)
 
     @property
-    def reflog(self) -> PostgresReflog:
+    def reflog(self) -> ReflogStore:
         """The reflogs."""
-        return PostgresReflog(self.database)
+        return ReflogStore(self.database)
 
     async def surely(self, act: Callable[[Life], Awaitable[None]]) -> None:
         """Have a client do something, again and again if it dies over it."""
@@ -477,32 +479,32 @@ class RunWorld:
             await MortalInbox(self.inbox, life).cancel(session, by=BY, at=at, discard=discard)
 
         await self.surely(cancel)
-        for found in await PostgresWorkers(self.database, self.wakes).list_open(session):
+        for found in await WorkerStore(self.database, self.wakes).list_open(session):
             for actor in self.actors:
                 actor.cancel(found.run)
 
     def _charge(self, session: SessionId) -> Charge:
         return Charge(self, session, f"p{next(self._names)}")
 
-    def _actor(self, charge: Charge, older: Charge | None) -> Actor:
+    def _actor(self, charge: Charge, older: Charge | None) -> SessionLoop:
         """Return a process of its own, with nothing in its memory."""
         life = Life(
             self.fates,
             lambda: self._overtake(charge),
             anyio.lowlevel.checkpoint if older is None else lambda: self._give_way(older),
         )
-        provider = ScriptedProvider(before_piece=lambda piece: self._say(life, piece))
+        provider = EchoProvider(before_piece=lambda piece: self._say(life, piece))
 
-        async def send(use: ToolUse, occasion: Occasion) -> None:
+        async def send(use: ToolUse, occasion: ToolContext) -> None:
             await self._send(life, use, occasion)
 
         tools = ScriptedTools(before=life.pass_in_tool, after=send)
-        hub, calling = Hub(), Calling((tools,))
-        ledger = DyingLedger(WatchedLedger(self.database, charge), life)  # type: ignore[arg-type]
+        hub, calling = LiveHub(), ToolCaller((tools,))
+        ledger = CrashingLedger(WatchedLedger(self.database, charge), life)  # type: ignore[arg-type]
         runner = Runner(
             ledger,
             PlainAssembly(self.threads, provider, calling.specs),
-            Asking(hub, lambda: 0.0, lambda: 0.5, _at_once),
+            ModelCaller(hub, lambda: 0.0, lambda: 0.5, _at_once),
             calling,
             hub,
             _approved,
@@ -510,8 +512,8 @@ class RunWorld:
             retaken_max=DEATHS_MAX,
         )
         inbox = MortalInbox(self.inbox, life, charge)
-        workers = PostgresWorkers(self.database, self.wakes)
-        actor = Actor(charge.name, inbox, workers, ledger, runner, moment)
+        workers = WorkerStore(self.database, self.wakes)
+        actor = SessionLoop(charge.name, inbox, workers, ledger, runner, moment)
         self.actors.append(actor)
         return actor
 
@@ -555,7 +557,7 @@ class RunWorld:
             self._news.set()
             await anyio.sleep_forever()
 
-    async def _send(self, life: Life, use: ToolUse, occasion: Occasion) -> None:
+    async def _send(self, life: Life, use: ToolUse, occasion: ToolContext) -> None:
         """Send something to the session from within a tool; the key makes it once."""
         args = use.args if isinstance(use.args, dict) else {}
         if "send" in args and occasion.session is not None:

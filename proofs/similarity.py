@@ -35,10 +35,10 @@ from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
 from turntree.search.embedder import Embedder, TextKind
 from turntree.search.embedders.minilm import find_minilm
-from turntree.search.embedding_source import Meaning
+from turntree.search.embedding_source import StoredEmbedding
 from turntree.search.embedding_store import PROPOSED
 from turntree.search.results import Vector
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("similarity.sql"))
 ID = "drawn"
@@ -115,7 +115,7 @@ async def filled(
 ) -> AsyncGenerator[Filled, None]:
     """Lend a workspace with so many vectors."""
     conninfo = await ensure_database(server, f"proof_similarity_{count}")
-    workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+    workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
     cloud = Cloud(proof.seed, count)
     start = time.perf_counter()
     async with await psycopg.AsyncConnection[Any].connect(conninfo, autocommit=True) as owner:
@@ -127,7 +127,7 @@ async def filled(
     proof.note(f"everything kept of {count:,}", size[1] / count, "bytes a vector")
     embedder = Drawn(find_minilm())
     async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
-        tree = tree_on(database, Settings(folder, user="ana"), SystemWorld(), embedder=embedder)
+        tree = tree_on(database, Settings(folder, user="ana"), SystemClock(), embedder=embedder)
         async with database.connection() as lent:
             pid = lent.info.backend_pid
         rare = np.arange(count) % RARE == 0
@@ -258,7 +258,7 @@ async def _insert(proof: Proof, small: Filled, large: Filled) -> None:
 
     async def put(into: Filled) -> None:
         vector = tuple(into.cloud.draw(1)[0].tolist())
-        meaning = Meaning(SystemWorld().new_id(), "task", vector)
+        meaning = StoredEmbedding(SystemClock().new_id(), "task", vector)
         store = into.tree.meanings.store
         await store.put(ID, [meaning], seen_from=await store.horizon())
 

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Final
 
 from proofs.figures import Proof, median_ratio, run
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 
 MB: Final = 1e6
 FILES_A_FOLDER: Final = 25
@@ -91,7 +91,7 @@ def _take_changed(proof: Proof, folder: Path, place: Path, paths: list[Path], ro
 
     def keep() -> None:
         # A keeper of its own each time: nothing but what lies on the disk is known beforehand.
-        keeper = DirectoryKeeper(folder)
+        keeper = DirectoryDriver(folder)
         ours.append(_timed(lambda: keeper.snapshot(str(place))))
 
     def look() -> None:
@@ -113,7 +113,7 @@ def _take_changed(proof: Proof, folder: Path, place: Path, paths: list[Path], ro
 
 
 def _take_forks(proof: Proof, folder: Path, place: Path, paths: list[Path], forks: int) -> None:
-    keeper = DirectoryKeeper(folder)
+    keeper = DirectoryDriver(folder)
     keeper.snapshot(str(place))
     before = _bytes_below(folder / "shadow" / "packs")
     chance = random.Random(proof.seed + 1)
@@ -131,7 +131,7 @@ def _take_forks(proof: Proof, folder: Path, place: Path, paths: list[Path], fork
     proof.at_most("stored for each", grown / forks, "bytes", FORK_BYTES_BAR)
     proof.note("packs they lie in", len(keeper.store.packs()), "")
     for path, data, state in states[:: max(1, forks // 50)]:
-        found = DirectoryKeeper(folder).read(state, str(path.relative_to(place)))
+        found = DirectoryDriver(folder).read(state, str(path.relative_to(place)))
         assert found == data, "every fork reads back"
 
 

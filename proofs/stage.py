@@ -18,7 +18,7 @@ from turntree.core.ids import TurnId, WorkspaceId
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import register_arrays
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 from turntree.transcripts.bulk_copy import import_turns
 
 STATEMENTS = load_statements(Path(__file__).with_name("flat_cost.sql"))
@@ -77,7 +77,7 @@ async def set_stage(
 ) -> AsyncGenerator[Stage, None]:
     """Lend a database with a thread of each depth."""
     conninfo = await ensure_database(server, f"proof_{name}")
-    workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+    workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
     library = Library(proof.seed)
     owner = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
     async with (

@@ -28,9 +28,9 @@ from turntree.core.ids import Label, SessionId, unix_ms
 from turntree.core.session import Spawn
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.system.clock import SystemWorld
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.system.clock import SystemClock
 
 STATEMENTS = figures.load_statements(Path(__file__).with_name("views.sql"))
 SETTINGS = ("analyze", "set_role", "set_workspace", "count_alone", "touched", "explain")
@@ -70,7 +70,7 @@ async def prove(proof: Proof) -> None:
     turns = 20_000 if proof.quick else 100_000
     with figures.temporary_server() as (server, _):
         conninfo = await ensure_database(server, "proof_views")
-        workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+        workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
         async with open_database(
             conninfo, workspace, connections_max=1, sight=EVERYTHING
         ) as database:
@@ -171,7 +171,7 @@ async def _fill(database: Database, turns: int, seed: int) -> Params:
     forked = next(thread for thread in people.threads if thread.base is not None)
     assert forked.base is not None
     moment = await _keep_busy(database, seed)
-    sessions, world = PostgresSessions(database), SystemWorld()
+    sessions, world = SessionStore(database), SystemClock()
     found = await sessions.find(plain.label)
     assert found is not None
     # A compaction calls no tool; a root is none.
@@ -210,7 +210,7 @@ async def _fill(database: Database, turns: int, seed: int) -> Params:
 
 async def _hold_things(database: Database) -> tuple[int, str]:
     """Record who held what; return a moment at which all was held, and a stream."""
-    ledger, world = PostgresLedger(database), SystemWorld()
+    ledger, world = Ledger(database), SystemClock()
     streams = [world.new_id() for _ in range(RESOURCES)]
     attached = ("resource.attached", {"mount": "/data", "mode": "ro"})
     told = [*[attached, ("resource.detached", {})] * HOLDINGS, attached]
@@ -236,7 +236,7 @@ async def _keep_busy(database: Database, seed: int) -> int:
     for number, said in enumerate(Library(seed).exchanges(MOVES)):
         await record(recorder, said)
         if number == MOVES // 2:
-            moment = unix_ms(SystemWorld().now())
+            moment = unix_ms(SystemClock().now())
     return moment
 
 

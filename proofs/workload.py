@@ -14,15 +14,15 @@ from pathlib import Path
 from turntree.core.ids import RANDOM_BITS, Label, SessionId, TurnId, instant, uuid7
 from turntree.core.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
-from turntree.core.turn import Header, Sealed, seal
+from turntree.core.turn import Header, SealedTurn, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.db.database import Database
 from turntree.ledger.recorder import Recorder
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.system.clock import SystemWorld
-from turntree.transcripts.incoming import Incoming
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
+from turntree.system.clock import SystemClock
+from turntree.transcripts.incoming import ImportedTurn
 
 BY = Principal("human", "proof")
 CALLS = (ModelCall("claude-x", Usage(1200, 300, 900, 40, 120), "anthropic", "msg_01XFDUDYJgAACz"),)
@@ -83,7 +83,7 @@ class Library:
         return text[start : start + length]
 
 
-def thread(library: Library, depth: int, *, forks: int = 0) -> Iterator[Incoming]:
+def thread(library: Library, depth: int, *, forks: int = 0) -> Iterator[ImportedTurn]:
     """Yield a thread, root first.
 
     With ``forks``, that many times a sibling comes first and takes the place in the segment, so
@@ -92,18 +92,20 @@ def thread(library: Library, depth: int, *, forks: int = 0) -> Iterator[Incoming
     draw = random.Random(depth + forks)
     said = library.exchanges()
     every = depth // forks if forks else depth + 1
-    parent: Sealed | None = None
+    parent: SealedTurn | None = None
     for number in range(depth):
         at_ms = PAST_MS + MINUTE_MS * number
         above = None if parent is None else parent.turn.id
         if number and number % every == 0:
-            yield Incoming(_sealed(draw, at_ms, parent, said[0]), above)
+            yield ImportedTurn(_sealed(draw, at_ms, parent, said[0]), above)
         sealed = _sealed(draw, at_ms, parent, said[number % len(said)])
-        yield Incoming(sealed, above)
+        yield ImportedTurn(sealed, above)
         parent = sealed
 
 
-def _sealed(draw: random.Random, at_ms: int, parent: Sealed | None, exchange: Exchange) -> Sealed:
+def _sealed(
+    draw: random.Random, at_ms: int, parent: SealedTurn | None, exchange: Exchange
+) -> SealedTurn:
     header = Header(
         TurnId(uuid7(at_ms, draw.getrandbits(RANDOM_BITS))),
         None if parent is None else parent.turn.digest,
@@ -118,8 +120,8 @@ def _sealed(draw: random.Random, at_ms: int, parent: Sealed | None, exchange: Ex
 
 async def begin(database: Database, label: str, head: TurnId | None) -> Recorder:
     """Begin a session at a turn, or with none, and return its recorder."""
-    world = SystemWorld()
-    await PostgresSessions(database).create(
+    world = SystemClock()
+    await SessionStore(database).create(
         SessionId(world.new_id()), Label(label), by=str(BY), at=world.now(), head=head
     )
     return await recorder_on(database, label)
@@ -127,12 +129,12 @@ async def begin(database: Database, label: str, head: TurnId | None) -> Recorder
 
 async def recorder_on(database: Database, label: str) -> Recorder:
     """Return a recorder of a session, from where it stands."""
-    found = await PostgresSessions(database).find(label)
+    found = await SessionStore(database).find(label)
     assert found is not None, label
     return Recorder(
-        PostgresLedger(database),
-        PostgresThreads(database),
-        SystemWorld(),
+        Ledger(database),
+        ThreadStore(database),
+        SystemClock(),
         BY,
         found.id,
         found.head,

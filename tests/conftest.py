@@ -21,9 +21,9 @@ from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.worker_store import PostgresWorkers
-from turntree.testing.fakes import ScriptedWorld
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import WorkerStore
+from turntree.testing.fakes import FakeClock
 
 # What a test writes may vanish with the machine; what a proof writes may not. Nobody tidies up
 # meanwhile: whether a table was looked at would depend on how long the tests before took.
@@ -78,7 +78,7 @@ def workspace_id(server: str) -> WorkspaceId:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {TEMPLATE} OWNER turntree")
     conninfo = as_owner(make_conninfo(server, dbname=TEMPLATE))
-    return anyio.run(prepare_database, conninfo, WORKSPACE, ScriptedWorld().new_id())
+    return anyio.run(prepare_database, conninfo, WORKSPACE, FakeClock().new_id())
 
 
 @pytest.fixture(scope="session")
@@ -108,26 +108,24 @@ async def database(conninfo: str, workspace_id: WorkspaceId) -> AsyncGenerator[D
 
 
 @pytest.fixture
-def world() -> ScriptedWorld:
+def world() -> FakeClock:
     """A clock that ticks and ids that repeat."""
-    return ScriptedWorld()
+    return FakeClock()
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def tree(database: Database, world: FakeClock, place: Path) -> Tree:
     """The product, on a database of its own."""
     return tree_on(database, Settings(place, user="ana", session="main"), world)
 
 
 @pytest.fixture
-async def shop(
-    tree: Tree, database: Database, world: ScriptedWorld
-) -> AsyncGenerator[Workshop, None]:
+async def shop(tree: Tree, database: Database, world: FakeClock) -> AsyncGenerator[Workshop, None]:
     """One session, and nobody at work yet."""
     session = await tree.sessions.create("main")
     engine = InlineEngine(database.lend)
-    workers = PostgresWorkers(database, engine)
-    inbox = PostgresInbox(database, engine)
+    workers = WorkerStore(database, engine)
+    inbox = InboxStore(database, engine)
     yield Workshop(tree, database, world, engine, inbox, workers, session.id)
     for name in await workers.list_workers():
         await workers.leave(name)

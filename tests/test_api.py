@@ -11,16 +11,16 @@ import pytest
 import turntree
 from turntree.core import turn as turns
 from turntree.core.compaction import visible
-from turntree.core.message import PART_INLINE_MAX_BYTES, Lifted, Part, part_from_json
+from turntree.core.message import PART_INLINE_MAX_BYTES, ObjectRef, Part, part_from_json
 from turntree.core.session import MoveKind, SessionMove, undo_target
 from turntree.core.usage import total_of
 from turntree.db.database import Database
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 Tree = turntree.Tree
-Placed = turntree.Placed
+Placed = turntree.ThreadTurn
 user, assistant, tool = turntree.user, turntree.assistant, turntree.tool
 
 
@@ -158,7 +158,7 @@ async def test_fork_returns_the_session_as_it_is_stored(tree: Tree) -> None:
 
 
 async def test_fork_at_an_unknown_id_is_refused_and_begins_nothing(
-    tree: Tree, world: ScriptedWorld
+    tree: Tree, world: FakeClock
 ) -> None:
     await say(tree, "main", "a")
     with pytest.raises(turntree.NotFound):
@@ -166,7 +166,7 @@ async def test_fork_at_an_unknown_id_is_refused_and_begins_nothing(
     assert [one.label async for one in tree.sessions.list_all()] == ["main"]
 
 
-async def test_a_head_is_found_as_it_stood_at_a_time(tree: Tree, world: ScriptedWorld) -> None:
+async def test_a_head_is_found_as_it_stood_at_a_time(tree: Tree, world: FakeClock) -> None:
     a, _ = await say(tree, "main", "a", "b")
     await tree.sessions.rewind("main", a.turn.id)
     then = world.now()
@@ -200,7 +200,7 @@ async def one_move(tree: Tree, kind: MoveKind, number: int, moves: list[SessionM
     if kind == "undo":
         target = undo_target(moves)
         if target is None:
-            with pytest.raises(turntree.Refused, match="nothing to undo"):
+            with pytest.raises(turntree.InvalidOperation, match="nothing to undo"):
                 await tree.sessions.undo("main")
         else:
             assert (await tree.sessions.undo("main")).head == target.before
@@ -230,7 +230,7 @@ async def test_a_name_that_is_taken_stays_with_its_owner(tree: Tree) -> None:
             await tree.sessions.rename("other", name)
         with pytest.raises(turntree.Conflict, match="is taken"):
             await tree.sessions.create(name)
-    with pytest.raises(turntree.BadRevision):
+    with pytest.raises(turntree.InvalidRevision):
         await tree.sessions.create("HEAD")
 
 
@@ -283,11 +283,11 @@ async def test_a_large_part_becomes_an_object_and_reads_back(tree: Tree) -> None
     stored = await tree.turns.get("main")
     assert stored == placed
     lifted = [part for said in stored.turn.messages[:-1] for part in said.parts]
-    assert all(isinstance(part, Lifted) for part in lifted)
+    assert all(isinstance(part, ObjectRef) for part in lifted)
     read = [
         part_from_json(orjson.loads(await tree.ledger.get_object(part.object)))
         for part in lifted
-        if isinstance(part, Lifted)
+        if isinstance(part, ObjectRef)
     ]
     assert read == [turntree.Text(long), *parts, result]
     assert stored.turn.reply[-1] == assistant("small")
@@ -357,7 +357,7 @@ async def test_a_digest_is_shown_by_as_many_digits_as_it_needs(tree: Tree) -> No
 
 async def test_an_exchange_that_cannot_be_sealed_leaves_nothing(tree: Tree) -> None:
     use = turntree.ToolUse("1", "ls", {})
-    with pytest.raises(turntree.Refused, match="without a result"):
+    with pytest.raises(turntree.InvalidOperation, match="without a result"):
         await tree.turns.record("main", [user("a")], [assistant(use)])
     assert (await tree.sessions.get("main")).head is None
     assert await tree.turns.list_newest() == []
@@ -368,7 +368,7 @@ async def test_a_large_part_goes_with_the_last_message_that_holds_it(tree: Tree)
     first = await tree.turns.record("main", [large], [assistant("1")])
     second = await tree.turns.record("main", [large], [assistant("2")])
     (part,) = first.turn.messages[0].parts
-    assert isinstance(part, Lifted)
+    assert isinstance(part, ObjectRef)
     await tree.turns.erase(first.turn.id, 0, reason="asked for")
     assert await tree.ledger.get_object(part.object)
     await tree.turns.erase(second.turn.id, 0, reason="asked for")

@@ -33,7 +33,7 @@ def test_what_must_find_it_is_still_there(mutant: Mutant) -> None:
     path, *_, name = mutant.test.partition("[")[0].split("::")
     file = ROOT / path
     # A test of a contract stands where the contract does.
-    contracts = (ROOT / "src/turntree/testing").glob("*_contract.py")
+    contracts = (ROOT / "src/turntree/testing/contracts").glob("*.py")
     texts = [one.read_text(encoding="utf-8") for one in (file, *contracts)]
     assert any(f"def {name}(" in text for text in texts), mutant.test
 

@@ -9,22 +9,22 @@ from turntree.api import Tree
 from turntree.core.event import record
 from turntree.core.ids import RunId, SessionId, TurnId
 from turntree.core.principal import Principal
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.db.database import Database
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.live_hub import Hub
-from turntree.runs.model_call import Asking
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Gate, Runner, let_through
 from turntree.runs.service import Runs
-from turntree.runs.session_loop import Actor
-from turntree.runs.tool_calls import Calling
+from turntree.runs.session_loop import SessionLoop
+from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import Worker
-from turntree.runs.worker_store import PostgresWorkers
-from turntree.testing.fakes import ScriptedWorld
-from turntree.testing.scripted.provider import PlainAssembly, ScriptedProvider, ScriptedTools
+from turntree.runs.worker_store import WorkerStore
+from turntree.testing.fakes import FakeClock
+from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
 
 
 async def at_once(pause_s: float) -> None:
@@ -39,24 +39,24 @@ class Workshop:
 
     tree: Tree
     database: Database
-    world: ScriptedWorld
+    world: FakeClock
     engine: InlineEngine
-    inbox: PostgresInbox
-    workers: PostgresWorkers
+    inbox: InboxStore
+    workers: WorkerStore
     session: SessionId
-    provider: ScriptedProvider = field(default_factory=ScriptedProvider)
+    provider: EchoProvider = field(default_factory=EchoProvider)
     tools: ScriptedTools = field(default_factory=ScriptedTools)
-    hub: Hub = field(default_factory=Hub)
+    hub: LiveHub = field(default_factory=LiveHub)
     gate: Gate = let_through
 
-    def actor(self, worker: str = "w1") -> Actor:
+    def actor(self, worker: str = "w1") -> SessionLoop:
         """Return somebody who pumps sessions."""
-        ledger = PostgresLedger(self.database)
-        calling = Calling((self.tools,))
-        assembly = PlainAssembly(PostgresThreads(self.database), self.provider, calling.specs)
-        asking = Asking(self.hub, clock=lambda: 0.0, chance=lambda: 0.5, sleep=at_once)
+        ledger = Ledger(self.database)
+        calling = ToolCaller((self.tools,))
+        assembly = PlainAssembly(ThreadStore(self.database), self.provider, calling.specs)
+        asking = ModelCaller(self.hub, clock=lambda: 0.0, chance=lambda: 0.5, sleep=at_once)
         runner = Runner(ledger, assembly, asking, calling, self.hub, self.gate)
-        return Actor(
+        return SessionLoop(
             worker, self.inbox, self.workers, ledger, runner, lambda _run, _seq: self.world.now()
         )
 
@@ -67,10 +67,10 @@ class Workshop:
             beat_s=0.05, sweep_s=0.1, silent_s=5.0, grace_s=5.0,
         )  # fmt: skip
 
-    def runs(self, actor: Actor | None = None) -> Runs:
+    def runs(self, actor: SessionLoop | None = None) -> Runs:
         """Return the facet, as a process has it in which an actor works, or none."""
         runs = Runs(
-            self.inbox, self.workers, PostgresLedger(self.database), PostgresThreads(self.database),
+            self.inbox, self.workers, Ledger(self.database), ThreadStore(self.database),
             self.tree.sessions, self.world, Principal("human", "ana"), self.hub, poll_s=0.02,
         )  # fmt: skip
         return runs if actor is None else Runs(
@@ -78,15 +78,15 @@ class Workshop:
             runs.by, runs.hub, actor.cancel, runs.poll_s,
         )  # fmt: skip
 
-    async def turn(self, run: RunId) -> Placed:
+    async def turn(self, run: RunId) -> ThreadTurn:
         """Return what a run left."""
-        return await PostgresThreads(self.database).get_turn(TurnId(run))
+        return await ThreadStore(self.database).get_turn(TurnId(run))
 
     async def kinds(self, run: RunId) -> list[str]:
         """Return the kinds of the facts of a run, in order."""
-        return [fact.event.kind for fact in await PostgresLedger(self.database).facts(run)]
+        return [fact.event.kind for fact in await Ledger(self.database).facts(run)]
 
     async def ids(self, run: RunId) -> list[str]:
         """Return the ids of the facts of a run, in order."""
-        facts = await PostgresLedger(self.database).facts(run)
+        facts = await Ledger(self.database).facts(run)
         return [record(fact.event).id for fact in facts]

@@ -10,7 +10,7 @@ from proofs.agents.app_server import AppServer
 from proofs.agents.deeds import Scene, Story
 from proofs.agents.stage import AgentFailed, Stage
 from turntree.core.usage import Usage
-from turntree.testing.scripted.server import MODEL, Call, Found, Reply, Rule
+from turntree.testing.scripted.server import MODEL, Call, MatchedRule, Reply, Rule
 
 OPTIONS = ("--json", "--skip-git-repo-check")
 AGENTS = "multi_agent_v1"
@@ -46,7 +46,7 @@ def shell(command: str) -> Call:
 
 def _rules() -> list[Rule]:
     spawn = Call("spawn_agent", {"message": "COUNT the files here."}, namespace=AGENTS)
-    found = Found(r'"agent_id": ?"([^"]+)"')
+    found = MatchedRule(r'"agent_id": ?"([^"]+)"')
     wait = Call("wait_agent", {"targets": [found], "timeout_ms": 30_000}, namespace=AGENTS)
     return [
         Rule(

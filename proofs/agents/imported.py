@@ -14,8 +14,8 @@ from turntree.core.usage import Usage
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
 from turntree.integrity.fsck import fsck
-from turntree.system.clock import SystemWorld
-from turntree.transcripts.importer import Places
+from turntree.system.clock import SystemClock
+from turntree.transcripts.importer import ToolPaths
 from turntree.transcripts.imports import Progress
 
 STATEMENTS = load_statements(Path(__file__).with_name("imported.sql"))
@@ -41,7 +41,7 @@ class Imported:
 async def bring(server: str, deeds: Deeds) -> Imported:
     """Import an agent's home into a database of its own, twice, and return what is there."""
     conninfo = await ensure_database(server, f"imported_{deeds.agent}")
-    workspace = await prepare_database(conninfo, "proof", SystemWorld().new_id())
+    workspace = await prepare_database(conninfo, "proof", SystemClock().new_id())
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         await _import(database, deeds)
         again = await _import(database, deeds)
@@ -67,9 +67,9 @@ async def bring(server: str, deeds: Deeds) -> Imported:
 
 async def _import(database: Database, deeds: Deeds) -> Progress:
     importer = load_importers()[ORIGINS[deeds.agent]]
-    found = [(importer, bundle) for bundle in importer.discover(Places(deeds.home, {}))]
+    found = [(importer, bundle) for bundle in importer.discover(ToolPaths(deeds.home, {}))]
     assert found, f"{deeds.agent} left nothing in {deeds.home}"
-    return await importing_on(database, SystemWorld()).run(found)
+    return await importing_on(database, SystemClock()).run(found)
 
 
 def compare(proof: Proof, deeds: Deeds, found: Imported) -> None:

@@ -11,9 +11,9 @@ from proofs.drills.model import Model
 from turntree.core.ids import SessionId, TurnId
 from turntree.core.session import undo_target
 from turntree.db.database import Database
-from turntree.ledger.session_store import VERSION_MAX, PostgresReflog, PostgresSessions
-from turntree.ledger.store import PostgresMarks
-from turntree.ledger.thread_store import PostgresIndex, PostgresThreads
+from turntree.ledger.session_store import VERSION_MAX, ReflogStore, SessionStore
+from turntree.ledger.store import Tags
+from turntree.ledger.thread_store import ThreadStore, TurnIndex
 
 PAIRS = 4
 CLOSER_LOOKS = 0.3
@@ -42,7 +42,7 @@ class Comparer:
 
     async def _session(self, id: SessionId) -> None:
         wanted = self.model.sessions[id]
-        found = await PostgresSessions(self.database).get(id)
+        found = await SessionStore(self.database).get(id)
         thread = self.model.thread(wanted.head)
         self._same(
             f"session {wanted.label}",
@@ -56,7 +56,7 @@ class Comparer:
             await self._thread(wanted.head, thread)
 
     async def _thread(self, head: TurnId, thread: list[TurnId]) -> None:
-        threads = PostgresThreads(self.database)
+        threads = ThreadStore(self.database)
         read = await threads.list_range(head)
         self._same(f"thread {head}", [placed.turn.id for placed in read], thread)
         self._same(
@@ -79,7 +79,7 @@ class Comparer:
 
     async def _reflog(self, id: SessionId) -> None:
         wanted = self.model.sessions[id]
-        reflog = PostgresReflog(self.database)
+        reflog = ReflogStore(self.database)
         moves = (await reflog.list_moves(id, limit=VERSION_MAX))[::-1]
         self._same(
             f"reflog of {wanted.label}",
@@ -106,7 +106,7 @@ class Comparer:
         self._same(f"head at {moment}", at_moment and at_moment.after, latest)
 
     async def _pair(self, left: TurnId, right: TurnId) -> None:
-        threads = PostgresThreads(self.database)
+        threads = ThreadStore(self.database)
         self._same(
             f"is {left} above {right}",
             await threads.is_ancestor(left, right),
@@ -128,20 +128,20 @@ class Comparer:
         heads = [left, right]
         self._same(
             f"usage of {heads}",
-            await PostgresIndex(self.database).usage_of(heads),
+            await TurnIndex(self.database).usage_of(heads),
             self.model.usage(heads),
         )
 
     async def _whole(self) -> None:
-        index = PostgresIndex(self.database)
+        index = TurnIndex(self.database)
         self._same("number of turns", await index.count(), len(self.model.parents))
-        leaves = await PostgresThreads(self.database).list_leaves(limit=LEAVES_MAX)
+        leaves = await ThreadStore(self.database).list_leaves(limit=LEAVES_MAX)
         self._same("leaves", leaves, self.model.leaves())
-        tags = await PostgresMarks(self.database).list_tags()
+        tags = await Tags(self.database).list_tags()
         self._same("tags", set(tags), self.model.tags)
         if self.model.names:
             name = self.chance.choice(list(self.model.names))
-            found = await PostgresSessions(self.database).find(name)
+            found = await SessionStore(self.database).find(name)
             self._same(f"name {name}", found and found.id, self.model.names[name])
 
     def _same(self, what: str, found: object, wanted: object) -> None:

@@ -15,7 +15,7 @@ import anyio
 
 from proofs.drills.history import Ack
 from proofs.drills.processes import workers
-from turntree.core.errors import Conflict, TurntreeError, Unreachable
+from turntree.core.errors import Conflict, DatabaseUnavailable, TurntreeError
 from turntree.core.ids import Label, SessionId, TurnId, WorkspaceId
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
@@ -23,10 +23,10 @@ from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.ledger.recorder import Recorder
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.system.clock import SystemWorld
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
+from turntree.system.clock import SystemClock
 
 BY = Principal("human", "crowd")
 PROCESSES = 2
@@ -56,11 +56,11 @@ class Crowd:
 
 async def gather(conninfo: str, *, name: str, writers: int) -> Crowd:
     """Return a crowd around a new session."""
-    world = SystemWorld()
+    world = SystemClock()
     workspace = await prepare_database(conninfo, "crowds", world.new_id())
     session = SessionId(world.new_id())
     async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
-        await PostgresSessions(database).create(session, Label(name), by=str(BY), at=world.now())
+        await SessionStore(database).create(session, Label(name), by=str(BY), at=world.now())
     return Crowd(conninfo, workspace, session, name, writers)
 
 
@@ -125,10 +125,10 @@ def write_alone(crowd: Crowd) -> list[Ack]:
 
 async def _writer(database: Database, crowd: Crowd, number: int, acks: list[Ack]) -> None:
     recorder = Recorder(
-        PostgresLedger(database), PostgresThreads(database), SystemWorld(), BY,
+        Ledger(database), ThreadStore(database), SystemClock(), BY,
         crowd.session, None, None,
     )  # fmt: skip
-    excused = (Unreachable, Conflict) if crowd.is_patient else (Unreachable,)
+    excused = (DatabaseUnavailable, Conflict) if crowd.is_patient else (DatabaseUnavailable,)
     written = 0
     while written != crowd.turns_each and not _is_told_to_stop(crowd):
         key = f"{crowd.name}/{number}/{written}"

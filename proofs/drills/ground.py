@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 from proofs.drills.model import Model, ModelSession
 from turntree.core.errors import TurntreeError
-from turntree.core.ids import Digest, Instant, SessionId, TurnId
+from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
 from turntree.core.principal import Principal
 from turntree.core.session import MoveKind
 from turntree.core.turn import Turn
 from turntree.core.usage import ModelCall, Usage
 from turntree.db.database import Database
 from turntree.ledger.recorder import Recorder
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.testing.fakes import ScriptedWorld
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
+from turntree.testing.fakes import FakeClock
 
 BY = Principal("human", "walker")
 
@@ -39,7 +39,7 @@ class Ground:
     """The ledger and the model of it, moved together."""
 
     database: Database
-    world: ScriptedWorld
+    world: FakeClock
     chance: random.Random
     look_chance: random.Random
     sessions_max: int
@@ -64,7 +64,7 @@ class Ground:
     def recorder(self, id: SessionId, session: ModelSession) -> Recorder:
         """Return a recorder of a session, which may have been overtaken since it was used."""
         if id not in self.recorders or self.chance.random() < 0.3:
-            threads, head = PostgresThreads(self.database), session.head
+            threads, head = ThreadStore(self.database), session.head
             self.recorders[id] = Recorder(
                 self.ledger, threads, self.world, BY, id, head, self.digest(head)
             )
@@ -72,7 +72,7 @@ class Ground:
 
     def log(
         self, id: SessionId, session: ModelSession, kind: MoveKind, after: TurnId | None,
-        at: Instant, key: str | None,
+        at: Timestamp, key: str | None,
     ) -> None:  # fmt: skip
         """Move a session in the model, as it just moved in the ledger."""
         session.move(kind, after, at)
@@ -122,11 +122,11 @@ class Ground:
         raise Difference(f"{error.__name__} was due, but the answer was {answered}")
 
     @property
-    def ledger(self) -> PostgresLedger:
+    def ledger(self) -> Ledger:
         """The door for turns."""
-        return PostgresLedger(self.database)
+        return Ledger(self.database)
 
     @property
-    def sessions(self) -> PostgresSessions:
+    def sessions(self) -> SessionStore:
         """The door for sessions."""
-        return PostgresSessions(self.database)
+        return SessionStore(self.database)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from turntree.core.ids import TurnId
 from turntree.core.session import SessionMove, undo_target
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ def judge_appends(acks: Sequence[Ack], thread: Sequence[TurnId]) -> list[str]:
     return problems
 
 
-def judge_thread(thread: Sequence[Placed]) -> list[str]:
+def judge_thread(thread: Sequence[ThreadTurn]) -> list[str]:
     """Return what is wrong with a thread's own links: places, parents and digests."""
     problems: list[str] = []
-    above: Placed | None = None
+    above: ThreadTurn | None = None
     for depth, placed in enumerate(thread, start=1):
         wanted = (depth, above and above.turn.id, above and above.turn.digest)
         found = (placed.depth, placed.parent, placed.turn.header.parent)

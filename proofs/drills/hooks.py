@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool
 from turntree.core.ids import WorkspaceId
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import register_arrays
-from turntree.db.database import Database, Row, Sights, run
+from turntree.db.database import Database, Row, ViewerConnections, run
 from turntree.db.sql import QUERIES
 
 COMMIT = "commit"
@@ -106,7 +106,7 @@ async def open_hooked(
     """Open a database of one hooked connection; yields it and the number of its backend."""
     scope = UUID(workspace)
     pids: list[int] = []
-    sights = Sights(WeakKeyDictionary())
+    sights = ViewerConnections(WeakKeyDictionary())
 
     async def configure(connection: HookedConnection) -> None:
         connection.prepare_threshold = 0

@@ -19,19 +19,19 @@ from turntree.core.ids import Label, SessionId, TurnId, WorkspaceId
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
 from turntree.core.session import MoveKind
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.ledger.recorder import Recorder
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.system.clock import SystemWorld
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
+from turntree.system.clock import SystemClock
 
 BY = Principal("human", "mortal")
 AT_ONCE = 3
 TURNS_BEFORE = 3
-WORLD = SystemWorld()
+WORLD = SystemClock()
 
 When = Literal["before", "after"]
 
@@ -132,7 +132,7 @@ async def kill_everywhere(conninfo: str) -> Killed:
 
 async def _begin(database: Database) -> SessionId:
     id = SessionId(WORLD.new_id())
-    await PostgresSessions(database).create(id, Label(f"s-{id}"), by=str(BY), at=WORLD.now())
+    await SessionStore(database).create(id, Label(f"s-{id}"), by=str(BY), at=WORLD.now())
     recorder = _recorder(database, id)
     for _ in range(TURNS_BEFORE):
         await recorder.record([user("q")], [assistant("a")])
@@ -167,12 +167,12 @@ async def _ask_again(database: Database, asked: Asked) -> list[str]:
     problems = [] if first == second else [f"answered {first}, then {second}"]
     session, version = first
     problems += await audit_session(database, session)
-    found = await PostgresSessions(database).get(session)
+    found = await SessionStore(database).get(session)
     began = session != asked.session
     if found.version != version or version != (1 if began else TURNS_BEFORE + 2):
         problems.append(f"version {found.version}, answered {version}")
     if began:
-        named = await PostgresSessions(database).find(f"new-{asked.session}")
+        named = await SessionStore(database).find(f"new-{asked.session}")
         problems += [] if named == found else ["the new session is not the one of that name"]
     return problems
 
@@ -182,7 +182,7 @@ Answer = tuple[SessionId, int]
 
 async def _append(database: Database, asked: Asked) -> Answer:
     """Append through a recorder that knows where its session stands."""
-    stands = await PostgresSessions(database).get(asked.session)
+    stands = await SessionStore(database).get(asked.session)
     recorder = _recorder(database, asked.session)
     recorder.head, recorder.head_digest = stands.head, stands.head_digest
     return await _record(recorder, database, asked)
@@ -196,14 +196,14 @@ async def _append_overtaken(database: Database, asked: Asked) -> Answer:
 async def _record(recorder: Recorder, database: Database, asked: Asked) -> Answer:
     placed = await recorder.record([user("once")], [assistant("only")], key=asked.key)
     # The depth stands for the version: a second turn of that key would be one deeper.
-    thread = await PostgresThreads(database).list_range(placed.turn.id)
+    thread = await ThreadStore(database).list_range(placed.turn.id)
     return asked.session, len(thread) + 1
 
 
 def _moves(kind: MoveKind) -> "Command":
     async def move(database: Database, asked: Asked) -> Answer:
         target = await _first_turn(database, asked.session)
-        moved = await PostgresSessions(database).move(
+        moved = await SessionStore(database).move(
             asked.session, kind, target, by=str(BY), at=WORLD.now(), key=asked.key
         )
         return moved.session, moved.version
@@ -219,25 +219,25 @@ async def _fork(database: Database, asked: Asked) -> Answer:
     return _begun(await _new(database, asked, await _first_turn(database, asked.session)))
 
 
-async def _new(database: Database, asked: Asked, head: TurnId | None) -> Moved:
+async def _new(database: Database, asked: Asked, head: TurnId | None) -> MoveResult:
     id, label = SessionId(WORLD.new_id()), Label(f"new-{asked.session}")
-    return await PostgresSessions(database).create(
+    return await SessionStore(database).create(
         id, label, by=str(BY), at=WORLD.now(), head=head, key=asked.key
     )
 
 
-def _begun(moved: Moved) -> Answer:
+def _begun(moved: MoveResult) -> Answer:
     return moved.session, moved.version
 
 
 async def _first_turn(database: Database, session: SessionId) -> TurnId:
-    head = (await PostgresSessions(database).get(session)).head
+    head = (await SessionStore(database).get(session)).head
     assert head is not None, "it had turns before anybody died"
-    return (await PostgresThreads(database).list_range(head, high=1))[0].turn.id
+    return (await ThreadStore(database).list_range(head, high=1))[0].turn.id
 
 
 def _recorder(database: Database, session: SessionId) -> Recorder:
-    ledger, threads = PostgresLedger(database), PostgresThreads(database)
+    ledger, threads = Ledger(database), ThreadStore(database)
     return Recorder(ledger, threads, WORLD, BY, session, None, None)
 
 

@@ -7,7 +7,7 @@ because it is too simple to be wrong, and slow enough to stay small.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from turntree.core.ids import Instant, SessionId, TurnId
+from turntree.core.ids import SessionId, Timestamp, TurnId
 from turntree.core.session import MoveKind, SessionStatus
 from turntree.core.usage import ModelCall, Usage
 
@@ -19,7 +19,7 @@ class ModelMove:
     kind: MoveKind
     before: TurnId | None
     after: TurnId | None
-    at: Instant
+    at: Timestamp
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class ModelSession:
         """How often it moved."""
         return len(self.moves)
 
-    def move(self, kind: MoveKind, after: TurnId | None, at: Instant) -> None:
+    def move(self, kind: MoveKind, after: TurnId | None, at: Timestamp) -> None:
         """Move it, whatever anybody thinks of that."""
         move = ModelMove(kind, self.moves[-1].after if self.moves else None, after, at)
         self.moves.append(move)

@@ -10,15 +10,15 @@ from proofs.drills.audit import audit_session, read_thread
 from proofs.drills.gates import EVERY_STOP, Gate, Orders, Ran, Work, Writer
 from proofs.drills.hooks import open_hooked
 from proofs.drills.scene import Scene, make_scene
-from turntree.core.clock import World
-from turntree.core.errors import Conflict, Refused, TurntreeError
+from turntree.core.clock import Clock
+from turntree.core.errors import Conflict, InvalidOperation, TurntreeError
 from turntree.core.ids import SessionId
-from turntree.core.thread import Moved, Placed
+from turntree.core.thread import MoveResult, ThreadTurn
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresMarks
-from turntree.system.clock import SystemWorld
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Tags
+from turntree.system.clock import SystemClock
 
 Judge = Callable[[Scene, tuple[object, ...]], Awaitable[list[str]]]
 
@@ -44,7 +44,7 @@ class Explored:
 
 async def explore(conninfo: str, pairs: "Sequence[Pair] | None" = None) -> list[Explored]:
     """Try every order of every pair."""
-    world = SystemWorld()
+    world = SystemClock()
     workspace = await prepare_database(conninfo, "interleavings", world.new_id())
     first, second = Gate(), Gate()
     async with (
@@ -60,7 +60,7 @@ async def explore(conninfo: str, pairs: "Sequence[Pair] | None" = None) -> list[
         ]
 
 
-async def _explore(pair: Pair, orders: Orders, database: Database, world: World) -> Explored:
+async def _explore(pair: Pair, orders: Orders, database: Database, world: Clock) -> Explored:
     for writer in orders.writers:
         writer.gate.stops = pair.stops
     count, problems = 0, list[str]()
@@ -98,7 +98,7 @@ async def _asking(conninfo: str) -> AsyncGenerator[psycopg.AsyncConnection[tuple
 async def _all_in_thread(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """Both turns stand in the thread, after the three that were there."""
     thread = [placed.turn.id for placed in await read_thread(scene.database, scene.session)]
-    added = {placed.turn.id for placed in outcomes if isinstance(placed, Placed)}
+    added = {placed.turn.id for placed in outcomes if isinstance(placed, ThreadTurn)}
     if thread[:3] == list(scene.turns) and sorted(thread[3:]) == sorted(added) and len(added) == 2:
         return []
     return [f"the thread is {thread}, and {outcomes} were acknowledged"]
@@ -109,7 +109,7 @@ async def _siblings(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     problems = await audit_session(scene.database, scene.twin)
     for session, placed in zip((scene.session, scene.twin), outcomes, strict=True):
         thread = [each.turn.id for each in await read_thread(scene.database, session)]
-        if not isinstance(placed, Placed) or thread != [*scene.turns, placed.turn.id]:
+        if not isinstance(placed, ThreadTurn) or thread != [*scene.turns, placed.turn.id]:
             problems.append(f"the thread is {thread}, and {placed} was acknowledged")
     return problems
 
@@ -117,42 +117,42 @@ async def _siblings(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
 async def _one_in_thread(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """Both were answered with the one turn that stands in the thread."""
     thread = [placed.turn.id for placed in await read_thread(scene.database, scene.session)]
-    answers = {placed.turn.id for placed in outcomes if isinstance(placed, Placed)}
-    both = all(isinstance(outcome, Placed) for outcome in outcomes)
+    answers = {placed.turn.id for placed in outcomes if isinstance(placed, ThreadTurn)}
+    both = all(isinstance(outcome, ThreadTurn) for outcome in outcomes)
     return [] if both and set(thread[3:]) == answers and len(thread) == 4 else [f"{outcomes}"]
 
 
 async def _one_in_either(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """One appended; the other was told that the key means something else."""
-    sessions = PostgresSessions(scene.database)
+    sessions = SessionStore(scene.database)
     heads = {(await sessions.get(id)).head for id in (scene.session, scene.twin)}
-    added = {placed.turn.id for placed in outcomes if isinstance(placed, Placed)}
-    told = sum(isinstance(outcome, Refused) for outcome in outcomes) == 1
+    added = {placed.turn.id for placed in outcomes if isinstance(placed, ThreadTurn)}
+    told = sum(isinstance(outcome, InvalidOperation) for outcome in outcomes) == 1
     right = told and len(added) == 1 and heads == {scene.turns[2], *added}
     return [] if right else [f"the heads are {heads}, {outcomes}"]
 
 
 async def _moved_twice(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """Both moves were logged; the audit has said whether they are lawful."""
-    version = (await PostgresSessions(scene.database).get(scene.session)).version
+    version = (await SessionStore(scene.database).get(scene.session)).version
     return [] if version == 6 and _answered(outcomes) else [f"version {version}, {outcomes}"]
 
 
 async def _forked(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """One of them moved the session; the other began one where it had stood at some time."""
-    (began,) = [o for o in outcomes if isinstance(o, Moved) and o.session != scene.session]
+    (began,) = [o for o in outcomes if isinstance(o, MoveResult) and o.session != scene.session]
     problems = await audit_session(scene.database, began.session)
     stood = {scene.turns[0], scene.turns[2]}
-    stood |= {placed.turn.id for placed in outcomes if isinstance(placed, Placed)}
+    stood |= {placed.turn.id for placed in outcomes if isinstance(placed, ThreadTurn)}
     if began.head not in stood:
         problems.append(f"the fork stands at {began.head}")
-    version = (await PostgresSessions(scene.database).get(scene.session)).version
+    version = (await SessionStore(scene.database).get(scene.session)).version
     return problems if version == 5 and _answered(outcomes) else [*problems, f"{outcomes}"]
 
 
 async def _one_name(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """One got the name, the other was told so, and both still have a label."""
-    sessions = PostgresSessions(scene.database)
+    sessions = SessionStore(scene.database)
     holder = await sessions.find(f"wanted-{scene.mark}")
     named = [number for number, outcome in enumerate(outcomes) if outcome is None]
     if len(named) != 1 or not isinstance(outcomes[1 - named[0]], Conflict):
@@ -165,15 +165,15 @@ async def _one_name(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
 
 async def _one_session(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """One session began; whoever lost was told so, or was answered with it."""
-    began = {outcome.session for outcome in outcomes if isinstance(outcome, Moved)}
-    told = all(isinstance(outcome, Moved | Conflict) for outcome in outcomes)
-    found = await PostgresSessions(scene.database).find(f"wanted-{scene.mark}")
+    began = {outcome.session for outcome in outcomes if isinstance(outcome, MoveResult)}
+    told = all(isinstance(outcome, MoveResult | Conflict) for outcome in outcomes)
+    found = await SessionStore(scene.database).find(f"wanted-{scene.mark}")
     return [] if told and found is not None and began == {found.id} else [f"{outcomes}"]
 
 
 async def _both_recorded(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """One session began and holds both turns."""
-    found = await PostgresSessions(scene.database).find(f"wanted-{scene.mark}")
+    found = await SessionStore(scene.database).find(f"wanted-{scene.mark}")
     if found is None or not _answered(outcomes):
         return [f"{outcomes}"]
     problems = await audit_session(scene.database, found.id)
@@ -182,7 +182,7 @@ async def _both_recorded(scene: Scene, outcomes: tuple[object, ...]) -> list[str
 
 async def _merged(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """The turn stands in its session, and the merge is done."""
-    found = await PostgresSessions(scene.database).get(scene.session)
+    found = await SessionStore(scene.database).get(scene.session)
     done = _answered(outcomes) and found.version == 5
     return [] if done else [f"version {found.version}, {outcomes}"]
 
@@ -191,13 +191,13 @@ async def _merged_twice(scene: Scene, outcomes: tuple[object, ...]) -> list[str]
     """Each merge was done, one after the other, and every name leads somewhere."""
     ids = (scene.session, scene.other)
     names = [f"{kind}-{id}" for id in ids for kind in ("s", "kept")]
-    lost = [name for name in names if await PostgresSessions(scene.database).find(name) is None]
+    lost = [name for name in names if await SessionStore(scene.database).find(name) is None]
     return [] if _answered(outcomes) and not lost else [f"lost {lost}, {outcomes}"]
 
 
 async def _tagged(scene: Scene, outcomes: tuple[object, ...]) -> list[str]:
     """Both tags stand."""
-    tags = await PostgresMarks(scene.database).list_tags(turn=scene.turns[0])
+    tags = await Tags(scene.database).list_tags(turn=scene.turns[0])
     return [] if len(tags) == 2 and outcomes == (True, True) else [f"{tags}, {outcomes}"]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from proofs.drills.compare import Comparer
 from proofs.drills.ground import BY, Difference, Ground, Known
 from proofs.drills.model import ModelSession
-from turntree.core.errors import Conflict, Refused, TurntreeError
+from turntree.core.errors import Conflict, InvalidOperation, TurntreeError
 from turntree.core.ids import Label, SessionId, TurnId
 from turntree.core.message import Message, assistant, user
 from turntree.core.session import AliasReason, MoveKind, SessionStatus
@@ -21,9 +21,9 @@ from turntree.core.turn import Header, seal
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database, prepare_database
 from turntree.integrity.fsck import fsck
-from turntree.ledger.store import PostgresMarks
-from turntree.system.clock import SystemWorld
-from turntree.testing.fakes import ScriptedWorld
+from turntree.ledger.store import Tags
+from turntree.system.clock import SystemClock
+from turntree.testing.fakes import FakeClock
 
 LOOK_EVERY = 100
 SESSIONS_MAX = (2, 6, 16)
@@ -56,12 +56,12 @@ async def take_walk(
 async def _walk(conninfo: str, seed: int, steps: int, look_every: int) -> Walked:
     # Each walk needs a workspace nobody has walked in.
     name = f"walk-{seed}-{look_every}"
-    workspace = await prepare_database(conninfo, name, SystemWorld().new_id())
+    workspace = await prepare_database(conninfo, name, SystemClock().new_id())
     async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         # Looking draws from another source than walking, so that more looks change no step.
         chances = random.Random(seed), random.Random(seed)
         sessions_max = SESSIONS_MAX[seed // len(SESSIONS_MAX) % len(SESSIONS_MAX)]
-        walker = Walker(database, ScriptedWorld(seed), *chances, sessions_max)
+        walker = Walker(database, FakeClock(seed), *chances, sessions_max)
         for step in range(1, steps + 1):
             try:
                 await walker.step()
@@ -148,7 +148,7 @@ class Walker(Ground):
             if other == id:
                 self.expect("the turn of a repeated key", (await asked).turn.id, move.after)
             else:
-                await self.refuse(Refused, asked)
+                await self.refuse(InvalidOperation, asked)
             return
         if move.kind in ("create", "fork"):
             name = Label(self.word("unused"))
@@ -195,7 +195,7 @@ class Walker(Ground):
             at = self.world.now()
             header = Header(TurnId(self.world.new_id()), self.digest(built_on), BY, at, at)
             sealed = seal(header, [user("stray")], [assistant("no")])
-            await self.refuse(Refused, self.ledger.seal(sealed, parent, by="x", at=at))
+            await self.refuse(InvalidOperation, self.ledger.seal(sealed, parent, by="x", at=at))
 
     async def rewind(self) -> None:
         """Move a session to an ancestor, or be refused."""
@@ -209,7 +209,7 @@ class Walker(Ground):
         if target in thread[:-1]:
             await self._move(id, "rewind", target, target)
         else:
-            await self.refuse(Refused, self._ask(id, "rewind", target))
+            await self.refuse(InvalidOperation, self._ask(id, "rewind", target))
 
     async def replay(self) -> None:
         """Move a session to any turn."""
@@ -222,7 +222,7 @@ class Walker(Ground):
         if session.undoable:
             await self._move(id, "undo", None, session.undoable[-1].before)
         else:
-            await self.refuse(Refused, self._ask(id, "undo", None))
+            await self.refuse(InvalidOperation, self._ask(id, "undo", None))
 
     async def move_blindly(self) -> None:
         """Expect a head that the session has not: refused, and nothing happens."""
@@ -262,7 +262,7 @@ class Walker(Ground):
         kept = Label(self.word("kept"))
         merging = self.sessions.merge(id, other, kept, by="x", at=self.world.now())
         if id == other:
-            return await self.refuse(Refused, merging)
+            return await self.refuse(InvalidOperation, merging)
         await merging
         moved = gone.aliases | {gone.label}
         session.aliases |= moved
@@ -283,7 +283,7 @@ class Walker(Ground):
         """Put a tag on a turn or take it off."""
         pair = (self.chance.choice(self.turns[-20:]), self.chance.choice(TAGS))
         on = self.chance.random() < 0.6
-        marks = PostgresMarks(self.database)
+        marks = Tags(self.database)
         changed = await marks.set_tag(*pair, on=on, by="x", at=self.world.now())
         self.expect("a tag", changed, (pair in self.model.tags) != on)
         (self.model.tags.add if on else self.model.tags.discard)(pair)

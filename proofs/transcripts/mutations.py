@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from proofs.transcripts.mangle import STRANGE
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 
 STROKES_MAX = 4
 NESTED = 400
@@ -38,10 +38,10 @@ MORE_STRANGE: list[Any] = [
 ]  # fmt: skip
 
 Place = tuple[Any, ...]
-Stroke = Callable[[list[Record], random.Random], None]
+Stroke = Callable[[list[RawRecord], random.Random], None]
 
 
-def mutated(records: Sequence[Record], dice: random.Random) -> list[Record]:
+def mutated(records: Sequence[RawRecord], dice: random.Random) -> list[RawRecord]:
     """Return records with a few things about them changed."""
     told = list(records)
     for _ in range(dice.randint(1, STROKES_MAX)):
@@ -66,16 +66,16 @@ def mutated_bytes(data: bytes, dice: random.Random) -> bytes:
     )
 
 
-def _retype(told: list[Record], dice: random.Random) -> None:
+def _retype(told: list[RawRecord], dice: random.Random) -> None:
     strange = dice.choice(STRANGE) if dice.random() < 0.5 else dice.choice(MORE_STRANGE)
     _edit(told, dice, lambda within, last: _put(within, last, strange))
 
 
-def _delete_member(told: list[Record], dice: random.Random) -> None:
+def _delete_member(told: list[RawRecord], dice: random.Random) -> None:
     _edit(told, dice, lambda within, last: within.pop(last))
 
 
-def _double_member(told: list[Record], dice: random.Random) -> None:
+def _double_member(told: list[RawRecord], dice: random.Random) -> None:
     def double(within: Any, last: Any) -> None:
         if isinstance(within, list):
             within.insert(last, within[last])
@@ -85,7 +85,7 @@ def _double_member(told: list[Record], dice: random.Random) -> None:
     _edit(told, dice, double)
 
 
-def _shuffle_members(told: list[Record], dice: random.Random) -> None:
+def _shuffle_members(told: list[RawRecord], dice: random.Random) -> None:
     def shuffle(within: Any, _: Any) -> None:
         if isinstance(within, list):
             dice.shuffle(within)
@@ -93,7 +93,7 @@ def _shuffle_members(told: list[Record], dice: random.Random) -> None:
     _edit(told, dice, shuffle)
 
 
-def _nest(told: list[Record], dice: random.Random) -> None:
+def _nest(told: list[RawRecord], dice: random.Random) -> None:
     def nest(within: Any, last: Any) -> None:
         for _ in range(dice.choice((3, 60, 120, 240))):
             within[last] = [within[last]] if dice.random() < 0.5 else {"a": within[last]}
@@ -101,7 +101,7 @@ def _nest(told: list[Record], dice: random.Random) -> None:
     _edit(told, dice, nest)
 
 
-def _relink(told: list[Record], dice: random.Random) -> None:
+def _relink(told: list[RawRecord], dice: random.Random) -> None:
     """Let something point at something else that has a name, perhaps at itself."""
     names = [name for record in told for name in _names(_loaded(record.data))]
     if not names:
@@ -115,20 +115,20 @@ def _relink(told: list[Record], dice: random.Random) -> None:
         told[place] = replace(told[place], data=_head(told[place].data) + _dumped(document))
 
 
-def _cut(told: list[Record], dice: random.Random) -> None:
+def _cut(told: list[RawRecord], dice: random.Random) -> None:
     place = dice.randrange(len(told))
     told[place] = replace(told[place], data=mutated_bytes(told[place].data, dice))
 
 
-def _drop(told: list[Record], dice: random.Random) -> None:
+def _drop(told: list[RawRecord], dice: random.Random) -> None:
     del told[dice.randrange(len(told))]
 
 
-def _double(told: list[Record], dice: random.Random) -> None:
+def _double(told: list[RawRecord], dice: random.Random) -> None:
     told.insert(dice.randrange(len(told) + 1), dice.choice(told))
 
 
-def _reorder(told: list[Record], dice: random.Random) -> None:
+def _reorder(told: list[RawRecord], dice: random.Random) -> None:
     if dice.random() < 0.3:
         dice.shuffle(told)
     else:
@@ -136,13 +136,13 @@ def _reorder(told: list[Record], dice: random.Random) -> None:
         told[one], told[other] = told[other], told[one]
 
 
-def _misplace(told: list[Record], dice: random.Random) -> None:
+def _misplace(told: list[RawRecord], dice: random.Random) -> None:
     """Let a record stand in another file, or at the offset of another."""
     one, other = dice.randrange(len(told)), dice.choice(told)
     told[one] = replace(told[one], file=other.file, offset=other.offset)
 
 
-def _swap_data(told: list[Record], dice: random.Random) -> None:
+def _swap_data(told: list[RawRecord], dice: random.Random) -> None:
     told[dice.randrange(len(told))] = replace(
         told[dice.randrange(len(told))], data=dice.choice(told).data
     )
@@ -155,7 +155,7 @@ STROKES: Sequence[Stroke] = (
 )  # fmt: skip
 
 
-def _edit(told: list[Record], dice: random.Random, change: Callable[[Any, Any], object]) -> None:
+def _edit(told: list[RawRecord], dice: random.Random, change: Callable[[Any, Any], object]) -> None:
     place = dice.randrange(len(told))
     document = _loaded(told[place].data)
     spots = [spot for spot in _places(document) if spot]

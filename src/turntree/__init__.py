@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turntree.api import Tree
     from turntree.auth.execution_context import ExecutionContext
-    from turntree.auth.permissions import Rights
+    from turntree.auth.permissions import Permissions
     from turntree.auth.persona import Persona
     from turntree.boot.open import Settings
     from turntree.boot.open import open_tree as open  # noqa: A004
     from turntree.core.compaction import Compaction
     from turntree.core.errors import (
         Ambiguous,
-        BadQuery,
-        BadRevision,
         Conflict,
-        Denied,
-        NoProvider,
+        DatabaseUnavailable,
+        InvalidOperation,
+        InvalidQuery,
+        InvalidRevision,
         NotCanonical,
         NotFound,
-        ProviderFailed,
-        Refused,
+        PermissionDenied,
+        ProviderError,
+        ProviderNotConfigured,
         TurntreeError,
-        Unreachable,
     )
-    from turntree.core.ids import Digest, Instant, Label, RunId, SessionId, TurnId
+    from turntree.core.ids import Digest, Label, RunId, SessionId, Timestamp, TurnId
     from turntree.core.message import (
         Message,
-        Opaque,
+        OpaquePart,
         Reasoning,
         Text,
         ToolResult,
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from turntree.core.principal import Principal
     from turntree.core.program import Program
     from turntree.core.session import Origin, Session, SessionMove, Spawn
-    from turntree.core.thread import Comparison, Placed
+    from turntree.core.thread import Comparison, ThreadTurn
     from turntree.core.turn import Turn
     from turntree.core.usage import ModelCall, Usage
     from turntree.ledger.recorder import Recorder
-    from turntree.search.results import Hit, SearchResult
+    from turntree.search.results import SearchHit, SearchResult
     from turntree.tools.functions import function_tool
 
 __version__ = "0.1.0"
@@ -59,21 +59,22 @@ _HOMES = {
     "boot.open": ("Settings",),
     "core.compaction": ("Compaction",),
     "core.errors": (
-        "Ambiguous", "BadQuery", "BadRevision", "Conflict", "Denied", "NoProvider", "NotCanonical",
-        "NotFound", "ProviderFailed", "Refused", "TurntreeError", "Unreachable",
+        "Ambiguous", "InvalidQuery", "InvalidRevision", "Conflict", "PermissionDenied",
+        "ProviderNotConfigured", "NotCanonical", "NotFound", "ProviderError",
+        "InvalidOperation", "TurntreeError", "DatabaseUnavailable",
     ),
-    "core.ids": ("Digest", "Instant", "Label", "RunId", "SessionId", "TurnId"),
+    "core.ids": ("Digest", "Timestamp", "Label", "RunId", "SessionId", "TurnId"),
     "core.message": (
-        "Message", "Opaque", "Reasoning", "Text", "ToolResult", "ToolUse",
+        "Message", "OpaquePart", "Reasoning", "Text", "ToolResult", "ToolUse",
         "assistant", "tool", "user",
     ),
-    "auth.permissions": ("Rights",),
+    "auth.permissions": ("Permissions",),
     "auth.persona": ("Persona",),
     "core.principal": ("Principal",),
     "core.program": ("Program",),
-    "search.results": ("Hit", "SearchResult"),
+    "search.results": ("SearchHit", "SearchResult"),
     "core.session": ("Origin", "Session", "SessionMove", "Spawn"),
-    "core.thread": ("Comparison", "Placed"),
+    "core.thread": ("Comparison", "ThreadTurn"),
     "core.turn": ("Turn",),
     "core.usage": ("ModelCall", "Usage"),
     "auth.execution_context": ("ExecutionContext",),
@@ -83,34 +84,33 @@ _HOMES = {
 
 __all__ = [
     "Ambiguous",
-    "BadQuery",
-    "BadRevision",
     "Compaction",
     "Comparison",
     "Conflict",
-    "Denied",
+    "DatabaseUnavailable",
     "Digest",
     "ExecutionContext",
-    "Hit",
-    "Instant",
+    "InvalidOperation",
+    "InvalidQuery",
+    "InvalidRevision",
     "Label",
     "Message",
     "ModelCall",
-    "NoProvider",
     "NotCanonical",
     "NotFound",
-    "Opaque",
+    "OpaquePart",
     "Origin",
+    "PermissionDenied",
+    "Permissions",
     "Persona",
-    "Placed",
     "Principal",
     "Program",
-    "ProviderFailed",
+    "ProviderError",
+    "ProviderNotConfigured",
     "Reasoning",
     "Recorder",
-    "Refused",
-    "Rights",
     "RunId",
+    "SearchHit",
     "SearchResult",
     "Session",
     "SessionId",
@@ -118,13 +118,14 @@ __all__ = [
     "Settings",
     "Spawn",
     "Text",
+    "ThreadTurn",
+    "Timestamp",
     "ToolResult",
     "ToolUse",
     "Tree",
     "Turn",
     "TurnId",
     "TurntreeError",
-    "Unreachable",
     "Usage",
     "assistant",
     "function_tool",

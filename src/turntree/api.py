@@ -14,62 +14,62 @@ from typing import TYPE_CHECKING, Any, Protocol
 from turntree.core.ids import RunId, TurnId
 
 if TYPE_CHECKING:
-    from turntree.auth.authorizer import Authority
+    from turntree.auth.authorizer import Authorizer
     from turntree.auth.personas import Personas
-    from turntree.auth.store_port import Permissions
+    from turntree.auth.store_port import PermissionPort
     from turntree.auth.tokens import Tokens
-    from turntree.core.clock import Processes, World
+    from turntree.core.clock import Clock, Processes
     from turntree.core.principal import Principal
     from turntree.core.program import Program
     from turntree.core.redaction import Redactor
-    from turntree.db.locks import Holding, Together
+    from turntree.db.locks import AdvisoryLock, Transaction
     from turntree.integrity import store_port as check_ports
-    from turntree.integrity.findings import Verified
+    from turntree.integrity.findings import VerifyResult
     from turntree.integrity.service import Checks
     from turntree.ledger import session_store_port as session_ports
     from turntree.ledger.feed_port import Feed
     from turntree.ledger.graph.causes import Causes
     from turntree.ledger.graph.store_port import Edges
     from turntree.ledger.recorder import Recorder
-    from turntree.ledger.revisions import Found, Revisions
+    from turntree.ledger.revisions import ResolvedRevision, RevisionResolver
     from turntree.ledger.sessions import Sessions
-    from turntree.ledger.store_port import Ledger, Marks
+    from turntree.ledger.store_port import LedgerPort, Tags
     from turntree.ledger.thread_store_port import Index, Threads
     from turntree.ledger.turns import ThreadReader, Turns
     from turntree.programs import store_port as program_ports
-    from turntree.programs.host_port import Workplace
+    from turntree.programs.host_port import ExecutionHost
     from turntree.programs.program_kind import ProgramKind
-    from turntree.programs.service import Programs, Voices
+    from turntree.programs.service import InferenceBackend, Programs
     from turntree.resources.blame import LineBlame
     from turntree.resources.files import Files
     from turntree.resources.plans.service import Plans
     from turntree.resources.plans.store_port import Plans as PlanFacts
     from turntree.resources.service import FindKeeper, Resources
-    from turntree.resources.store_port import Advice, Attachments, Pins
+    from turntree.resources.store_port import Attachments, Leases, TurnSnapshots
     from turntree.resources.store_port import Resources as ResourceFacts
     from turntree.resources.worktrees import Worktrees
     from turntree.routing.router import Router
     from turntree.routing.store_port import RouteReader
     from turntree.runs.inbox import Inbox, Workers
-    from turntree.runs.model_context import Contexts
-    from turntree.runs.replay import Replays
+    from turntree.runs.model_context import ModelContexts
+    from turntree.runs.replay import Replayer
     from turntree.runs.service import Runs
     from turntree.search import embedding_source as meaning_ports
     from turntree.search.embedder import Embedder
-    from turntree.search.embedding_source import Describer
-    from turntree.search.embeddings import Meanings
+    from turntree.search.embedding_source import EmbeddingSource
+    from turntree.search.embeddings import Embeddings
     from turntree.search.service import Search
     from turntree.search.store_port import SearchReader, SearchWriter
 
 
-class Neighbours(Protocol):
+class Backends(Protocol):
     """What a tree stands on. Each may be made when it is first asked for."""
 
     @property
-    def ledger(self) -> Ledger: ...
+    def ledger(self) -> LedgerPort: ...
 
     @property
-    def marks(self) -> Marks: ...
+    def marks(self) -> Tags: ...
 
     @property
     def sessions(self) -> session_ports.Sessions: ...
@@ -105,7 +105,7 @@ class Neighbours(Protocol):
     def attachments(self) -> Attachments: ...
 
     @property
-    def pins(self) -> Pins: ...
+    def pins(self) -> TurnSnapshots: ...
 
     @property
     def all_resources(self) -> ResourceFacts:
@@ -113,12 +113,12 @@ class Neighbours(Protocol):
         ...
 
     @property
-    def all_pins(self) -> Pins:
+    def all_pins(self) -> TurnSnapshots:
         """With those of private sessions: to tell changes apart."""
         ...
 
     @property
-    def advice(self) -> Advice: ...
+    def advice(self) -> Leases: ...
 
     @property
     def plans(self) -> PlanFacts: ...
@@ -135,7 +135,7 @@ class Neighbours(Protocol):
         ...
 
     @property
-    def meanings(self) -> meaning_ports.Meanings: ...
+    def meanings(self) -> meaning_ports.Embeddings: ...
 
     @property
     def routing(self) -> RouteReader: ...
@@ -147,7 +147,7 @@ class Neighbours(Protocol):
     def kinds(self) -> Mapping[str, ProgramKind]: ...
 
     @property
-    def permissions(self) -> Permissions: ...
+    def permissions(self) -> PermissionPort: ...
 
     @property
     def inbox(self) -> Inbox: ...
@@ -156,13 +156,13 @@ class Neighbours(Protocol):
     def workers(self) -> Workers: ...
 
     @property
-    def holding(self) -> Holding: ...
+    def holding(self) -> AdvisoryLock: ...
 
     @property
-    def together(self) -> Together: ...
+    def together(self) -> Transaction: ...
 
     @property
-    def world(self) -> World: ...
+    def world(self) -> Clock: ...
 
     @property
     def by(self) -> Principal: ...
@@ -176,16 +176,16 @@ class Neighbours(Protocol):
     def embedder(self) -> Embedder | None: ...
 
     @property
-    def describers(self) -> tuple[Describer, ...]: ...
+    def describers(self) -> tuple[EmbeddingSource, ...]: ...
 
     @property
-    def workplace(self) -> Workplace | None: ...
+    def workplace(self) -> ExecutionHost | None: ...
 
     @property
     def redactor(self) -> Redactor: ...
 
     @property
-    def voices(self) -> Voices | None:
+    def voices(self) -> InferenceBackend | None:
         """Has questions to models answered; None where nothing can."""
         ...
 
@@ -198,7 +198,7 @@ class Neighbours(Protocol):
 class Tree:
     """A workspace's turns and the sessions that point into them."""
 
-    def __init__(self, on: Neighbours, **facets: Any) -> None:
+    def __init__(self, on: Backends, **facets: Any) -> None:
         """Stand on neighbours; a facet that is given takes the place of the one made here."""
         self._on = on
         self._given = facets
@@ -210,7 +210,7 @@ class Tree:
         return Tree(self._on, **self._given | facets)
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> LedgerPort:
         """Turns, events and objects, as they are stored."""
         return self._on.ledger
 
@@ -225,13 +225,13 @@ class Tree:
         return self._on.edges
 
     @cached_property
-    def revisions(self) -> Revisions:
+    def revisions(self) -> RevisionResolver:
         """What people write instead of a turn's id."""
-        from turntree.ledger.revisions import Revisions
+        from turntree.ledger.revisions import RevisionResolver
 
         on = self._on
         find_program = partial(_find_program, on)
-        return Revisions(
+        return RevisionResolver(
             on.sessions, on.reflog, on.threads, on.index, on.world, on.current, find_program
         )
 
@@ -299,13 +299,13 @@ class Tree:
         """Forks and moves that take files along."""
         from turntree.resources.plans.fork import ForkProposer
         from turntree.resources.plans.restore import RestoreProposer
-        from turntree.resources.plans.saga import Saga
+        from turntree.resources.plans.saga import PlanRunner
         from turntree.resources.plans.service import Plans
-        from turntree.resources.plans.step_executor import Hands
+        from turntree.resources.plans.step_executor import StepExecutor
 
         on, places = self._on, self.resources
-        hands = Hands(on.resources, on.attachments, on.ledger, on.keepers, on.host, on.world)
-        saga = Saga(on.plans, on.advice, hands, on.processes, on.world)
+        hands = StepExecutor(on.resources, on.attachments, on.ledger, on.keepers, on.host, on.world)
+        saga = PlanRunner(on.plans, on.advice, hands, on.processes, on.world)
         restores = RestoreProposer(places, on.plans, hands)
         return Plans(on.plans, saga, ForkProposer(places), restores)
 
@@ -341,11 +341,11 @@ class Tree:
         )
 
     @cached_property
-    def authority(self) -> Authority:
+    def authority(self) -> Authorizer:
         """Who may do what."""
-        from turntree.auth.authorizer import Authority
+        from turntree.auth.authorizer import Authorizer
 
-        return Authority(self._on.permissions, self._on.ledger, self._on.world)
+        return Authorizer(self._on.permissions, self._on.ledger, self._on.world)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -366,11 +366,11 @@ class Tree:
         )  # fmt: skip
 
     @cached_property
-    def meanings(self) -> Meanings:
+    def meanings(self) -> Embeddings:
         """What is like what."""
-        from turntree.search.embeddings import Meanings
+        from turntree.search.embeddings import Embeddings
 
-        return Meanings(self._on.meanings, self.search, self.revisions, self._on.describers)
+        return Embeddings(self._on.meanings, self.search, self.revisions, self._on.describers)
 
     @cached_property
     def router(self) -> Router:
@@ -384,32 +384,34 @@ class Tree:
     @cached_property
     def runs(self) -> Runs:
         """What is being answered."""
-        from turntree.runs.live_hub import Hub
+        from turntree.runs.live_hub import LiveHub
         from turntree.runs.service import Runs
 
         on = self._on
         return Runs(
-            on.inbox, on.workers, on.ledger, on.threads, self.sessions, on.world, on.by, Hub(),
+            on.inbox, on.workers, on.ledger, on.threads, self.sessions, on.world, on.by, LiveHub(),
             on.end_here, redactor=on.redactor,
         )  # fmt: skip
 
     @cached_property
-    def contexts(self) -> Contexts:
+    def contexts(self) -> ModelContexts:
         """What a model saw."""
-        from turntree.runs.model_context import Contexts
-        from turntree.runs.request_resolver import Pinning
+        from turntree.runs.model_context import ModelContexts
+        from turntree.runs.request_resolver import RequestResolver
 
         on = self._on
-        return Contexts(Pinning(self.programs, on.ledger, on.permissions), on.ledger, on.threads)
+        return ModelContexts(
+            RequestResolver(self.programs, on.ledger, on.permissions), on.ledger, on.threads
+        )
 
     @cached_property
-    def replays(self) -> Replays:
+    def replays(self) -> Replayer:
         """Turns taken again from their journals."""
-        from turntree.runs.replay import Replays
+        from turntree.runs.replay import Replayer
 
-        return Replays(self.contexts, self._on.ledger, self._on.threads)
+        return Replayer(self.contexts, self._on.ledger, self._on.threads)
 
-    async def resolve(self, revision: str) -> Found:
+    async def resolve(self, revision: str) -> ResolvedRevision:
         """Return the turn a revision names; see the revision grammar.
 
         Raises:
@@ -417,7 +419,7 @@ class Tree:
         """
         return await self.revisions.resolve(revision)
 
-    async def verify(self, revision: str | TurnId = "HEAD") -> Verified:
+    async def verify(self, revision: str | TurnId = "HEAD") -> VerifyResult:
         """Hash a thread again, from its root to the turn a revision names.
 
         Raises:
@@ -430,5 +432,5 @@ class Tree:
         return await self.turns.recorder(session)
 
 
-async def _find_program(on: Neighbours, name: str) -> Program | None:
+async def _find_program(on: Backends, name: str) -> Program | None:
     return await on.programs.find(name, by=str(on.by))

@@ -12,8 +12,8 @@ from typing import Final
 from turntree.api import Tree
 from turntree.core.canonical import Json
 from turntree.core.compaction import Compaction
-from turntree.core.errors import Refused
-from turntree.core.ids import Instant, SessionId, TurnId, derived_id, instant, unix_ms
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import SessionId, Timestamp, TurnId, derived_id, instant, unix_ms
 from turntree.core.message import Message, ToolResult, ToolStatus, ToolUse, assistant, tool, user
 from turntree.core.message_context import FileUse, TouchedFile
 from turntree.core.principal import Principal
@@ -22,7 +22,7 @@ from turntree.core.session import Origin, Session, Spawn
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
-from turntree.ledger.recorder import Details
+from turntree.ledger.recorder import TurnDetails
 
 ORIGIN: Final = "turntree-demo"
 USES: Final[Mapping[str, FileUse]] = {"fs.read": "read", "fs.write": "written"}
@@ -209,7 +209,7 @@ STORY: Final = (
 class _Past:
     """A clock that stands where the story is, and ids that follow from it."""
 
-    def __init__(self, now: Instant) -> None:
+    def __init__(self, now: Timestamp) -> None:
         self._now_ms = unix_ms(now)
         self._at_ms = self._now_ms
         self._name = ""
@@ -219,10 +219,10 @@ class _Past:
         self._at_ms = self._now_ms - minutes_ago * MINUTE_MS
         self._name, self._drawn = name, 0
 
-    def before(self, seconds: int) -> Instant:
+    def before(self, seconds: int) -> Timestamp:
         return instant(self._at_ms - seconds * 1000)
 
-    def now(self) -> Instant:
+    def now(self) -> Timestamp:
         return instant(self._at_ms)
 
     def new_id(self) -> str:
@@ -237,13 +237,13 @@ async def plant_demo(tree: Tree) -> list[str]:
     """Plant the sample tree and return the labels of its sessions; a second time changes nothing.
 
     Raises:
-        Refused: A session of yours has one of the labels.
+        InvalidOperation: A session of yours has one of the labels.
     """
     labels = [act.label for act in STORY]
     found = [await tree.sessions.ledger.find(label) for label in labels]
     for label, session in zip(labels, found, strict=True):
         if session is not None and (session.origin is None or session.origin.tool != ORIGIN):
-            raise Refused(
+            raise InvalidOperation(
                 f"the session {label} is not sample data, so the demo leaves it alone\n"
                 f"give it another name first: turntree session rename {label} NAME"
             )
@@ -312,11 +312,11 @@ class _Stage:
         scene = next(s for other in STORY for s in other.scenes if s.name == act.spawned_by)
         return Spawn(session.id, turn, _call_id(scene, len(scene.tools)), task=act.scenes[0].asks)
 
-    def _details(self, scene: Scene, thread: Sequence[TurnId]) -> Details:
+    def _details(self, scene: Scene, thread: Sequence[TurnId]) -> TurnDetails:
         model, provider = scene.model
         fresh, cached, output = scene.tokens
         call = ModelCall(model, Usage(fresh, output, cached), provider, f"{ORIGIN}-{scene.name}")
-        details = Details(
+        details = TurnDetails(
             calls=[call],
             outcome=scene.outcome,
             started_at=self.past.before(scene.seconds),

@@ -12,14 +12,14 @@ import pytest
 
 from turntree.agents.assignments import brief_of, reflection_on
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
-from turntree.boot.worker import Running
+from turntree.boot.worker import WorkerRuntime
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
 from turntree.core.program import Program
 from turntree.db.database import Database
-from turntree.programs.execution_host import Folder
-from turntree.system.clock import SystemWorld
+from turntree.programs.execution_host import LocalFolder
+from turntree.system.clock import SystemClock
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ WRITE = {"text": "I write.", "tools": [{"tool": "write", "args": {"path": "a.md"
 @asynccontextmanager
 async def at_work(
     database: Database, folder: Path, *, serves: bool = True, oversees: bool = False
-) -> AsyncGenerator[Running, None]:
+) -> AsyncGenerator[WorkerRuntime, None]:
     """A runtime whose agents work in a folder."""
 
     def write(path: str) -> str:
@@ -38,8 +38,8 @@ async def at_work(
         (folder / path).write_text("words")
         return "written"
 
-    settings, world, engine = Settings(folder, user="ana"), SystemWorld(), engine_on(database)
-    tree = tree_on(database, settings, world, workplace=Folder(folder), engine=engine)
+    settings, world, engine = Settings(folder, user="ana"), SystemClock(), engine_on(database)
+    tree = tree_on(database, settings, world, workplace=LocalFolder(folder), engine=engine)
     running = run_on(database, tree, settings, world, engine, [write])
     try:
         if serves:
@@ -52,7 +52,7 @@ async def at_work(
 
 
 async def hire(
-    running: Running,
+    running: WorkerRuntime,
     rules: Sequence[Mapping[str, Any]],
     *,
     criteria: Sequence[Json] = (CRITERION,),
@@ -71,7 +71,7 @@ async def hire(
     return await programs.assign("paper", "writer")
 
 
-async def told(running: Running, name: str) -> list[str]:
+async def told(running: WorkerRuntime, name: str) -> list[str]:
     program = await running.tree.programs.get(name)
     return [fact.event.kind for fact in await running.tree.ledger.facts(program.id)]
 
@@ -138,7 +138,7 @@ async def test_an_agent_that_goes_on_for_ever_is_stopped(
         assert agent.config["harness"] == {"max_steps": 3}
         await running.tree.programs.create("task", "next", {"title": "Next"})
         await running.tree.programs.assign("next", "writer")
-        with pytest.raises(Refused, match="in error"):
+        with pytest.raises(InvalidOperation, match="in error"):
             await running.assignments.work("next")
 
 
@@ -182,10 +182,10 @@ async def test_only_whoever_it_was_given_to_works_on_it(database: Database, tmp_
         await hire(running, [])
         programs = running.tree.programs
         await programs.create("task", "second", {"title": "Second"})
-        with pytest.raises(Refused, match="no agent's"):
+        with pytest.raises(InvalidOperation, match="no agent's"):
             await running.assignments.work("second")
         await programs.assign("second", "writer")
-        with pytest.raises(Refused, match="busy with paper"):
+        with pytest.raises(InvalidOperation, match="busy with paper"):
             await running.assignments.work("second")
 
 
@@ -238,7 +238,7 @@ async def test_a_pending_task_given_to_another_leaves_nobody_behind(
         given = await programs.assign("paper", "ana")
         assert "session" not in given.details
         assert "current_task" not in (await programs.get("writer")).details
-        with pytest.raises(Refused, match="no agent's"):
+        with pytest.raises(InvalidOperation, match="no agent's"):
             await running.assignments.begin("paper")
 
 
@@ -340,14 +340,14 @@ async def test_whoever_looks_on_hears_the_turn_and_how_it_ended(
         assert await running.assignments.take(task) is None
 
 
-async def ended(running: Running, name: str) -> None:
+async def ended(running: WorkerRuntime, name: str) -> None:
     """Wait until a task is judged."""
     with anyio.fail_after(60):
         while (await running.tree.programs.get(name)).state == "active":  # noqa: ASYNC110
             await anyio.sleep(0.1)
 
 
-def canceling(running: Running) -> Callable[[object], None]:
+def canceling(running: WorkerRuntime) -> Callable[[object], None]:
     """Return what asks for the end of a run as soon as it has begun."""
     tasks: set[asyncio.Task[Any]] = set()
 

@@ -7,9 +7,9 @@ from turntree.auth.audit import (
     DENIED,
     GRANTED,
     USED,
+    AuditGrant,
     Fact,
-    Grant,
-    Unreadable,
+    UnreadableEvent,
     audit,
     concerns,
     granted_data,
@@ -18,22 +18,24 @@ from turntree.auth.audit import (
     read_fact,
     read_turn,
 )
-from turntree.auth.delegation import Chain
-from turntree.auth.permissions import EVERYTHING, Right, Rights, right, tools
+from turntree.auth.delegation import DelegationChain
+from turntree.auth.permissions import EVERYTHING, Permissions, Right, right, tools
 from turntree.core.canonical import Json
 from turntree.core.event import Event, record
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
 from turntree.testing.auth_strategies import chains, single_rights
 
 STREAM = "01a0c3a8-2001-7000-8000-000000000001"
 ANA, ATLAS = Principal("human", "ana"), Principal("agent", "atlas")
-CHAIN = Chain.begin(ANA, EVERYTHING).delegate(ATLAS, Rights(tools("fs.*", "git"), tools("fs.rm")))
+CHAIN = DelegationChain.begin(ANA, EVERYTHING).delegate(
+    ATLAS, Permissions(tools("fs.*", "git"), tools("fs.rm"))
+)
 READ, REMOVE, GIT = (right("tool", name) for name in ("fs.read", "fs.rm", "git"))
 
 
-def at(minute: int) -> Instant:
-    return Instant(f"2026-11-15T12:{minute:02}:00.000Z")
+def at(minute: int) -> Timestamp:
+    return Timestamp(f"2026-11-15T12:{minute:02}:00.000Z")
 
 
 def told(kind: str, data: dict[str, Json], minute: int = 0) -> Fact:
@@ -41,11 +43,11 @@ def told(kind: str, data: dict[str, Json], minute: int = 0) -> Fact:
     return read_fact(record(fact).event, "main")
 
 
-def granted(minute: int = 0, chain: Chain = CHAIN) -> Fact:
+def granted(minute: int = 0, chain: DelegationChain = CHAIN) -> Fact:
     return told(GRANTED, granted_data(chain), minute)
 
 
-def judged(wanted: Right, minute: int = 1, chain: Chain = CHAIN) -> Fact:
+def judged(wanted: Right, minute: int = 1, chain: DelegationChain = CHAIN) -> Fact:
     decision = chain.decide(wanted)
     return told(kind_of(decision), judged_data(chain.principal, decision), minute)
 
@@ -86,13 +88,15 @@ def test_a_use_without_a_grant_is_found() -> None:
     # A grant that comes afterwards does not help.
     assert "ungranted" in kinds([judged(READ, 0), granted(1)])
     # Nor does somebody else's.
-    assert "ungranted" in kinds([granted(), judged(READ, chain=Chain.begin(ANA, EVERYTHING))])
+    assert "ungranted" in kinds(
+        [granted(), judged(READ, chain=DelegationChain.begin(ANA, EVERYTHING))]
+    )
 
 
 def test_a_grant_beyond_its_chain_is_found() -> None:
     data = granted_data(CHAIN)
     wider = told(GRANTED, {**data, "permissions": EVERYTHING.to_json()})
-    assert isinstance(wider, Grant)
+    assert isinstance(wider, AuditGrant)
     assert wider.is_widened
     assert "widened" in kinds([wider])
     assert "widened" in kinds([told(GRANTED, {**data, "by": ANA.to_json()})])
@@ -110,7 +114,7 @@ def test_a_grant_beyond_its_chain_is_found() -> None:
 )
 def test_a_fact_that_cannot_be_read_is_a_finding(kind: str, data: dict[str, Json]) -> None:
     fact = told(kind, data)
-    assert isinstance(fact, Unreadable)
+    assert isinstance(fact, UnreadableEvent)
     assert kinds([fact]) == ["unreadable"]
 
 
@@ -139,7 +143,7 @@ def test_an_agent_answers_for_those_who_act_for_it() -> None:
 
 
 @given(chains(), single_rights())
-def test_what_a_chain_decides_is_never_ungranted(chain: Chain, wanted: Right) -> None:
+def test_what_a_chain_decides_is_never_ungranted(chain: DelegationChain, wanted: Right) -> None:
     found = kinds([granted(chain=chain), judged(wanted, chain=chain)])
     assert not {"ungranted", "widened", "unreadable"} & set(found)
 

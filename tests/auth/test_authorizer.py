@@ -10,27 +10,27 @@ from turntree.api import Tree
 from turntree.auth import audit
 from turntree.auth.audit import Audit
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.permissions import EVERYTHING, Rights, actions, credentials, right, tools
+from turntree.auth.permissions import EVERYTHING, Permissions, actions, credentials, right, tools
 from turntree.auth.persona import Identity, Persona
-from turntree.auth.store_port import Permissions
+from turntree.auth.store_port import PermissionPort
 from turntree.core.canonical import Json, canonical
-from turntree.core.errors import Conflict, Denied, NotFound, Refused
+from turntree.core.errors import Conflict, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.event import Event
-from turntree.core.ids import Instant, RunId, SessionId
+from turntree.core.ids import RunId, SessionId, Timestamp
 from turntree.core.manifest import Manifest
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
-from turntree.core.run import Fact, Run
+from turntree.core.run import Run, RunEvent
 from turntree.db.database import Database
-from turntree.testing.fakes import Crash, ScriptedWorld
+from turntree.testing.fakes import Crash, FakeClock
 
 pytestmark = pytest.mark.anyio
 
 ANA, ATLAS = Principal("human", "ana"), Principal("agent", "atlas")
 READ, EXEC = right("tool", "read"), right("tool", "exec")
 HUMAN = ExecutionContext.begin(ANA, environment={"KEY": "value"})
-AGENT = HUMAN.delegate(ATLAS, Rights((*tools("read", "write"), *credentials("KEY"))))
-PERSONA = Persona("atlas", 1, Identity("Atlas"), Rights(tools("read", "exec")))
+AGENT = HUMAN.delegate(ATLAS, Permissions((*tools("read", "write"), *credentials("KEY"))))
+PERSONA = Persona("atlas", 1, Identity("Atlas"), Permissions(tools("read", "exec")))
 
 
 async def session_of(tree: Tree, label: str = "main") -> SessionId:
@@ -56,7 +56,7 @@ async def test_a_use_is_written_down_with_its_reason(tree: Tree) -> None:
 
 async def test_a_denial_is_written_down_before_it_is_raised(tree: Tree) -> None:
     session = await session_of(tree)
-    with pytest.raises(Denied, match="nothing allows tool:exec for agent:atlas"):
+    with pytest.raises(PermissionDenied, match="nothing allows tool:exec for agent:atlas"):
         await tree.authority.use(session, EXEC, context=AGENT)
     (denied,) = await told(tree)
     assert (denied.kind, denied.data["permission"]) == ("permission.denied", "tool:exec")
@@ -73,7 +73,7 @@ async def test_without_a_session_there_is_no_record_and_no_action(tree: Tree) ->
 async def test_a_credential_is_handed_out_against_a_receipt(tree: Tree) -> None:
     session = await session_of(tree)
     assert await tree.authority.get_credential(session, "KEY", context=AGENT) == "value"
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         await tree.authority.get_credential(session, "OTHER", context=AGENT)
     assert [(event.kind, event.data["permission"]) for event in await told(tree)] == [
         ("permission.used", "credential:KEY"),
@@ -82,12 +82,10 @@ async def test_a_credential_is_handed_out_against_a_receipt(tree: Tree) -> None:
     assert all("value" not in str(event.data) for event in await told(tree))
 
 
-async def test_a_run_keeps_its_judgements_in_its_own_stream(
-    tree: Tree, world: ScriptedWorld
-) -> None:
+async def test_a_run_keeps_its_judgements_in_its_own_stream(tree: Tree, world: FakeClock) -> None:
     session = await session_of(tree)
     run_id = RunId(world.new_id())
-    first = Fact.of(Event(run_id, 0, "run.started", world.now(), {}), user("hi"))
+    first = RunEvent.of(Event(run_id, 0, "run.started", world.now(), {}), user("hi"))
     epoch = await tree.ledger.start(run_id, session, first)
     run = Run(run_id, 0).apply(first)
     run = await tree.authority.grant_in_run(run, epoch=epoch, context=AGENT)
@@ -139,7 +137,7 @@ async def test_turns_that_pin_permissions_are_audited_too(tree: Tree) -> None:
 
 async def test_a_fork_under_another_persona_says_so(tree: Tree) -> None:
     await taken_under(tree, PERSONA)
-    weaker = replace(PERSONA, agent="vera", rights=Rights(tools("read")))
+    weaker = replace(PERSONA, agent="vera", rights=Permissions(tools("read")))
     session = await tree.personas.fork("main", "fork", weaker, context=HUMAN)
     facts = [fact.event for fact in await tree.ledger.facts(session.id)]
     assert [event.kind for event in facts] == [
@@ -149,7 +147,7 @@ async def test_a_fork_under_another_persona_says_so(tree: Tree) -> None:
     ]
     assert facts[1].data["change"] == "restriction"
     assert facts[1].data["digest"] == facts[2].data["persona"] == weaker.digest
-    assert Rights.from_json(facts[2].data["permissions"]) == weaker.permitted  # type: ignore[arg-type]
+    assert Permissions.from_json(facts[2].data["permissions"]) == weaker.permitted  # type: ignore[arg-type]
     assert await tree.checks.fsck(full=True) == []
 
 
@@ -157,11 +155,11 @@ async def test_a_fork_under_another_persona_says_so(tree: Tree) -> None:
 class Mortal:
     """Permissions whose process dies instead of writing for the nth time."""
 
-    permissions: Permissions
+    permissions: PermissionPort
     left: int
 
     async def record(
-        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Instant
+        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
         if not self.left:
             raise Crash
@@ -175,7 +173,7 @@ class Mortal:
 @pytest.mark.parametrize("writes", [0, 1])
 async def test_a_fork_that_dies_half_way_leaves_nothing(tree: Tree, writes: int) -> None:
     await taken_under(tree, PERSONA)
-    mortal = cast("Permissions", Mortal(tree.personas.permissions, writes))
+    mortal = cast("PermissionPort", Mortal(tree.personas.permissions, writes))
     dying = replace(
         tree.personas,
         permissions=mortal,
@@ -191,11 +189,11 @@ async def test_a_fork_that_dies_half_way_leaves_nothing(tree: Tree, writes: int)
 
 async def test_an_agent_forks_under_its_own_persona_but_not_by_way_of_others(tree: Tree) -> None:
     await taken_under(tree, PERSONA)
-    reader = Rights((*tools("read"), *actions("read")))
+    reader = Permissions((*tools("read"), *actions("read")))
     agent = HUMAN.delegate(ATLAS, reader)
     await tree.personas.fork("main", "again", PERSONA, context=agent)
     other = agent.delegate(Principal("agent", "vera"), reader)
-    with pytest.raises(Refused, match="own behalf"):
+    with pytest.raises(InvalidOperation, match="own behalf"):
         await tree.personas.fork("main", "never", PERSONA, context=other)
     with pytest.raises(NotFound):
         await tree.sessions.get("never")
@@ -204,9 +202,9 @@ async def test_an_agent_forks_under_its_own_persona_but_not_by_way_of_others(tre
 async def test_a_stronger_persona_needs_its_owner_and_a_confirmation(tree: Tree) -> None:
     await taken_under(tree, PERSONA)
     stronger = replace(PERSONA, agent="vera", rights=EVERYTHING)
-    with pytest.raises(Denied, match="owner of vera has not granted it"):
+    with pytest.raises(PermissionDenied, match="owner of vera has not granted it"):
         await tree.personas.fork("main", "fork", stronger, context=HUMAN)
-    with pytest.raises(Refused, match="confirm it"):
+    with pytest.raises(InvalidOperation, match="confirm it"):
         await tree.personas.fork("main", "fork", stronger, owner_grants=True, context=HUMAN)
     await tree.personas.fork(
         "main", "fork", stronger, owner_grants=True, confirmed=True, context=HUMAN
@@ -217,13 +215,13 @@ async def test_what_an_ancestor_knew_is_not_handed_to_the_public(tree: Tree) -> 
     await taken_under(tree, replace(PERSONA, scopes=frozenset({"payroll"})))
     await taken_under(tree, PERSONA)
     public = replace(PERSONA, agent="help", visibility="public")
-    with pytest.raises(Denied, match="holds payroll, and help is public"):
+    with pytest.raises(PermissionDenied, match="holds payroll, and help is public"):
         await tree.personas.fork("main", "fork", public, context=HUMAN)
 
 
 async def test_whoever_may_not_read_may_not_fork(tree: Tree) -> None:
     await taken_under(tree, PERSONA)
-    blind = ExecutionContext.begin(ANA, Rights((*tools("*"), *actions("fork"))))
+    blind = ExecutionContext.begin(ANA, Permissions((*tools("*"), *actions("fork"))))
     decided = await tree.personas.decide_fork("main", PERSONA, context=blind)
     assert decided.verdict == "deny"
 

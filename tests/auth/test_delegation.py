@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 
-from turntree.auth.delegation import CHAIN_LINKS_MAX, Chain, link_from_json
-from turntree.auth.permissions import EVERYTHING, Right, Rights, right, tools
-from turntree.core.errors import Refused
+from turntree.auth.delegation import CHAIN_LINKS_MAX, DelegationChain, link_from_json
+from turntree.auth.permissions import EVERYTHING, Permissions, Right, right, tools
+from turntree.core.errors import InvalidOperation
 from turntree.core.principal import SYSTEM, Principal
 from turntree.testing.auth_strategies import chains, rights, single_rights
 
@@ -18,38 +18,48 @@ EXEC, READ = right("tool", "exec"), right("tool", "read")
 
 
 def test_a_chain_says_who_acts_and_on_whose_behalf() -> None:
-    chain = Chain.begin(ANA, EVERYTHING).delegate(ATLAS, EVERYTHING).child(Rights(tools("read")))
+    chain = (
+        DelegationChain.begin(ANA, EVERYTHING)
+        .delegate(ATLAS, EVERYTHING)
+        .child(Permissions(tools("read")))
+    )
     assert chain.principal == Principal("agent", "atlas", ANA)
-    assert Chain.begin(SYSTEM, EVERYTHING).principal == SYSTEM
+    assert DelegationChain.begin(SYSTEM, EVERYTHING).principal == SYSTEM
 
 
 @pytest.mark.parametrize("root", [ATLAS, Principal("session", "main")])
 def test_only_a_human_or_the_system_answers_for_a_chain(root: Principal) -> None:
-    with pytest.raises(Refused, match="begins with a human or the system"):
-        Chain.begin(root, EVERYTHING)
+    with pytest.raises(InvalidOperation, match="begins with a human or the system"):
+        DelegationChain.begin(root, EVERYTHING)
 
 
 def test_nobody_acts_on_their_own_behalf_by_way_of_others() -> None:
-    chain = Chain.begin(ANA, EVERYTHING).delegate(ATLAS, EVERYTHING).delegate(VERA, EVERYTHING)
-    with pytest.raises(Refused, match="agent:atlas would act on its own behalf"):
+    chain = (
+        DelegationChain.begin(ANA, EVERYTHING)
+        .delegate(ATLAS, EVERYTHING)
+        .delegate(VERA, EVERYTHING)
+    )
+    with pytest.raises(InvalidOperation, match="agent:atlas would act on its own behalf"):
         chain.delegate(ATLAS, EVERYTHING)
-    with pytest.raises(Refused, match="cannot delegate to itself"):
+    with pytest.raises(InvalidOperation, match="cannot delegate to itself"):
         chain.delegate(VERA, EVERYTHING)
-    with pytest.raises(Refused, match="acts on behalf of"):
-        Chain.begin(chain.principal, EVERYTHING)
+    with pytest.raises(InvalidOperation, match="acts on behalf of"):
+        DelegationChain.begin(chain.principal, EVERYTHING)
 
 
 def test_a_chain_has_an_end() -> None:
-    chain = Chain.begin(ANA, EVERYTHING)
+    chain = DelegationChain.begin(ANA, EVERYTHING)
     for number in range(CHAIN_LINKS_MAX - 1):
         chain = chain.delegate(Principal("agent", f"a{number}"), EVERYTHING)
-    with pytest.raises(Refused, match="at most"):
+    with pytest.raises(InvalidOperation, match="at most"):
         chain.child(EVERYTHING)
 
 
 def test_a_decision_names_who_would_not_have_it() -> None:
-    chain = Chain.begin(ANA, Rights(tools("*"))).delegate(ATLAS, Rights(tools("*"), tools("exec")))
-    chain = chain.delegate(VERA, Rights(tools("read")))
+    chain = DelegationChain.begin(ANA, Permissions(tools("*"))).delegate(
+        ATLAS, Permissions(tools("*"), tools("exec"))
+    )
+    chain = chain.delegate(VERA, Permissions(tools("read")))
     assert chain.decide(EXEC).reason == "tool:exec is denied for agent:atlas"
     assert chain.decide(right("tool", "write")).reason == "nothing allows tool:write for agent:vera"
     assert chain.decide(READ).reason == (
@@ -58,7 +68,9 @@ def test_a_decision_names_who_would_not_have_it() -> None:
 
 
 @given(chains(), rights(), single_rights())
-def test_handing_on_never_adds_a_right(chain: Chain, more: Rights, wanted: Right) -> None:
+def test_handing_on_never_adds_a_right(
+    chain: DelegationChain, more: Permissions, wanted: Right
+) -> None:
     for longer in (chain.child(more), chain.delegate(Principal("agent", "new"), more)):
         assert longer.rights.within(chain.rights)
         assert longer.rights.within(more)
@@ -67,8 +79,8 @@ def test_handing_on_never_adds_a_right(chain: Chain, more: Rights, wanted: Right
 
 
 @given(chains())
-def test_a_chain_reads_back(chain: Chain) -> None:
-    assert Chain.from_json(chain.to_json()) == chain
+def test_a_chain_reads_back(chain: DelegationChain) -> None:
+    assert DelegationChain.from_json(chain.to_json()) == chain
 
 
 @pytest.mark.parametrize(
@@ -77,5 +89,5 @@ def test_a_chain_reads_back(chain: Chain) -> None:
      {"kind": "human", "id": "", "rights": {}}, {"kind": "human", "id": "ana", "rights": []}],
 )  # fmt: skip
 def test_a_link_that_could_be_anybody_is_refused(document: object) -> None:
-    with pytest.raises(Refused, match="no link"):
+    with pytest.raises(InvalidOperation, match="no link"):
         link_from_json(document)

@@ -10,30 +10,30 @@ import anyio.to_thread
 import pytest
 
 from turntree.auth.execution_context import ExecutionContext, current, find_current
-from turntree.auth.permissions import EVERYTHING, Rights, credentials, right, tools
+from turntree.auth.permissions import EVERYTHING, Permissions, credentials, right, tools
 from turntree.auth.persona import Identity, Persona
 from turntree.boot.open import Settings, begin_context, load_token_key
-from turntree.core.errors import Denied, NotFound, Refused
-from turntree.core.ids import Instant
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
+from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 ANA, ATLAS = Principal("human", "ana"), Principal("agent", "atlas")
 ENVIRONMENT = {"GITHUB_TOKEN": "from-environment", "AWS_KEY": "hidden"}
-GITHUB = Rights(credentials("GITHUB_TOKEN"))
+GITHUB = Permissions(credentials("GITHUB_TOKEN"))
 KEY = b"k" * 32
-NOON, LATER = Instant("2026-11-15T12:00:00.000Z"), Instant("2026-11-15T13:00:00.000Z")
+NOON, LATER = Timestamp("2026-11-15T12:00:00.000Z"), Timestamp("2026-11-15T13:00:00.000Z")
 
 
-def begun(rights: Rights = EVERYTHING) -> ExecutionContext:
+def begun(rights: Permissions = EVERYTHING) -> ExecutionContext:
     return ExecutionContext.begin(ANA, rights, environment=ENVIRONMENT)
 
 
 def test_nobody_acts_outside_of_every_context() -> None:
     assert find_current() is None
-    with pytest.raises(Denied, match="nobody acts here"):
+    with pytest.raises(PermissionDenied, match="nobody acts here"):
         current()
 
 
@@ -58,29 +58,31 @@ async def test_every_task_that_is_started_inside_finds_it() -> None:
 def test_an_inner_context_ends_with_its_block() -> None:
     with begun().entered() as outer:
         inner = outer.child(GITHUB)
-        with pytest.raises(Denied), inner.entered():
+        with pytest.raises(PermissionDenied), inner.entered():
             current().get_credential("AWS_KEY")
         assert current() is outer
     assert find_current() is None
 
 
 def test_a_child_has_at_most_the_rights_of_its_parent() -> None:
-    narrow = begun(Rights(tools("read"))).child(EVERYTHING)
+    narrow = begun(Permissions(tools("read"))).child(EVERYTHING)
     assert narrow.decide(right("tool", "read")).allowed
     assert not narrow.decide(right("tool", "exec")).allowed
     assert narrow.principal == ANA
 
 
 def test_whoever_acts_for_somebody_has_what_both_have() -> None:
-    acting = begun(Rights(tools("read", "write"))).delegate(ATLAS, Rights(tools("write", "exec")))
-    assert acting.rights == Rights(tools("write"))
+    acting = begun(Permissions(tools("read", "write"))).delegate(
+        ATLAS, Permissions(tools("write", "exec"))
+    )
+    assert acting.rights == Permissions(tools("write"))
     assert acting.principal.on_behalf_of == ANA
-    with pytest.raises(Refused, match="own behalf"):
+    with pytest.raises(InvalidOperation, match="own behalf"):
         acting.delegate(ANA, EVERYTHING)
 
 
 def test_an_agent_acts_under_its_persona() -> None:
-    persona = Persona("atlas", 1, Identity("Atlas"), Rights(tools("read")))
+    persona = Persona("atlas", 1, Identity("Atlas"), Permissions(tools("read")))
     acting = begun().assume(persona)
     assert acting.principal == Principal("agent", "atlas", ANA)
     assert acting.decide(right("tool", "read")).allowed
@@ -97,9 +99,9 @@ def test_a_credential_comes_from_the_context_before_the_environment() -> None:
 def test_a_credential_that_no_right_names_is_out_of_reach() -> None:
     context = begun(GITHUB).child(credentials={"AWS_KEY": "handed-in"})
     for name in ("AWS_KEY", "NO_SUCH_KEY"):
-        with pytest.raises(Denied, match=f"{name} is out of reach"):
+        with pytest.raises(PermissionDenied, match=f"{name} is out of reach"):
             context.get_credential(name)
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         begun().delegate(ATLAS, GITHUB).get_credential("AWS_KEY")
 
 
@@ -117,7 +119,7 @@ def test_settings_have_defaults_and_can_be_hidden() -> None:
 
 def test_no_secret_is_ever_shown() -> None:
     context = begun().child(credentials={"GITHUB_TOKEN": "handed-in"})
-    told = context.to_token(key=KEY, audience="run", expires_at=LATER, world=ScriptedWorld())
+    told = context.to_token(key=KEY, audience="run", expires_at=LATER, world=FakeClock())
     for shown in (repr(context), str(context), told):
         assert "handed-in" not in shown
         assert "hidden" not in shown
@@ -125,7 +127,7 @@ def test_no_secret_is_ever_shown() -> None:
 
 def test_another_process_goes_on_with_the_same_rights_and_no_more(tmp_path: Path) -> None:
     context = begun().delegate(ATLAS, GITHUB).child(config={"timeout": 5})
-    told = context.to_token(key=KEY, audience="run", expires_at=LATER, world=ScriptedWorld())
+    told = context.to_token(key=KEY, audience="run", expires_at=LATER, world=FakeClock())
     program = tmp_path / "other.py"
     program.write_text(OTHER_PROCESS, encoding="utf-8")
     ended = subprocess.run(
@@ -168,5 +170,5 @@ def test_a_key_is_drawn_once_and_is_its_owners_alone(tmp_path: Path) -> None:
     assert kept.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in settings.home.iterdir()] == ["token.key"]
     kept.write_bytes(b"short")
-    with pytest.raises(Refused, match="is no key"):
+    with pytest.raises(InvalidOperation, match="is no key"):
         load_token_key(settings)

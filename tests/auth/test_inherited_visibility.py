@@ -6,7 +6,7 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import Denied, NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import Label, SessionId, TurnId
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
@@ -14,34 +14,34 @@ from turntree.core.program import Right
 from turntree.core.session import Session, Spawn
 from turntree.core.turn import Header, seal
 from turntree.db.database import Database
-from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.session_store import SessionStore
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.rerun import rerun
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 
-def seen(database: Database, world: ScriptedWorld, place: Path, user: str) -> Tree:
+def seen(database: Database, world: FakeClock, place: Path, user: str) -> Tree:
     """Return the tree as somebody sees it."""
     engine = InlineEngine(database.lend)
     return tree_on(database, Settings(place, user=user, session="main"), world, engine=engine)
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def tree(database: Database, world: FakeClock, place: Path) -> Tree:
     """The tree as ana sees it, who owns what is private."""
     return seen(database, world, place, "ana")
 
 
 @pytest.fixture
-def bob(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def bob(database: Database, world: FakeClock, place: Path) -> Tree:
     """The same tree, as bob sees it, who is let in."""
     return seen(database, world, place, "bob")
 
 
 @pytest.fixture
-def carl(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def carl(database: Database, world: FakeClock, place: Path) -> Tree:
     """The same tree, as carl sees it, who is not."""
     return seen(database, world, place, "carl")
 
@@ -82,9 +82,9 @@ async def test_a_fork_of_it_is_private_and_its_owners(
     assert await grants(tree, mine) == [("human:bob", "configure")]
     assert (await bob.turns.record("mine", [user("more")], [assistant("yes")])).parent == closed
     await bob.sessions.rename("mine", "ours")
-    with pytest.raises(Denied, match="only human:ana says who sees ours"):
+    with pytest.raises(PermissionDenied, match="only human:ana says who sees ours"):
         await bob.programs.set_visibility("ours", "public")
-    with pytest.raises(Denied, match="only human:ana lets others use ours"):
+    with pytest.raises(PermissionDenied, match="only human:ana lets others use ours"):
         await bob.programs.invite("ours", "carl")
     with pytest.raises(NotFound):
         await carl.turns.get(closed)
@@ -111,7 +111,7 @@ async def test_a_fork_of_what_is_open_is_open(tree: Tree, carl: Tree, closed: Tu
 
 async def test_only_its_owner_forks_it_into_the_open(tree: Tree, bob: Tree, closed: TurnId) -> None:
     """The refusal says what to leave out."""
-    with pytest.raises(Denied, match=r"only human:ana .* leave out --public"):
+    with pytest.raises(PermissionDenied, match=r"only human:ana .* leave out --public"):
         await bob.sessions.fork("secret", "mine", visibility="public")
     opened = await tree.sessions.fork("secret", "opened", visibility="public")
     assert opened.head == closed
@@ -122,7 +122,7 @@ async def test_no_open_session_is_moved_to_it(tree: Tree, bob: Tree, closed: Tur
     """That would open it as a fork would; a private session of its owner's may stand there."""
     await tree.sessions.fork("main", "hers", visibility="private")
     for who in (tree, bob):
-        with pytest.raises(Refused, match="everybody would read it there"):
+        with pytest.raises(InvalidOperation, match="everybody would read it there"):
             await who.sessions.replay("main", closed)
     assert (await tree.sessions.replay("hers", closed)).head == closed
 
@@ -132,7 +132,9 @@ async def test_no_private_session_of_somebody_else_is_moved_to_it(
 ) -> None:
     """Whoever owns a session lets others in, and here that is not the turn's owner."""
     own = await bob.sessions.fork("main", "own", visibility="private")
-    with pytest.raises(Refused, match=rf"human:ana's, .*human:bob's.*turntree fork {closed} LABEL"):
+    with pytest.raises(
+        InvalidOperation, match=rf"human:ana's, .*human:bob's.*turntree fork {closed} LABEL"
+    ):
         await bob.sessions.replay("own", closed)
     await bob.programs.set_visibility("own", "public")
     assert (await carl.sessions.get("own")).head == own.head
@@ -195,7 +197,7 @@ async def test_a_fork_with_files_is_private(tree: Tree, bob: Tree, closed: TurnI
 
 
 async def test_what_came_home_to_it_is_private(
-    tree: Tree, carl: Tree, closed: TurnId, database: Database, world: ScriptedWorld
+    tree: Tree, carl: Tree, closed: TurnId, database: Database, world: FakeClock
 ) -> None:
     """An import hangs turns below a private one before any session holds them."""
     turn, at = TurnId(world.new_id()), world.now()
@@ -206,7 +208,7 @@ async def test_what_came_home_to_it_is_private(
         seal(header, [user("more of it")], [assistant("here")]), closed, by="system:import", at=at,
         session=None,
     )  # fmt: skip
-    everything = PostgresSessions(database)
+    everything = SessionStore(database)
     home = SessionId(world.new_id())
     await everything.create(home, Label("home"), by="system:import", at=world.now(), head=turn)
     session = await tree.sessions.get("home")

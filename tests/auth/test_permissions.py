@@ -10,8 +10,8 @@ from turntree.auth.permissions import (
     NOTHING,
     PATTERNS_MAX,
     Pattern,
+    Permissions,
     Right,
-    Rights,
     actions,
     credentials,
     holds,
@@ -19,7 +19,7 @@ from turntree.auth.permissions import (
     right,
     tools,
 )
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.testing.auth_strategies import patterns, rights, single_rights
 
 READ, WRITE = right("tool", "fs.read"), right("tool", "fs.write")
@@ -31,34 +31,34 @@ def test_what_nobody_allowed_is_denied_and_says_so() -> None:
 
 
 def test_deny_wins_over_every_allow() -> None:
-    own = Rights(tools("fs.*", "fs.write"), tools("fs.write"))
+    own = Permissions(tools("fs.*", "fs.write"), tools("fs.write"))
     assert own.decide(READ).reason == "tool:fs.* is allowed"
     assert own.decide(WRITE).reason == "tool:fs.write is denied"
     assert own.decide(WRITE).pattern == "tool:fs.write"
 
 
 def test_a_tool_is_no_credential() -> None:
-    own = Rights(tools("*"))
+    own = Permissions(tools("*"))
     assert own.permits(right("tool", "GITHUB_TOKEN"))
     assert not own.permits(right("credential", "GITHUB_TOKEN"))
     assert EVERYTHING.permits(right("credential", "GITHUB_TOKEN"))
 
 
 def test_a_name_is_no_beginning() -> None:
-    named = Rights((pattern("tool", "fs"),))
+    named = Permissions((pattern("tool", "fs"),))
     assert named.permits(right("tool", "fs"))
     assert not named.permits(right("tool", "fs.read"))
 
 
 @pytest.mark.parametrize("text", ["", "a*b", "**", "a b", "a\n", "x" * 201, "\0"])
 def test_a_pattern_that_says_more_than_a_beginning_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         pattern("tool", text)
 
 
 def test_too_many_patterns_are_refused() -> None:
-    with pytest.raises(Refused, match="at most"):
-        Rights(tools(*(f"t{n}" for n in range(PATTERNS_MAX + 1))))
+    with pytest.raises(InvalidOperation, match="at most"):
+        Permissions(tools(*(f"t{n}" for n in range(PATTERNS_MAX + 1))))
 
 
 @given(patterns(), patterns(), single_rights())
@@ -72,7 +72,9 @@ def test_two_patterns_hold_one_another_or_share_nothing(
 
 
 @given(rights(), rights(), single_rights())
-def test_what_two_permit_is_what_each_permits(one: Rights, other: Rights, wanted: Right) -> None:
+def test_what_two_permit_is_what_each_permits(
+    one: Permissions, other: Permissions, wanted: Right
+) -> None:
     both = one.intersect(other)
     assert both.permits(wanted) == (one.permits(wanted) and other.permits(wanted))
     assert both.within(one)
@@ -80,7 +82,7 @@ def test_what_two_permit_is_what_each_permits(one: Rights, other: Rights, wanted
 
 
 @given(rights(), rights(), rights())
-def test_rights_are_ordered(one: Rights, other: Rights, third: Rights) -> None:
+def test_rights_are_ordered(one: Permissions, other: Permissions, third: Permissions) -> None:
     assert one.within(one)
     assert NOTHING.within(one)
     assert one.within(EVERYTHING)
@@ -89,7 +91,7 @@ def test_rights_are_ordered(one: Rights, other: Rights, third: Rights) -> None:
 
 
 @given(rights(), rights())
-def test_beyond_names_something_that_only_one_permits(one: Rights, other: Rights) -> None:
+def test_beyond_names_something_that_only_one_permits(one: Permissions, other: Permissions) -> None:
     beyond = one.find_beyond(other)
     everything = [right(kind, name) for kind in KINDS for name in ALL_NAMES]
     more = [each for each in everything if one.permits(each) and not other.permits(each)]
@@ -97,27 +99,27 @@ def test_beyond_names_something_that_only_one_permits(one: Rights, other: Rights
 
 
 @given(rights(), st.lists(patterns(), max_size=3), st.lists(patterns(), max_size=3))
-def test_narrowing_never_adds(own: Rights, allow: list[Pattern], deny: list[Pattern]) -> None:
+def test_narrowing_never_adds(own: Permissions, allow: list[Pattern], deny: list[Pattern]) -> None:
     narrowed = own.narrow(allow=allow, deny=deny)
     assert narrowed.within(own)
-    assert narrowed.within(Rights(tuple(allow)))
+    assert narrowed.within(Permissions(tuple(allow)))
     assert own.narrow() == own
 
 
 @given(rights())
-def test_rights_read_back(own: Rights) -> None:
-    assert Rights.from_json(own.to_json()) == own
+def test_rights_read_back(own: Permissions) -> None:
+    assert Permissions.from_json(own.to_json()) == own
 
 
 def test_rights_are_written_for_people() -> None:
-    own = Rights((*tools("git", "fs.*", "fs.read"), *credentials("KEY"), *actions("fork")),
+    own = Permissions((*tools("git", "fs.*", "fs.read"), *credentials("KEY"), *actions("fork")),
                  tools("fs.rm"))  # fmt: skip
     assert own.to_json() == {
         "tools": {"allow": ["fs.*", "git"], "deny": ["fs.rm"]},
         "credentials": {"allow": ["KEY"]},
         "actions": {"allow": ["fork"]},
     }
-    assert Rights.from_json({"credentials": ["KEY"]}) == Rights(credentials("KEY"))
+    assert Permissions.from_json({"credentials": ["KEY"]}) == Permissions(credentials("KEY"))
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,8 @@ def test_rights_are_written_for_people() -> None:
     [{"tool": ["a"]}, {"tools": "a"}, {"tools": [1]}, {"tools": {"allowed": []}}, {"tools": 3}],
 )
 def test_a_document_that_could_be_misread_is_refused(document: dict[str, object]) -> None:
-    with pytest.raises(Refused):
-        Rights.from_json(document)
+    with pytest.raises(InvalidOperation):
+        Permissions.from_json(document)
 
 
 def spelt(length: int) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from turntree.auth.permissions import (
     EVERYTHING,
     NOTHING,
-    Rights,
+    Permissions,
     actions,
     credentials,
     right,
@@ -20,17 +20,18 @@ from turntree.auth.persona import (
     Identity,
     ModelDefaults,
     Persona,
-    Toolset,
+    ToolsetConfig,
     read_scopes,
     toolset,
     worker_of,
 )
-from turntree.auth.persona_fork import ForkAsked, decide_fork
-from turntree.core.errors import Refused
+from turntree.auth.persona_fork import PersonaForkRequest, decide_fork
+from turntree.core.errors import InvalidOperation
 from turntree.testing.auth_strategies import personas, rights
 
 ATLAS = Persona(
-    "atlas", 1, Identity("Atlas", "You are calm.", "🗺"), Rights(tools("*"), tools("exec.sudo")),
+    "atlas", 1, Identity("Atlas", "You are calm.", "🗺"),
+    Permissions(tools("*"), tools("exec.sudo")),
     model=ModelDefaults("claude-sonnet", temperature=0.2),
 )  # fmt: skip
 SPAWN, EXEC = right("action", "spawn"), right("tool", "exec")
@@ -41,7 +42,7 @@ def test_a_version_is_known_by_its_digest() -> None:
     changed = [
         replace(ATLAS, version=2),
         replace(ATLAS, identity=Identity("Atlas")),
-        replace(ATLAS, rights=Rights(tools("*"))),
+        replace(ATLAS, rights=Permissions(tools("*"))),
         replace(ATLAS, sandbox="code"),
         replace(ATLAS, model=ModelDefaults()),
         replace(ATLAS, role="worker"),
@@ -78,7 +79,7 @@ def test_every_member_reads_back() -> None:
     ],
 )
 def test_what_is_no_persona_is_refused(document: dict[str, object]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         Persona.from_json(document)
 
 
@@ -98,21 +99,21 @@ def test_a_role_decides_tools_injection_spawning_and_duty() -> None:
 
 
 def test_a_worker_spawns_only_where_its_persona_says_so() -> None:
-    allowed = replace(ATLAS, role="worker", rights=Rights((*tools("*"), *actions("spawn"))))
+    allowed = replace(ATLAS, role="worker", rights=Permissions((*tools("*"), *actions("spawn"))))
     assert allowed.granted.permits(SPAWN)
-    forbidden = replace(ATLAS, role="manager", rights=Rights(tools("*"), actions("spawn")))
+    forbidden = replace(ATLAS, role="manager", rights=Permissions(tools("*"), actions("spawn")))
     assert not forbidden.granted.permits(SPAWN)
 
 
 def test_a_toolset_of_ones_own_stands_before_the_common_one() -> None:
     own = replace(ATLAS, toolsets=(toolset("full", ["read"], 2),))
-    assert own.get_toolset() == Toolset("full", 2, tools("read"))
+    assert own.get_toolset() == ToolsetConfig("full", 2, tools("read"))
     assert not own.granted.permits(EXEC)
     assert own.permitted.permits(EXEC)
 
 
 def test_a_toolset_gives_no_tool_that_the_permissions_lack() -> None:
-    poor = replace(ATLAS, rights=Rights(credentials("KEY")))
+    poor = replace(ATLAS, rights=Permissions(credentials("KEY")))
     assert not poor.granted.permits(EXEC)
     assert poor.granted.permits(right("credential", "KEY"))
 
@@ -121,16 +122,18 @@ def test_a_worker_inherits_its_managers_persona_or_a_narrower_one() -> None:
     manager = replace(ATLAS, role="manager")
     assert worker_of(manager).rights == manager.rights
     assert worker_of(manager).identity == manager.identity
-    assert worker_of(manager, rights=Rights(tools("read"))).rights == Rights(tools("read"))
-    with pytest.raises(Refused, match=r"tool:exec.sudo is more than atlas"):
-        worker_of(manager, rights=Rights(tools("*")))
+    assert worker_of(manager, rights=Permissions(tools("read"))).rights == Permissions(
+        tools("read")
+    )
+    with pytest.raises(InvalidOperation, match=r"tool:exec.sudo is more than atlas"):
+        worker_of(manager, rights=Permissions(tools("*")))
 
 
 @given(personas(), rights())
-def test_no_worker_may_do_what_its_manager_may_not(manager: Persona, wanted: Rights) -> None:
+def test_no_worker_may_do_what_its_manager_may_not(manager: Persona, wanted: Permissions) -> None:
     try:
         worker = worker_of(manager, rights=wanted)
-    except Refused:
+    except InvalidOperation:
         assert not wanted.within(manager.rights)
     else:
         assert worker.permitted.within(manager.permitted)
@@ -144,7 +147,7 @@ def test_a_thread_that_one_may_not_read_cannot_be_forked() -> None:
 
 def test_to_restrict_is_free() -> None:
     decided = decide_fork(
-        asking(target=replace(ATLAS, rights=Rights(tools("read")), role="worker"))
+        asking(target=replace(ATLAS, rights=Permissions(tools("read")), role="worker"))
     )
     assert (decided.verdict, decided.change) == ("allow", "restriction")
 
@@ -155,7 +158,7 @@ def test_to_change_the_persona_alone_is_free() -> None:
 
 
 def test_to_escalate_needs_the_owner_and_a_confirmation() -> None:
-    stronger = asking(source=Rights(tools("read")))
+    stronger = asking(source=Permissions(tools("read")))
     assert decide_fork(stronger).verdict == "deny"
     assert decide_fork(replace(stronger, confirmed=True)).verdict == "deny"
     granted = decide_fork(replace(stronger, owner_grants=True))
@@ -182,7 +185,7 @@ def test_every_reason_is_told() -> None:
 
 @given(personas(), rights(), rights())
 def test_a_fork_gives_no_more_than_persona_and_caller_have(
-    target: Persona, source: Rights, caller: Rights
+    target: Persona, source: Permissions, caller: Permissions
 ) -> None:
     decided = decide_fork(asking(source=source, target=target, caller=caller))
     assert decided.rights.within(target.permitted)
@@ -199,11 +202,11 @@ def test_the_scopes_of_a_thread_are_those_of_all_its_personas() -> None:
 
 
 def asking(
-    source: Rights = EVERYTHING,
+    source: Permissions = EVERYTHING,
     target: Persona = ATLAS,
-    caller: Rights = EVERYTHING,
+    caller: Permissions = EVERYTHING,
     scopes: frozenset[str] = frozenset(),
     *,
     may_read: bool = True,
-) -> ForkAsked:
-    return ForkAsked(source, scopes, target, caller, may_read)
+) -> PersonaForkRequest:
+    return PersonaForkRequest(source, scopes, target, caller, may_read)

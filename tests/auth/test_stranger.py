@@ -14,13 +14,21 @@ from turntree.core.errors import NotFound, TurntreeError
 from turntree.core.event import Event, record
 from turntree.core.feed import BEGINNING
 from turntree.core.ids import Digest, Label, ProgramId, RunId, SessionId, TurnId
-from turntree.core.message import Erased, Lifted, Message, Text, assistant, lift_parts, user
+from turntree.core.message import (
+    ErasedMessage,
+    Message,
+    ObjectRef,
+    Text,
+    assistant,
+    lift_parts,
+    user,
+)
 from turntree.core.message_context import TouchedFile
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.usage import ModelCall, Usage
 from turntree.db.database import Database
 from turntree.runs.engines.inline import InlineEngine
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +62,7 @@ class Stranger:
 
     tree: Tree
     known: Private
-    world: ScriptedWorld
+    world: FakeClock
     database: Database
     place: Path
 
@@ -138,7 +146,7 @@ WRITES: dict[str, Call] = {
     ),
     "a run": lambda s: s.tree.ledger.start(
         RunId(NEW), s.known.session,
-        Fact.of(Event(NEW, 0, "run.started", s.world.now(), {}), user("mine")),
+        RunEvent.of(Event(NEW, 0, "run.started", s.world.now(), {}), user("mine")),
     ),
     "an erasure": lambda s: s.tree.turns.marks.erase(
         s.known.turn, 0, reason="because", by=BOB, at=s.world.now()
@@ -150,13 +158,13 @@ WRITES: dict[str, Call] = {
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def tree(database: Database, world: FakeClock, place: Path) -> Tree:
     """The tree as ana sees it."""
     return seen(database, world, place, "ana")
 
 
 @pytest.fixture
-async def stranger(tree: Tree, database: Database, world: ScriptedWorld, place: Path) -> Stranger:
+async def stranger(tree: Tree, database: Database, world: FakeClock, place: Path) -> Stranger:
     """Bob, who was told every id of what is private, and nothing else."""
     await tree.turns.record("main", [user("hello")], [assistant("hi")])
     files: dict[str, Json] = {"files": [TouchedFile("read", f"{WORD}.py").to_json()]}
@@ -169,7 +177,7 @@ async def stranger(tree: Tree, database: Database, world: ScriptedWorld, place: 
     session = await tree.sessions.get(WORD)
     run = RunId(world.new_id())
     running = await lifted(tree, Message("user", (Text(WORD), Text(f"{WORD} runs " * 4000))))
-    begun = Fact.of(Event(run, 0, "run.started", world.now(), {}), running)
+    begun = RunEvent.of(Event(run, 0, "run.started", world.now(), {}), running)
     await tree.ledger.start(run, session.id, begun)
     waiting = await tree.runs.post(WORD, f"the {WORD} waits")
     waits = await lifted(tree, user(f"{WORD} waits " * 4000))
@@ -192,14 +200,14 @@ async def lifted(tree: Tree, message: Message) -> Message:
     return stands
 
 
-def object_in(message: Message | Erased) -> Digest:
+def object_in(message: Message | ErasedMessage) -> Digest:
     """Return the digest that a message's only large part refers to."""
     assert isinstance(message, Message)
-    (part,) = [part for part in message.parts if isinstance(part, Lifted)]
+    (part,) = [part for part in message.parts if isinstance(part, ObjectRef)]
     return part.object
 
 
-def seen(database: Database, world: ScriptedWorld, place: Path, who: str) -> Tree:
+def seen(database: Database, world: FakeClock, place: Path, who: str) -> Tree:
     settings = Settings(place, user=who, session="main")
     engine = InlineEngine(database.lend)
     return tree_on(database, settings, world, embedder=HashingEmbedder(), engine=engine)
@@ -253,7 +261,7 @@ async def test_no_call_changes_anything_for_a_stranger(tree: Tree, stranger: Str
 async def start_run(stranger: Stranger, said: Message) -> None:
     session = await stranger.tree.sessions.get("bobs")
     started = Event(NEW, 0, "run.started", stranger.world.now(), {})
-    await stranger.tree.ledger.start(RunId(NEW), session.id, Fact.of(started, said))
+    await stranger.tree.ledger.start(RunId(NEW), session.id, RunEvent.of(started, said))
 
 
 FORGERIES: dict[str, Callable[[Stranger, Message], Awaitable[object]]] = {
@@ -268,7 +276,7 @@ async def test_message_that_names_a_private_object_is_refused(
     stranger: Stranger, name: str
 ) -> None:
     await stranger.tree.turns.record("bobs", [user("mine")], [assistant("yes")])
-    forged = Message("user", (Lifted("text", stranger.known.large, 9),))
+    forged = Message("user", (ObjectRef("text", stranger.known.large, 9),))
     with pytest.raises(NotFound, match="there is no object"):
         await FORGERIES[name](stranger, forged)
     with pytest.raises(NotFound):
@@ -280,7 +288,7 @@ async def test_same_bytes_stored_by_two_are_read_by_both(tree: Tree, stranger: S
     bob = stranger.tree.ledger
     assert await bob.put_object(data) == stranger.known.large
     assert await bob.get_object(stranger.known.large) == data
-    said = Message("user", (Lifted("text", stranger.known.large, len(data)),))
+    said = Message("user", (ObjectRef("text", stranger.known.large, len(data)),))
     made = await stranger.tree.turns.record("bobs", [said], [assistant("yes")])
     # Bob's session is open, so everybody may read what it refers to.
     carol = seen(stranger.database, stranger.world, stranger.place, "carol")

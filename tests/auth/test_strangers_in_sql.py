@@ -25,22 +25,22 @@ from turntree.core.message import (
 )
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.session import Origin, Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import Sight
 from turntree.db.database import Database
-from turntree.ledger.raw_codec import Record
-from turntree.ledger.session_store import PostgresSessions
+from turntree.ledger.raw_codec import RawRecord
+from turntree.ledger.session_store import SessionStore
 from turntree.ledger.turn_rows import TurnSource
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.testing.fakes import ScriptedWorld
+from turntree.runs.inbox_store import InboxStore
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
-from turntree.transcripts.handoff_store import PostgresCheckouts
-from turntree.transcripts.incoming import Checkout, Cursor, Incoming
-from turntree.transcripts.store import PostgresImports
+from turntree.transcripts.handoff_store import HandoffStore
+from turntree.transcripts.incoming import Handoff, ImportCursor, ImportedTurn
+from turntree.transcripts.store import ImportStore
 
 pytestmark = pytest.mark.anyio
 
@@ -91,13 +91,13 @@ SELECT p.polrelid::regclass::text FROM pg_policy p
 
 
 @pytest.fixture
-def bob(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def bob(database: Database, world: FakeClock, place: Path) -> Tree:
     """The tree as a stranger sees it."""
     return tree_on(database, Settings(place, user="bob"), world, embedder=HashingEmbedder())
 
 
 @pytest.fixture
-async def closed(tree: Tree, world: ScriptedWorld, database: Database) -> TurnId:
+async def closed(tree: Tree, world: FakeClock, database: Database) -> TurnId:
     """A turn of a private session of ana's that has left a row wherever one can be left."""
     await tree.turns.record("main", [user("hello")], [assistant("hi")])
     files: dict[str, Json] = {"files": [TouchedFile("read", f"{WORD}.py").to_json()]}
@@ -113,12 +113,12 @@ async def closed(tree: Tree, world: ScriptedWorld, database: Database) -> TurnId
     session = await tree.sessions.get(WORD)
     await tree.sessions.create(f"{WORD}-worker", spawn=Spawn(session.id, made.turn.id, "c1"))
     run = RunId(world.new_id())
-    fact = Fact.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
+    fact = RunEvent.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
     await tree.ledger.start(run, session.id, fact)
-    inbox = PostgresInbox(database, InlineEngine(database.lend))
+    inbox = InboxStore(database, InlineEngine(database.lend))
     await inbox.post(session.id, user(WORD), by="human:ana", at=world.now())
-    checkout = Checkout("toy", WORD, made.turn.id, f"{WORD}.jsonl", 2)
-    await PostgresCheckouts(database).note(checkout, by="human:ana", at=world.now())
+    checkout = Handoff("toy", WORD, made.turn.id, f"{WORD}.jsonl", 2)
+    await HandoffStore(database).note(checkout, by="human:ana", at=world.now())
     await tree.search.fill()
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
     return made.turn.id
@@ -186,7 +186,7 @@ async def test_a_stranger_finds_no_part_of_it_by_an_id_they_know(
 
 
 async def test_who_cannot_see_a_turn_erases_nothing_in_it(
-    tree: Tree, bob: Tree, closed: TurnId, world: ScriptedWorld
+    tree: Tree, bob: Tree, closed: TurnId, world: FakeClock
 ) -> None:
     for turn in (closed, TurnId(world.new_id())):
         with pytest.raises(NotFound, match="there is no turn"):
@@ -196,14 +196,14 @@ async def test_who_cannot_see_a_turn_erases_nothing_in_it(
 
 
 async def test_figures_tell_a_stranger_of_what_they_see(
-    tree: Tree, database: Database, world: ScriptedWorld
+    tree: Tree, database: Database, world: FakeClock
 ) -> None:
     """What is private is not counted for whoever it is closed to."""
     now = world.now()
     header = Header(TurnId(world.new_id()), None, Principal("human", "ana"), now, now)
     sealed = seal(header, [user(WORD)], [assistant("yes")])
     source = TurnSource("toy", "one", "1", 0, 0, 1)
-    await PostgresImports(database).store_turns([Incoming(sealed, None, source=source)])
+    await ImportStore(database).store_turns([ImportedTurn(sealed, None, source=source)])
     await tree.sessions.fork(sealed.turn.id, WORD)
     await tree.programs.create("session", WORD, {}, visibility="private")
     for who, turns in (("ana", 1), ("bob", 0)):
@@ -212,24 +212,26 @@ async def test_figures_tell_a_stranger_of_what_they_see(
 
 
 async def test_a_stranger_finds_no_title_and_no_record_of_an_import(
-    tree: Tree, database: Database, world: ScriptedWorld, conninfo: str
+    tree: Tree, database: Database, world: FakeClock, conninfo: str
 ) -> None:
     now = world.now()
-    hers = PostgresImports(database.seen_by(Sight("human:ana")))
+    hers = ImportStore(database.seen_by(Sight("human:ana")))
     header = Header(TurnId(world.new_id()), None, Principal("human", "ana"), now, now)
     sealed = seal(header, [user(WORD)], [assistant("yes")])
-    incoming = Incoming(sealed, None, source=TurnSource("toy", "one", "1", 0, 0, 1))
+    incoming = ImportedTurn(sealed, None, source=TurnSource("toy", "one", "1", 0, 0, 1))
     made = hers.packing.prepare(incoming)
-    records = [Record("one.jsonl", 0, f'{{"said":"{WORD}"}}'.encode())]
+    records = [RawRecord("one.jsonl", 0, f'{{"said":"{WORD}"}}'.encode())]
     blocks = hers.packing.pack("toy", "one", 0, records, [(made, [0])])
     await hers.store_turns([made])
     await hers.keep(blocks, [made])
     heads = {"s1": {"turn": str(sealed.turn.id), "title": WORD}}
-    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b""), (blocks[0].digest,), heads)
+    cursor = ImportCursor(
+        "toy", "one", "", 1, 1, 1, 2, digest_bytes(b""), (blocks[0].digest,), heads
+    )
     await hers.mark([cursor], now)
     session = SessionId(world.new_id())
     origin = Origin("toy", "s1")
-    await PostgresSessions(hers.database).create(
+    await SessionStore(hers.database).create(
         session, Label(WORD), head=sealed.turn.id, origin=origin, by="human:ana", at=now
     )
     await tree.programs.create("session", WORD, {}, visibility="private")
@@ -240,4 +242,4 @@ async def test_a_stranger_finds_no_title_and_no_record_of_an_import(
             ] * 2
     assert await hers.read_records([blocks[0].digest]) == records
     with pytest.raises(NotFound, match="are missing"):
-        await PostgresImports(database.seen_by(Sight("human:bob"))).read_records([blocks[0].digest])
+        await ImportStore(database.seen_by(Sight("human:bob"))).read_records([blocks[0].digest])

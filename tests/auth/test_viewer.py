@@ -10,17 +10,17 @@ from turntree.core.errors import NotFound
 from turntree.core.principal import SYSTEM, Principal
 from turntree.core.viewer import sight_of
 from turntree.db.database import Database
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 
-def looking(database: Database, world: ScriptedWorld, place: Path, who: Principal) -> Tree:
+def looking(database: Database, world: FakeClock, place: Path, who: Principal) -> Tree:
     return tree_on(database, Settings(place, user="x"), world, sight=sight_of(who))
 
 
 async def test_an_agent_sees_no_session_that_is_private_to_one_of_the_two(
-    tree: Tree, database: Database, world: ScriptedWorld, place: Path
+    tree: Tree, database: Database, world: FakeClock, place: Path
 ) -> None:
     bob = tree_on(database, Settings(place, user="bob"), world)
     await tree.programs.create("session", "hers", {}, visibility="private")

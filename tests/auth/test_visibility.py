@@ -13,7 +13,13 @@ from psycopg import AsyncConnection
 from turntree.api import Tree
 from turntree.boot.open import Settings, stats_on, tree_on
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, Denied, NotFound, Refused, TurntreeError
+from turntree.core.errors import (
+    Conflict,
+    InvalidOperation,
+    NotFound,
+    PermissionDenied,
+    TurntreeError,
+)
 from turntree.core.event import Event
 from turntree.core.feed import BEGINNING
 from turntree.core.ids import ResourceId, RunId, SnapshotId, TurnId
@@ -21,14 +27,14 @@ from turntree.core.message import assistant, user
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
 from turntree.core.ref import ExtRef
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import Sight
 from turntree.db.database import Database
 from turntree.resources.resource import Resource, Snapshot
 from turntree.runs.engines.inline import InlineEngine
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -40,18 +46,18 @@ NOWHERE = TurnId("01a0c450-0000-7000-8000-000000000000")
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def tree(database: Database, world: FakeClock, place: Path) -> Tree:
     """The tree as ana sees it, who owns what is private."""
     return seen(database, world, place, "ana")
 
 
 @pytest.fixture
-def bob(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def bob(database: Database, world: FakeClock, place: Path) -> Tree:
     """The same tree, as bob sees it."""
     return seen(database, world, place, "bob")
 
 
-def seen(database: Database, world: ScriptedWorld, place: Path, user: str) -> Tree:
+def seen(database: Database, world: FakeClock, place: Path, user: str) -> Tree:
     """Return the tree as somebody sees it."""
     settings = Settings(place, user=user, session="main")
     engine = InlineEngine(database.lend)
@@ -59,7 +65,7 @@ def seen(database: Database, world: ScriptedWorld, place: Path, user: str) -> Tr
 
 
 @pytest.fixture
-async def closed(tree: Tree, world: ScriptedWorld) -> TurnId:
+async def closed(tree: Tree, world: FakeClock) -> TurnId:
     """The head of a session of ana's that nobody else may read."""
     await tree.turns.record("main", [user("hello")], [assistant("hi")])
     await tree.turns.record("main", [user("and more")], [assistant("of it")])
@@ -77,7 +83,7 @@ async def closed(tree: Tree, world: ScriptedWorld) -> TurnId:
     session = await tree.sessions.get("secret")
     run = RunId(world.new_id())
     await tree.ledger.start(
-        run, session.id, Fact.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
+        run, session.id, RunEvent.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
     )
     await tree.search.fill()
     await tree.search.fill_meanings()
@@ -234,13 +240,13 @@ async def test_who_may_not_read_it_neither_ends_its_runs_nor_reads_what_waits(
 
 
 @pytest.fixture
-async def abandoned(tree: Tree, closed: TurnId, world: ScriptedWorld) -> TurnId:
+async def abandoned(tree: Tree, closed: TurnId, world: FakeClock) -> TurnId:
     """What is left of the run in the private session, which was canceled: nobody holds it."""
     (run,) = await tree.runs.workers.list_open()
     return await leave_turn(tree, world, TurnId(run.run), closed)
 
 
-async def leave_turn(tree: Tree, world: ScriptedWorld, turn: TurnId, parent: TurnId) -> TurnId:
+async def leave_turn(tree: Tree, world: FakeClock, turn: TurnId, parent: TurnId) -> TurnId:
     """Store a turn below another that no session moves to."""
     digest = (await tree.turns.get(parent)).turn.digest
     at = world.now()
@@ -251,7 +257,7 @@ async def leave_turn(tree: Tree, world: ScriptedWorld, turn: TurnId, parent: Tur
 
 
 async def test_a_turn_that_its_run_left_is_as_closed_as_its_session(
-    tree: Tree, bob: Tree, closed: TurnId, abandoned: TurnId, world: ScriptedWorld
+    tree: Tree, bob: Tree, closed: TurnId, abandoned: TurnId, world: FakeClock
 ) -> None:
     """Nobody holds what was canceled, and yet it was said in the private session."""
     branch = await leave_turn(tree, world, TurnId(world.new_id()), closed)
@@ -321,7 +327,7 @@ async def test_what_is_shared_with_it_is_whose_session_it_was_said_in(
     """A fork of somebody's private session gives no right on what it holds; an open one does."""
     await tree.programs.grant("secret", "bob", "read")
     await bob.sessions.fork(closed, "mine")
-    with pytest.raises(Denied, match="configure"):
+    with pytest.raises(PermissionDenied, match="configure"):
         await bob.turns.erase("mine", 0, reason="because")
     assert await bob.turns.erase("main~1", 0, reason="because")
     await tree.programs.grant("secret", "bob", "configure")
@@ -336,7 +342,9 @@ async def test_who_may_only_read_it_writes_nothing(
     await tree.programs.grant("secret", "bob", "read")
     (run,) = await tree.runs.workers.list_open()
     before = await tree.sessions.get("secret")
-    with pytest.raises(Denied, match=r"human:ana may grant that .*program grant secret bob"):
+    with pytest.raises(
+        PermissionDenied, match=r"human:ana may grant that .*program grant secret bob"
+    ):
         await WRITES[way](bob, run.run)
     assert await tree.sessions.get("secret") == before
     assert before.head == closed
@@ -344,7 +352,7 @@ async def test_who_may_only_read_it_writes_nothing(
 
 
 async def test_a_message_that_is_denied_is_noted_whoever_opens_the_transaction(
-    tree: Tree, database: Database, world: ScriptedWorld, place: Path, closed: TurnId
+    tree: Tree, database: Database, world: FakeClock, place: Path, closed: TurnId
 ) -> None:
     """Also where the engine has connections of its own."""
     del closed
@@ -357,7 +365,7 @@ async def test_a_message_that_is_denied_is_noted_whoever_opens_the_transaction(
     settings = Settings(place, user="bob", session="main")
     bob = tree_on(database, settings, world, engine=InlineEngine(lend))
     await tree.programs.grant("secret", "bob", "read")
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         await bob.runs.post("secret", "hello")
     told = await tree.ledger.facts((await tree.sessions.get("secret")).id)
     assert (told[-1].event.kind, told[-1].event.data["permission"]) == (
@@ -379,7 +387,7 @@ async def test_its_name_is_taken_and_nothing_more_is_told(bob: Tree, closed: Tur
 
 
 async def test_who_tries_again_and_again_makes_no_stream_grow(
-    tree: Tree, database: Database, world: ScriptedWorld, place: Path, closed: TurnId
+    tree: Tree, database: Database, world: FakeClock, place: Path, closed: TurnId
 ) -> None:
     """Each of two who try in turn is noted once."""
     del closed
@@ -399,12 +407,12 @@ async def test_who_may_invoke_it_goes_on_in_it(tree: Tree, bob: Tree, closed: Tu
     await tree.programs.invite("secret", "bob")
     made = await bob.turns.record("secret", [user("me too")], [assistant("yes")])
     assert made.parent == closed
-    with pytest.raises(Denied, match="configure"):
+    with pytest.raises(PermissionDenied, match="configure"):
         await bob.sessions.rename("secret", "known")
 
 
 async def test_nothing_is_pulled_away_from_a_closed_session_unseen(
-    tree: Tree, bob: Tree, closed: TurnId, world: ScriptedWorld
+    tree: Tree, bob: Tree, closed: TurnId, world: FakeClock
 ) -> None:
     """Whoever takes a resource away from everybody is refused, or takes it from that one too."""
     del closed
@@ -421,7 +429,7 @@ async def test_nothing_is_pulled_away_from_a_closed_session_unseen(
     await tree.resources.ledger.keep(state, by="human:ana")
     attachments, at = bob.resources.attachments, world.now()
     await tree.resources.attachments.attach(folder.id, session.id, "rw", by="human:ana", at=at)
-    with pytest.raises(Refused, match="closed to you"):
+    with pytest.raises(InvalidOperation, match="closed to you"):
         await attachments.leave(folder.id, state.id, by="human:bob", at=at)
     assert await tree.resources.attachments.list_holders(folder.id) == [session.id]
     assert (
@@ -456,7 +464,7 @@ async def test_an_agent_that_is_busy_in_private_does_not_say_with_what(
     config: dict[str, Json] = {"title": "some work", "assignee": "@(atlas)"}
     await tree.programs.create("task", WORD, config, visibility="private")
     await bob.programs.create("task", "theirs", config)
-    with pytest.raises(Refused, match="busy with a task that is private") as refused:
+    with pytest.raises(InvalidOperation, match="busy with a task that is private") as refused:
         await bob.programs.take_up(await bob.programs.get("theirs"))
     assert WORD not in str(refused.value)
     assert (await tree.programs.get("atlas")).details["current_task"] == WORD

@@ -10,7 +10,7 @@ from tests.cli.conftest import Call
 from tests.cli.project import Project
 from turntree.boot.open import open_tree
 from turntree.cli.head_file import find_place, read_head, write_head
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.session import Spawn
 
 
@@ -172,7 +172,9 @@ def test_no_link_in_a_project_is_followed(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     for name in ("HEAD", "HEAD.new"):
         (place / name).symlink_to(precious)
-    with pytest.raises(Refused, match="HEAD is a link, and none is followed there: remove it"):
+    with pytest.raises(
+        InvalidOperation, match="HEAD is a link, and none is followed there: remove it"
+    ):
         read_head(place.parent)
     write_head(place.parent, "chosen")
     assert read_head(place.parent) == "chosen"
@@ -183,7 +185,7 @@ def test_no_link_in_a_project_is_followed(tmp_path: Path) -> None:
             os.mkfifo(place / "HEAD")
         else:
             (place / "HEAD").symlink_to(endless)
-        with pytest.raises(Refused, match="remove it"):
+        with pytest.raises(InvalidOperation, match="remove it"):
             read_head(place.parent)
     (place / "HEAD").unlink()
     (place / "HEAD").write_bytes(b"a" * 5000)
@@ -196,6 +198,6 @@ def test_no_folder_that_is_a_link_is_followed(tmp_path: Path) -> None:
     (git / "HEAD").write_text("ref: refs/heads/main\n")
     (tmp_path / ".turntree").symlink_to(git)
     for act in (lambda: read_head(tmp_path), lambda: write_head(tmp_path, "mine")):
-        with pytest.raises(Refused, match=r"\.turntree is a link"):
+        with pytest.raises(InvalidOperation, match=r"\.turntree is a link"):
             act()
     assert (git / "HEAD").read_text() == "ref: refs/heads/main\n"

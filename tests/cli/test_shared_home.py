@@ -13,7 +13,7 @@ from turntree.boot.open import open_tree
 from turntree.core.message import assistant, user
 from turntree.core.message_context import TouchedFile
 from turntree.resources.snapshots.capture import LOGGED, STATES_LOG, log_state
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 
 pytestmark = pytest.mark.slow
 
@@ -198,7 +198,7 @@ def test_a_young_state_that_is_lost_is_let_go_in_time(turntree: Call, project: P
     project.say("First")
     assert turntree("pin", str(project.folder)).code == 0
     age_states(project)
-    store = ShadowStore(str(project.settings.home / "shadow"))
+    store = ObjectStore(str(project.settings.home / "shadow"))
     log_state(store, bytes(32))
     refused = turntree("gc")
     assert refused.code == 1

@@ -10,9 +10,11 @@ from tests.cli.conftest import Call
 READS = ("log", "status", "session list")
 HEAVY = (
     "turntree.transcripts.importers", "turntree.search.embedders", "turntree.models.providers",
-    "turntree.sandbox", "turntree.tools", "turntree.runs.engines.dbos",
+    "turntree.sandbox.bubblewrap", "turntree.tools.functions",
+    "turntree.runs.engines.dbos",
     "turntree.boot.worker", "turntree.runs.runner", "turntree.runs.worker",
-    "turntree.transcripts.imports", "turntree.search.service", "turntree.programs", "turntree.testing",
+    "turntree.transcripts.imports", "turntree.search.service",
+    "turntree.programs.kinds", "turntree.testing",
     "psycopg_pool", "filelock", "dbos", "sqlalchemy", "pydantic", "pydantic_ai", "jsonschema",
     "onnxruntime", "numpy", "httpx", "openai", "anthropic", "rich", "opentelemetry",
 )  # fmt: skip

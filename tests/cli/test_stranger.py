@@ -14,7 +14,7 @@ from turntree.cli.root import root
 from turntree.core.event import Event
 from turntree.core.ids import RunId
 from turntree.core.message import assistant, user
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.usage import ModelCall, Usage
 
 WORDS = ("canary", "falcon")
@@ -157,7 +157,7 @@ def private(turntree: Call, conninfo: str) -> dict[str, str]:
             await tree.programs.create("task", TASK, about, visibility="private")
             session = await tree.sessions.get(LABEL)
             run, at = RunId(tree.sessions.world.new_id()), tree.sessions.world.now()
-            begun = Fact.of(Event(run, 0, "run.started", at, {}), user("CANARY under way"))
+            begun = RunEvent.of(Event(run, 0, "run.started", at, {}), user("CANARY under way"))
             await tree.ledger.start(run, session.id, begun)
             waiting = await tree.runs.post(LABEL, "the CANARY waits")
             await tree.search.fill()

@@ -10,7 +10,7 @@ import pytest
 import rfc8785
 from hypothesis import given
 
-from turntree.core.errors import NotCanonical, Refused
+from turntree.core.errors import InvalidOperation, NotCanonical
 from turntree.core.event import (
     KINDS,
     RESERVED_NOUNS,
@@ -21,13 +21,13 @@ from turntree.core.event import (
     record,
     to_json,
 )
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.testing import strategies
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "golden/events.json").read_text(encoding="utf-8")
 )["events"]
-NOON, LATER = Instant("2026-09-21T12:00:00.000Z"), Instant("2026-09-21T13:00:00.000Z")
+NOON, LATER = Timestamp("2026-09-21T12:00:00.000Z"), Timestamp("2026-09-21T13:00:00.000Z")
 FACT = Event(
     "01a0c3a8-2001-7000-8000-000000000001", 0, "run.interrupted", NOON, {"reason": "crash"}
 )
@@ -72,20 +72,20 @@ def test_the_same_fact_at_another_place_is_another_event(event: Event) -> None:
 
 @pytest.mark.parametrize("noun", sorted(RESERVED_NOUNS | {"session", "tool_call"}))
 def test_group_of_refuses_an_unknown_kind_of_a_reserved_noun(noun: str) -> None:
-    with pytest.raises(Refused, match=f"the noun '{noun}' is reserved"):
+    with pytest.raises(InvalidOperation, match=f"the noun '{noun}' is reserved"):
         group_of(f"{noun}.exploded")
 
 
 def test_group_of_an_unregistered_kind_needs_noun_and_verb() -> None:
     assert group_of("acme.deployed") == "observation"
     for kind in ("deployed", "", "run started"):
-        with pytest.raises(Refused, match=r"use noun\.verb"):
+        with pytest.raises(InvalidOperation, match=r"use noun\.verb"):
             record(replace(FACT, kind=kind))
 
 
 def test_an_interval_that_is_never_is_refused() -> None:
-    for end in (NOON, Instant("2026-09-21T11:59:59.999Z")):
-        with pytest.raises(Refused, match="which is never"):
+    for end in (NOON, Timestamp("2026-09-21T11:59:59.999Z")):
+        with pytest.raises(InvalidOperation, match="which is never"):
             record(replace(FACT, valid_from=NOON, valid_to=end))
     record(replace(FACT, valid_from=NOON, valid_to=LATER))
     record(replace(FACT, valid_to=NOON))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from turntree.core.ids import (
     RANDOM_BITS,
     SHORT_ID_LENGTH,
-    Instant,
+    Timestamp,
     derived_id,
     find_long_id,
     instant,
@@ -99,7 +99,7 @@ def test_moments_sort_as_text(left: int, right: int) -> None:
 
 
 def test_a_moment_is_written_in_utc_to_the_millisecond() -> None:
-    assert instant(1_790_000_000_007) == Instant("2026-09-21T14:13:20.007Z")
+    assert instant(1_790_000_000_007) == Timestamp("2026-09-21T14:13:20.007Z")
 
 
 PINNED = "01a0c450-6c00-7c70-8ea0-884514a5620a"

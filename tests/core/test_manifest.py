@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from turntree.core.canonical import canonical, digest
 from turntree.core.ids import Digest
-from turntree.core.manifest import Entry, EntryKind, Manifest
+from turntree.core.manifest import EntryKind, Manifest, ManifestEntry
 from turntree.core.principal import SYSTEM, Principal
 from turntree.testing import strategies
 
 kinds: st.SearchStrategy[EntryKind] = st.sampled_from(
     ("prompt", "persona", "rules", "tool", "toolset", "permissions", "params")
 )
-entries = st.builds(Entry, kinds, strategies.texts(), strategies.digests())
+entries = st.builds(ManifestEntry, kinds, strategies.texts(), strategies.digests())
 manifests = st.lists(entries, max_size=5).map(lambda drawn: Manifest(tuple(drawn)))
 ZERO = Digest("sha256:" + "0" * 64)
 
@@ -31,7 +31,7 @@ def test_the_order_of_assembly_is_part_of_a_manifest(manifest: Manifest) -> None
 
 
 def test_the_bytes_of_a_manifest_never_change() -> None:
-    manifest = Manifest((Entry("prompt", "base", ZERO), Entry("tool", "ls", ZERO)))
+    manifest = Manifest((ManifestEntry("prompt", "base", ZERO), ManifestEntry("tool", "ls", ZERO)))
     assert canonical(manifest.to_json()).decode() == (
         f'{{"entries":[{{"kind":"prompt","name":"base","object":"{ZERO}"}},'
         f'{{"kind":"tool","name":"ls","object":"{ZERO}"}}],"turntree":"manifest/1"}}'

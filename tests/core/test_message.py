@@ -10,15 +10,15 @@ import rfc8785
 from hypothesis import given
 
 from turntree.core.canonical import canonical, digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
-    Erased,
-    Lifted,
+    ErasedMessage,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -61,7 +61,7 @@ def test_a_stranger_would_compute_the_same_digest(case: dict[str, Any]) -> None:
 def test_the_vectors_hold_every_kind_of_part() -> None:
     read = [from_json(case["document"]) for case in GOLDEN]
     assert {type(part) for message in read for part in message.parts} == set(Part.__args__)
-    assert any(isinstance(message, Erased) for message in read)
+    assert any(isinstance(message, ErasedMessage) for message in read)
     assert any(isinstance(message, Message) and message.nonce for message in read)
 
 
@@ -105,7 +105,7 @@ def test_the_text_of_a_message_is_its_words_alone() -> None:
     assert message.text == "ab"
     assert [use.call_id for use in message.tool_uses] == ["1"]
     assert tool(ToolResult("1", "ok", 2)).tool_results == (ToolResult("1", "ok", 2),)
-    assert (Erased(DIGEST).text, Erased(DIGEST).parts) == ("", ())
+    assert (ErasedMessage(DIGEST).text, ErasedMessage(DIGEST).parts) == ("", ())
 
 
 @given(strategies.messages())
@@ -118,20 +118,24 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("a source nobody knows", Message("user", (), "moon"), "is not a source"),  # type: ignore[arg-type]
     ("an assistant with a source", Message("assistant", (), "human"), "only a message that was"),
     ("a call by a user", Message("user", (ToolUse("1", "t", {}),)), "only an assistant asks"),
-    ("a lifted call by a tool", Message("tool", (Lifted("tool_use", DIGEST, 1),)), "not tool"),
+    ("a lifted call by a tool", Message("tool", (ObjectRef("tool_use", DIGEST, 1),)), "not tool"),
     ("a result by a user", Message("user", (ToolResult("1", "ok", 1),)), "of role tool"),
     ("a result by an assistant", assistant(ToolResult("1", "ok", 1)), "of role tool"),
     ("a status nobody knows", tool(ToolResult("1", "done", 1)), "is not a status"),  # type: ignore[arg-type]
-    ("an opaque part without a kind", assistant(Opaque({"x": 1})), "needs a kind"),
-    ("an opaque part with an odd kind", assistant(Opaque({"kind": ["x"]})), "needs a kind"),
-    ("an opaque part posing as a call", assistant(Opaque({"kind": "tool_use"})), "needs a kind"),
-    ("an opaque part posing as words", assistant(Opaque({"kind": "text"})), "needs a kind"),
+    ("an opaque part without a kind", assistant(OpaquePart({"x": 1})), "needs a kind"),
+    ("an opaque part with an odd kind", assistant(OpaquePart({"kind": ["x"]})), "needs a kind"),
+    (
+        "an opaque part posing as a call",
+        assistant(OpaquePart({"kind": "tool_use"})),
+        "needs a kind",
+    ),
+    ("an opaque part posing as words", assistant(OpaquePart({"kind": "text"})), "needs a kind"),
 ]
 
 
 @pytest.mark.parametrize(("message", "why"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
 def test_a_message_nobody_could_have_meant_is_refused(message: Message, why: str) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(InvalidOperation, match=why):
         check_message(message)
 
 
@@ -146,7 +150,7 @@ LARGE = "x" * PART_INLINE_MAX_BYTES
         (Reasoning("", LARGE), ("reasoning", None, None, None)),
         (ToolUse("1", "t", {"a": LARGE}), ("tool_use", "1", "t", None)),
         (ToolResult("1", "error", LARGE), ("tool_result", "1", None, "error")),
-        (Opaque({"kind": "acme.x", "data": LARGE}), ("acme.x", None, None, None)),
+        (OpaquePart({"kind": "acme.x", "data": LARGE}), ("acme.x", None, None, None)),
     ],
     ids=lambda case: type(case).__name__,
 )
@@ -154,7 +158,7 @@ def test_a_large_part_becomes_an_object_that_reads_back(
     part: Part, stands: tuple[str | None, ...]
 ) -> None:
     lifted, data = lift(part)
-    assert isinstance(lifted, Lifted)
+    assert isinstance(lifted, ObjectRef)
     assert data is not None
     assert (lifted.of, lifted.call_id, lifted.tool, lifted.status) == stands
     assert (lifted.object, lifted.size) == (digest_bytes(data), len(data))
@@ -178,7 +182,7 @@ def test_a_small_part_stays_as_it_is(part: Part) -> None:
 
 def test_media_and_lifted_parts_are_never_lifted() -> None:
     media = Media("image", "image/png", url="data:" + LARGE)
-    lifted = Lifted("text", DIGEST, 10**6)
+    lifted = ObjectRef("text", DIGEST, 10**6)
     assert lift(media) == (media, None)
     assert lift(lifted) == (lifted, None)
 

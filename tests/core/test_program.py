@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import KINDS, Event
-from turntree.core.ids import Instant, ProgramId
+from turntree.core.ids import ProgramId, Timestamp
 from turntree.core.program import (
     Program,
     ProgramVersion,
@@ -25,7 +25,7 @@ from turntree.core.program import (
 from turntree.programs.kind import Kind, Option, as_member, put_member
 from turntree.programs.lifecycles import LIFECYCLES
 
-AT = Instant("2026-11-15T09:30:00.000Z")
+AT = Timestamp("2026-11-15T09:30:00.000Z")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
@@ -71,7 +71,7 @@ def test_secrets_are_named_once_each() -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a(b)", "x" * 201, "é", "0" * 32])
 def test_what_could_not_stand_in_an_address_is_no_name(name: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         check_name(name)
 
 
@@ -79,7 +79,7 @@ def test_a_name_is_made_of_a_titles_words() -> None:
     assert name_from("Research: quantum computing!", prefix="task") == (
         "task-research-quantum-computing"
     )
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         name_from("…")
     assert name_in("@(a)") == name_in("a") == "a"
 
@@ -111,7 +111,7 @@ def test_a_move_is_lawful_or_refused_with_the_lawful_ones(kind: str) -> None:
             if target in lifecycle.moves[state]:
                 lifecycle.check(state, target)
                 continue
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(InvalidOperation) as refused:
                 lifecycle.check(state, target)
             assert all(lawful in str(refused.value) for lawful in lifecycle.moves[state])
 
@@ -130,7 +130,7 @@ def test_rights_take_in_those_before_them() -> None:
 def test_a_member_is_set_by_the_way_to_it() -> None:
     assert put_member({}, "a/b/c", 1) == {"a": {"b": {"c": 1}}}
     assert put_member({"a": {"b": 1, "c": 2}}, "a/b", None) == {"a": {"c": 2}}
-    with pytest.raises(Refused, match="has no members"):
+    with pytest.raises(InvalidOperation, match="has no members"):
         put_member({"a": 1}, "a/b", 2)
     option = Option("--tool", "tools", "", "address", many=True)
     assert as_member(option, ["x", "@(y)"]) == ["@(x)", "@(y)"]
@@ -231,7 +231,7 @@ def test_the_fold_of_a_stream_is_the_program() -> None:
     ],
 )
 def test_what_cannot_follow_is_no_program(facts: list[tuple[str, dict[str, Json]]]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         fold(told(*facts))
 
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event, record
-from turntree.core.ids import Digest, EventId, Instant
+from turntree.core.ids import Digest, EventId, Timestamp
 from turntree.core.ref import (
     EventRef,
     ExtRef,
@@ -61,7 +61,7 @@ def test_every_shape_is_written_as_it_is_known(
     "document", [{}, {"uri": 1}, {"id": "7"}, 3, None, ["x"], {"uri": "a", "path": "b"}]
 )
 def test_what_refers_to_nothing_is_refused(document: Json) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         from_json(document)
 
 
@@ -83,7 +83,7 @@ def test_an_event_says_what_it_refers_to() -> None:
 
 @pytest.mark.parametrize("data", [{"resource_ref": {"name": "x"}}, {"affects": "all"}])
 def test_a_fact_of_ours_that_refers_badly_is_refused(data: dict[str, Json]) -> None:
-    at = Instant("2026-11-15T09:31:02.000Z")
-    with pytest.raises(Refused):
+    at = Timestamp("2026-11-15T09:31:02.000Z")
+    with pytest.raises(InvalidOperation):
         record(Event(STREAM, 0, "run.interrupted", at, data))
     assert record(Event(STREAM, 0, "acme.interrupted", at, data)).event.data == data

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from turntree.core.errors import BadRevision
+from turntree.core.errors import InvalidRevision
 from turntree.core.ids import Label
 from turntree.core.revision import (
     LABEL_CHARS_MAX,
@@ -24,9 +24,9 @@ from turntree.core.revision import (
     RangeKind,
     Revision,
     Step,
+    TextMatch,
     ToolPart,
     TurnRef,
-    Words,
     check_label,
     parse_range,
     parse_revision,
@@ -56,8 +56,8 @@ EXAMPLES = {
     "session:atlas:main/turn:e9": Revision(TurnRef("e9", Label("atlas:main"))),
     "session:a/b/turn:sha256:e9": Revision(TurnRef("sha256:e9", Label("a/b"))),
     "@(researcher)": Revision(ProgramRef("researcher")),
-    ":/redirect drops the query": Revision(Words("redirect drops the query")),
-    ":/wait... what~3:msg/0": Revision(Words("wait... what~3:msg/0")),
+    ":/redirect drops the query": Revision(TextMatch("redirect drops the query")),
+    ":/wait... what~3:msg/0": Revision(TextMatch("wait... what~3:msg/0")),
     "main~3": Revision(Name("main"), (Ancestor(3),)),
     "main~0": Revision(Name("main"), (Ancestor(0),)),
     "main~1~2": Revision(Name("main"), (Ancestor(1), Ancestor(2))),
@@ -97,7 +97,7 @@ RANGES = {
     "..b": Range(None, plain("b"), RangeKind.TWO_DOTS),
     "a.b..c.d": Range(plain("a.b"), plain("c.d"), RangeKind.TWO_DOTS),
     "a@{1..2}..b": Range(Revision(Name("a"), (AtTime("1..2"),)), plain("b"), RangeKind.TWO_DOTS),
-    "a..:/see b..c": Range(plain("a"), Revision(Words("see b..c")), RangeKind.TWO_DOTS),
+    "a..:/see b..c": Range(plain("a"), Revision(TextMatch("see b..c")), RangeKind.TWO_DOTS),
     "@(x)...HEAD": Range(Revision(ProgramRef("x")), Revision(Head()), RangeKind.THREE_DOTS),
 }
 
@@ -182,7 +182,7 @@ def revisions(
     )
 
 
-words = sentences.map(Words).map(Revision)
+words = sentences.map(TextMatch).map(Revision)
 ends = revisions(st.none())
 ranges = st.one_of(
     st.builds(Range, st.one_of(st.none(), ends), st.one_of(ends, words), st.just(RangeKind(".."))),
@@ -235,27 +235,27 @@ def test_a_range_that_is_written_is_read_back(span: Range) -> None:
 def test_any_text_is_understood_or_refused(text: str) -> None:
     try:
         understood = parse_range(text)
-    except BadRevision:
+    except InvalidRevision:
         return
     assert parse_range(format(understood)) == understood
 
 
 @pytest.mark.parametrize(("text", "column", "reason"), MISTAKES)
 def test_a_mistake_is_shown_where_it_is(text: str, column: int, reason: str) -> None:
-    with pytest.raises(BadRevision) as mistake:
+    with pytest.raises(InvalidRevision) as mistake:
         parse_revision(text)
     assert_shown(str(mistake.value), text, column, reason)
 
 
 @pytest.mark.parametrize(("text", "column", "reason"), RANGE_MISTAKES)
 def test_a_mistake_in_a_range_is_shown_where_it_is(text: str, column: int, reason: str) -> None:
-    with pytest.raises(BadRevision) as mistake:
+    with pytest.raises(InvalidRevision) as mistake:
         parse_range(text)
     assert_shown(str(mistake.value), text, column, reason)
 
 
 def test_a_mistake_reads_like_this() -> None:
-    with pytest.raises(BadRevision) as mistake:
+    with pytest.raises(InvalidRevision) as mistake:
         parse_revision("fix-login^2")
     assert str(mistake.value) == (
         "a turn has one parent: steps are counted with ~\n"
@@ -266,7 +266,7 @@ def test_a_mistake_reads_like_this() -> None:
 
 
 def test_a_mistake_far_to_the_right_is_shown_with_its_surroundings() -> None:
-    with pytest.raises(BadRevision) as mistake:
+    with pytest.raises(InvalidRevision) as mistake:
         parse_revision("a" * 150 + "~x")
     _, line, caret, _ = str(mistake.value).splitlines()
     assert line[caret.index("^")] == "x"
@@ -275,7 +275,7 @@ def test_a_mistake_far_to_the_right_is_shown_with_its_surroundings() -> None:
 
 def test_every_example_in_a_mistake_is_a_right_one() -> None:
     for text, *_ in (*MISTAKES, *RANGE_MISTAKES):
-        with pytest.raises(BadRevision) as mistake:
+        with pytest.raises(InvalidRevision) as mistake:
             parse_revision(text)
         _, _, examples = str(mistake.value).rpartition("for example: ")
         for right in re.split(", | or ", examples):
@@ -320,7 +320,7 @@ def test_a_label_is_a_revision_of_its_own(text: str) -> None:
     ],
 )
 def test_what_could_be_mistaken_is_no_label(text: str, reason: str) -> None:
-    with pytest.raises(BadRevision, match=reason):
+    with pytest.raises(InvalidRevision, match=reason):
         check_label(text)
 
 
@@ -339,7 +339,7 @@ def test_the_published_pattern_and_the_reasons_agree(text: str) -> None:
 def fault_of(label: str) -> str | None:
     try:
         check_label(label)
-    except BadRevision as mistake:
+    except InvalidRevision as mistake:
         return str(mistake).split("\n")[0]
     return None
 

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turntree.core import usage
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
-from turntree.core.ids import Instant, RunId, TurnId, instant
+from turntree.core.ids import RunId, Timestamp, TurnId, instant
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
 from turntree.core.run import (
     AskModel,
     CallTools,
     Done,
-    Fact,
     Fail,
     Run,
+    RunEvent,
     Seal,
     SettleCalls,
     Step,
-    Wait,
+    WaitForUnpark,
 )
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
@@ -38,12 +38,12 @@ STEPS_MAX = 200
 class Journal:
     """The facts of one run, and what they amount to."""
 
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[RunEvent] = field(default_factory=list)
     run: Run = field(default_factory=lambda: Run(ID, 0))
 
     def add(self, kind: str, message: Message | None = None, **data: Any) -> None:
         at = instant(1_790_000_000_000 + self.run.seq)
-        fact = Fact.of(Event(ID, self.run.seq, kind, at, data), message)
+        fact = RunEvent.of(Event(ID, self.run.seq, kind, at, data), message)
         self.run = self.run.apply(fact)
         self.facts.append(fact)
 
@@ -102,7 +102,7 @@ def test_more_may_be_said_before_the_model_answers() -> None:
 def test_a_parked_run_waits_until_it_is_unparked() -> None:
     journal = asked("a")
     journal.add("run.parked", reason="approval")
-    assert journal.run.next_step() == Wait("approval")
+    assert journal.run.next_step() == WaitForUnpark("approval")
     journal.add("run.unparked")
     assert isinstance(journal.run.next_step(), CallTools)
 
@@ -140,13 +140,13 @@ def test_a_foreign_fact_stands_in_the_journal_and_changes_nothing() -> None:
     ids=["of another run", "too far", "a place already taken", "a second start"],
 )
 def test_a_fact_that_cannot_follow_is_refused(event: Event) -> None:
-    with pytest.raises(Refused):
-        started().run.apply(Fact(event))
+    with pytest.raises(InvalidOperation):
+        started().run.apply(RunEvent(event))
 
 
 def test_a_run_begins_with_its_start() -> None:
-    with pytest.raises(Refused, match="starts once"):
-        Run.replay(ID, [Fact(Event(ID, 0, "model_call.started", instant(0), {}))])
+    with pytest.raises(InvalidOperation, match="starts once"):
+        Run.replay(ID, [RunEvent(Event(ID, 0, "model_call.started", instant(0), {}))])
 
 
 @pytest.mark.parametrize("kind", ["model_call.finished", "tool_call.finished", "run.finished"])
@@ -154,7 +154,7 @@ def test_nothing_is_said_after_the_end(kind: str) -> None:
     journal = started()
     journal.add("model_call.finished", assistant("hello"))
     journal.add("run.finished")
-    with pytest.raises(Refused, match="too late"):
+    with pytest.raises(InvalidOperation, match="too late"):
         journal.add(kind, call_id="a")
 
 
@@ -219,7 +219,7 @@ def drive(rounds: list[int], accidents: list[str]) -> Driven:
             case SettleCalls(lost):
                 for call_id in lost:
                     answer(journal, call_id, "interrupted")
-            case Wait() | Fail():
+            case WaitForUnpark() | Fail():
                 journal.add("run.unparked")
             case Seal(outcome):
                 journal.add("run.finished", outcome=outcome)
@@ -248,7 +248,7 @@ HEADER = Header(
     TurnId(ID),
     None,
     Principal("human", "ana"),
-    Instant("2026-09-21T14:13:20.000Z"),
-    Instant("2026-09-21T14:13:21.000Z"),
+    Timestamp("2026-09-21T14:13:20.000Z"),
+    Timestamp("2026-09-21T14:13:21.000Z"),
     outcome="interrupted",
 )

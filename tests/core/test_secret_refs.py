@@ -3,7 +3,7 @@
 import pytest
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, Refused
+from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.secret_refs import (
     VENDOR_PAIRS,
     check_secret,
@@ -27,15 +27,15 @@ def check(
 )
 @pytest.mark.parametrize("author", ["human:ana", "system:turntree", "human:bob"])
 def test_a_secret_goes_nowhere_before_its_user_allows_it(author: str, hosts: str) -> None:
-    with pytest.raises(Denied, match=r"gate\).*secret KEY .*KEY@llm\.example\.org"):
+    with pytest.raises(PermissionDenied, match=r"gate\).*secret KEY .*KEY@llm\.example\.org"):
         check(author, hosts)
     check(author, "KEY@llm.example.org")
 
 
 def test_the_refusal_names_the_author_of_the_config() -> None:
-    with pytest.raises(Denied, match="written by human:bob"):
+    with pytest.raises(PermissionDenied, match="written by human:bob"):
         check("human:bob")
-    with pytest.raises(Denied) as refused:
+    with pytest.raises(PermissionDenied) as refused:
         check("human:ana")
     assert "written by" not in str(refused.value)
 
@@ -54,9 +54,9 @@ def test_a_vendors_own_variable_goes_to_that_vendor_for_ones_own_configs_alone(
 ) -> None:
     for author in ("human:ana", "system:turntree"):
         check(author, "", config, name)
-    with pytest.raises(Denied, match="written by human:bob"):
+    with pytest.raises(PermissionDenied, match="written by human:bob"):
         check("human:bob", "", config, name)
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         check("human:ana", "", config, "AWS_SECRET_ACCESS_KEY")
 
 
@@ -71,7 +71,7 @@ def test_what_is_not_allowed_yet_is_listed_once() -> None:
 
 
 def test_the_refusal_says_what_allows_it_and_nothing_of_what_was_allowed_before() -> None:
-    with pytest.raises(Denied) as refused:
+    with pytest.raises(PermissionDenied) as refused:
         check("human:bob", "A@b.org")
     assert "`turntree config add secret_hosts KEY@llm.example.org`" in str(refused.value)
     assert "A@b.org" not in str(refused.value)
@@ -99,7 +99,7 @@ def test_an_address_is_read_as_everybody_reads_it(
 ) -> None:
     assert destination_of(config) == destination
     if destination is None:
-        with pytest.raises(Denied, match="make a provider of your own"):
+        with pytest.raises(PermissionDenied, match="make a provider of your own"):
             check("human:bob", "KEY@llm.example.org", config)
 
 
@@ -118,11 +118,11 @@ def test_a_secret_goes_where_it_may_and_to_no_other_port(
 ) -> None:
     check("human:bob", pair, config)
     elsewhere: dict[str, Json] = {"base_url": "http://localhost:9999/v1"}
-    with pytest.raises(Denied, match="secret_hosts KEY@localhost:9999`"):
+    with pytest.raises(PermissionDenied, match="secret_hosts KEY@localhost:9999`"):
         check("human:bob", pair, elsewhere)
 
 
 @pytest.mark.parametrize("text", ["KEY", "KEY@", "@", "K-Y@host", "KEY@a b", "KEY=host"])
 def test_what_names_no_secret_and_no_host_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="NAME@HOST"):
+    with pytest.raises(InvalidOperation, match="NAME@HOST"):
         read_hosts(text)

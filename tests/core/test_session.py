@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.ids import Instant, SessionId, TurnId
+from turntree.core.ids import SessionId, Timestamp, TurnId
 from turntree.core.session import MoveKind, SessionMove, undo_target
 
 SESSION = SessionId("01a0c3a8-2001-7000-8000-000000000001")
-NOON = Instant("2026-09-21T12:00:00.000Z")
+NOON = Timestamp("2026-09-21T12:00:00.000Z")
 
 
 def reflog(kinds: list[MoveKind]) -> list[SessionMove]:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import find_moment
 
-NOW = Instant("2026-11-15T09:30:00.000Z")
+NOW = Timestamp("2026-11-15T09:30:00.000Z")
 
 
 @pytest.mark.parametrize(

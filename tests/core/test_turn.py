@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from turntree.core.canonical import digest_bytes
 from turntree.core.compaction import Compaction
-from turntree.core.errors import NotCanonical, Refused
-from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.errors import InvalidOperation, NotCanonical
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Message,
+    ObjectRef,
     Text,
     ToolResult,
     ToolUse,
@@ -30,7 +30,7 @@ from turntree.core.message import (
 from turntree.core.principal import Principal
 from turntree.core.turn import (
     Header,
-    Sealed,
+    SealedTurn,
     erase,
     interrupt_calls,
     read,
@@ -49,8 +49,8 @@ HEADER = Header(
     ID,
     None,
     Principal("human", "ana"),
-    Instant("2026-09-21T14:13:20.000Z"),
-    Instant("2026-09-21T14:13:21.000Z"),
+    Timestamp("2026-09-21T14:13:20.000Z"),
+    Timestamp("2026-09-21T14:13:21.000Z"),
 )
 USE, RESULT = ToolUse("1", "ls", {}), ToolResult("1", "ok", "a.txt")
 
@@ -63,7 +63,7 @@ def body_of(case: dict[str, Any]) -> str:
 def test_the_bytes_and_digest_of_a_turn_never_change(case: dict[str, Any]) -> None:
     turn = read(body_of(case), case["digest"])
     query, reply = as_said(turn.query), as_said(turn.reply)
-    assert seal(turn.header, query, reply) == Sealed(turn, body_of(case))
+    assert seal(turn.header, query, reply) == SealedTurn(turn, body_of(case))
     assert len(query) == len(case["query"])
 
 
@@ -115,14 +115,14 @@ def test_a_sealed_turn_reads_back(header: Header, exchange: strategies.Exchange)
 
 
 @given(strategies.turns())
-def test_a_sealed_turn_is_whole(sealed: Sealed) -> None:
+def test_a_sealed_turn_is_whole(sealed: SealedTurn) -> None:
     turn = sealed.turn
     assert verify(sealed.body, turn.digest, turn.header.parent) == "whole"
     assert verify(sealed.body, turn.digest, Digest("sha256:" + "f" * 64)) == "broken"
 
 
 @given(strategies.turns(), st.data())
-def test_one_changed_byte_breaks_a_turn(sealed: Sealed, data: st.DataObject) -> None:
+def test_one_changed_byte_breaks_a_turn(sealed: SealedTurn, data: st.DataObject) -> None:
     body = bytearray(sealed.body.encode())
     place = data.draw(st.integers(0, len(body) - 1))
     body[place] ^= data.draw(st.integers(1, 255))
@@ -133,7 +133,7 @@ def test_one_changed_byte_breaks_a_turn(sealed: Sealed, data: st.DataObject) -> 
 
 @given(strategies.turns(), st.data())
 def test_a_lost_a_doubled_or_a_swapped_message_breaks_a_turn(
-    sealed: Sealed, data: st.DataObject
+    sealed: SealedTurn, data: st.DataObject
 ) -> None:
     head, *lines = sealed.body.split("\n")
     place = data.draw(st.integers(0, len(lines) - 1))
@@ -147,7 +147,7 @@ def test_a_lost_a_doubled_or_a_swapped_message_breaks_a_turn(
 
 
 @given(strategies.turns(), st.data())
-def test_erasing_any_messages_never_breaks_a_turn(sealed: Sealed, data: st.DataObject) -> None:
+def test_erasing_any_messages_never_breaks_a_turn(sealed: SealedTurn, data: st.DataObject) -> None:
     said = sealed.turn.messages
     places = data.draw(st.sets(st.integers(0, len(said) - 1), min_size=1))
     body = sealed.body
@@ -156,12 +156,14 @@ def test_erasing_any_messages_never_breaks_a_turn(sealed: Sealed, data: st.DataO
         assert erase(body, place) == body
     assert verify(body, sealed.turn.digest, sealed.turn.header.parent) == "erased"
     left = read(body, sealed.turn.digest).messages
-    assert {place for place, message in enumerate(left) if isinstance(message, Erased)} == places
+    assert {
+        place for place, message in enumerate(left) if isinstance(message, ErasedMessage)
+    } == places
     assert all(left[n] == said[n] for n in range(len(said)) if n not in places)
 
 
 @given(strategies.turns(), st.data())
-def test_a_changed_stub_breaks_an_erased_turn(sealed: Sealed, data: st.DataObject) -> None:
+def test_a_changed_stub_breaks_an_erased_turn(sealed: SealedTurn, data: st.DataObject) -> None:
     head, *lines = erase(sealed.body, 0).split("\n")
     place = data.draw(st.integers(0, len(lines[0]) - 1))
     sign = data.draw(st.characters(exclude_categories=["Cs"]))
@@ -185,12 +187,14 @@ def test_a_header_of_another_shape_is_no_turn(head: str) -> None:
 def test_there_is_no_message_to_erase_beyond_the_last() -> None:
     sealed = seal(HEADER, [user("a")], [assistant("b")])
     for place in (-1, 2):
-        with pytest.raises(Refused, match="messages 0 to 1"):
+        with pytest.raises(InvalidOperation, match="messages 0 to 1"):
             erase(sealed.body, place)
 
 
 @given(strategies.turns(), st.data())
-def test_one_digest_proves_a_thread_back_to_its_root(parent: Sealed, data: st.DataObject) -> None:
+def test_one_digest_proves_a_thread_back_to_its_root(
+    parent: SealedTurn, data: st.DataObject
+) -> None:
     child = data.draw(strategies.turns(parent.turn.digest))
     assert verify(child.body, child.turn.digest, parent.turn.digest) == "whole"
     for other in (None, child.turn.digest):
@@ -226,7 +230,7 @@ REFUSED: list[tuple[str, Header, list[Message], list[Message], str]] = [
     ("a system message in the reply", HEADER, ASK, [Message("system", ())], "nothing else"),
     ("an unanswered call", HEADER, ASK, [assistant(USE)], "without a result"),
     ("a lifted call without an answer", HEADER, ASK,
-     [assistant(Lifted("tool_use", DIGEST, 9, "1", "ls"))], "without a result"),
+     [assistant(ObjectRef("tool_use", DIGEST, 9, "1", "ls"))], "without a result"),
     ("a call made twice", HEADER, ASK, [assistant(USE, USE), tool(RESULT)], "made twice"),
     ("a call made again after its result", HEADER, ASK,
      [assistant(USE), tool(RESULT), assistant(USE), tool(RESULT)], "made twice"),
@@ -237,7 +241,7 @@ REFUSED: list[tuple[str, Header, list[Message], list[Message], str]] = [
     ("a result in the query", HEADER, [tool(RESULT)], [assistant("b")], "cannot stand in a query"),
     ("an assistant with a source", HEADER, ASK,
      [Message("assistant", (Text("b"),), "human")], "has a source"),
-    ("sealed before it started", replace(HEADER, sealed_at=Instant("2026-09-21T14:13:19.000Z")),
+    ("sealed before it started", replace(HEADER, sealed_at=Timestamp("2026-09-21T14:13:19.000Z")),
      ASK, [assistant("b")], "before it started"),
     ("a compaction without details", replace(HEADER, kind="compaction"),
      ASK, [assistant("b")], "has compaction details"),
@@ -252,7 +256,7 @@ REFUSED: list[tuple[str, Header, list[Message], list[Message], str]] = [
 def test_what_would_brick_a_session_cannot_be_sealed(
     header: Header, query: list[Message], reply: list[Message], why: str
 ) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(InvalidOperation, match=why):
         seal(header, query, reply)
 
 
@@ -289,7 +293,7 @@ def test_a_message_has_the_same_digest_in_every_turn() -> None:
     assert first.body.split("\n")[1].encode() == line_of(ASK[0])
 
 
-def as_said(messages: tuple[Message | Erased, ...]) -> list[Message]:
+def as_said(messages: tuple[Message | ErasedMessage, ...]) -> list[Message]:
     return [message for message in messages if isinstance(message, Message)]
 
 

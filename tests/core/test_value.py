@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 import pytest
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import Message, Text
 from turntree.core.value import value
@@ -28,7 +28,7 @@ class Point:
 
     def __post_init__(self) -> None:
         if self.x < 0:
-            raise Refused("x is negative")
+            raise InvalidOperation("x is negative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def test_value_init_with_wrong_arguments_raises_type_error(
 
 
 def test_value_init_runs_post_init() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         Point(-1)
     assert Deep(1, 2).sum == 6
 
@@ -140,7 +140,7 @@ def test_value_works_with_the_functions_of_dataclasses() -> None:
     assert [one.name for one in fields(Deep)] == ["x", "y", "tags", "z", "sum"]
     assert asdict(Point(1)) == {"x": 1, "y": 0, "tags": []}
     assert replace(Point(1, 2), x=3) == Point(3, 2)
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         replace(Point(1), x=-1)
 
 

@@ -12,7 +12,7 @@ from turntree.core.ids import WorkspaceId
 from turntree.core.message import assistant, user
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database
-from turntree.ledger.store import PostgresLedger
+from turntree.ledger.store import Ledger
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ async def test_what_is_kept_together_is_one_transaction(database: Database) -> N
 
 
 async def test_what_is_kept_together_is_undone_together(database: Database) -> None:
-    ledger = PostgresLedger(database)
+    ledger = Ledger(database)
 
     async def put_in_vain() -> None:
         async with database.keep_together():

@@ -11,11 +11,11 @@ from psycopg.conninfo import make_conninfo
 from tests.databases import as_superuser, forget_roles
 from tests.transcripts.test_bulk_copy import TREE, check, grow
 from turntree.boot.open import Settings, connect, open_tree, tree_on
-from turntree.core.errors import Unreachable
+from turntree.core.errors import DatabaseUnavailable
 from turntree.core.message import assistant, user
 from turntree.core.viewer import EVERYTHING
 from turntree.db.embedded.server import EmbeddedServer
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.bulk_copy import import_turns
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -41,7 +41,7 @@ def ordinary(server: str, request: pytest.FixtureRequest) -> Generator[str, None
 
 
 async def test_an_ordinary_owner_can_do_everything(
-    template: str, ordinary: str, place: Path, world: ScriptedWorld
+    template: str, ordinary: str, place: Path, world: FakeClock
 ) -> None:
     settings = Settings(place, database_url=ordinary, user="ana")
     async with connect(settings, world) as database:
@@ -56,7 +56,7 @@ async def test_an_ordinary_owner_can_do_everything(
 
 
 async def test_an_ordinary_owner_may_be_the_first_of_a_cluster(
-    place: Path, world: ScriptedWorld
+    place: Path, world: FakeClock
 ) -> None:
     # Since PostgreSQL 16 whoever makes a role is its member, but may not yet act as it.
     embedded = EmbeddedServer(place / "managed", {"fsync": "off"})
@@ -81,6 +81,6 @@ async def test_an_ordinary_owner_may_be_the_first_of_a_cluster(
 
 async def test_a_database_that_does_not_answer_is_unreachable(place: Path) -> None:
     nowhere = Settings(place, database_url="host=127.0.0.1 port=1 user=nobody connect_timeout=1")
-    with pytest.raises(Unreachable):
+    with pytest.raises(DatabaseUnavailable):
         async with open_tree(nowhere):
             pass

@@ -17,7 +17,7 @@ from tests.conftest import WORKSPACE
 from tests.databases import as_owner, as_superuser, forget_roles
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.feed import BEGINNING
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import assistant, user
@@ -32,7 +32,7 @@ from turntree.db.embedded.server import EmbeddedServer
 from turntree.db.migrate import begin_epoch_if_moved, list_migrations, migrate
 from turntree.db.sql import QUERIES, load_files
 from turntree.integrity.fsck import fsck
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -164,12 +164,14 @@ async def test_a_newer_schema_stands_and_the_older_release_says_upgrade(conninfo
     with another_release(schema.NUMBER + 1):
         await climb(conninfo)
     newer = describe(conninfo)
-    with pytest.raises(Refused, match=r"upgrade turntree to [0-9.]+ or newer \(pip install"):
-        await prepare_database(conninfo, "another", ScriptedWorld().new_id())
+    with pytest.raises(
+        InvalidOperation, match=r"upgrade turntree to [0-9.]+ or newer \(pip install"
+    ):
+        await prepare_database(conninfo, "another", FakeClock().new_id())
     with psycopg.connect(conninfo) as connection:
         # Functions that a restore gave away are no invitation either.
         connection.execute("ALTER FUNCTION turntree.reader_can_see OWNER TO CURRENT_USER")
-    with pytest.raises(Refused, match="upgrade"):
+    with pytest.raises(InvalidOperation, match="upgrade"):
         await climb(conninfo)
     with psycopg.connect(conninfo) as connection:
         connection.execute("ALTER FUNCTION turntree.reader_can_see OWNER TO turntree_searcher")
@@ -178,7 +180,7 @@ async def test_a_newer_schema_stands_and_the_older_release_says_upgrade(conninfo
 
 async def test_of_two_texts_with_one_number_the_first_stands(conninfo: str) -> None:
     before = describe(conninfo)
-    with another_release(schema.NUMBER), pytest.raises(Refused, match="raise its number"):
+    with another_release(schema.NUMBER), pytest.raises(InvalidOperation, match="raise its number"):
         await climb(conninfo)
     assert describe(conninfo) == before
 
@@ -204,8 +206,8 @@ async def test_a_schema_from_before_the_first_release_is_refused_and_unchanged(
             " WHERE name = '0001_pre_ledger'"
         )
     before = describe(conninfo)
-    with pytest.raises(Refused, match=r"before 0\.1\.0, which cannot be upgraded: import"):
-        await prepare_database(conninfo, "another", ScriptedWorld().new_id())
+    with pytest.raises(InvalidOperation, match=r"before 0\.1\.0, which cannot be upgraded: import"):
+        await prepare_database(conninfo, "another", FakeClock().new_id())
     assert describe(conninfo) == before
 
 
@@ -226,8 +228,8 @@ async def test_an_old_server_is_refused_politely(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(databases, "POSTGRES_MAJOR_MIN", 99)
-    with pytest.raises(Refused, match="too old: Turntree needs 99 or newer"):
-        await prepare_database(empty, "any", ScriptedWorld().new_id())
+    with pytest.raises(InvalidOperation, match="too old: Turntree needs 99 or newer"):
+        await prepare_database(empty, "any", FakeClock().new_id())
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT to_regnamespace('turntree')").fetchone() == (None,)
 
@@ -281,7 +283,7 @@ async def test_functions_that_a_restore_gave_away_come_home(
         assert await prepare_database(empty, WORKSPACE, "") == workspace
         assert (await health.examine(empty)).strayed_functions == ()
         assert await fsck(restored) == []
-        there = tree_on(restored, Settings(place, user="ana"), ScriptedWorld(3))
+        there = tree_on(restored, Settings(place, user="ana"), FakeClock(3))
         assert len((await there.search("remembered", semantic=False)).hits) == 1
     assert describe(empty) == describe(conninfo)
     assert await climb(empty) == []
@@ -334,14 +336,14 @@ def debian_15(place: Path) -> Generator[str, None, None]:
 
 
 @asynccontextmanager
-async def opened(conninfo: str, world: ScriptedWorld) -> AsyncGenerator[Database, None]:
+async def opened(conninfo: str, world: FakeClock) -> AsyncGenerator[Database, None]:
     workspace = await prepare_database(conninfo, "old", world.new_id())
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         yield database
 
 
 async def test_everything_works_on_the_oldest_postgresql(
-    debian_15: str, world: ScriptedWorld, place: Path
+    debian_15: str, world: FakeClock, place: Path
 ) -> None:
     async with opened(debian_15, world) as database:
         tree = tree_on(database, Settings(place, user="ana", session="main"), world)

@@ -19,7 +19,7 @@ from turntree.core.errors import NotFound
 from turntree.core.message import assistant, user
 from turntree.db import schema
 from turntree.db.database import Database
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -45,11 +45,11 @@ def copy_older_release(place: Path) -> Path:
         source / "turntree",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
-    policies = source / "turntree/store/functions/95_row_security.sql"
+    policies = source / "turntree/db/functions/95_row_security.sql"
     text = policies.read_text(encoding="utf-8")
     assert WALL in text
     policies.write_text(text.replace(WALL, ""), encoding="utf-8")
-    number = source / "turntree/store/schema.py"
+    number = source / "turntree/db/schema.py"
     lowered, times = re.subn(
         r"^NUMBER: Final = .*$",
         f"NUMBER: Final = {schema.NUMBER - 1}",
@@ -103,7 +103,7 @@ async def test_beside_an_older_release_the_newer_rules_stand(
             assert ended.returncode != 0, words
             assert "upgrade turntree" in ended.stderr, (words, ended.stderr)
     assert rules_of(conninfo) == before
-    bob = tree_on(database, Settings(tmp_path, user="bob"), ScriptedWorld(3))
+    bob = tree_on(database, Settings(tmp_path, user="bob"), FakeClock(3))
     with pytest.raises(NotFound):
         await bob.turns.get(said.turn.id)
 

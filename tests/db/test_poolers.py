@@ -14,7 +14,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.conftest import WORKSPACE
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.viewer import EVERYTHING
 from turntree.db import health
@@ -22,7 +22,7 @@ from turntree.db.database import Database, open_database, prepare_database
 from turntree.db.embedded.account import find_account
 from turntree.db.embedded.logins import read_passwords
 from turntree.integrity.fsck import fsck
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -87,14 +87,14 @@ async def test_a_pooler_is_refused(
 ) -> None:
     said = "connect directly, not through a pooler"
     with pooling(conninfo, mode, folder) as pooled:
-        with pytest.raises(Refused, match=said):
-            await prepare_database(pooled, WORKSPACE, ScriptedWorld().new_id())
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(InvalidOperation, match=said):
+            await prepare_database(pooled, WORKSPACE, FakeClock().new_id())
+        with pytest.raises(InvalidOperation, match=said):
             await health.examine(pooled)
         workspace = WorkspaceId(str(database.workspace))
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(InvalidOperation, match=said):
             async with open_database(pooled, workspace, sight=EVERYTHING):
                 pass
         through = Database(pooled, database.workspace, database.pool, EVERYTHING)
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(InvalidOperation, match=said):
             await fsck(through)

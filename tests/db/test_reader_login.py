@@ -16,7 +16,7 @@ from turntree.core.ids import RunId, TurnId
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.session import Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
@@ -25,8 +25,8 @@ from turntree.db.database import Database
 from turntree.db.migrate import migrate
 from turntree.db.sql import QUERIES, load_files
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.testing.fakes import ScriptedWorld
+from turntree.runs.inbox_store import InboxStore
+from turntree.testing.fakes import FakeClock
 
 TAKE_PLACE = """
 SELECT set_config('turntree.workspace', %s, false),
@@ -68,7 +68,7 @@ def read(connection: Connection, table: str) -> set[str]:
 
 
 @pytest.fixture
-async def closed(tree: Tree, world: ScriptedWorld, database: Database) -> TurnId:
+async def closed(tree: Tree, world: FakeClock, database: Database) -> TurnId:
     """The head of a private session of ana's that has rows in every table of the list."""
     await tree.turns.record("main", [user("hello")], [assistant("hi")])
     files: dict[str, Json] = {"files": [TouchedFile("read", f"{WORD}.py").to_json()]}
@@ -82,9 +82,9 @@ async def closed(tree: Tree, world: ScriptedWorld, database: Database) -> TurnId
     session = await tree.sessions.get(WORD)
     await tree.sessions.create(f"{WORD}-worker", spawn=Spawn(session.id, made.turn.id, "c1"))
     run = RunId(world.new_id())
-    fact = Fact.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
+    fact = RunEvent.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
     await tree.ledger.start(run, session.id, fact)
-    inbox = PostgresInbox(database, InlineEngine(database.lend))
+    inbox = InboxStore(database, InlineEngine(database.lend))
     await inbox.post(session.id, user(WORD), by="human:ana", at=world.now())
     await tree.search.fill()
     return made.turn.id
@@ -143,7 +143,7 @@ async def test_imports_are_seen_by_whom_nothing_is_closed_to(
 
 
 async def test_what_a_canceled_run_left_is_seen_no_more_than_the_run(
-    tree: Tree, closed: TurnId, database: Database, conninfo: str, world: ScriptedWorld
+    tree: Tree, closed: TurnId, database: Database, conninfo: str, world: FakeClock
 ) -> None:
     """A reader who does not see the run must not take its turn for an open one's."""
     parent = (await tree.turns.get("main")).turn

@@ -20,7 +20,7 @@ from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.compaction import Compaction
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.event import Event, record
 from turntree.core.ids import RunId, TurnId, WorkspaceId
 from turntree.core.message import (
@@ -33,24 +33,24 @@ from turntree.core.message import (
 )
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.session import Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import EVERYTHING, Sight
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.db.sql import QUERIES
-from turntree.ledger.raw_codec import Record
-from turntree.ledger.session_store import PostgresSessions
-from turntree.ledger.store import PostgresLedger
+from turntree.ledger.raw_codec import RawRecord
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
 from turntree.ledger.turn_rows import TurnSource
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.testing.fakes import ScriptedWorld
+from turntree.runs.inbox_store import InboxStore
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
-from turntree.transcripts.handoff_store import PostgresCheckouts
-from turntree.transcripts.incoming import Checkout, Cursor, Incoming
-from turntree.transcripts.store import PostgresImports
+from turntree.transcripts.handoff_store import HandoffStore
+from turntree.transcripts.incoming import Handoff, ImportCursor, ImportedTurn
+from turntree.transcripts.store import ImportStore
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @pytest.fixture
-async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
+async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     """A tree that has at least one row in every table."""
     use = [assistant(ToolUse("c", "read", {})), tool(ToolResult("c", "ok", 1)), assistant("1")]
     calls = [ModelCall("m", Usage(1, 2))]
@@ -106,8 +106,8 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     await tree.sessions.create("helper", spawn=Spawn(session.id, one.turn.id, "c"))
     run = RunId(world.new_id())
     first = Event(run, 0, "run.started", world.now(), {})
-    await tree.ledger.start(run, session.id, Fact.of(first, user("go on")))
-    await bring(PostgresImports(database), world)
+    await tree.ledger.start(run, session.id, RunEvent.of(first, user("go on")))
+    await bring(ImportStore(database), world)
     await tree.programs.create("provider", "gate", {"provider_type": "toy"})
     await tree.programs.create("model", "fast", {"model_id": "toy", "provider": "@(gate)"})
     await tree.programs.invite("fast", "bob")
@@ -116,32 +116,32 @@ async def told(tree: Tree, world: ScriptedWorld, database: Database) -> Tree:
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
     await tree.search.fill()
     await tell_resources(tree, "main", 1)
-    inbox = PostgresInbox(database, InlineEngine(database.lend))
+    inbox = InboxStore(database, InlineEngine(database.lend))
     await inbox.post(session.id, user("next"), by="human:ana", at=world.now())
     await database.run("register_worker", worker="w1")
-    await PostgresLedger(replace(database, sight=Sight("human:ana"))).put_object(b"hers")
+    await Ledger(replace(database, sight=Sight("human:ana"))).put_object(b"hers")
     return tree
 
 
-async def bring(imports: PostgresImports, world: ScriptedWorld) -> None:
+async def bring(imports: ImportStore, world: FakeClock) -> None:
     """Import a turn."""
     now = world.now()
     header = Header(TurnId(world.new_id()), None, Principal("agent", "toy"), now, now)
     sealed = seal(header, [user("said elsewhere")], [assistant("yes")])
-    blocks = imports.packing.pack("toy", "one", 0, [Record("one.jsonl", 0, b"{}")])
+    blocks = imports.packing.pack("toy", "one", 0, [RawRecord("one.jsonl", 0, b"{}")])
     await imports.keep(blocks)
     source = TurnSource("toy", "one", "1", 0, 0, 1)
-    await imports.store_turns([Incoming(sealed, None, source=source)])
-    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (blocks[0].digest,))
+    await imports.store_turns([ImportedTurn(sealed, None, source=source)])
+    cursor = ImportCursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (blocks[0].digest,))
     await imports.mark([cursor], now)
-    made = Checkout("toy", "two", sealed.turn.id, "two.jsonl", 2)
-    await PostgresCheckouts(imports.database).note(made, by="human:ana", at=now)
+    made = Handoff("toy", "two", sealed.turn.id, "two.jsonl", 2)
+    await HandoffStore(imports.database).note(made, by="human:ana", at=now)
 
 
 @pytest.fixture
 async def elsewhere(conninfo: str, told: Tree) -> WorkspaceId:
     """Another workspace of the same database."""
-    return await prepare_database(conninfo, "elsewhere", ScriptedWorld(99).new_id())
+    return await prepare_database(conninfo, "elsewhere", FakeClock(99).new_id())
 
 
 @contextmanager
@@ -255,8 +255,8 @@ async def test_whoever_opens_a_database_and_names_nobody_sees_nothing(
     told: Tree, database: Database, conninfo: str
 ) -> None:
     async with open_database(conninfo, WorkspaceId(str(database.workspace))) as forgotten:
-        assert await PostgresSessions(forgotten).list_page(limit=9) == []
-        assert await PostgresSessions(forgotten.seen_by(EVERYTHING)).list_page(limit=9) != []
+        assert await SessionStore(forgotten).list_page(limit=9) == []
+        assert await SessionStore(forgotten.seen_by(EVERYTHING)).list_page(limit=9) != []
 
 
 @pytest.mark.parametrize("role", ["turntree_app", "turntree_reader"])
@@ -294,7 +294,7 @@ async def test_a_turn_has_no_parent_in_another_workspace(
             " sealed_at, depth, digest, kind, outcome, agent_role, by) VALUES (%(ws)s, %(id)s,"
             " %(parent)s, %(id)s, now(), now(), 2, sha256('x'), 'normal', 'completed', 'unified',"
             " 'human:eve')",
-            {"ws": elsewhere, "id": ScriptedWorld(5).new_id(), "parent": parent.turn.id},
+            {"ws": elsewhere, "id": FakeClock(5).new_id(), "parent": parent.turn.id},
         )
     assert caught.value.sqlstate == NO_PARENT
 
@@ -302,7 +302,7 @@ async def test_a_turn_has_no_parent_in_another_workspace(
 async def test_a_foreign_turn_looks_as_if_there_were_none(
     told: Tree, elsewhere: WorkspaceId, conninfo: str, place: Path
 ) -> None:
-    world = ScriptedWorld(6)
+    world = FakeClock(6)
     parent = (await told.turns.get("main")).turn
     async with open_database(conninfo, elsewhere, sight=EVERYTHING) as database:
         there = tree_on(database, Settings(place, user="eve", session="main"), world)
@@ -401,7 +401,7 @@ async def test_an_importer_adds_to_its_own_workspace_only(
             }
         assert states == dict.fromkeys(TABLES, DENIED)
     with acting(conninfo, "turntree_importer", database.workspace) as connection:
-        row = {"workspace_id": str(database.workspace), "id": ScriptedWorld(5).new_id()}
+        row = {"workspace_id": str(database.workspace), "id": FakeClock(5).new_id()}
         with connection.cursor().copy(
             "COPY turntree.segments (workspace_id, id, fork_depth, ordinal) FROM STDIN"
         ) as copy:
@@ -534,7 +534,7 @@ async def plain(database: Database, plain_conninfo: str) -> AsyncGenerator[Datab
 
 
 async def test_the_happy_path_needs_the_applications_rights_only(
-    plain: Database, place: Path, world: ScriptedWorld
+    plain: Database, place: Path, world: FakeClock
 ) -> None:
     tree = tree_on(plain, Settings(place, user="ana", session="main"), world)
     one = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
@@ -557,10 +557,10 @@ async def test_the_happy_path_needs_the_applications_rights_only(
         assert await cursor.fetchall() == [("turntree_app", True, False, False)]
 
 
-async def test_only_an_eraser_erases(plain: Database, place: Path, world: ScriptedWorld) -> None:
+async def test_only_an_eraser_erases(plain: Database, place: Path, world: FakeClock) -> None:
     tree = tree_on(plain, Settings(place, user="ana", session="main"), world)
     await tree.turns.record("main", [user("one")], [assistant("1")])
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         await tree.turns.erase("main", 0, reason="asked")
 
 

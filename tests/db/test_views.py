@@ -12,14 +12,14 @@ from turntree.core.canonical import Json, canonical
 from turntree.core.compaction import Compaction
 from turntree.core.event import Event
 from turntree.core.ids import RunId, TurnId
-from turntree.core.manifest import Entry, Manifest
+from turntree.core.manifest import Manifest, ManifestEntry
 from turntree.core.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.session import Spawn
 from turntree.core.usage import ModelCall, Usage
 from turntree.db.database import Database
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 TAKE_PLACE = """
 SELECT set_config('turntree.workspace', %s, false),
@@ -55,7 +55,7 @@ CODE = "Try this:\n```python src/a.py\nprint(1)\n```\nand that:\n```\nx\n```"
 
 
 @pytest.fixture
-async def turns(tree: Tree, world: ScriptedWorld) -> list[TurnId]:
+async def turns(tree: Tree, world: FakeClock) -> list[TurnId]:
     """A small history with one of everything, and a body that holds a NUL."""
     context: dict[str, Json] = {
         "files": [TouchedFile("read", "src/a.py", 3, 9).to_json()],
@@ -81,7 +81,7 @@ async def turns(tree: Tree, world: ScriptedWorld) -> list[TurnId]:
     await tree.sessions.alias("main", "entity:ana")
     run = RunId(world.new_id())
     started = Event(run, 0, "run.started", world.now(), {"parent": three.turn.id, "model": "m"})
-    await tree.ledger.start(run, main.id, Fact(started))
+    await tree.ledger.start(run, main.id, RunEvent(started))
     return [one.turn.id, two.turn.id, three.turn.id]
 
 
@@ -225,11 +225,11 @@ async def test_a_tool_that_was_not_offered_is_told_by_the_manifest(ask: Ask, tre
     prompt = await put(b"be kind")
     offered = Manifest(
         (
-            Entry("prompt", "base", prompt),
-            Entry("persona", "atlas", prompt),
-            Entry("toolset", "reading", prompt),
-            Entry("tool", "fs.read", prompt),
-            Entry("permissions", "strict", rules),
+            ManifestEntry("prompt", "base", prompt),
+            ManifestEntry("persona", "atlas", prompt),
+            ManifestEntry("toolset", "reading", prompt),
+            ManifestEntry("tool", "fs.read", prompt),
+            ManifestEntry("permissions", "strict", rules),
         )
     )
     manifest = await put(canonical(offered.to_json()))

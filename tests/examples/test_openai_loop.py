@@ -11,7 +11,7 @@ from turntree.core.message import ToolResult, ToolUse
 from turntree.core.usage import Usage
 from turntree.core.viewer import EVERYTHING
 from turntree.integrity.verify import verify_thread
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 from turntree.testing.scripted.server import Call, Reply, ScriptedModel
 from turntree.transcripts import openai_chat
 
@@ -96,8 +96,8 @@ async def test_the_recorded_thread_verifies(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run_example(monkeypatch)
-    async with connect(settings, SystemWorld()) as database:
-        head = (await tree_on(database, settings, SystemWorld()).resolve("weather")).turn
+    async with connect(settings, SystemClock()) as database:
+        head = (await tree_on(database, settings, SystemClock()).resolve("weather")).turn
         verified = await verify_thread(database.seen_by(EVERYTHING), head)
     assert (verified.whole, verified.erased, verified.broken) == (2, 0, [])
 

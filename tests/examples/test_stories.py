@@ -8,7 +8,7 @@ from turntree import Label, ModelCall, Principal, Tree, Usage, assistant, user
 pytestmark = pytest.mark.anyio
 
 
-async def say(tree: Tree, session: str, *words: str) -> list[turntree.Placed]:
+async def say(tree: Tree, session: str, *words: str) -> list[turntree.ThreadTurn]:
     return [await tree.turns.record(session, [user(w)], [assistant(w.upper())]) for w in words]
 
 
@@ -85,7 +85,7 @@ async def test_a_compaction_of_strangers_is_refused(tree: Tree) -> None:
     (elsewhere,) = await say(tree, "other", "one")
     await say(tree, "main", "one")
     details = turntree.Compaction(elsewhere.turn.id, None, 1)
-    with pytest.raises(turntree.Refused):
+    with pytest.raises(turntree.InvalidOperation):
         await tree.turns.record("main", [], [assistant("summary")], compaction=details)
 
 

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.hooks.codex_trust import list_missing, trusted, with_trust, without_trust
 
 CONFIG = 'model = "gpt"\n\n[features]\napps = false'
@@ -32,10 +32,10 @@ def test_trusting_adds_to_the_end_and_distrusting_takes_it_back() -> None:
 def test_what_codex_was_told_by_somebody_else_is_not_contradicted() -> None:
     theirs = f'{CONFIG}\n[hooks.state."{HOOK.key}"]\ntrusted_hash = "sha256:other"\n'
     assert list_missing(theirs, [HOOK]) == [HOOK]
-    with pytest.raises(Refused, match="/hooks"):
+    with pytest.raises(InvalidOperation, match="/hooks"):
         with_trust(theirs, [HOOK])
 
 
 def test_settings_that_are_no_toml_are_refused() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         with_trust("model = ", [HOOK])

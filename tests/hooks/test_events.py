@@ -10,21 +10,21 @@ from turntree.core.principal import Principal
 from turntree.core.turn import Header
 from turntree.hooks.events import (
     SIGHTING_KINDS,
-    Sighting,
+    AgentStream,
+    HookEvent,
     SightingKind,
-    Span,
-    Stream,
+    TurnSpan,
     find_turn,
     fold_sightings,
     join_spans,
 )
 
-MAIN = Stream("claude-code", "s", None)
-WORKER = Stream("claude-code", "s", "a1")
+MAIN = AgentStream("claude-code", "s", None)
+WORKER = AgentStream("claude-code", "s", "a1")
 
 
-def sighting(at: int, kind: SightingKind, stream: Stream = MAIN) -> Sighting:
-    return Sighting(f"{at:06d}", stream, kind, instant(at), "/work")
+def sighting(at: int, kind: SightingKind, stream: AgentStream = MAIN) -> HookEvent:
+    return HookEvent(f"{at:06d}", stream, kind, instant(at), "/work")
 
 
 def turn(name: str, started: int, sealed: int, kind: str = "normal") -> Header:
@@ -32,7 +32,7 @@ def turn(name: str, started: int, sealed: int, kind: str = "normal") -> Header:
     return Header(TurnId(name), None, by, instant(started), instant(sealed), kind=kind)  # type: ignore[arg-type]
 
 
-def ends(*sightings: Sighting) -> list[tuple[str | None, str]]:
+def ends(*sightings: HookEvent) -> list[tuple[str | None, str]]:
     spans = fold_sightings(sightings).spans
     return [(span.begin.id if span.begin else None, span.end.id) for span in spans]
 
@@ -90,7 +90,7 @@ def test_streams_do_not_end_each_other() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(SIGHTING_KINDS), st.sampled_from([MAIN, WORKER]))))
-def test_no_mark_is_lost_and_no_order_matters(told: list[tuple[SightingKind, Stream]]) -> None:
+def test_no_mark_is_lost_and_no_order_matters(told: list[tuple[SightingKind, AgentStream]]) -> None:
     sightings = [sighting(at, kind, stream) for at, (kind, stream) in enumerate(told)]
     folded = fold_sightings(reversed(sightings))
     assert folded == fold_sightings(sightings)
@@ -104,25 +104,25 @@ def test_no_mark_is_lost_and_no_order_matters(told: list[tuple[SightingKind, Str
 
 def test_a_span_tells_of_the_last_turn_that_had_begun() -> None:
     thread = [turn("one", 100, 200), turn("two", 300, 400), turn("three", 500, 600)]
-    assert find_turn(Span(sighting(299, "begin"), sighting(405, "end")), thread) == "two"
-    assert find_turn(Span(None, sighting(450, "end")), thread) == "two"
+    assert find_turn(TurnSpan(sighting(299, "begin"), sighting(405, "end")), thread) == "two"
+    assert find_turn(TurnSpan(None, sighting(450, "end")), thread) == "two"
 
 
 def test_a_turn_that_is_not_written_down_yet_is_not_taken_for_the_one_before() -> None:
-    span = Span(sighting(299, "begin"), sighting(405, "end"))
+    span = TurnSpan(sighting(299, "begin"), sighting(405, "end"))
     assert find_turn(span, [turn("one", 100, 200)]) is None
     assert find_turn(span, []) is None
 
 
 def test_a_summary_is_nobodys_turn() -> None:
     thread = [turn("one", 100, 200), turn("two", 300, 400), turn("sum", 402, 404, "compaction")]
-    assert find_turn(Span(sighting(299, "begin"), sighting(405, "end")), thread) == "two"
+    assert find_turn(TurnSpan(sighting(299, "begin"), sighting(405, "end")), thread) == "two"
 
 
 def test_spans_of_one_turn_are_one_span() -> None:
     first, second = (
-        Span(sighting(1, "begin"), sighting(4, "cut")),
-        Span(sighting(4, "cut"), sighting(9, "end")),
+        TurnSpan(sighting(1, "begin"), sighting(4, "cut")),
+        TurnSpan(sighting(4, "cut"), sighting(9, "end")),
     )
     joined = join_spans([(TurnId("t"), first), (TurnId("t"), second)])
     (span,) = joined.values()

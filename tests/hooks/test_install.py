@@ -12,12 +12,12 @@ import pytest
 
 from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import LOCK
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.hooks.install import Installer
 from turntree.hooks.launcher import command, launcher_path, write_launcher
 from turntree.hooks.spool import FOLDER
 from turntree.hooks.tools import CLAUDE_CODE, CODEX, OPENCODE, TOOLS, Scope, Tool
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 SCOPES: tuple[Scope, ...] = ("user", "project")
 UNTIDY = (
@@ -27,7 +27,7 @@ UNTIDY = (
 
 @pytest.fixture
 def installer(tmp_path: Path) -> Installer:
-    places = Places(tmp_path / "person", {})
+    places = ToolPaths(tmp_path / "person", {})
     entry = Path(hook_entry.__file__)
     return Installer(tmp_path / "home", places, tmp_path / "top", Path(sys.executable), entry)
 
@@ -103,7 +103,7 @@ def test_settings_that_cannot_be_read_are_left_alone(installer: Installer) -> No
     path = CLAUDE_CODE.file("user", installer.places, installer.top)
     path.parent.mkdir(parents=True)
     path.write_text("{ // mine\n}", encoding="utf-8")
-    with pytest.raises(Refused, match="left alone"):
+    with pytest.raises(InvalidOperation, match="left alone"):
         installer.install(CLAUDE_CODE, "user")
     assert path.read_text(encoding="utf-8") == "{ // mine\n}"
     assert installer.state(CLAUDE_CODE, "user").problem is None, "nothing of ours is in it"
@@ -113,7 +113,7 @@ def test_a_module_that_is_somebody_elses_is_left_alone(installer: Installer) -> 
     path = OPENCODE.file("user", installer.places, installer.top)
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = 1\n", encoding="utf-8")
-    with pytest.raises(Refused, match="somebody else"):
+    with pytest.raises(InvalidOperation, match="somebody else"):
         installer.install(OPENCODE, "user")
     assert not any(one.changed for one in installer.uninstall(OPENCODE, "user"))
 

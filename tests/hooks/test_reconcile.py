@@ -9,21 +9,21 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, importing_on, settling_on, tree_on
-from turntree.core.ids import Instant, TurnId, instant
+from turntree.core.ids import Timestamp, TurnId, instant
 from turntree.core.message import assistant, user
 from turntree.db.database import Database
-from turntree.hooks.events import Sighting, SightingKind, Stream
-from turntree.hooks.reconcile import KEPT_MAX_MS, Settled, Settling
-from turntree.ledger.raw_codec import Record
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.resources.driver import Taken
-from turntree.resources.drivers.directory import DirectoryKeeper
-from turntree.system.clock import SystemWorld
-from turntree.testing.fakes import ScriptedWorld
+from turntree.hooks.events import AgentStream, HookEvent, SightingKind
+from turntree.hooks.reconcile import KEPT_MAX_MS, HookReconciler, ReconcileResult
+from turntree.ledger.raw_codec import RawRecord
+from turntree.ledger.thread_store import ThreadStore
+from turntree.resources.driver import TakenSnapshot
+from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.system.clock import SystemClock
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.drafts import DraftSession, DraftTurn, Key, Projection
-from turntree.transcripts.importer import Bundle, Places, stamp_of
+from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
 from turntree.transcripts.importers.lenient_json import parse, read_lines, text
-from turntree.transcripts.imports import Importing
+from turntree.transcripts.imports import ImportService
 
 pytestmark = pytest.mark.anyio
 
@@ -35,22 +35,22 @@ class Toy:
     version: int = 1
     origin: str = "toy"
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Find them."""
         for file in sorted(places.home.glob("*.jsonl")):
             yield from self.open(file)
 
-    def open(self, path: Path) -> Iterator[Bundle]:
+    def open(self, path: Path) -> Iterator[TranscriptRef]:
         """Find one."""
         stamp, size = stamp_of([path])
-        yield Bundle(self.origin, f"{path.parent.name}/{path.stem}", (path,), stamp, size)
+        yield TranscriptRef(self.origin, f"{path.parent.name}/{path.stem}", (path,), stamp, size)
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Read lines."""
         for file in bundle.files:
             yield from read_lines(file, file.name)
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Take a line for a turn."""
         own = bundle.id.split("/")[1]
         heads: dict[str, Key | None] = {own: None}
@@ -80,22 +80,22 @@ class Scene:
     """A folder, a transcript, and the hooks that tell of both."""
 
     tree: Tree
-    settling: Callable[[], Settling]
-    keeper: DirectoryKeeper
+    settling: Callable[[], HookReconciler]
+    keeper: DirectoryDriver
     work: Path
     transcript: Path
     clock_ms: list[int]
-    sightings: list[Sighting] = field(default_factory=list[Sighting])
-    states: dict[str, Taken] = field(default_factory=dict[str, Taken])
+    sightings: list[HookEvent] = field(default_factory=list[HookEvent])
+    states: dict[str, TakenSnapshot] = field(default_factory=dict[str, TakenSnapshot])
 
     def see(
         self, at: int, kind: SightingKind, agent: str | None = None, session: str = "s1"
     ) -> None:
         """Note a moment, and the state the folder is in."""
         id = f"{at:09d}-{len(self.sightings)}"
-        stream = Stream("toy", session, agent)
+        stream = AgentStream("toy", session, agent)
         transcript = self.transcript.with_stem(session)
-        told = Sighting(id, stream, kind, instant(at), str(self.work), str(transcript))
+        told = HookEvent(id, stream, kind, instant(at), str(self.work), str(transcript))
         self.sightings.append(told)
         self.states[id] = self.keeper.snapshot(str(self.work))
 
@@ -108,7 +108,7 @@ class Scene:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         self.transcript.with_stem(session).write_text(text, encoding="utf-8")
 
-    async def settle(self) -> Settled:
+    async def settle(self) -> ReconcileResult:
         """Settle what was seen and forget what is done with."""
         settled = await self.settling().settle(self.sightings, self.states)
         self.sightings = [one for one in self.sightings if one not in settled.done]
@@ -133,23 +133,23 @@ class Scene:
 
 
 @pytest.fixture
-def scene(database: Database, world: ScriptedWorld, tmp_path: Path) -> Scene:
+def scene(database: Database, world: FakeClock, tmp_path: Path) -> Scene:
     home, work = tmp_path / "home", tmp_path / "work"
     work.mkdir()
     (tmp_path / "there").mkdir()
     tree = tree_on(database, Settings(home, user="ana"), world)
-    places = Places(tmp_path / "there", {})
+    places = ToolPaths(tmp_path / "there", {})
     clock_ms = [1_000]
 
-    def settling() -> Settling:
-        importing: Importing = importing_on(database, world)
-        threads = PostgresThreads(database)
-        return Settling(importing, tree.resources, threads, {"toy": Toy()}, places, now)
+    def settling() -> HookReconciler:
+        importing: ImportService = importing_on(database, world)
+        threads = ThreadStore(database)
+        return HookReconciler(importing, tree.resources, threads, {"toy": Toy()}, places, now)
 
-    def now() -> Instant:
+    def now() -> Timestamp:
         return instant(clock_ms[0])
 
-    keeper = DirectoryKeeper(home)
+    keeper = DirectoryDriver(home)
     return Scene(tree, settling, keeper, work, tmp_path / "there" / "s1.jsonl", clock_ms)
 
 
@@ -305,10 +305,10 @@ async def test_a_tool_that_nobody_can_read_is_complained_about(scene: Scene) -> 
 async def test_what_hooks_record_is_imported_as_the_tree_s_user(
     database: Database, tmp_path: Path
 ) -> None:
-    world = SystemWorld()
+    world = SystemClock()
     tree = tree_on(database, Settings(tmp_path, user="bob"), world)
     for private in (False, True):
-        settling = settling_on(database, tree, world, Places(tmp_path, {}), private=private)()
+        settling = settling_on(database, tree, world, ToolPaths(tmp_path, {}), private=private)()
         assert settling.importing.imports.by == "human:bob"
         assert settling.importing.private is private
         assert settling.importing.redacting

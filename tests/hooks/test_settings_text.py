@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.hooks.settings_text import list_commands, with_hooks, without_hooks
 
 COMMANDS = {"Stop": "sh /h/turntree-hook x end", "SessionStart": "sh /h/turntree-hook x session"}
@@ -70,7 +70,7 @@ def test_settings_that_are_not_there_or_empty_get_hooks_too() -> None:
 
 @pytest.mark.parametrize("text", ["// no\n{}", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
 def test_what_the_tool_itself_would_not_read_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         with_hooks(text, COMMANDS, 5)
 
 

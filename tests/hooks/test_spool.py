@@ -15,7 +15,7 @@ import pytest
 from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import LOCK, find_place, take_left
 from turntree.hooks.launcher import command, write_launcher
-from turntree.hooks.spool import PENDING_MAX_S, Spool, Spooled
+from turntree.hooks.spool import PENDING_MAX_S, Spool, SpooledEvent
 
 TIMEOUT_S = 30
 
@@ -48,7 +48,7 @@ def tell(home: Path, kind: str, told: dict[str, Any] | bytes, **environment: str
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def wait_for(spool: Spool, count: int) -> list[Spooled]:
+def wait_for(spool: Spool, count: int) -> list[SpooledEvent]:
     """Return what is in the spool as soon as so many sightings are there, with their states."""
     until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:

@@ -27,7 +27,7 @@ from turntree.core.redaction import Redactor, find_keys
 from turntree.core.turn import Header
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -216,7 +216,7 @@ async def test_every_rule_is_named_when_it_is_broken(
 ) -> None:
     with planting(conninfo) as connection:
         other = connection.execute("INSERT INTO turntree.workspaces VALUES (%s, 'o') RETURNING id",
-                                   (ScriptedWorld(99).new_id(),)).fetchone()  # fmt: skip
+                                   (FakeClock(99).new_id(),)).fetchone()  # fmt: skip
         connection.execute(
             "INSERT INTO turntree.turns SELECT %s, gen_random_uuid(), parent_id, segment_id,"
             " started_at, sealed_at, depth, digest, kind, outcome, agent_role, model, provider"

@@ -15,8 +15,8 @@ from tests.transcripts.test_bulk_copy import grow
 from turntree.api import Tree
 from turntree.core.canonical import Json
 from turntree.core.compaction import Compaction
-from turntree.core.errors import NotFound, Refused
-from turntree.core.event import Event, Recorded, record
+from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.event import Event, SealedEvent, record
 from turntree.core.ids import TurnId
 from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
@@ -35,14 +35,14 @@ from turntree.integrity import invariants
 from turntree.integrity import scan as passage
 from turntree.integrity import scan_ranges as ranges
 from turntree.integrity import verify as verifies
-from turntree.integrity.findings import Finding, Verified
+from turntree.integrity.findings import VerifyResult, Violation
 from turntree.integrity.fsck import fsck
 from turntree.integrity.invariants import INVARIANTS
 from turntree.integrity.repair import repair_derived
 from turntree.integrity.verify import verify_thread
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.bulk_copy import import_turns
-from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.incoming import ImportedTurn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -97,7 +97,7 @@ async def test_a_sound_ledger_gives_no_finding(database: Database) -> None:
 
 
 async def test_an_empty_workspace_is_sound(conninfo: str) -> None:
-    workspace = await prepare_database(conninfo, "empty", ScriptedWorld(1).new_id())
+    workspace = await prepare_database(conninfo, "empty", FakeClock(1).new_id())
     async with open_database(conninfo, workspace, sight=EVERYTHING) as empty:
         assert await fsck(empty) == []
 
@@ -126,7 +126,7 @@ async def test_a_forest_grown_by_import_and_by_hand_is_sound(
     chance = random.Random(seed)
     # Few roots and many forks of forks, so that jump pointers get long.
     parents = [max(0, n - chance.choice((1, 1, 2, 5))) if n else None for n in range(120)]
-    grown = grow(ScriptedWorld(seed + 20), parents)
+    grown = grow(FakeClock(seed + 20), parents)
     facts = [replace(item, journal=[tell_usage(item)]) for item in grown]
     await import_turns(database, facts, batch_turns=50)
     for n in range(20):
@@ -137,22 +137,22 @@ async def test_a_forest_grown_by_import_and_by_hand_is_sound(
     assert await fsck(database) == []
 
 
-def tell_usage(item: Incoming) -> Recorded:
+def tell_usage(item: ImportedTurn) -> SealedEvent:
     turn = item.sealed.turn
     data: dict[str, Json] = {"calls": [*map(call_to_json, item.calls)], "turn": turn.digest}
     return record(Event(turn.id, 0, "turn.recorded", turn.header.sealed_at, data))
 
 
 async def test_a_root_that_claims_a_parent_is_not_imported(
-    database: Database, world: ScriptedWorld
+    database: Database, world: FakeClock
 ) -> None:
-    _, child = grow(ScriptedWorld(30), [None, 0])
-    with pytest.raises(Refused):
+    _, child = grow(FakeClock(30), [None, 0])
+    with pytest.raises(InvalidOperation):
         await import_turns(database, [replace(child, parent=None)])
 
 
 async def test_writers_may_go_on_meanwhile(database: Database, tree: Tree) -> None:
-    found: list[list[Finding]] = []
+    found: list[list[Violation]] = []
     recorder = await tree.recorder("trunk")
 
     async def look() -> None:
@@ -510,7 +510,7 @@ def test_the_reference_lists_every_invariant() -> None:
 async def test_the_vectors_that_search_cannot_use_are_named_and_no_others(
     database: Database, tree: Tree, conninfo: str
 ) -> None:
-    stray = ScriptedWorld(8).new_id()
+    stray = FakeClock(8).new_id()
     with planting(conninfo) as connection:
         connection.execute(
             "INSERT INTO turntree.embeddings SELECT workspace_id, id, 'toy',"
@@ -568,7 +568,7 @@ async def test_an_erased_message_is_neither_broken_nor_a_finding(
     assert await tree.turns.erase(":/two", sequence, reason="asked")
     assert await fsck(database) == []
     head = (await tree.turns.get("trunk")).turn.id
-    assert await verify_thread(database, head) == Verified(whole=4, erased=1)
+    assert await verify_thread(database, head) == VerifyResult(whole=4, erased=1)
 
 
 async def test_a_thread_proves_itself_by_pages(
@@ -578,7 +578,7 @@ async def test_a_thread_proves_itself_by_pages(
     for turns_max in (1, 2, 3, 500):
         monkeypatch.setattr(verifies, "PAGE_TURNS_MAX", turns_max)
         verified = await verify_thread(database, head.turn.id)
-        assert verified == Verified(whole=head.depth)
+        assert verified == VerifyResult(whole=head.depth)
         assert verified.turns == head.depth
 
 
@@ -598,7 +598,7 @@ async def test_a_changed_turn_is_named_as_broken(
     third = thread[2].turn.id
     plant(conninfo, f"{TAMPERED[what]} WHERE turn_id = '{third}'")
     verified = await verify_thread(database, thread[-1].turn.id)
-    assert verified == Verified(whole=4, broken=[third])
+    assert verified == VerifyResult(whole=4, broken=[third])
 
 
 async def test_a_missing_turn_shows_in_its_child(
@@ -609,11 +609,11 @@ async def test_a_missing_turn_shows_in_its_child(
     with planting(conninfo) as connection:
         connection.execute("DELETE FROM turntree.turns WHERE id = %s", (third,))
     verified = await verify_thread(database, thread[-1].turn.id)
-    assert verified == Verified(whole=3, broken=[thread[3].turn.id])
+    assert verified == VerifyResult(whole=3, broken=[thread[3].turn.id])
 
 
 async def test_a_thread_that_is_not_there_cannot_be_verified(
-    database: Database, world: ScriptedWorld
+    database: Database, world: FakeClock
 ) -> None:
     with pytest.raises(NotFound):
         await verify_thread(database, TurnId(world.new_id()))

@@ -9,15 +9,15 @@ from psycopg.conninfo import make_conninfo
 
 from tests.ledger.planted_events import plant, planting, told_in
 from turntree.api import Tree
-from turntree.core.errors import Unreachable
+from turntree.core.errors import DatabaseUnavailable
 from turntree.db.database import Database, prepare_database
 from turntree.integrity import repair
 from turntree.integrity import scan_ranges as ranges
-from turntree.integrity.check_process import Examiner
+from turntree.integrity.check_process import CheckProcess
 from turntree.integrity.fsck import fsck
 from turntree.integrity.repair import repair_derived
 from turntree.integrity.turn_checker import examine
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -147,7 +147,7 @@ async def test_nothing_is_rebuilt_from_bytes_that_prove_nothing(
 
 async def test_another_workspace_is_not_repaired(database: Database, conninfo: str) -> None:
     plant(conninfo, "DELETE FROM turntree.tool_calls")
-    other = await prepare_database(conninfo, "empty", ScriptedWorld(1).new_id())
+    other = await prepare_database(conninfo, "empty", FakeClock(1).new_id())
     assert repair_derived(conninfo, UUID(other), dry_run=False) == []
     assert repair_derived(conninfo, database.workspace, dry_run=True) != []
 
@@ -160,7 +160,7 @@ async def test_a_second_process_helps_if_it_can(
     monkeypatch.setattr(ranges, "RANGE_TURNS_MIN", 1)
     monkeypatch.setattr(ranges, "RANGES_WANTED", 1000)
     if command is not None:
-        monkeypatch.setattr(ranges, "Examiner", lambda: Examiner(command))
+        monkeypatch.setattr(ranges, "Examiner", lambda: CheckProcess(command))
     assert await fsck(database) == []
     plant(conninfo, "UPDATE turntree.tool_calls SET tool = 'write'")
     with planting(conninfo) as connection:
@@ -173,7 +173,7 @@ def test_another_process_sees_what_this_one_sees() -> None:
         ("id", b"", None, b"no", b"", *"abcdefg"),
         ("without", b"", None, None, None, *"abcdefg"),
     ]
-    with closing(Examiner()) as elsewhere:
+    with closing(CheckProcess()) as elsewhere:
         assert elsewhere.examine(rows) == elsewhere.examine(rows) == examine(rows)
 
 
@@ -181,11 +181,11 @@ async def test_a_database_that_went_away_is_said_to_be_unreachable(
     database: Database, conninfo: str
 ) -> None:
     gone = replace(database, conninfo=make_conninfo(conninfo, dbname="nowhere"))
-    with pytest.raises(Unreachable):
+    with pytest.raises(DatabaseUnavailable):
         await fsck(gone)
-    moment = ranges.Moment(gone.conninfo, gone.workspace, "")
-    with pytest.raises(Unreachable):
-        await ranges.Reading(moment, [(ranges.FIRST, ranges.LAST)], lambda _: True).run(0)
+    moment = ranges.SharedSnapshot(gone.conninfo, gone.workspace, "")
+    with pytest.raises(DatabaseUnavailable):
+        await ranges.RangeScan(moment, [(ranges.FIRST, ranges.LAST)], lambda _: True).run(0)
 
 
 async def test_a_lost_program_whose_name_was_taken_comes_back_under_its_id(

@@ -14,7 +14,7 @@ from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database, prepare_database
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 COPY = 77
 LEAF = "(SELECT after_id FROM turntree.session_history WHERE session_id = {last} AND version = 2)"
@@ -41,7 +41,7 @@ async def _fill(conninfo: str, more: tuple[Callable[[Tree], Awaitable[None]], ..
     workspace = await prepare_database(conninfo, WORKSPACE, "")
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         settings = Settings(Path(), user='an"a', session="main")
-        tree = tree_on(database, settings, ScriptedWorld(7))
+        tree = tree_on(database, settings, FakeClock(7))
         await fsck_story.tell(tree, COPY)
         for tell in more:
             await tell(tree)

@@ -9,9 +9,9 @@ from turntree.core.canonical import canonical, digest_raw
 from turntree.core.ids import Label, SessionId, TurnId
 from turntree.core.session import Origin, Spawn
 from turntree.db.database import Database
-from turntree.ledger.session_store import PostgresReflog, PostgresSessions
-from turntree.ledger.store import PostgresLedger, PostgresMarks
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.ledger.store import Ledger, Tags
+from turntree.ledger.thread_store import ThreadStore
 from turntree.testing.contracts.ledger import (
     LedgerContract,
     SessionsContract,
@@ -20,7 +20,7 @@ from turntree.testing.contracts.ledger import (
     id_of,
     moment,
 )
-from turntree.testing.scenarios import Neighbours
+from turntree.testing.scenarios import OtherWriter
 
 pytestmark = pytest.mark.anyio
 
@@ -40,12 +40,12 @@ AWKWARD = [
 
 
 @pytest.fixture
-def neighbours(database: Database) -> Neighbours:
-    return Neighbours(
-        PostgresLedger(database),
-        PostgresSessions(database),
-        PostgresReflog(database),
-        PostgresThreads(database),
+def neighbours(database: Database) -> OtherWriter:
+    return OtherWriter(
+        Ledger(database),
+        SessionStore(database),
+        ReflogStore(database),
+        ThreadStore(database),
     )
 
 
@@ -65,12 +65,12 @@ async def test_sql_escapes_text_as_the_domain_does(conninfo: str, text: str) -> 
 
 
 async def test_sql_writes_the_bytes_of_every_event_as_the_domain_does(
-    neighbours: Neighbours, database: Database, conninfo: str
+    neighbours: OtherWriter, database: Database, conninfo: str
 ) -> None:
     """Every kind of event that SQL writes, with awkward words wherever words may stand."""
     session = await begin(neighbours, "main")
     (first, second) = await grow(neighbours, session, 1, 2)
-    marks = PostgresMarks(database)
+    marks = Tags(database)
     for number, text in enumerate(AWKWARD[:-1]):
         await every_verb(neighbours, text, 1000 + 10 * number, session, second.turn.id)
         for turn in (first.turn.id, second.turn.id):
@@ -96,7 +96,7 @@ async def test_sql_writes_the_bytes_of_every_event_as_the_domain_does(
 
 
 async def every_verb(
-    neighbours: Neighbours, text: str, number: int, parent: SessionId, turn: TurnId
+    neighbours: OtherWriter, text: str, number: int, parent: SessionId, turn: TurnId
 ) -> None:
     """Do everything that can be done with sessions, under awkward names."""
     sessions, at = neighbours.sessions, moment(5)

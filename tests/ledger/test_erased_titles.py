@@ -16,9 +16,9 @@ from turntree.core.turn import Header, seal
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
 from turntree.ledger.turn_rows import TurnSource
-from turntree.testing.fakes import ScriptedWorld
-from turntree.transcripts.incoming import Cursor, Incoming
-from turntree.transcripts.store import PostgresImports
+from turntree.testing.fakes import FakeClock
+from turntree.transcripts.incoming import ImportCursor, ImportedTurn
+from turntree.transcripts.store import ImportStore
 
 pytestmark = pytest.mark.anyio
 
@@ -27,17 +27,17 @@ COUNT = sql.SQL("SELECT count(*) FROM turntree.{table} t WHERE to_jsonb(t)::text
 
 
 async def test_erased_words_stand_in_no_title_and_no_path(
-    tree: Tree, database: Database, conninfo: str, world: ScriptedWorld
+    tree: Tree, database: Database, conninfo: str, world: FakeClock
 ) -> None:
     now = world.now()
     files: dict[str, Json] = {"files": [TouchedFile("read", f"{WORD}.py").to_json()]}
     header = Header(TurnId(world.new_id()), None, Principal("agent", "toy"), now, now)
     sealed = seal(header, [replace(user(WORD), context=files)], [assistant("yes")])
-    imports = PostgresImports(database)
+    imports = ImportStore(database)
     source = TurnSource("toy", "one", "1", 0, 0, 1)
-    await imports.store_turns([Incoming(sealed, None, source=source)])
+    await imports.store_turns([ImportedTurn(sealed, None, source=source)])
     heads = {"s": {"head": sealed.turn.id, "title": WORD}, "t": {"head": None, "title": None}}
-    cursor = Cursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (), heads)
+    cursor = ImportCursor("toy", "one", "", 1, 1, 1, 2, digest_bytes(b"{}"), (), heads)
     await imports.mark([cursor], now)
     assert count_words(conninfo) == {"import_cursors": 1, "message_files": 1}
     assert await tree.turns.erase(sealed.turn.id, 0, reason="asked")

@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from turntree.api import Tree
-from turntree.core.feed import BEGINNING, Position
+from turntree.core.feed import BEGINNING, FeedPosition
 from turntree.core.message import assistant, user
 from turntree.db.database import Connection, Database, Row
 
@@ -97,11 +97,11 @@ async def test_pages_join_without_gap_or_overlap(tree: Tree) -> None:
     for number in range(7):
         await tree.turns.record("main", [user(f"{number}")], [assistant("ok")])
     whole = await tree.feed.read()
-    paged: list[tuple[Position, object]] = []
+    paged: list[tuple[FeedPosition, object]] = []
     position = BEGINNING
     while page := await tree.feed.read(position, limit=2):
         paged.extend(page)
-        position = Position.parse(str(page[-1][0]))
+        position = FeedPosition.parse(str(page[-1][0]))
     assert paged == whole
 
 

@@ -12,23 +12,26 @@ from turntree.core.turn import Header, seal
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
 from turntree.ledger import raw_codec as raw
-from turntree.ledger.raw_codec import Record, stand_alone
-from turntree.ledger.turn_rows import Prepared, TurnSource
-from turntree.testing.fakes import ScriptedWorld
-from turntree.transcripts.drafts import Planted
-from turntree.transcripts.handoff_link import Gap
-from turntree.transcripts.incoming import Incoming
-from turntree.transcripts.packing import StorePacking
-from turntree.transcripts.store import PostgresImports
+from turntree.ledger.raw_codec import RawRecord, stand_alone
+from turntree.ledger.turn_rows import TurnRows, TurnSource
+from turntree.testing.fakes import FakeClock
+from turntree.transcripts.drafts import KnownTurn
+from turntree.transcripts.handoff_link import OwnRecords
+from turntree.transcripts.incoming import ImportedTurn
+from turntree.transcripts.packing import Packer
+from turntree.transcripts.store import ImportStore
 
 pytestmark = pytest.mark.anyio
 WORDS = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ", k=3_000))
 ANSWER = "".join(random.Random(8).choices("abcdefghijklmnopqrstuvwxyz\t", k=60_000))
-PACKING = StorePacking()
-RECORDS = [Record("one.jsonl", 0, WORDS.encode()), Record("one.jsonl", 4_000, ANSWER.encode())]
+PACKING = Packer()
+RECORDS = [
+    RawRecord("one.jsonl", 0, WORDS.encode()),
+    RawRecord("one.jsonl", 4_000, ANSWER.encode()),
+]
 
 
-def made(world: ScriptedWorld) -> Prepared:
+def made(world: FakeClock) -> TurnRows:
     """A turn that says what the records do; the answer is too large to stand in it."""
     now = world.now()
     objects: list[bytes] = []
@@ -40,13 +43,11 @@ def made(world: ScriptedWorld) -> Prepared:
     ]
     sealed = seal(header, [user(WORDS)], [lift_parts(said, objects) for said in reply])
     source = TurnSource("toy", "one", "1", 0, 1, 1)
-    return PACKING.prepare(Incoming(sealed, None, objects=objects, source=source))
+    return PACKING.prepare(ImportedTurn(sealed, None, objects=objects, source=source))
 
 
-async def test_a_block_leans_on_bodies_and_objects(
-    database: Database, world: ScriptedWorld
-) -> None:
-    imports = PostgresImports(database)
+async def test_a_block_leans_on_bodies_and_objects(database: Database, world: FakeClock) -> None:
+    imports = ImportStore(database)
     turn = made(world)
     (block,) = PACKING.pack("toy", "one", 0, RECORDS, [(turn, (0, 1))])
     (alone,) = PACKING.pack("toy", "one", 0, RECORDS)
@@ -60,9 +61,9 @@ async def test_a_block_leans_on_bodies_and_objects(
 
 
 async def test_a_block_whose_turns_are_not_stored_stands_by_itself(
-    database: Database, conninfo: str, world: ScriptedWorld
+    database: Database, conninfo: str, world: FakeClock
 ) -> None:
-    imports = PostgresImports(database)
+    imports = ImportStore(database)
     turn = made(world)
     blocks = PACKING.pack("toy", "one", 0, RECORDS, [(turn, (0, 1))])
     await imports.keep(blocks, [turn])
@@ -75,7 +76,7 @@ async def test_a_block_whose_turns_are_not_stored_stands_by_itself(
 
 
 def test_texts_that_are_too_long_are_not_leant_on(
-    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+    world: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "LEAN_BYTES_MAX", 1_000)
     (block,) = PACKING.pack("toy", "one", 0, RECORDS, [(made(world), (0, 1))])
@@ -84,10 +85,10 @@ def test_texts_that_are_too_long_are_not_leant_on(
 
 
 def test_each_block_knows_the_turns_of_its_own_records(
-    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+    world: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "BLOCK_BYTES", 10)
-    records = [Record("one.jsonl", place * 10, b"0123456789") for place in range(4)]
+    records = [RawRecord("one.jsonl", place * 10, b"0123456789") for place in range(4)]
     turns = [(made(world), (5, 6)), (made(world), (6, 7, 8))]
     blocks = PACKING.pack("toy", "one", 5, records, turns)
     first, second = turns[0][0].id, turns[1][0].id
@@ -96,12 +97,12 @@ def test_each_block_knows_the_turns_of_its_own_records(
 
 
 def test_each_block_knows_which_of_its_records_we_wrote(
-    world: ScriptedWorld, monkeypatch: pytest.MonkeyPatch
+    world: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "BLOCK_BYTES", 20)
-    records = [Record("one.jsonl", place * 10, b"0123456789") for place in range(6)]
+    records = [RawRecord("one.jsonl", place * 10, b"0123456789") for place in range(6)]
     turn = made(world)
-    gap = Gap(Planted(turn.id, turn.digest, 1), [3, 5, 6, 7])
+    gap = OwnRecords(KnownTurn(turn.id, turn.digest, 1), [3, 5, 6, 7])
     blocks = PACKING.pack("toy", "one", 5, records, gap=gap)
     assert [list(block.written) for block in blocks] == [[5, 6], [7, 7], []]
     assert [block.planted for block in blocks] == [turn.id, turn.id, None]

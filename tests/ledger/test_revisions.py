@@ -5,18 +5,18 @@ from datetime import datetime, timedelta
 import pytest
 
 from turntree.api import Tree
-from turntree.core.errors import Ambiguous, BadRevision, NotFound
-from turntree.core.ids import Instant, short_id
+from turntree.core.errors import Ambiguous, InvalidRevision, NotFound
+from turntree.core.ids import Timestamp, short_id
 from turntree.core.message import assistant, user
 from turntree.core.revision import MessagePart, ToolPart
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.ledger.revisions import parse_time
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 
-async def three_turns(tree: Tree) -> list[Placed]:
+async def three_turns(tree: Tree) -> list[ThreadTurn]:
     return [
         await tree.turns.record("main", [user(f"question {n}")], [assistant(f"answer {n}")])
         for n in (1, 2, 3)
@@ -107,7 +107,7 @@ async def test_moves_are_counted_back_through_the_reflog(tree: Tree) -> None:
         await tree.resolve("main@{5}")
 
 
-async def test_a_head_is_found_at_a_time(tree: Tree, world: ScriptedWorld) -> None:
+async def test_a_head_is_found_at_a_time(tree: Tree, world: FakeClock) -> None:
     first, second, _ = await three_turns(tree)
     at = second.turn.header.sealed_at
     assert (await tree.resolve(f"main@{{{at}}}")).turn == second.turn.id
@@ -122,7 +122,7 @@ async def test_a_head_is_found_at_a_time(tree: Tree, world: ScriptedWorld) -> No
 
 async def test_only_a_session_has_moves(tree: Tree) -> None:
     first, *_ = await three_turns(tree)
-    with pytest.raises(BadRevision, match="only a session has"):
+    with pytest.raises(InvalidRevision, match="only a session has"):
         await tree.resolve(f"{first.turn.digest[7:19]}@{{1}}")
 
 
@@ -169,7 +169,7 @@ async def test_what_names_nothing_says_so(tree: Tree) -> None:
             await tree.resolve(revision)
 
 
-NOW = Instant("2026-11-15T09:30:00.000Z")
+NOW = Timestamp("2026-11-15T09:30:00.000Z")
 
 
 @pytest.mark.parametrize(
@@ -193,5 +193,5 @@ def test_words_mean_a_moment(words: str, moment: str) -> None:
     ["soon", "2 fortnights ago", "2026-13-01", "9999999999 years ago", "0001-01-01T00:00:00+23:00"],
 )
 def test_words_that_mean_no_moment_are_refused(words: str) -> None:
-    with pytest.raises(BadRevision, match="is not a time"):
+    with pytest.raises(InvalidRevision, match="is not a time"):
         parse_time(words, NOW)

@@ -3,7 +3,7 @@
 import pytest
 
 from turntree.api import Tree
-from turntree.core.errors import Conflict, Refused
+from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.message import assistant, user
 
 pytestmark = pytest.mark.anyio
@@ -41,14 +41,14 @@ async def test_a_rewind_goes_to_ancestors_only(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")])
     second = await tree.turns.record("main", [user("two")], [assistant("2")])
     await tree.sessions.rewind("main", first.turn.id)
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         await tree.sessions.rewind("main", second.turn.id)
 
 
 async def test_what_stands_before_a_turn_of_another_thread_is_no_ancestor(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")])
     root = await tree.turns.record("other", [user("two")], [assistant("2")])
-    with pytest.raises(Refused, match="ancestor"):
+    with pytest.raises(InvalidOperation, match="ancestor"):
         await tree.sessions.rewind("main", root.turn.id, before=True)
     assert (await tree.sessions.get("main")).head == first.turn.id
     await tree.sessions.rewind("main", first.turn.id, before=True)
@@ -57,9 +57,9 @@ async def test_what_stands_before_a_turn_of_another_thread_is_no_ancestor(tree: 
 
 async def test_a_key_answers_only_the_call_it_was_used_for(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         await tree.turns.record("other", [user("one")], [assistant("1")], key="k")
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         await tree.sessions.fork(first.turn.id, "side", key="k")
     assert (await tree.sessions.get("other")).head is None
 

@@ -4,14 +4,14 @@ import pytest
 
 from turntree.core.canonical import digest_bytes
 from turntree.core.compaction import Compaction
-from turntree.core.errors import Refused
-from turntree.core.ids import Instant, TurnId
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Reasoning,
     Text,
     ToolResult,
@@ -22,11 +22,11 @@ from turntree.core.message import (
     user,
 )
 from turntree.core.principal import Principal
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Header, Turn
 from turntree.models.portable_thread import (
     ERASED_TEXT,
-    Said,
+    PortableMessage,
     fit,
     flatten,
     hand_over,
@@ -36,29 +36,29 @@ from turntree.models.portable_thread import (
     without_system,
 )
 
-AT = Instant("2026-11-15T09:30:00.000Z")
+AT = Timestamp("2026-11-15T09:30:00.000Z")
 DIGEST = digest_bytes(b"turn")
 LOOK = ToolUse("toolu_1", "Bash", {"command": "ls"})
 LISTED = ToolResult("toolu_1", "ok", "a.txt")
 
 
 def turn(
-    query: list[Message | Erased],
-    reply: list[Message | Erased],
+    query: list[Message | ErasedMessage],
+    reply: list[Message | ErasedMessage],
     *,
     id: str = "turn-1",
     provider: str | None = "anthropic",
     compaction: Compaction | None = None,
-) -> Placed:
+) -> ThreadTurn:
     header = Header(
         TurnId(id), None, Principal("human", "ana"), AT, AT,
         kind="normal" if compaction is None else "compaction",
         model="a-model", provider=provider, compaction=compaction,
     )  # fmt: skip
-    return Placed(Turn(header, len(query), (*query, *reply), DIGEST), 1, None)
+    return ThreadTurn(Turn(header, len(query), (*query, *reply), DIGEST), 1, None)
 
 
-def roles(told: list[Said]) -> list[str]:
+def roles(told: list[PortableMessage]) -> list[str]:
     return [said.role for said in told]
 
 
@@ -83,12 +83,12 @@ def test_a_call_is_followed_by_its_results() -> None:
 
 
 def test_an_erased_result_leaves_the_call_with_an_answer() -> None:
-    told = hand_over([turn([user("look")], [assistant(LOOK), Erased(DIGEST)])], {})
+    told = hand_over([turn([user("look")], [assistant(LOOK), ErasedMessage(DIGEST)])], {})
     assert told[2].parts == (ToolResult("toolu_1", "interrupted", ERASED_TEXT),)
 
 
 def test_an_erased_call_takes_its_result_with_it() -> None:
-    told = hand_over([turn([Erased(DIGEST)], [Erased(DIGEST), tool(LISTED)])], {})
+    told = hand_over([turn([ErasedMessage(DIGEST)], [ErasedMessage(DIGEST), tool(LISTED)])], {})
     assert [(said.role, said.text) for said in told] == [
         ("user", ERASED_TEXT),
         ("assistant", ERASED_TEXT),
@@ -109,12 +109,12 @@ def test_a_compaction_is_told_as_its_summary() -> None:
 def test_a_large_part_is_whole_again() -> None:
     large = ToolResult("toolu_1", "ok", "x" * 20_000)
     stands, data = lift(large)
-    assert isinstance(stands, Lifted)
+    assert isinstance(stands, ObjectRef)
     assert data is not None
     placed = turn([user("look")], [assistant(LOOK), Message("tool", (stands,))])
     assert objects_of([placed]) == [stands.object]
     assert hand_over([placed], {stands.object: data})[2].parts == (large,)
-    with pytest.raises(Refused, match="bytes are needed"):
+    with pytest.raises(InvalidOperation, match="bytes are needed"):
         hand_over([placed], {})
 
 
@@ -129,7 +129,7 @@ def test_a_picture_that_is_an_object_carries_its_data() -> None:
 
 
 def test_what_only_a_provider_understands_stays_behind() -> None:
-    secret = Opaque({"kind": "vendor.secret", "data": "x"})
+    secret = OpaquePart({"kind": "vendor.secret", "data": "x"})
     assert roles(hand_over([turn([user("a")], [Message("assistant", (secret,))])], {})) == ["user"]
 
 

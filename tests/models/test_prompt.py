@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turntree.auth.permissions import Rights
+from turntree.auth.permissions import Permissions
 from turntree.auth.persona import Identity, Persona
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.compaction import Compaction
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, TurnId, instant, uuid7
-from turntree.core.manifest import Entry, Manifest
+from turntree.core.manifest import Manifest, ManifestEntry
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Text,
     ToolResult,
     ToolUse,
@@ -29,12 +29,12 @@ from turntree.core.message import (
     user,
 )
 from turntree.core.principal import Principal
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Header, Outcome, interrupt_calls, read, seal
 from turntree.core.turn import erase as erase_line
-from turntree.models.context_window import View, cut, make_view, view_of
+from turntree.models.context_window import ContextWindow, cut, make_view, view_of
 from turntree.models.messages import show_exchange, show_turn
-from turntree.models.prompt import Parts, ToolSpec, assemble, parts_of
+from turntree.models.prompt import PromptPrefix, ToolSpec, assemble, parts_of
 from turntree.testing.strategies import exchanges, messages, texts
 
 START_MS = 1_790_000_000_000
@@ -42,7 +42,7 @@ BY = Principal("human", "ana")
 LOTS = 10**15
 few = settings(max_examples=25)
 """A thread takes long to draw, and most of what can happen happens in a few."""
-PARTS = Parts(("Be kind.",), (ToolSpec("read", "Reads.", {"type": "object"}),))
+PARTS = PromptPrefix(("Be kind.",), (ToolSpec("read", "Reads.", {"type": "object"}),))
 
 
 def turn_at(
@@ -51,12 +51,12 @@ def turn_at(
     reply: Sequence[Message],
     outcome: Outcome = "completed",
     compaction: Compaction | None = None,
-) -> Placed:
+) -> ThreadTurn:
     header = Header(
         id_of(number), None, BY, instant(START_MS), instant(START_MS), outcome,
         kind="normal" if compaction is None else "compaction", compaction=compaction,
     )  # fmt: skip
-    return Placed(
+    return ThreadTurn(
         seal(header, query, reply).turn, number, None if number == 1 else id_of(number - 1)
     )
 
@@ -65,7 +65,7 @@ def id_of(number: int) -> TurnId:
     return TurnId(uuid7(START_MS, number))
 
 
-def talk(count: int, words: int = 20) -> list[Placed]:
+def talk(count: int, words: int = 20) -> list[ThreadTurn]:
     return [
         turn_at(n, [user(f"{n}? " + "why " * words)], [assistant(f"{n}!")])
         for n in range(1, count + 1)
@@ -73,9 +73,9 @@ def talk(count: int, words: int = 20) -> list[Placed]:
 
 
 @st.composite
-def threads(draw: st.DrawFn) -> list[Placed]:
+def threads(draw: st.DrawFn) -> list[ThreadTurn]:
     """Draw a thread in which anything happened, compactions and erasures too."""
-    thread: list[Placed] = []
+    thread: list[ThreadTurn] = []
     for number in range(1, draw(st.integers(0, 5)) + 1):
         compaction = None
         if number > 1 and draw(st.integers(0, 4)) == 0:
@@ -89,10 +89,10 @@ def threads(draw: st.DrawFn) -> list[Placed]:
     return [erased(one, draw(st.integers(0, 20))) for one in thread]
 
 
-def erased(placed: Placed, place: int) -> Placed:
+def erased(placed: ThreadTurn, place: int) -> ThreadTurn:
     turn = placed.turn
     said = [
-        Erased(digest_bytes(line_of(one))) if n == place else one
+        ErasedMessage(digest_bytes(line_of(one))) if n == place else one
         for n, one in enumerate(turn.messages)
     ]
     return replace(placed, turn=replace(turn, messages=tuple(said)))
@@ -105,7 +105,7 @@ budgets = st.sampled_from([0, 10, 100, 300, 1000, LOTS])
 @few
 @given(threads(), queries, queries, budgets)
 def test_forks_from_one_turn_begin_with_the_same_bytes(
-    thread: list[Placed], left: list[Message], right: list[Message], budget: int
+    thread: list[ThreadTurn], left: list[Message], right: list[Message], budget: int
 ) -> None:
     view = view_of(thread)
     one = assemble(view, PARTS, left, budget_tokens=budget)
@@ -119,7 +119,7 @@ def test_forks_from_one_turn_begin_with_the_same_bytes(
 @few
 @given(threads(), exchanges(), exchanges())
 def test_the_next_turn_begins_with_all_that_this_one_saw(
-    thread: list[Placed],
+    thread: list[ThreadTurn],
     now: tuple[tuple[Message, ...], tuple[Message, ...]],
     then: tuple[tuple[Message, ...], tuple[Message, ...]],
 ) -> None:
@@ -133,7 +133,7 @@ def test_the_next_turn_begins_with_all_that_this_one_saw(
 @few
 @given(threads(), exchanges(), budgets)
 def test_every_call_is_answered_in_the_next_message_and_every_answer_was_asked_for(
-    thread: list[Placed], own: tuple[tuple[Message, ...], tuple[Message, ...]], budget: int
+    thread: list[ThreadTurn], own: tuple[tuple[Message, ...], tuple[Message, ...]], budget: int
 ) -> None:
     prompt = assemble(view_of(thread), PARTS, *own, budget_tokens=budget)
     open_calls: list[str | None] = []
@@ -150,12 +150,12 @@ def test_every_call_is_answered_in_the_next_message_and_every_answer_was_asked_f
 @few
 @given(threads(), queries, budgets)
 def test_the_end_of_a_thread_gives_the_prompt_of_all_of_it(
-    thread: list[Placed], query: list[Message], budget: int
+    thread: list[ThreadTurn], query: list[Message], budget: int
 ) -> None:
     view = view_of(thread)
     whole = assemble(view, PARTS, query, budget_tokens=budget)
     for missing in range(len(view.turns)):
-        end = View(view.turns[missing:], view.costs[missing:], view.first, view.summary)
+        end = ContextWindow(view.turns[missing:], view.costs[missing:], view.first, view.summary)
         if sum(end.costs) > budget:
             assert assemble(end, PARTS, query, budget_tokens=budget) == whole
 
@@ -163,7 +163,7 @@ def test_the_end_of_a_thread_gives_the_prompt_of_all_of_it(
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 2000))
 def test_a_cut_leaves_between_half_of_the_room_and_all_of_it(costs: list[int], room: int) -> None:
     thread = talk(len(costs), words=1)
-    view = View(tuple(thread), tuple(costs))
+    view = ContextWindow(tuple(thread), tuple(costs))
     shown = cut(view, room)
     cost = sum(costs[len(costs) - len(shown) :])
     assert cost <= room
@@ -176,7 +176,7 @@ def test_a_cut_leaves_between_half_of_the_room_and_all_of_it(costs: list[int], r
 def test_a_cut_only_ever_moves_forward(costs: list[int], room: int) -> None:
     thread, before = talk(len(costs), words=1), 0
     for length in range(1, len(costs) + 1):
-        shown = cut(View(tuple(thread[:length]), tuple(costs[:length])), room)
+        shown = cut(ContextWindow(tuple(thread[:length]), tuple(costs[:length])), room)
         start = shown[0].depth if shown else length + 1
         assert start >= before
         before = start
@@ -187,7 +187,8 @@ def test_a_cut_stays_for_many_turns() -> None:
     view = make_view(thread, first=1)
     room = 40 * view.costs[500]
     starts = [
-        cut(View(view.turns[:n], view.costs[:n]), room)[0].depth for n in range(1, len(thread) + 1)
+        cut(ContextWindow(view.turns[:n], view.costs[:n]), room)[0].depth
+        for n in range(1, len(thread) + 1)
     ]
     moves = sum(1 for a, b in itertools.pairwise(starts) if a != b)
     # A cut that slid would have moved 960 times.
@@ -233,11 +234,11 @@ def test_a_compaction_is_read_before_what_it_keeps_and_what_follows() -> None:
 
 
 def test_a_summary_that_was_too_long_for_a_message_is_still_shown() -> None:
-    long = Lifted("text", Digest("sha256:" + "0" * 64), 9000)
+    long = ObjectRef("text", Digest("sha256:" + "0" * 64), 9000)
     thread = [
         turn_at(1, [], [Message("assistant", (long,))], compaction=Compaction(id_of(1), None, 1))
     ]
-    (summary,) = assemble(view_of(thread), Parts(), [], budget_tokens=LOTS).messages
+    (summary,) = assemble(view_of(thread), PromptPrefix(), [], budget_tokens=LOTS).messages
     assert summary.role == "user"
     assert summary.parts[1] == long
 
@@ -292,7 +293,7 @@ def test_what_its_author_understands_stays_and_what_belongs_to_a_session_goes() 
     native: dict[str, Json] = {"vendor": {"api": "x", "parts": [{"id": "1"}, {}]}}
     said = Message(
         "assistant",
-        (Text(""), Opaque({"kind": "vendor.part"})),
+        (Text(""), OpaquePart({"kind": "vendor.part"})),
         at=instant(0),
         context={"cwd": "/home/ana"},
         meta={**native, "session": "s1"},
@@ -306,18 +307,18 @@ def test_what_its_author_understands_stays_and_what_belongs_to_a_session_goes() 
 
 
 def test_a_manifest_says_what_stands_before_the_thread_in_its_own_order() -> None:
-    persona = Persona("atlas", 1, Identity("Atlas", "Be kind."), Rights())
+    persona = Persona("atlas", 1, Identity("Atlas", "Be kind."), Permissions())
     tools = [ToolSpec("b", "B.", {}, is_repeatable=True, timeout_s=3.5), ToolSpec("a", "A.", {})]
     objects = {
         digest_bytes(data): data
         for data in [persona.body, b"Be brief.", *(canonical(one.to_json()) for one in tools)]
     }
     kinds = ["persona", "prompt", "tool", "tool"]
-    entries = [Entry(kind, kind, d) for kind, d in zip(kinds, objects, strict=True)]  # type: ignore[arg-type]
-    entries.append(Entry("program", "@(x)", digest_bytes(b"elsewhere")))
+    entries = [ManifestEntry(kind, kind, d) for kind, d in zip(kinds, objects, strict=True)]  # type: ignore[arg-type]
+    entries.append(ManifestEntry("program", "@(x)", digest_bytes(b"elsewhere")))
     parts = parts_of(Manifest(tuple(entries)), objects)
-    assert parts == Parts(("You are Atlas.\n\nBe kind.", "Be brief."), tuple(tools))
-    with pytest.raises(Refused, match="the persona persona"):
+    assert parts == PromptPrefix(("You are Atlas.\n\nBe kind.", "Be brief."), tuple(tools))
+    with pytest.raises(InvalidOperation, match="the persona persona"):
         parts_of(Manifest(tuple(entries)), {})
 
 
@@ -338,6 +339,6 @@ def test_the_digest_of_a_prompt_is_pinned() -> None:
 
 
 def test_an_empty_thread_is_no_special_case() -> None:
-    prompt = assemble(View(), Parts(), [user("hi")], budget_tokens=LOTS)
+    prompt = assemble(ContextWindow(), PromptPrefix(), [user("hi")], budget_tokens=LOTS)
     assert [said.text for said in prompt.messages] == ["hi"]
     assert (prompt.thread_messages, prompt.left_out) == (0, 0)

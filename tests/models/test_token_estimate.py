@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from turntree.core.ids import Digest
 from turntree.core.message import (
-    Lifted,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -93,8 +93,8 @@ def test_every_kind_of_part_costs_something() -> None:
         Media("image", "image/png", object=digest),
         ToolUse("a", "read", {"path": "x"}),
         ToolResult("a", "ok", {"lines": 3}),
-        Lifted("text", digest, 9000),
-        Opaque({"kind": "acme.secret"}),
+        ObjectRef("text", digest, 9000),
+        OpaquePart({"kind": "acme.secret"}),
     ]
     costs = [estimate_part(part) for part in parts]
     assert min(costs) > 0

@@ -10,13 +10,13 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied
+from turntree.core.errors import PermissionDenied
 from turntree.core.program import Visibility
 from turntree.db.database import Database
-from turntree.programs.execution_host import Folder
+from turntree.programs.execution_host import LocalFolder
 from turntree.programs.service import Programs
 from turntree.sandbox.bubblewrap import Bubblewrap
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -41,14 +41,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bob(database: Database, world: ScriptedWorld, place: Path) -> Programs:
+def bob(database: Database, world: FakeClock, place: Path) -> Programs:
     """The registry, as bob works with it."""
     return tree_on(database, Settings(place, user="bob"), world).programs
 
 
 def in_folder(tree: Tree, folder: Path, say: Callable[[str], None], *, is_lent: bool) -> Programs:
     """Programs of ana's process in her folder."""
-    return replace(tree.programs, workplace=Folder(folder, say, Bubblewrap, is_lent))
+    return replace(tree.programs, workplace=LocalFolder(folder, say, Bubblewrap, is_lent))
 
 
 async def test_criteria_of_another_are_not_checked_in_a_folder_that_is_not_lent(
@@ -59,7 +59,7 @@ async def test_criteria_of_another_are_not_checked_in_a_folder_that_is_not_lent(
     task = await bob.create("task", "look", TASK)
     await bob.invoke("look", {"action": "start"})
     await bob.grant("look", "ana", "configure")
-    with pytest.raises(Denied, match="turntree worker --folder PATH"):
+    with pytest.raises(PermissionDenied, match="turntree worker --folder PATH"):
         await hers.invoke("look", {"action": "report"})
     assert "verdicts" not in (await bob.get("look")).details
     facts = await tree.ledger.facts(task.id)
@@ -75,7 +75,7 @@ async def test_criteria_that_another_once_wrote_stay_anothers(
     await bob.configure("mine", {"spec": SPEC})
     await hers.configure("mine", {"description": "written by ana, with what bob said before"})
     await hers.invoke("mine", {"action": "start"})
-    with pytest.raises(Denied, match="may not use this folder"):
+    with pytest.raises(PermissionDenied, match="may not use this folder"):
         await hers.invoke("mine", {"action": "report"})
 
 
@@ -116,17 +116,17 @@ async def test_the_author_of_both_is_shown_what_was_seen_and_others_whether_it_i
 
 
 async def test_an_overseer_asks_no_model_for_a_task_that_it_cannot_judge(
-    database: Database, world: ScriptedWorld, bob: Programs, folder: Path
+    database: Database, world: FakeClock, bob: Programs, folder: Path
 ) -> None:
     settings, engine = Settings(folder, user="ana"), engine_on(database)
-    tree = tree_on(database, settings, world, workplace=Folder(folder), engine=engine)
+    tree = tree_on(database, settings, world, workplace=LocalFolder(folder), engine=engine)
     running = run_on(database, tree, settings, world, engine)
     await bob.create("agent", "clerk", {})
     await bob.create("task", "look", TASK)
     await bob.assign("look", "clerk")
     await bob.invoke("look", {"action": "start"})
     task = await bob.get("look")
-    with pytest.raises(Denied, match="may not use this folder"):
+    with pytest.raises(PermissionDenied, match="may not use this folder"):
         await running.assignments.take(task)
     assert (await bob.get("look")).state == "active"
     assert await tree.runs.list_waiting("clerk:look") == []

@@ -5,26 +5,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
-from turntree.programs.model_config import LEVELS, Chosen, Layer, Level, family_of, resolve
+from turntree.core.errors import InvalidOperation
+from turntree.programs.model_config import (
+    LEVELS,
+    ConfigLayer,
+    Level,
+    ResolvedValue,
+    family_of,
+    resolve,
+)
 
 VALUES = st.dictionaries(
     st.sampled_from(["model", "temperature", "max_tokens", "top_p"]), st.none() | st.integers(0, 9)
 )
 LAYERS = st.lists(st.sampled_from(LEVELS), unique=True).flatmap(
-    lambda levels: st.tuples(*(st.builds(Layer, st.just(level), VALUES) for level in levels))
+    lambda levels: st.tuples(*(st.builds(ConfigLayer, st.just(level), VALUES) for level in levels))
 )
 
 
 def test_the_first_level_that_says_it_decides() -> None:
-    layers = [Layer(level, {"temperature": number}) for number, level in enumerate(LEVELS)]
+    layers = [ConfigLayer(level, {"temperature": number}) for number, level in enumerate(LEVELS)]
     for number, level in enumerate(LEVELS):
-        assert resolve(layers[number:])["temperature"] == Chosen(number, level)
+        assert resolve(layers[number:])["temperature"] == ResolvedValue(number, level)
 
 
 @given(LAYERS)
 def test_the_order_in_which_levels_are_given_changes_nothing(
-    layers: tuple[Layer, ...],
+    layers: tuple[ConfigLayer, ...],
 ) -> None:
     shuffled = sorted(layers, key=lambda layer: layer.level)
     assert resolve(shuffled) == resolve(layers)
@@ -32,9 +39,9 @@ def test_the_order_in_which_levels_are_given_changes_nothing(
 
 @given(LAYERS)
 def test_every_value_is_one_that_its_level_says_and_no_higher_level_does(
-    layers: tuple[Layer, ...],
+    layers: tuple[ConfigLayer, ...],
 ) -> None:
-    said: dict[Level, Layer] = {layer.level: layer for layer in layers}
+    said: dict[Level, ConfigLayer] = {layer.level: layer for layer in layers}
     for name, chosen in resolve(layers).items():
         assert chosen.level != "situation"
         assert chosen.level != "workspace"
@@ -45,20 +52,23 @@ def test_every_value_is_one_that_its_level_says_and_no_higher_level_does(
 
 def test_a_situation_is_laid_over_the_result() -> None:
     situations: dict[str, dict[str, Json]] = {"coding": {"temperature": 0}, "quick": {}}
-    layers = [Layer("turn", {"temperature": 1}, "turn:1"), Layer("model", {"top_p": 0.5}, "@(m)")]
+    layers = [
+        ConfigLayer("turn", {"temperature": 1}, "turn:1"),
+        ConfigLayer("model", {"top_p": 0.5}, "@(m)"),
+    ]
     resolved = resolve(layers, situations=situations, situation="coding")
     assert resolved == {
-        "temperature": Chosen(0, "situation", "coding"),
-        "top_p": Chosen(0.5, "model", "@(m)"),
+        "temperature": ResolvedValue(0, "situation", "coding"),
+        "top_p": ResolvedValue(0.5, "model", "@(m)"),
     }
     assert resolved["top_p"].to_json() == {"value": 0.5, "from": "model", "address": "@(m)"}
-    with pytest.raises(Refused, match="coding, quick"):
+    with pytest.raises(InvalidOperation, match="coding, quick"):
         resolve(layers, situations=situations, situation="creative")
 
 
 def test_a_level_speaks_once() -> None:
-    with pytest.raises(Refused):
-        resolve([Layer("turn", {}), Layer("turn", {})])
+    with pytest.raises(InvalidOperation):
+        resolve([ConfigLayer("turn", {}), ConfigLayer("turn", {})])
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from turntree.api import Tree
 from turntree.boot.open import Settings, begin_context, tree_on
 from turntree.boot.worker import Providers
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, ProviderFailed
+from turntree.core.errors import PermissionDenied, ProviderError
 from turntree.core.message import user
 from turntree.core.principal import SYSTEM, Principal
 from turntree.core.secret_refs import read_hosts
 from turntree.db.database import Database
 from turntree.models.prompt import Prompt
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.testing.scripted.server import Reply, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ def providers(tree: Tree) -> Providers:
 
 
 @pytest.fixture
-def bob(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def bob(database: Database, world: FakeClock, place: Path) -> Tree:
     """The tree, as bob works with it."""
     return tree_on(database, Settings(place, user="bob"), world)
 
@@ -56,11 +56,11 @@ async def test_somebody_elses_provider_is_not_given_it(
 ) -> None:
     said = {name: value for name, value in config.items() if value is not None}
     program = await bob.programs.create("provider", "theirs", said, visibility="private")
-    with pytest.raises(Denied, match="OPENAI_API_KEY@") as refused:
+    with pytest.raises(PermissionDenied, match="OPENAI_API_KEY@") as refused:
         providers.build(program)
     assert "turntree config add secret_hosts" in str(refused.value)
     # What counts is who wrote the version. To own it is to own what another may have written.
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         providers.build(replace(program, owner="human:ana"))
     await providers.aclose()
 
@@ -69,7 +69,7 @@ async def test_a_provider_of_ones_own_is_given_it_where_that_was_allowed(
     tree: Tree, providers: Providers
 ) -> None:
     program = await tree.programs.create("provider", "mine", EVIL)
-    with pytest.raises(Denied, match=r"OPENAI_API_KEY@evil\.example"):
+    with pytest.raises(PermissionDenied, match=r"OPENAI_API_KEY@evil\.example"):
         providers.build(program)
     trusting = replace(providers, secret_hosts=read_hosts("OPENAI_API_KEY@evil.example"))
     assert trusting.build(program).name
@@ -86,7 +86,7 @@ async def test_a_key_does_not_follow_a_grantee_who_moves_the_address(
     for members in ({"description": "mine"}, {**EVIL}):
         moved = await bob.programs.configure("mine", members)
         assert moved.owner == "human:ana"
-        with pytest.raises(Denied, match="written by human:bob"):
+        with pytest.raises(PermissionDenied, match="written by human:bob"):
             providers.build(moved)
     await providers.aclose()
 
@@ -96,7 +96,7 @@ async def test_it_goes_where_its_user_allowed_it(bob: Tree, providers: Providers
     trusting = replace(providers, secret_hosts=read_hosts("OPENAI_API_KEY@evil.example"))
     assert trusting.build(program).name
     moved = await bob.programs.configure("theirs", {"base_url": "https://worse.example/v1"})
-    with pytest.raises(Denied, match="worse"):
+    with pytest.raises(PermissionDenied, match="worse"):
         trusting.build(moved)
     await trusting.aclose()
 
@@ -115,7 +115,7 @@ async def test_a_vendors_key_is_not_sent_along_to_another_address(
 async def test_only_the_system_creates_a_program_for_another_owner(
     bob: Tree, owner: Principal
 ) -> None:
-    with pytest.raises(Denied, match="only the system sets another owner"):
+    with pytest.raises(PermissionDenied, match="only the system sets another owner"):
         await bob.programs.create("provider", "theirs", EVIL, owner=owner)
     assert await bob.programs.find("theirs") is None
     system = replace(bob.programs, by=SYSTEM)
@@ -132,7 +132,7 @@ async def test_a_provider_of_another_author_does_not_ask_this_machine_before_it_
             "base_url": f"{server.url}/v1",
         }
         theirs = await bob.programs.create("provider", "theirs", config)
-        with pytest.raises(ProviderFailed, match="not a public address") as failed:
+        with pytest.raises(ProviderError, match="not a public address") as failed:
             await providers.build(theirs).request("m", Prompt((), (user("hi"),)), {})
         allowed = re.search(r"secret_hosts (\S+)`", str(failed.value))
         assert allowed is not None

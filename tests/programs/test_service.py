@@ -12,24 +12,24 @@ import pytest
 from turntree.api import Tree
 from turntree.core.canonical import Json, canonical
 from turntree.core.errors import (
-    CodeFailed,
+    CodeError,
     Conflict,
-    Denied,
-    NoProvider,
+    InvalidOperation,
     NotFound,
-    Refused,
+    PermissionDenied,
+    ProviderNotConfigured,
 )
-from turntree.core.manifest import Entry, Manifest
+from turntree.core.manifest import Manifest, ManifestEntry
 from turntree.core.message import assistant, user
 from turntree.core.principal import SYSTEM, Principal
 from turntree.core.program import Program, fold
 from turntree.core.viewer import sight_of
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.programs.execution_host import Folder
+from turntree.programs.execution_host import LocalFolder
 from turntree.programs.model_choice import choose_model
 from turntree.programs.service import Programs
-from turntree.programs.store import PostgresPrograms
+from turntree.programs.store import ProgramStore
 from turntree.sandbox.bubblewrap import Bubblewrap
 
 pytestmark = pytest.mark.anyio
@@ -51,9 +51,9 @@ def programs(tree: Tree) -> Programs:
 def acting(programs: Programs, kind: str, id: str) -> Programs:
     """The same registry, as somebody else finds it."""
     principal: Principal = replace(SYSTEM, kind=kind, id=id)  # type: ignore[arg-type]
-    assert isinstance(programs.store, PostgresPrograms)
+    assert isinstance(programs.store, ProgramStore)
     seen = programs.store.database.seen_by(sight_of(principal))
-    return replace(programs, by=principal, store=PostgresPrograms(seen))
+    return replace(programs, by=principal, store=ProgramStore(seen))
 
 
 async def told(tree: Tree, program: Program) -> list[str]:
@@ -97,7 +97,7 @@ async def test_a_turn_holds_on_to_the_version_it_used(
     pinned = await programs.pin("balanced")
     choice = await choose_model(programs, turn={"model": "balanced"}, situation="coding")
     params = await tree.ledger.put_object(canonical(choice.to_json()))
-    manifest = Manifest((pinned.entry, Entry("params", "balanced", params)))
+    manifest = Manifest((pinned.entry, ManifestEntry("params", "balanced", params)))
     digest = await tree.ledger.put_object(canonical(manifest.to_json()))
     await tree.turns.record("main", [user("hi")], [assistant("ho")], manifest=digest)
     await programs.configure("balanced", {"temperature": 1})
@@ -155,7 +155,7 @@ async def test_a_reference_leads_to_something_of_the_right_kind(programs: Progra
     with pytest.raises(NotFound, match="provider names @"):
         await programs.create("model", "balanced", BALANCED)
     await programs.create("human", "cf-gateway", {})
-    with pytest.raises(Refused, match="refers to a provider"):
+    with pytest.raises(InvalidOperation, match="refers to a provider"):
         await programs.create("model", "balanced", BALANCED)
 
 
@@ -164,7 +164,7 @@ async def test_nothing_new_refers_to_what_is_deprecated(programs: Programs) -> N
     await programs.create("model", "balanced", BALANCED)
     await programs.move("cf-gateway", "published")
     await programs.move("cf-gateway", "deprecated")
-    with pytest.raises(Refused, match="deprecated"):
+    with pytest.raises(InvalidOperation, match="deprecated"):
         await programs.create("model", "other", BALANCED)
     # Whoever referred to it before goes on.
     assert (await programs.configure("balanced", {"temperature": 1})).version.number == 2
@@ -172,15 +172,17 @@ async def test_nothing_new_refers_to_what_is_deprecated(programs: Programs) -> N
 
 async def test_an_unlawful_move_is_refused_with_the_lawful_ones(programs: Programs) -> None:
     await programs.create("provider", "cf-gateway", GATEWAY)
-    with pytest.raises(Refused, match="from draft it does not go to deprecated, only to published"):
+    with pytest.raises(
+        InvalidOperation, match="from draft it does not go to deprecated, only to published"
+    ):
         await programs.move("cf-gateway", "deprecated")
-    with pytest.raises(Refused, match="there are draft, published, deprecated"):
+    with pytest.raises(InvalidOperation, match="there are draft, published, deprecated"):
         await programs.move("cf-gateway", "asleep")
 
 
 async def test_a_key_is_never_stored(programs: Programs) -> None:
     secret = "sk-" + "proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"
-    with pytest.raises(Refused, match=r"name it as \$"):
+    with pytest.raises(InvalidOperation, match=r"name it as \$"):
         await programs.create("provider", "p", {"provider_type": "x", "key": secret})
 
 
@@ -193,14 +195,14 @@ async def test_only_the_owner_edits(programs: Programs) -> None:
         bob.set_visibility("cf-gateway", "private"),
         bob.grant("cf-gateway", "bob", "configure"),
     ):
-        with pytest.raises(Denied):
+        with pytest.raises(PermissionDenied):
             await attempt
     await programs.grant("cf-gateway", "bob", "configure")
     assert (await bob.configure("cf-gateway", {"base_url": "http://x"})).version.number == 2
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         await bob.set_visibility("cf-gateway", "private")
     await programs.grant("cf-gateway", "bob", "configure", on=False)
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         await bob.configure("cf-gateway", {"base_url": "http://y"})
 
 
@@ -234,9 +236,9 @@ async def test_a_system_agent_belongs_to_nobody_else(programs: Programs) -> None
     system = acting(programs, "system", "turntree")
     triage = await system.create("agent", "triage", {"system_agent_kind": "triage"})
     assert triage.is_system
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         await programs.configure("triage", {"description": "mine"})
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         await programs.move("triage", "paused")
 
 
@@ -246,7 +248,7 @@ async def test_what_needs_a_model_says_that_none_is_wired(tree: Tree, programs: 
     await programs.create("agent", "researcher", {"default_model": "balanced"})
     await programs.create("session", "chat", {"default_model": "balanced"})
     for name in ("cf-gateway", "balanced", "researcher", "chat"):
-        with pytest.raises(NoProvider, match="no provider wired"):
+        with pytest.raises(ProviderNotConfigured, match="no provider wired"):
             await programs.invoke(name, {"message": "Hello"})
     assert await told(tree, model) == ["model.created"]
     assert (await tree.sessions.get("chat")).head is None
@@ -290,7 +292,7 @@ async def test_an_assignment_begins_a_session_for_the_agent(tree: Tree, programs
     assert await told(tree, agent) == ["agent.created", "agent.task_assigned"]
     assert await told(tree, task) == ["task.created", "task.assigned"]
     await programs.invoke("quantum")
-    with pytest.raises(Refused, match="active"):
+    with pytest.raises(InvalidOperation, match="active"):
         await programs.assign("quantum", "researcher")
     await programs.invoke("quantum", {"action": "complete"})
     assert "current_task" not in (await programs.get("researcher")).details
@@ -305,7 +307,7 @@ async def test_an_agent_is_not_taken_away_from_a_private_task(programs: Programs
     await his.create("task", "his", {"title": "His"})
     await his.assign("his", "researcher")
     assert (await programs.get("researcher")).details["current_task"] == "hers"
-    with pytest.raises(Refused, match="busy"):
+    with pytest.raises(InvalidOperation, match="busy"):
         await his.take_up(await his.get("his"))
 
 
@@ -341,7 +343,7 @@ async def test_a_task_made_for_somebody_is_assigned_at_once(tree: Tree, programs
 async def test_criteria_are_checked_for_real(
     tree: Tree, programs: Programs, tmp_path: Path
 ) -> None:
-    programs = replace(programs, workplace=Folder(tmp_path))
+    programs = replace(programs, workplace=LocalFolder(tmp_path))
     schema: dict[str, Json] = {"type": "object", "required": ["topic"]}
     await programs.create("information", "shape", {"info_type": "schema", "content": schema})
     criteria: list[Json] = [
@@ -356,7 +358,7 @@ async def test_criteria_are_checked_for_real(
     assert [one["ok"] for one in verdicts if isinstance(one, dict)] == [False] * 3
     (tmp_path / "report.md").write_text("one two three four")
     (tmp_path / "facts.json").write_text('{"topics": 1}')
-    with pytest.raises(Refused, match="'topic' is a required property"):
+    with pytest.raises(InvalidOperation, match="'topic' is a required property"):
         await programs.invoke("t", {"action": "complete"})
     (tmp_path / "facts.json").write_text('{"topic": "quantum"}')
     done = await programs.invoke("t")
@@ -371,7 +373,7 @@ async def test_a_command_is_not_met_where_no_sandbox_can_start(
     programs: Programs, tmp_path: Path
 ) -> None:
     programs = replace(
-        programs, workplace=Folder(tmp_path, find_sandbox=lambda: Bubblewrap(bwrap=None))
+        programs, workplace=LocalFolder(tmp_path, find_sandbox=lambda: Bubblewrap(bwrap=None))
     )
     criteria: list[Json] = [{"kind": "command", "cmd": "true"}]
     await programs.create("task", "t", {"title": "T", "spec": {"success_criteria": criteria}})
@@ -385,7 +387,7 @@ async def test_a_command_is_not_met_where_no_sandbox_can_start(
 async def test_a_command_is_met_if_it_ends_well_inside_the_sandbox(
     programs: Programs, tmp_path: Path
 ) -> None:
-    programs = replace(programs, workplace=Folder(tmp_path, find_sandbox=Bubblewrap))
+    programs = replace(programs, workplace=LocalFolder(tmp_path, find_sandbox=Bubblewrap))
     criteria: list[Json] = [{"kind": "command", "cmd": "grep -q done report.md"}]
     await programs.create("task", "t", {"title": "T", "spec": {"success_criteria": criteria}})
     await programs.invoke("t")
@@ -400,7 +402,7 @@ async def test_code_takes_one_document_and_gives_one(tree: Tree, programs: Progr
     source = "import json, sys\nd = json.load(sys.stdin)\nprint(json.dumps(d['a'] + d['b']))"
     code = await programs.create("code", "add", {"language": "python", "source": source})
     assert await programs.invoke("add", {"a": 1, "b": 2}) == {"output": 3}
-    with pytest.raises(CodeFailed):
+    with pytest.raises(CodeError):
         await programs.invoke("add", {"a": 1})
     assert await told(tree, code) == [
         "code.created", "code.invoked", "code.finished", "code.invoked", "code.finished",
@@ -411,9 +413,9 @@ async def test_a_path_that_leads_out_of_the_folder_is_refused(tmp_path: Path) ->
     (tmp_path / "in").mkdir()
     (tmp_path / "secret").write_text("x")
     (tmp_path / "in" / "link").symlink_to(tmp_path / "secret")
-    folder = Folder(tmp_path / "in")
+    folder = LocalFolder(tmp_path / "in")
     for path in ("../secret", str(tmp_path / "secret"), "link"):
-        with pytest.raises(Refused, match="leads out"):
+        with pytest.raises(InvalidOperation, match="leads out"):
             await folder.read_file(path)
     assert await folder.read_file("nothing") is None
 
@@ -421,16 +423,16 @@ async def test_a_path_that_leads_out_of_the_folder_is_refused(tmp_path: Path) ->
 async def test_no_move_goes_round_the_criteria(
     tree: Tree, programs: Programs, tmp_path: Path
 ) -> None:
-    here = replace(programs, workplace=Folder(tmp_path))
+    here = replace(programs, workplace=LocalFolder(tmp_path))
     spec: dict[str, Json] = {"success_criteria": [{"kind": "file_exists", "path": "a.md"}]}
     task = await here.create("task", "paper", {"title": "Paper", "spec": spec})
-    with pytest.raises(Refused, match=r"is pending, and .* `turntree task start"):
+    with pytest.raises(InvalidOperation, match=r"is pending, and .* `turntree task start"):
         await here.invoke("paper", {"action": "complete"})
     await here.move("paper", "active")
-    with pytest.raises(Refused, match=r"file_exists: a\.md is not there"):
+    with pytest.raises(InvalidOperation, match=r"file_exists: a\.md is not there"):
         await here.move("paper", "completed")
     assert (await here.get("paper")).state == "active"
-    with pytest.raises(Denied):
+    with pytest.raises(PermissionDenied):
         await acting(here, "human", "bob").move("paper", "completed")
     (tmp_path / "a.md").write_text("words")
     assert (await here.move("paper", "completed")).state == "completed"
@@ -444,7 +446,7 @@ async def test_no_move_goes_round_a_schema(programs: Programs) -> None:
     await programs.create("information", "shape", {"infoType": "schema", "content": schema})
     fact: dict[str, Json] = {"infoType": "fact", "content": "many", "schema": "@(shape)"}
     await programs.create("information", "count", fact)
-    with pytest.raises(Refused, match="is not of type"):
+    with pytest.raises(InvalidOperation, match="is not of type"):
         await programs.move("count", "validated")
     assert (await programs.get("count")).state == "draft"
 
@@ -458,7 +460,7 @@ async def test_information_is_validated_by_its_schema(tree: Tree, programs: Prog
         "schema": "@(shape)",
     }
     made = await programs.create("information", "basics", fact)
-    with pytest.raises(Refused, match="qubits: 'many' is not of type 'integer'"):
+    with pytest.raises(InvalidOperation, match="qubits: 'many' is not of type 'integer'"):
         await programs.invoke("basics")
     await programs.configure("basics", {"content": {"qubits": 5}})
     assert await programs.invoke("basics") == {"content": {"qubits": 5}, "state": "validated"}
@@ -469,7 +471,7 @@ async def test_information_is_validated_by_its_schema(tree: Tree, programs: Prog
         "information.created", "information.updated", "information.validated",
         "information.state_changed", "information.updated",
     ]  # fmt: skip
-    with pytest.raises(Refused, match="no JSON Schema"):
+    with pytest.raises(InvalidOperation, match="no JSON Schema"):
         await programs.create("information", "bad", {"info_type": "schema", "content": {"type": 1}})
 
 
@@ -477,7 +479,7 @@ async def test_a_human_is_told_and_asked_and_decides_in_person(
     tree: Tree, programs: Programs, tmp_path: Path
 ) -> None:
     heard: list[str] = []
-    programs = replace(programs, workplace=Folder(tmp_path, heard.append))
+    programs = replace(programs, workplace=LocalFolder(tmp_path, heard.append))
     config: dict[str, Json] = {
         "preferences": {"notificationChannel": "terminal"},
         "permissions": ["approve"],
@@ -488,13 +490,13 @@ async def test_a_human_is_told_and_asked_and_decides_in_person(
     assert heard == ["lunch", "approval is asked for: deploy"]
     decision: dict[str, Json] = {"decide": asked["request"], "approve": True}
     for kind, id in (("agent", "bln"), ("human", "eve"), ("system", "cron")):
-        with pytest.raises(Denied):
+        with pytest.raises(PermissionDenied):
             await acting(programs, kind, id).invoke("bln", decision)
-    with pytest.raises(Denied, match="only human:bln can"):
+    with pytest.raises(PermissionDenied, match="only human:bln can"):
         await programs.invoke("bln", decision)
     himself = acting(programs, "human", "bln")
     assert (await himself.invoke("bln", decision))["question"] == "deploy"
-    with pytest.raises(Refused, match="answered already: human:bln approved it at"):
+    with pytest.raises(InvalidOperation, match="answered already: human:bln approved it at"):
         await himself.invoke("bln", {**decision, "approve": False})
     with pytest.raises(NotFound):
         await himself.invoke("bln", {"decide": "r9", "approve": True})
@@ -515,7 +517,7 @@ async def test_questions_and_answers_at_once_do_not_overwrite_each_other(
 
     async def decide(answer: str) -> None:
         himself = acting(programs, "human", "bln")
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(InvalidOperation):
             await himself.invoke("bln", {"decide": "r1", "approve": answer == "yes"})
             answers.append(answer)
 
@@ -540,9 +542,9 @@ async def test_an_approval_cannot_be_forged(programs: Programs) -> None:
     mallory = acting(programs, "human", "mallory")
     # Nobody makes themselves an approver, and the fact itself is refused, not only the call.
     await mallory.create("human", "mallory", {"permissions": ["approve"]})
-    with pytest.raises(Denied, match="mallory cannot answer"):
+    with pytest.raises(PermissionDenied, match="mallory cannot answer"):
         await mallory.invoke("bln", {"decide": "r1", "approve": True})
-    with pytest.raises(Denied, match="mallory cannot answer"):
+    with pytest.raises(PermissionDenied, match="mallory cannot answer"):
         await mallory.tell(
             "bln", "human.approved", right="invoke", sets={"pending": None},
             more={"request": "r1", "question": "deploy"},
@@ -598,7 +600,7 @@ async def test_a_model_gets_its_owners_provider_once_and_for_good(programs: Prog
     late = await choose_model(programs, turn={"model": "late"})
     assert late.provider is not None
     assert late.provider.name == "gate"
-    with pytest.raises(Refused, match="another, gate; say which with --provider"):
+    with pytest.raises(InvalidOperation, match="another, gate; say which with --provider"):
         await programs.create("model", "last", HAIKU)
     assert (await bob.create("model", "bobs", HAIKU)).config["provider"] == "@(aaa)"
 
@@ -621,10 +623,12 @@ async def test_a_provider_that_was_taken_away_is_not_asked_and_not_replaced(
     # A session of the same label is a program too, and no provider.
     await tree.sessions.create("gate")
     await programs.configure("gate", {"situation": "x"})
-    with pytest.raises(NoProvider, match=r"human:ana may not use it: .*`turntree program invite"):
+    with pytest.raises(
+        ProviderNotConfigured, match=r"human:ana may not use it: .*`turntree program invite"
+    ):
         await choose_model(programs, turn={"model": "mine"})
     # Whoever acts may use it; whoever owns the model may not.
-    with pytest.raises(NoProvider, match="human:ana may not use it"):
+    with pytest.raises(ProviderNotConfigured, match="human:ana may not use it"):
         await choose_model(bob, turn={"model": "mine"})
     await bob.invite("gate", "ana")
     found = await choose_model(programs, turn={"model": "mine"})
@@ -644,11 +648,11 @@ async def test_a_person_assigns_and_configures_only_as_their_permissions_say(
     await programs.create("human", "bob", {"permissions": ["approve"]})
     await bob.create("task", "t", {"title": "T"})
     given = r"human:ana can give it \(turntree human configure bob --may approve --may "
-    with pytest.raises(Denied, match=f"lacks the permission assign: {given}assign"):
+    with pytest.raises(PermissionDenied, match=f"lacks the permission assign: {given}assign"):
         await bob.assign("t", "researcher")
-    with pytest.raises(Denied, match="lacks the permission assign"):
+    with pytest.raises(PermissionDenied, match="lacks the permission assign"):
         await bob.create("task", "t2", {"title": "T", "assignee": "researcher"})
-    with pytest.raises(Denied, match=f"lacks the permission configure: {given}configure"):
+    with pytest.raises(PermissionDenied, match=f"lacks the permission configure: {given}configure"):
         await bob.configure("cf-gateway", {"base_url": "http://x"})
     await programs.configure("bob", {"permissions": ["assign", "configure"]})
     await bob.assign("t", "researcher")

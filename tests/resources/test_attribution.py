@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.resources.attribution import (
     By,
-    ByTurn,
-    Mixed,
-    Outside,
+    ChangedByTurn,
+    ChangedByUnknown,
+    ChangedOutside,
     Side,
-    Work,
+    TurnActivity,
     attribute,
     attribute_gap,
     of_paths,
@@ -18,80 +18,85 @@ from turntree.resources.attribution import (
     sides,
     untouched_since,
 )
-from turntree.resources.resource import Change, Entry, EntryKind
+from turntree.resources.resource import EntryKind, FileChange, FileEntry
 
 ONE, TWO, THREE = TurnId("one"), TurnId("two"), TurnId("three")
 
 
-def work(turn: TurnId, began: int, ended: int, changed: str = "", written: str = "") -> Work:
-    first, last = (Instant(f"2026-01-01T00:0{minute}:00.000Z") for minute in (began, ended))
-    return Work(turn, first, last, frozenset(changed.split()), frozenset(written.split()))
+def work(
+    turn: TurnId, began: int, ended: int, changed: str = "", written: str = ""
+) -> TurnActivity:
+    first, last = (Timestamp(f"2026-01-01T00:0{minute}:00.000Z") for minute in (began, ended))
+    return TurnActivity(turn, first, last, frozenset(changed.split()), frozenset(written.split()))
 
 
-def entry(path: str, kind: EntryKind = "file", word: str = "") -> Entry:
+def entry(path: str, kind: EntryKind = "file", word: str = "") -> FileEntry:
     digest = None if kind == "directory" else Digest(f"sha256:{word or path}")
-    return Entry(path, kind, 0o644, 0, digest)
+    return FileEntry(path, kind, 0o644, 0, digest)
 
 
-def change(path: str, old: Entry | None, new: Entry | None) -> Change:
-    return Change(
+def change(path: str, old: FileEntry | None, new: FileEntry | None) -> FileChange:
+    return FileChange(
         path, "added" if old is None else "removed" if new is None else "changed", old, new
     )
 
 
-def edit(path: str) -> Change:
+def edit(path: str) -> FileChange:
     return change(path, entry(path, word="now"), entry(path, word="then"))
 
 
-def add(path: str, kind: EntryKind = "file") -> Change:
+def add(path: str, kind: EntryKind = "file") -> FileChange:
     return change(path, None, entry(path, kind))
 
 
-def drop(path: str, kind: EntryKind = "file") -> Change:
+def drop(path: str, kind: EntryKind = "file") -> FileChange:
     return change(path, entry(path, kind), None)
 
 
-def paths(changes: tuple[Change, ...]) -> list[str]:
+def paths(changes: tuple[FileChange, ...]) -> list[str]:
     return [one.path for one in changes]
 
 
 def test_what_changed_while_one_turn_was_at_work_is_its_own() -> None:
     found = attribute([work(ONE, 1, 2, "a b"), work(TWO, 3, 4, "a")])
-    assert found == {ONE: {"a": ByTurn(ONE), "b": ByTurn(ONE)}, TWO: {"a": ByTurn(TWO)}}
+    assert found == {
+        ONE: {"a": ChangedByTurn(ONE), "b": ChangedByTurn(ONE)},
+        TWO: {"a": ChangedByTurn(TWO)},
+    }
 
 
 def test_turns_at_work_at_once_are_told_apart_by_what_they_wrote() -> None:
     left, right = work(ONE, 1, 3, "a b c", "a c"), work(TWO, 2, 4, "a b c", "b c")
-    told = {"a": ByTurn(ONE), "b": ByTurn(TWO), "c": Mixed((ONE, TWO))}
+    told = {"a": ChangedByTurn(ONE), "b": ChangedByTurn(TWO), "c": ChangedByUnknown((ONE, TWO))}
     assert attribute([left, right]) == {ONE: told, TWO: told}
 
 
 def test_who_begins_as_the_other_ends_is_no_rival() -> None:
     found = attribute([work(ONE, 1, 2, "a"), work(TWO, 2, 3, "a")])
-    assert found == {ONE: {"a": ByTurn(ONE)}, TWO: {"a": ByTurn(TWO)}}
-    both = Mixed((ONE, TWO))
+    assert found == {ONE: {"a": ChangedByTurn(ONE)}, TWO: {"a": ChangedByTurn(TWO)}}
+    both = ChangedByUnknown((ONE, TWO))
     found = attribute([work(ONE, 2, 2, "a"), work(TWO, 2, 3, "a")])
     assert found == {ONE: {"a": both}, TWO: {"a": both}}
 
 
 def test_who_saw_no_change_is_no_rival() -> None:
     found = attribute([work(ONE, 1, 3, "a"), work(TWO, 2, 4, "", "a")])
-    assert found[ONE] == {"a": ByTurn(ONE)}
+    assert found[ONE] == {"a": ChangedByTurn(ONE)}
 
 
 def test_changes_that_nobody_names_are_mixed_among_all_who_saw_them() -> None:
     works = [work(TWO, 1, 5, "a"), work(ONE, 2, 3, "a"), work(THREE, 6, 7, "a")]
-    assert attribute(works)[TWO] == {"a": Mixed((ONE, TWO))}
+    assert attribute(works)[TWO] == {"a": ChangedByUnknown((ONE, TWO))}
 
 
 def test_to_who_goes_back_everything_is_theirs_or_others_or_unclear() -> None:
     changes: dict[str, By] = {
-        "a": ByTurn(ONE),
-        "b": ByTurn(TWO),
-        "c": Outside(),
-        "d": Mixed((ONE, TWO)),
-        "e": Mixed((ONE, THREE)),
-        "f": Mixed((TWO, TurnId("four"))),
+        "a": ChangedByTurn(ONE),
+        "b": ChangedByTurn(TWO),
+        "c": ChangedOutside(),
+        "d": ChangedByUnknown((ONE, TWO)),
+        "e": ChangedByUnknown((ONE, THREE)),
+        "f": ChangedByUnknown((TWO, TurnId("four"))),
     }
     assert sides(changes, {ONE, THREE}) == {
         "a": "ours",
@@ -138,7 +143,8 @@ def test_a_file_cannot_come_where_something_stays_in_a_folder() -> None:
 def test_what_changes_between_two_turns_is_whose_who_is_still_at_work() -> None:
     left = [work(ONE, 0, 5, "a b", "b"), work(TWO, 1, 6, "b c"), work(THREE, 1, 6, "c")]
     assert attribute_gap({"a", "b", "c", "d"}, left) == {
-        "a": ByTurn(ONE), "b": ByTurn(ONE), "c": Mixed((THREE, TWO)), "d": Outside(),
+        "a": ChangedByTurn(ONE), "b": ChangedByTurn(ONE), "c": ChangedByUnknown((THREE, TWO)),
+        "d": ChangedOutside(),
     }  # fmt: skip
 
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.ids import Instant, TurnId, instant
+from turntree.core.ids import Timestamp, TurnId, instant
 from turntree.core.ref import ExtRef
-from turntree.resources.file_history import Stay, Writer, list_steps
+from turntree.resources.file_history import ChangeAuthor, TurnInterval, list_steps
 
 A, B, C = TurnId("a"), TurnId("b"), TurnId("c")
 
@@ -16,12 +16,12 @@ def state(name: int) -> ExtRef:
     return ExtRef("shadow-tree", f"sha256:{name:064}")
 
 
-def stay(turn: TurnId, began: int, ended: int, before: int | None, after: int) -> Stay:
+def stay(turn: TurnId, began: int, ended: int, before: int | None, after: int) -> TurnInterval:
     found = None if before is None else state(before)
-    return Stay(turn, instant(began), instant(ended), found, state(after))
+    return TurnInterval(turn, instant(began), instant(ended), found, state(after))
 
 
-def told(stays: list[Stay], *naming: TurnId) -> list[tuple[int, str, tuple[TurnId, ...]]]:
+def told(stays: list[TurnInterval], *naming: TurnId) -> list[tuple[int, str, tuple[TurnId, ...]]]:
     found = [(step, step.writer(lambda turn: turn in naming)) for step in list_steps(stays)]
     return [(int(step.state.id[7:]), by.kind, by.turns) for step, by in found]
 
@@ -75,9 +75,9 @@ def test_every_change_has_somebody_who_was_there(rows: list[tuple[int, int, int,
     steps = list_steps(stays)
     assert [step.at for step in steps] == sorted(step.at for step in steps)
     for step in steps:
-        at: Instant = step.at
+        at: Timestamp = step.at
         for turn in step.active:
             own = stays[int(turn)]
             assert own.began_at <= at <= own.ended_at
     assert all(a.state != b.state for a, b in pairwise(steps))
-    assert Writer("earlier") in [s.writer(lambda _: False) for s in steps[:1]] or not stays
+    assert ChangeAuthor("earlier") in [s.writer(lambda _: False) for s in steps[:1]] or not stays

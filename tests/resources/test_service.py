@@ -9,17 +9,17 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import NotFound, Refused, Unsupported
-from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.errors import InvalidOperation, NotFound, Unsupported
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.message import assistant, user
 from turntree.core.session import Spawn
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.resources.driver import ResourceKeeper
+from turntree.resources.driver import ResourceDriver
 from turntree.resources.resource import Handle, Resource
 from turntree.resources.service import PinnedStates
-from turntree.testing.copy_driver import CopyingKeeper
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.copy_driver import CopyDriver
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -33,14 +33,14 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path, tmp_path: Path) -> Tree:
-    keepers: dict[str, ResourceKeeper] = {
-        "directory": CopyingKeeper(tmp_path / "kept"),
-        "file": CopyingKeeper(tmp_path / "kept", "file"),
-        "process": CopyingKeeper(tmp_path / "kept", "process", frozenset()),
+def tree(database: Database, world: FakeClock, place: Path, tmp_path: Path) -> Tree:
+    keepers: dict[str, ResourceDriver] = {
+        "directory": CopyDriver(tmp_path / "kept"),
+        "file": CopyDriver(tmp_path / "kept", "file"),
+        "process": CopyDriver(tmp_path / "kept", "process", frozenset()),
     }
 
-    def find(kind: str) -> ResourceKeeper:
+    def find(kind: str) -> ResourceDriver:
         if kind not in keepers:
             raise Unsupported(kind)
         return keepers[kind]
@@ -75,7 +75,7 @@ async def test_the_same_path_on_another_machine_is_another_resource(
     away = replace(tree.resources, host="elsewhere")
     there = await away.ensure_directory(str(workspace))
     assert here.id != there.id
-    with pytest.raises(Refused, match="is on elsewhere"):
+    with pytest.raises(InvalidOperation, match="is on elsewhere"):
         await tree.resources.take(there)
 
 
@@ -112,7 +112,7 @@ async def test_who_worked_last_at_the_nearest_place_is_found(tree: Tree, workspa
 
 async def test_a_place_whose_name_is_no_text_is_refused(tree: Tree, tmp_path: Path) -> None:
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
-    with pytest.raises(Refused, match="no text"):
+    with pytest.raises(InvalidOperation, match="no text"):
         await tree.resources.ensure_directory(odd)
 
 
@@ -172,7 +172,7 @@ async def test_what_cannot_be_kept_is_not(tree: Tree, workspace: Path) -> None:
     with pytest.raises(Unsupported):
         await tree.resources.take(process)
     kept = tree.resources.keepers("directory").snapshot(str(workspace))
-    with pytest.raises(Refused, match="can be kept"):
+    with pytest.raises(InvalidOperation, match="can be kept"):
         await tree.resources.note(process, kept)
 
 
@@ -183,7 +183,7 @@ async def test_a_turn_pins_the_states_it_found_and_left(tree: Tree, workspace: P
     before = keeper.snapshot(resource.place)
     (workspace / "b.txt").write_text("new")
     after = keeper.snapshot(resource.place)
-    began, ended = Instant("2026-01-01T00:00:00.000Z"), Instant("2026-01-01T00:01:00.000Z")
+    began, ended = Timestamp("2026-01-01T00:00:00.000Z"), Timestamp("2026-01-01T00:01:00.000Z")
     assert await tree.resources.pin(turn, resource, before, after, began, ended)
     assert not await tree.resources.pin(turn, resource, before, after, began, ended)
     (pinned,) = await tree.resources.pins_of("main")
@@ -197,11 +197,11 @@ async def test_a_turn_pins_the_states_it_found_and_left(tree: Tree, workspace: P
     assert [(change.path, change.kind) for change in changes] == [("b.txt", "added")]
     assert await tree.resources.pins.list_pins_between(resource.id, began, began) == [pinned]
     assert await tree.resources.pins.list_pins_between(resource.id, ended, ended) == [pinned]
-    after_it = Instant("2026-01-01T00:01:00.001Z")
+    after_it = Timestamp("2026-01-01T00:01:00.001Z")
     assert await tree.resources.pins.list_pins_between(resource.id, after_it, after_it) == []
 
 
-async def test_a_pin_needs_a_turn(tree: Tree, workspace: Path, world: ScriptedWorld) -> None:
+async def test_a_pin_needs_a_turn(tree: Tree, workspace: Path, world: FakeClock) -> None:
     resource = await tree.resources.ensure_directory(str(workspace))
     with pytest.raises(NotFound):
         await pin(tree, TurnId(world.new_id()), resource)
@@ -263,5 +263,5 @@ async def test_what_resources_leave_is_sound(
     assert await fsck(database) == []
 
 
-def instant_at(minute: int) -> Instant:
-    return Instant(f"2026-01-01T00:0{minute}:00.000Z")
+def instant_at(minute: int) -> Timestamp:
+    return Timestamp(f"2026-01-01T00:0{minute}:00.000Z")

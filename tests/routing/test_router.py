@@ -7,14 +7,14 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import BadQuery, NotFound
+from turntree.core.errors import InvalidQuery, NotFound
 from turntree.core.ids import TurnId
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
 from turntree.db.database import Database
 from turntree.routing.route import Route
 from turntree.routing.target import Overrides, ToContent, ToSession, ToTurn, channel_key, entity_key
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ MALLORY = Principal("human", "mallory")
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def tree(database: Database, world: FakeClock, place: Path) -> Tree:
     settings = Settings(place, user="ana", session="main")
     return tree_on(database, settings, world, embedder=HashingEmbedder(synonyms=SYNONYMS))
 
@@ -217,7 +217,7 @@ async def test_a_closed_main_session_is_nobodys_persona(tree: Tree) -> None:
 
 
 async def test_what_is_alike_is_not_shown_from_closed_threads(
-    tree: Tree, database: Database, world: ScriptedWorld, place: Path
+    tree: Tree, database: Database, world: FakeClock, place: Path
 ) -> None:
     await record(tree, "secret", "the car in the cellar")
     await tree.programs.create("session", "secret", {}, visibility="private")
@@ -241,7 +241,7 @@ async def test_settings_of_a_message_travel_with_its_route(tree: Tree) -> None:
 
 
 async def test_nothing_to_route_by_is_said(tree: Tree) -> None:
-    with pytest.raises(BadQuery, match="empty"):
+    with pytest.raises(InvalidQuery, match="empty"):
         await tree.router.resolve(text="  ")
     with pytest.raises(NotFound, match="no thread fits"):
         await tree.router.resolve(text="zebras")

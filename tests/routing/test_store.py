@@ -11,22 +11,22 @@ from turntree.core.message import assistant, user
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.routing.rank import terms_of
-from turntree.routing.store import PostgresDescriber, PostgresRouting
-from turntree.testing.fakes import ScriptedWorld
+from turntree.routing.store import ProgramTexts, RoutingStore
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def routing(database: Database) -> PostgresRouting:
-    return PostgresRouting(database)
+def routing(database: Database) -> RoutingStore:
+    return RoutingStore(database)
 
 
 async def record(tree: Tree, session: str, said: str) -> TurnId:
     return (await tree.turns.record(session, [user(said)], [assistant("done")])).turn.id
 
 
-async def test_a_word_counts_by_how_rare_it_is(tree: Tree, routing: PostgresRouting) -> None:
+async def test_a_word_counts_by_how_rare_it_is(tree: Tree, routing: RoutingStore) -> None:
     both = await record(tree, "a", "zebra giraffe")
     one = await record(tree, "b", "giraffe")
     await record(tree, "c", "lion")
@@ -40,7 +40,7 @@ async def test_a_word_counts_by_how_rare_it_is(tree: Tree, routing: PostgresRout
 
 
 async def test_a_word_that_stands_everywhere_is_passed_over(
-    tree: Tree, routing: PostgresRouting
+    tree: Tree, routing: RoutingStore
 ) -> None:
     turns = [await record(tree, "a", f"zebra number{place}") for place in range(4)]
     await tree.search.fill()
@@ -50,7 +50,7 @@ async def test_a_word_that_stands_everywhere_is_passed_over(
 
 
 async def test_every_holder_is_named_the_one_to_continue_in_first(
-    tree: Tree, routing: PostgresRouting
+    tree: Tree, routing: RoutingStore
 ) -> None:
     root = await record(tree, "main", "one")
     await tree.sessions.fork("main", "at-root")
@@ -68,7 +68,7 @@ async def test_every_holder_is_named_the_one_to_continue_in_first(
 
 
 async def test_a_closed_session_is_marked_for_who_may_not_read_it(
-    tree: Tree, routing: PostgresRouting
+    tree: Tree, routing: RoutingStore
 ) -> None:
     turn = await record(tree, "secret", "one")
     program = await tree.programs.create("session", "secret", {}, visibility="private")
@@ -87,10 +87,10 @@ async def test_nothing_is_seen_from_another_workspace(tree: Tree, conninfo: str)
     turn = await record(tree, "main", "zebra")
     await tree.search.fill()
     await tree.programs.create("agent", "atlas", {"description": "zebra"})
-    elsewhere = await prepare_database(conninfo, "elsewhere", ScriptedWorld(99).new_id())
+    elsewhere = await prepare_database(conninfo, "elsewhere", FakeClock(99).new_id())
     async with open_database(conninfo, elsewhere, sight=EVERYTHING) as other:
-        theirs = PostgresRouting(other)
+        theirs = RoutingStore(other)
         assert await theirs.list_by_any_word(terms_of("zebra"), limit=10) == []
         assert await theirs.list_holders([turn], to="human:ana") == {turn: []}
         assert await theirs.list_likeness("toy", (1.0,), [turn]) == {}
-        assert await PostgresDescriber(other, "human:ana").find("atlas") is None
+        assert await ProgramTexts(other, "human:ana").find("atlas") is None

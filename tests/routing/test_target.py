@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.errors import BadRevision
+from turntree.core.errors import InvalidRevision
 from turntree.core.ids import Label, TurnId
 from turntree.core.revision import Revision, check_label
 from turntree.routing.target import (
@@ -30,13 +30,13 @@ def test_everything_that_can_be_addressed_is_told_apart() -> None:
     assert parse_target("entity:ana") == ToSender(Label("entity:ana"))
     for text in ("main", "main~3", "e9177", "atlas:main", "@(atlas)~1", "channel:x", ":/words"):
         assert isinstance(parse_target(text), Revision), text
-    with pytest.raises(BadRevision):
+    with pytest.raises(InvalidRevision):
         parse_target("two words")
 
 
 def test_a_persona_is_addressed_by_its_main_session() -> None:
     assert main_session("atlas") == "atlas:main"
-    with pytest.raises(BadRevision):
+    with pytest.raises(InvalidRevision):
         main_session("not a name")
 
 
@@ -70,7 +70,7 @@ def test_a_trigger_addresses_its_persona_unless_it_says_otherwise() -> None:
     assert TriggerRouting("session", "main").target_for("atlas") == ToSession(Label("main"))
     assert TriggerRouting("thread", "turn:x").target_for("atlas") == ToTurn(TurnId("x"))
     for mode in ("session", "thread"):
-        with pytest.raises(BadRevision, match="names one"):
+        with pytest.raises(InvalidRevision, match="names one"):
             TriggerRouting(mode).target_for("atlas")
 
 

@@ -9,18 +9,18 @@ import pytest
 
 from turntree.api import Tree
 from turntree.core.canonical import Json
-from turntree.core.errors import Canceled, Conflict, NotFound, Refused
+from turntree.core.errors import Canceled, Conflict, InvalidOperation, NotFound
 from turntree.core.event import Event
 from turntree.core.ids import RunId, SessionId, derived_id, unix_ms
 from turntree.core.message import Message, assistant, user
 from turntree.core.principal import Principal
-from turntree.core.run import Fact, Run
+from turntree.core.run import Run, RunEvent
 from turntree.db.database import CONNECTIONS_MAX, Database
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox import Begin, Continue, Posted, Sleep
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.worker_store import PostgresWorkers
-from turntree.testing.fakes import ScriptedWorld
+from turntree.runs.inbox import Idle, QueuedMessage, ResumeRun, StartRun
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import WorkerStore
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -31,13 +31,13 @@ NOBODY = RunId("01900000-0000-7000-8000-000000000000")
 class Desk:
     """An inbox, a session, and a hand that writes facts."""
 
-    inbox: PostgresInbox
+    inbox: InboxStore
     engine: InlineEngine
     tree: Tree
-    world: ScriptedWorld
+    world: FakeClock
     session: SessionId
 
-    async def post(self, text: str, *, key: str | None = None, **options: Json) -> Posted:
+    async def post(self, text: str, *, key: str | None = None, **options: Json) -> QueuedMessage:
         """Send a text to the session."""
         said = user(text)
         now = self.world.now()
@@ -47,18 +47,18 @@ class Desk:
 
     def fact(
         self, run: RunId, seq: int, kind: str, said: Message | None = None, **data: Json
-    ) -> Fact:
+    ) -> RunEvent:
         """Return a fact at a place."""
-        return Fact.of(Event(run, seq, kind, self.world.now(), data), said)
+        return RunEvent.of(Event(run, seq, kind, self.world.now(), data), said)
 
-    async def work(self, worker: str = "w1") -> Begin | Continue | Sleep:
+    async def work(self, worker: str = "w1") -> StartRun | ResumeRun | Idle:
         """Ask what is to be done."""
         return await self.inbox.next_work(self.session, worker=worker)
 
     async def begin(self, worker: str = "w1") -> tuple[RunId, int]:
         """Begin the run of what waits."""
         found = await self.work(worker)
-        assert isinstance(found, Begin)
+        assert isinstance(found, StartRun)
         first, *others = found.messages
         facts = [self.fact(first.run, 0, "run.started", first.message)]
         for place, other in enumerate(others, 1):
@@ -81,18 +81,18 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(tree: Tree, database: Database, world: ScriptedWorld) -> Desk:
+async def desk(tree: Tree, database: Database, world: FakeClock) -> Desk:
     """A session with a turn and an empty inbox."""
     await tree.turns.record("main", [user("before")], [assistant("yes")])
     engine = InlineEngine(database.lend)
     session = await tree.sessions.get("main")
-    return Desk(PostgresInbox(database, engine), engine, tree, world, session.id)
+    return Desk(InboxStore(database, engine), engine, tree, world, session.id)
 
 
 async def test_a_message_has_the_address_of_its_turn_before_anybody_looks_at_it(desk: Desk) -> None:
     posted = await desk.post("hello")
     (waiting,) = await desk.inbox.list_waiting(desk.session)
-    assert posted == Posted(waiting.run, 1)
+    assert posted == QueuedMessage(waiting.run, 1)
     assert waiting.run == derived_id(unix_ms(waiting.at), desk.session, "1")
     assert waiting.message == user("hello")
     assert waiting.by == "human:ana"
@@ -128,17 +128,17 @@ async def test_a_key_sends_once(desk: Desk) -> None:
 async def test_a_key_is_known_after_its_run_began(desk: Desk) -> None:
     first = await desk.post("hello", key="k")
     await desk.begin()
-    assert (await desk.post("hello", key="k")) == Posted(first.run, 1, repeated=True)
-    with pytest.raises(Refused, match="another message"):
+    assert (await desk.post("hello", key="k")) == QueuedMessage(first.run, 1, repeated=True)
+    with pytest.raises(InvalidOperation, match="another message"):
         await desk.post("goodbye", key="k")
 
 
 async def test_a_key_belongs_to_one_message_and_one_session(desk: Desk) -> None:
     await desk.post("hello", key="k")
-    with pytest.raises(Refused, match="another message"):
+    with pytest.raises(InvalidOperation, match="another message"):
         await desk.post("goodbye", key="k")
     other = await desk.tree.sessions.create("other")
-    with pytest.raises(Refused, match="another message"):
+    with pytest.raises(InvalidOperation, match="another message"):
         await desk.inbox.post(other.id, user("hello"), by="human:ana", at=desk.world.now(), key="k")
 
 
@@ -164,7 +164,7 @@ async def test_a_key_is_for_all_messages_that_are_sent_together(desk: Desk) -> N
     again = await desk.inbox.post(desk.session, *said, by="human:ana", at=now, key="k")
     assert (again.run, again.repeated) == (first.run, True)
     for other in ([user("one")], [user("one"), user("three")], [*said, user("three")]):
-        with pytest.raises(Refused, match="another message"):
+        with pytest.raises(InvalidOperation, match="another message"):
             await desk.inbox.post(desk.session, *other, by="human:ana", at=now, key="k")
     assert len(await desk.inbox.list_waiting(desk.session)) == 2
 
@@ -207,7 +207,7 @@ async def test_messages_are_answered_in_order_after_the_head(desk: Desk) -> None
     await desk.post("two")
     found = await desk.work()
     head = await desk.tree.sessions.get("main")
-    assert isinstance(found, Begin)
+    assert isinstance(found, StartRun)
     assert [one.message for one in found.messages] == [user("one")]
     assert found.head == head.head
     assert found.head_digest is not None
@@ -219,7 +219,7 @@ async def test_messages_fold_into_one_turn_on_request(desk: Desk) -> None:
     three = await desk.post("three")
     assert one.run == two.run != three.run
     found = await desk.work()
-    assert isinstance(found, Begin)
+    assert isinstance(found, StartRun)
     assert [one.message for one in found.messages] == [user("one"), user("two")]
 
 
@@ -263,7 +263,7 @@ async def test_a_message_is_taken_once(desk: Desk) -> None:
     await desk.post("one")
     found = await desk.work()
     run, _ = await desk.begin("w2")
-    assert isinstance(found, Begin)
+    assert isinstance(found, StartRun)
     facts = [desk.fact(run, 0, "run.started", found.messages[0].message)]
     with pytest.raises(Conflict):
         await desk.inbox.begin(run, desk.session, facts, [1], worker="w1")
@@ -272,21 +272,21 @@ async def test_a_message_is_taken_once(desk: Desk) -> None:
 async def test_an_open_run_is_taken_over_and_its_last_owner_fenced_off(desk: Desk) -> None:
     await desk.post("one")
     run, epoch = await desk.begin()
-    assert await desk.work("w2") == Continue(run, epoch + 1, is_canceled=False)
+    assert await desk.work("w2") == ResumeRun(run, epoch + 1, is_canceled=False)
     with pytest.raises(Conflict, match="taken over"):
         await desk.inbox.append_facts([desk.fact(run, 1, "model_call.started")], epoch=epoch)
     await desk.inbox.append_facts([desk.fact(run, 1, "model_call.started")], epoch=epoch + 1)
 
 
 async def test_whoever_came_second_leaves_a_session_to_one_who_lives(desk: Desk) -> None:
-    workers = PostgresWorkers(desk.inbox.database, desk.engine)
+    workers = WorkerStore(desk.inbox.database, desk.engine)
     await workers.lease("w1")
     await desk.post("one")
     run, epoch = await desk.begin("w1")
-    assert await desk.work("w2") == Sleep()
+    assert await desk.work("w2") == Idle()
     await desk.inbox.append_facts([desk.fact(run, 1, "model_call.started")], epoch=epoch)
     await workers.leave("w1")
-    assert isinstance(await desk.work("w2"), Continue)
+    assert isinstance(await desk.work("w2"), ResumeRun)
 
 
 async def test_facts_become_true_together_or_not_at_all(desk: Desk) -> None:
@@ -304,7 +304,7 @@ async def test_facts_become_true_together_or_not_at_all(desk: Desk) -> None:
     ]
     with pytest.raises(Conflict, match="another fact"):
         await desk.inbox.append_facts(late, epoch=epoch)
-    with pytest.raises(Refused, match="comes before"):
+    with pytest.raises(InvalidOperation, match="comes before"):
         await desk.inbox.append_facts([desk.fact(run, 9, "model_call.started")], epoch=epoch)
     assert len(await desk.tree.ledger.facts(run)) == 4
 
@@ -315,21 +315,21 @@ async def test_a_parked_run_lets_its_session_sleep_and_goes_on_when_it_is_unpark
     await desk.post("one")
     run, epoch = await desk.begin()
     await desk.inbox.append_facts([desk.fact(run, 1, "run.parked", reason="approval")], epoch=epoch)
-    assert await desk.work() == Sleep()
+    assert await desk.work() == Idle()
     assert (await desk.wakes())["awake"] is False
     await desk.post("two")
-    assert await desk.work() == Sleep(), "one run at a time"
+    assert await desk.work() == Idle(), "one run at a time"
     now = desk.world.now()
     assert await desk.inbox.unpark(run, by="human:ana", at=now, data={"verdict": "yes"})
     assert not await desk.inbox.unpark(run, by="human:ana", at=now, data={"verdict": "no"})
     assert (await desk.wakes())["wakeup_number"] == 3
-    assert await desk.work() == Continue(run, epoch + 1, is_canceled=False)
+    assert await desk.work() == ResumeRun(run, epoch + 1, is_canceled=False)
     last = (await desk.tree.ledger.facts(run))[-1].event
     assert (last.kind, last.data) == ("run.unparked", {"by": "human:ana", "verdict": "yes"})
 
 
 async def test_a_canceled_run_begins_no_more_effects_but_may_say_what_happened(desk: Desk) -> None:
-    workers = PostgresWorkers(desk.inbox.database, desk.engine)
+    workers = WorkerStore(desk.inbox.database, desk.engine)
     assert await desk.inbox.cancel(desk.session, by="human:ana", at=desk.world.now()) is None
     await desk.post("one")
     run, epoch = await desk.begin()
@@ -354,7 +354,7 @@ async def test_a_parked_run_that_is_canceled_is_woken_up(desk: Desk) -> None:
     await desk.work()
     await desk.inbox.cancel(desk.session, by="human:ana", at=desk.world.now())
     assert (await desk.wakes())["wakeup_number"] == 2
-    assert await desk.work() == Continue(run, epoch + 1, is_canceled=True)
+    assert await desk.work() == ResumeRun(run, epoch + 1, is_canceled=True)
 
 
 async def test_unforeseen_ends_are_counted(desk: Desk) -> None:

@@ -4,32 +4,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
-from turntree.runs.live import Live, LiveKind, Partial, Position
+from turntree.runs.live import LiveChunk, LiveKind, PartialMessage, StreamPosition
 
 RUN = RunId("run")
 numbers = st.integers(0, 2**31)
-positions = st.builds(Position, numbers, numbers, numbers)
+positions = st.builds(StreamPosition, numbers, numbers, numbers)
 
 
 @given(positions)
-def test_a_position_is_read_back(position: Position) -> None:
-    assert Position.parse(str(position)) == position
+def test_a_position_is_read_back(position: StreamPosition) -> None:
+    assert StreamPosition.parse(str(position)) == position
 
 
 @pytest.mark.parametrize("text", ["", "1", "1.2", "1.2.3.4", "-1.0.0", "1.2.x", "1..2", "1.2.²"])
 def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="no position"):
-        Position.parse(text)
+    with pytest.raises(InvalidOperation, match="no position"):
+        StreamPosition.parse(text)
 
 
-def piece(seq: int, epoch: int, offset: int, text: str, kind: LiveKind = "text") -> Live:
-    return Live(RUN, Position(seq, epoch, offset), kind, text)
+def piece(seq: int, epoch: int, offset: int, text: str, kind: LiveKind = "text") -> LiveChunk:
+    return LiveChunk(RUN, StreamPosition(seq, epoch, offset), kind, text)
 
 
-def read(*pieces: Live) -> Partial:
-    partial = Partial()
+def read(*pieces: LiveChunk) -> PartialMessage:
+    partial = PartialMessage()
     for one in pieces:
         partial = partial.read(one)
     return partial
@@ -56,7 +56,7 @@ def test_another_epoch_takes_back_what_was_said() -> None:
 def test_what_is_recorded_is_no_longer_partial() -> None:
     partial = read(piece(2, 1, 1, "four"))
     assert partial.recorded(1) == partial
-    assert partial.recorded(2) == Partial(Position(3))
+    assert partial.recorded(2) == PartialMessage(StreamPosition(3))
 
 
 def test_thoughts_are_no_words() -> None:

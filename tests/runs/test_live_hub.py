@@ -5,82 +5,82 @@ import anyio.lowlevel
 import pytest
 
 from turntree.core.ids import RunId
-from turntree.runs.live import Partial, Position
-from turntree.runs.live_hub import PIECES_MAX, RUNS_MAX, Hub
+from turntree.runs.live import PartialMessage, StreamPosition
+from turntree.runs.live_hub import PIECES_MAX, RUNS_MAX, LiveHub
 
 pytestmark = pytest.mark.anyio
 
 RUN = RunId("run")
 
 
-def said(hub: Hub, after: Position | None = None) -> str:
-    partial = Partial()
-    for live in hub.pieces(RUN, after or Position()):
+def said(hub: LiveHub, after: StreamPosition | None = None) -> str:
+    partial = PartialMessage()
+    for live in hub.pieces(RUN, after or StreamPosition()):
         partial = partial.read(live)
     return partial.text
 
 
 def test_a_repeated_attempt_never_doubles_text() -> None:
-    hub = Hub()
+    hub = LiveHub()
     for attempt in (1, 2, 3):
         for piece in ("four ", "degrees"):
-            hub.publish(RUN, Position(2, 1), attempt, "text", piece)
+            hub.publish(RUN, StreamPosition(2, 1), attempt, "text", piece)
     assert said(hub) == "four degrees"
 
 
 def test_neither_does_a_worker_that_took_over() -> None:
-    hub = Hub()
-    hub.publish(RUN, Position(2, 1), 1, "text", "four ")
-    hub.publish(RUN, Position(2, 2), 1, "text", "five ")
-    hub.publish(RUN, Position(2, 2), 1, "text", "degrees")
+    hub = LiveHub()
+    hub.publish(RUN, StreamPosition(2, 1), 1, "text", "four ")
+    hub.publish(RUN, StreamPosition(2, 2), 1, "text", "five ")
+    hub.publish(RUN, StreamPosition(2, 2), 1, "text", "degrees")
     assert said(hub) == "five degrees"
 
 
 def test_whoever_was_cut_off_reads_on_where_they_were() -> None:
-    hub = Hub()
+    hub = LiveHub()
     for piece in "abcdef":
-        hub.publish(RUN, Position(2, 1), 1, "text", piece)
-    third = hub.pieces(RUN, Position())[2]
+        hub.publish(RUN, StreamPosition(2, 1), 1, "text", piece)
+    third = hub.pieces(RUN, StreamPosition())[2]
     assert [live.text for live in hub.pieces(RUN, third.position)] == ["d", "e", "f"]
 
 
 def test_whoever_was_cut_off_before_a_restart_hears_of_it() -> None:
-    hub = Hub()
-    hub.publish(RUN, Position(2, 1), 1, "text", "a")
-    partial = Partial().read(hub.pieces(RUN, Position())[0])
-    hub.publish(RUN, Position(2, 1), 2, "text", "b")
+    hub = LiveHub()
+    hub.publish(RUN, StreamPosition(2, 1), 1, "text", "a")
+    partial = PartialMessage().read(hub.pieces(RUN, StreamPosition())[0])
+    hub.publish(RUN, StreamPosition(2, 1), 2, "text", "b")
     for live in hub.pieces(RUN, partial.position):
         partial = partial.read(live)
     assert partial.text == "b"
 
 
 def test_the_next_event_takes_nothing_back() -> None:
-    hub = Hub()
-    hub.publish(RUN, Position(2, 1), 1, "text", "a")
-    hub.publish(RUN, Position(5, 1), 1, "text", "b")
-    assert [live.kind for live in hub.pieces(RUN, Position())] == ["text", "text"]
+    hub = LiveHub()
+    hub.publish(RUN, StreamPosition(2, 1), 1, "text", "a")
+    hub.publish(RUN, StreamPosition(5, 1), 1, "text", "b")
+    assert [live.kind for live in hub.pieces(RUN, StreamPosition())] == ["text", "text"]
 
 
 def test_memory_is_bounded() -> None:
-    hub = Hub()
+    hub = LiveHub()
     for _ in range(PIECES_MAX + 10):
-        hub.publish(RUN, Position(2, 1), 1, "text", "a")
-    assert len(hub.pieces(RUN, Position())) == PIECES_MAX
+        hub.publish(RUN, StreamPosition(2, 1), 1, "text", "a")
+    assert len(hub.pieces(RUN, StreamPosition())) == PIECES_MAX
     for number in range(RUNS_MAX):
-        hub.publish(RunId(f"run {number}"), Position(2, 1), 1, "text", "a")
-    assert hub.pieces(RUN, Position()) == []
+        hub.publish(RunId(f"run {number}"), StreamPosition(2, 1), 1, "text", "a")
+    assert hub.pieces(RUN, StreamPosition()) == []
 
 
 async def test_news_between_looking_and_waiting_is_not_missed() -> None:
-    hub = Hub()
+    hub = LiveHub()
     news = hub.news(RUN)
-    hub.publish(RUN, Position(2, 1), 1, "text", "a")
+    hub.publish(RUN, StreamPosition(2, 1), 1, "text", "a")
     with anyio.fail_after(30):
         await hub.wait(RUN, since=news, timeout_s=60)
 
 
 async def test_whoever_waits_hears_of_a_fact() -> None:
-    hub = Hub()
+    hub = LiveHub()
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             news = hub.news(RUN)

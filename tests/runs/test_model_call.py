@@ -7,39 +7,39 @@ import anyio
 import pytest
 
 from turntree.core.canonical import Json
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.ids import RunId
 from turntree.core.message import assistant, user
 from turntree.core.usage import Usage
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Delta
-from turntree.runs.live import Partial, Position
-from turntree.runs.live_hub import Hub
-from turntree.runs.model_call import Answered, Asking
-from turntree.testing.scripted.provider import PlainRequest, ScriptedProvider
+from turntree.models.provider import ModelReply, ReplyDelta
+from turntree.runs.live import PartialMessage, StreamPosition
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.model_call import ModelCaller, ModelCallResult
+from turntree.testing.scripted.provider import EchoProvider, PlainRequest
 
 pytestmark = pytest.mark.anyio
 
 RUN = RunId("run")
-AT = Position(2, 1)
+AT = StreamPosition(2, 1)
 
 
 @dataclass
 class Asked:
     """A model call with everything around it in sight."""
 
-    hub: Hub = field(default_factory=Hub)
+    hub: LiveHub = field(default_factory=LiveHub)
     pauses: list[float] = field(default_factory=list)
     now: float = 0.0
 
     async def ask(
-        self, text: str, provider: ScriptedProvider | None = None, silence_max_s: float = 60.0
-    ) -> Answered:
+        self, text: str, provider: EchoProvider | None = None, silence_max_s: float = 60.0
+    ) -> ModelCallResult:
         """Ask for an answer to some words."""
         request = PlainRequest(
-            Prompt((), (user(text),)), provider or ScriptedProvider(), {"model": "scripted-1"}
+            Prompt((), (user(text),)), provider or EchoProvider(), {"model": "scripted-1"}
         )
-        asking = Asking(self.hub, self.clock, lambda: 0.5, self.sleep, silence_max_s)
+        asking = ModelCaller(self.hub, self.clock, lambda: 0.5, self.sleep, silence_max_s)
         return await asking.ask(request, RUN, AT)
 
     def clock(self) -> float:
@@ -61,7 +61,7 @@ async def test_an_answer_comes_with_its_latency() -> None:
 async def test_words_are_told_while_they_come() -> None:
     asked = Asked()
     await asked.ask("hello")
-    assert "".join(live.text for live in asked.hub.pieces(RUN, Position())) == "hello!"
+    assert "".join(live.text for live in asked.hub.pieces(RUN, StreamPosition())) == "hello!"
 
 
 async def test_whoever_is_overloaded_is_asked_again_when_they_want() -> None:
@@ -76,15 +76,15 @@ async def test_a_stream_that_broke_is_taken_back() -> None:
     asked = Asked()
     answered = await asked.ask("broken")
     assert answered.attempts == 2
-    partial = Partial()
-    for live in asked.hub.pieces(RUN, Position()):
+    partial = PartialMessage()
+    for live in asked.hub.pieces(RUN, StreamPosition()):
         partial = partial.read(live)
     assert partial.text == "broken!"
 
 
 async def test_whoever_refuses_is_asked_once() -> None:
-    provider = ScriptedProvider()
-    with pytest.raises(ProviderFailed, match="does not want"):
+    provider = EchoProvider()
+    with pytest.raises(ProviderError, match="does not want"):
         await Asked().ask("silence", provider)
     assert provider.asked == 1
 
@@ -95,23 +95,23 @@ async def test_a_silent_stream_is_given_up() -> None:
         await anyio.sleep_forever()
 
     asked = Asked()
-    with pytest.raises(ProviderFailed, match="said nothing for") as failed:
-        await asked.ask("hello", ScriptedProvider(before_piece=say_nothing), silence_max_s=0.01)
+    with pytest.raises(ProviderError, match="said nothing for") as failed:
+        await asked.ask("hello", EchoProvider(before_piece=say_nothing), silence_max_s=0.01)
     assert failed.value.kind == "timeout"
     assert len(asked.pauses) == 2
 
 
-class Unfinished(ScriptedProvider):
+class Unfinished(EchoProvider):
     """Stops in the middle, without a word of excuse."""
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         del model, prompt, settings
         self.asked += 1
-        yield Delta("text", "fo")
+        yield ReplyDelta("text", "fo")
         if self.asked == 2:
-            yield Answer(assistant("four"), Usage(1, 1), "scripted-1")
+            yield ModelReply(assistant("four"), Usage(1, 1), "scripted-1")
 
 
 async def test_a_stream_without_an_end_is_broken() -> None:

@@ -12,7 +12,7 @@ from turntree.boot.open import Settings, engine_on, importing_on, load_importers
 from turntree.core.message import ToolResult, ToolUse, tool
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.fixture
 def own(database: Database, settings: Settings) -> Tree:
-    return tree_on(database, settings, SystemWorld())
+    return tree_on(database, settings, SystemClock())
 
 
 def holds_secret(said: object) -> bool:
@@ -55,7 +55,7 @@ async def test_a_tool_s_result_holds_no_secret(database: Database, settings: Set
         """Read a file."""
         return SAID
 
-    world, engine = SystemWorld(), engine_on(database)
+    world, engine = SystemClock(), engine_on(database)
     tree = tree_on(database, settings, world, engine=engine)
     running = run_on(database, tree, settings, world, engine, [read_env])
     try:
@@ -81,18 +81,18 @@ async def test_an_import_holds_no_live_value(
     file = save(tmp_path / "claude", tape)
     importer = load_importers()["claude-code"]
     found = [(importer, bundle) for bundle in importer.open(file)]
-    done = await importing_on(database, SystemWorld(), own.runs.redactor).run(found)
+    done = await importing_on(database, SystemClock(), own.runs.redactor).run(found)
     assert (done.secrets, done.failed) == (2, {})
     (session,) = await own.sessions.ledger.list_page()
     assert not holds_secret((await own.turns.get(session.label)).turn.messages)
     # Another environment knows nothing of it, and nothing has changed.
     monkeypatch.delenv("DEPLOY_PASSWORD")
-    again = await importing_on(database, SystemWorld()).run(found)
+    again = await importing_on(database, SystemClock()).run(found)
     assert again.bundles_unchanged == 1
 
 
 async def test_a_setting_keeps_what_is_said(database: Database, settings: Settings) -> None:
-    tree = tree_on(database, replace(settings, redacts=False), SystemWorld())
+    tree = tree_on(database, replace(settings, redacts=False), SystemClock())
     await tree.turns.record("notes", [user(LIVE)], [assistant("ok")])
     assert holds_secret((await tree.turns.get("notes")).turn.messages)
     assert not Settings.from_environment({"TURNTREE_REDACT": "no"}).redacts

@@ -9,21 +9,21 @@ import pytest
 
 from tests.workshop import Workshop, at_once
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, Refused
+from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import RunId, TurnId
 from turntree.core.message import Message, Text, ToolUse, assistant, user
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.integrity.fsck import fsck
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.store_port import Ledger
-from turntree.runs.model_call import Asking
-from turntree.runs.replay import Replayed
-from turntree.runs.request_builder import Assembly
-from turntree.runs.request_resolver import Pinning
+from turntree.ledger.store import Ledger
+from turntree.ledger.store_port import LedgerPort
+from turntree.runs.model_call import ModelCaller
+from turntree.runs.replay import ReplayResult
+from turntree.runs.request_builder import RequestBuilder
+from turntree.runs.request_resolver import RequestResolver
 from turntree.runs.rerun import query_of, rerun
 from turntree.runs.runner import Runner
-from turntree.runs.session_loop import Actor
-from turntree.runs.tool_calls import Calling
+from turntree.runs.session_loop import SessionLoop
+from turntree.runs.tool_calls import ToolCaller
 from turntree.testing.fakes import Crash
 
 pytestmark = pytest.mark.anyio
@@ -43,14 +43,14 @@ async def stage(shop: Workshop) -> Workshop:
     return shop
 
 
-def actor_on(stage: Workshop, worker: str = "w1") -> Actor:
-    ledger, tree = PostgresLedger(stage.database), stage.tree
-    pinning = Pinning(tree.programs, ledger, tree.authority.permissions, [stage.tools])
-    assembly = Assembly(pinning, ledger, tree.turns.threads, lambda _: stage.provider)
-    asking = Asking(stage.hub, clock=lambda: 0.0, chance=lambda: 0.5, sleep=at_once)
-    runner = Runner(ledger, assembly, asking, Calling((stage.tools,)), stage.hub, stage.gate)
+def actor_on(stage: Workshop, worker: str = "w1") -> SessionLoop:
+    ledger, tree = Ledger(stage.database), stage.tree
+    pinning = RequestResolver(tree.programs, ledger, tree.authority.permissions, [stage.tools])
+    assembly = RequestBuilder(pinning, ledger, tree.turns.threads, lambda _: stage.provider)
+    asking = ModelCaller(stage.hub, clock=lambda: 0.0, chance=lambda: 0.5, sleep=at_once)
+    runner = Runner(ledger, assembly, asking, ToolCaller((stage.tools,)), stage.hub, stage.gate)
     now = stage.world.now
-    return Actor(worker, stage.inbox, stage.workers, ledger, runner, lambda _run, _seq: now())
+    return SessionLoop(worker, stage.inbox, stage.workers, ledger, runner, lambda _run, _seq: now())
 
 
 async def take(stage: Workshop, text: str, **options: Any) -> RunId:
@@ -61,7 +61,7 @@ async def take(stage: Workshop, text: str, **options: Any) -> RunId:
     return posted.run
 
 
-async def play(stage: Workshop, run: RunId) -> Replayed:
+async def play(stage: Workshop, run: RunId) -> ReplayResult:
     """Play a turn again; whoever would be asked or called for real is noticed."""
     asked, made = stage.provider.asked, len(stage.tools.made)
     played = await stage.tree.replays.replay(TurnId(run))
@@ -199,9 +199,9 @@ async def test_words_that_were_cut_off_are_cut_off_again(stage: Workshop) -> Non
 async def test_a_journal_that_was_changed_gives_another_turn(stage: Workshop) -> None:
     run = await take(stage, "tool then")
 
-    def fewer(facts: list[Fact]) -> list[Fact]:
+    def fewer(facts: list[RunEvent]) -> list[RunEvent]:
         first = facts[0].event
-        return [Fact(replace(first, data={**first.data, "max_steps": 1})), *facts[1:]]
+        return [RunEvent(replace(first, data={**first.data, "max_steps": 1})), *facts[1:]]
 
     tampered = replace(stage.tree.replays, ledger=Doctored(stage.tree.ledger, fewer))
     played = await tampered.replay(TurnId(run))
@@ -221,13 +221,13 @@ async def test_a_prompt_that_cannot_be_assembled_again_is_noticed(stage: Worksho
 async def test_what_was_erased_cannot_be_played(stage: Workshop) -> None:
     run = await take(stage, "hello")
     await stage.tree.turns.erase(run, 0, reason="asked for")
-    with pytest.raises(Refused, match="no longer there"):
+    with pytest.raises(InvalidOperation, match="no longer there"):
         await play(stage, run)
 
 
 async def test_what_was_taken_elsewhere_can_only_be_taken_again(stage: Workshop) -> None:
     placed = await stage.tree.turns.record("main", [user("hi")], [assistant("hello")])
-    with pytest.raises(Refused, match="turntree rerun"):
+    with pytest.raises(InvalidOperation, match="turntree rerun"):
         await stage.tree.replays.replay(placed.turn.id)
 
 
@@ -295,7 +295,7 @@ async def test_what_was_erased_is_not_sent_again(stage: Workshop) -> None:
     placed = await stage.tree.turns.record("main", said, [assistant("hello")])
     assert query_of(placed.turn) == said
     await stage.tree.turns.erase(placed.turn.id, 0, reason="asked for")
-    with pytest.raises(Refused, match="erased"):
+    with pytest.raises(InvalidOperation, match="erased"):
         query_of((await stage.turn(RunId(placed.turn.id))).turn)
 
 
@@ -333,10 +333,10 @@ async def never(use: ToolUse) -> None:
 class Doctored:
     """A ledger whose journals were tampered with."""
 
-    ledger: Ledger
-    change: Callable[[list[Fact]], list[Fact]]
+    ledger: LedgerPort
+    change: Callable[[list[RunEvent]], list[RunEvent]]
 
-    async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
+    async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
         return self.change(await self.ledger.facts(stream, after=after))
 
     def __getattr__(self, name: str) -> Any:

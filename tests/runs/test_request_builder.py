@@ -7,27 +7,27 @@ import pytest
 
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.permissions import Rights, tools
+from turntree.auth.permissions import Permissions, tools
 from turntree.auth.persona import Identity, Persona
 from turntree.core.canonical import Json, canonical
-from turntree.core.errors import NoProvider, Refused
+from turntree.core.errors import InvalidOperation, ProviderNotConfigured
 from turntree.core.event import Event
 from turntree.core.ids import RunId, SessionId, TurnId
 from turntree.core.manifest import Manifest
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
 from turntree.core.program import Program
-from turntree.core.run import Fact, Run
+from turntree.core.run import Run, RunEvent
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.usage import to_json as call_to_json
 from turntree.ledger.thread_store_port import Threads
 from turntree.models.prompt import Prompt, ToolSpec
-from turntree.models.provider import Answer, Delta
-from turntree.runs.request_builder import Assembled, Assembly
-from turntree.runs.request_resolver import Pinning
-from turntree.testing.fakes import ScriptedWorld
-from turntree.tools.toolset import Occasion
+from turntree.models.provider import ModelReply, ReplyDelta
+from turntree.runs.request_builder import Assembled, RequestBuilder
+from turntree.runs.request_resolver import RequestResolver
+from turntree.testing.fakes import FakeClock
+from turntree.tools.toolset import ToolContext
 
 pytestmark = pytest.mark.anyio
 
@@ -42,11 +42,11 @@ class Silent:
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         raise AssertionError(f"nobody asks {model} {prompt} {settings}")
         yield
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         raise AssertionError(f"nobody asks {model} {prompt} {settings}")
 
     async def list_models(self) -> list[str]:
@@ -62,7 +62,7 @@ class Shelf:
 
     specs: Sequence[ToolSpec]
 
-    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         del occasion
         return ToolResult(use.call_id, "ok", None)
 
@@ -97,16 +97,23 @@ class CountedThreads:
         return getattr(self.threads, name)
 
 
-def assembly_on(tree: Tree, *, shelf: Shelf = SHELF, threads: Threads | None = None) -> Assembly:
+def assembly_on(
+    tree: Tree, *, shelf: Shelf = SHELF, threads: Threads | None = None
+) -> RequestBuilder:
     def build(program: Program) -> Silent:
         return Silent(str(program.config["provider_type"]))
 
-    pinning = Pinning(tree.programs, tree.ledger, tree.authority.permissions, [shelf])
-    return Assembly(pinning, tree.ledger, threads or tree.turns.threads, build)
+    pinning = RequestResolver(tree.programs, tree.ledger, tree.authority.permissions, [shelf])
+    return RequestBuilder(pinning, tree.ledger, threads or tree.turns.threads, build)
 
 
 async def ask(
-    assembly: Assembly, tree: Tree, text: str = "hello", *, session: str = "main", **options: Json
+    assembly: RequestBuilder,
+    tree: Tree,
+    text: str = "hello",
+    *,
+    session: str = "main",
+    **options: Json,
 ) -> Assembled:
     return await assembly(await question(tree, text, session=session, **options))
 
@@ -142,13 +149,13 @@ async def test_a_session_without_any_config_asks_the_only_model_there_is(models:
 
 
 async def test_without_a_model_it_is_said_what_to_run(tree: Tree) -> None:
-    with pytest.raises(Refused, match="turntree model create"):
+    with pytest.raises(InvalidOperation, match="turntree model create"):
         await ask(assembly_on(tree), tree)
 
 
 async def test_of_several_models_the_one_with_the_tag_is_asked(models: Tree) -> None:
     await models.programs.create("model", "local", {"model_id": "x", "provider": "@(gateway)"})
-    with pytest.raises(Refused, match="there are local, sonnet"):
+    with pytest.raises(InvalidOperation, match="there are local, sonnet"):
         await ask(assembly_on(models), models)
     local = await models.programs.get("local")
     await models.turns.marks.set_tag(
@@ -177,12 +184,12 @@ async def test_a_message_names_its_own_model_parameters_and_situation(models: Tr
 
 async def test_a_model_that_nobody_answers_for_is_no_crash(tree: Tree) -> None:
     await tree.programs.create("model", "lonely", {"model_id": "grok-9"})
-    with pytest.raises(NoProvider, match="turntree provider create"):
+    with pytest.raises(ProviderNotConfigured, match="turntree provider create"):
         await ask(assembly_on(tree), tree)
 
 
 async def test_a_name_that_is_no_model_is_refused(models: Tree) -> None:
-    with pytest.raises(Refused, match="nobody-such"):
+    with pytest.raises(InvalidOperation, match="nobody-such"):
         await ask(assembly_on(models), models, model="nobody-such")
 
 
@@ -254,17 +261,17 @@ async def test_a_thread_is_read_once_for_all_calls_of_a_turn(models: Tree) -> No
 
 
 async def test_a_config_that_changes_during_a_turn_changes_the_next_one(
-    models: Tree, world: ScriptedWorld
+    models: Tree, world: FakeClock
 ) -> None:
     asked = await question(models)
     assert asked.session is not None
     first = Event(asked.run.id, 0, "run.started", world.now(), {"session": asked.session})
     epoch = await models.ledger.start(
-        asked.run.id, asked.session, Fact.of(first, asked.run.query[0])
+        asked.run.id, asked.session, RunEvent.of(first, asked.run.query[0])
     )
     before = await assembly_on(models)(asked)
     request = Event(asked.run.id, 1, "model_call.started", world.now(), before.request)
-    await models.ledger.append_fact(Fact(request), epoch=epoch)
+    await models.ledger.append_fact(RunEvent(request), epoch=epoch)
     await models.programs.configure("sonnet", {"temperature": 0.1})
     # Another worker goes on, and knows what was recorded.
     other = assembly_on(models, shelf=Shelf([]))
@@ -301,7 +308,7 @@ async def test_a_long_thread_is_cut_and_read_from_its_end_alone(models: Tree) ->
 
 
 async def test_the_budget_shrinks_where_a_provider_counts_more_than_was_estimated(
-    models: Tree, world: ScriptedWorld
+    models: Tree, world: FakeClock
 ) -> None:
     await models.programs.configure("sonnet", {"context_tokens": 4000, "max_tokens": 1000})
     asked = await question(models, "word " * 1500)
@@ -310,16 +317,16 @@ async def test_the_budget_shrinks_where_a_provider_counts_more_than_was_estimate
         asked.run.id, 0, "run.started", world.now(),
         {"session": asked.session, "parent": None, "parent_digest": None},
     )  # fmt: skip
-    await models.ledger.start(asked.run.id, asked.session, Fact.of(first, asked.run.query[0]))
+    await models.ledger.start(asked.run.id, asked.session, RunEvent.of(first, asked.run.query[0]))
     before = await assembly_on(models)(asked)
     estimated = before.request["estimated_tokens"]
     assert isinstance(estimated, int)
     request = Event(asked.run.id, 1, "model_call.started", world.now(), before.request)
     call = call_to_json(ModelCall("claude-sonnet-4-5", Usage(input=estimated * 3 // 2)))
-    response = Fact.of(
+    response = RunEvent.of(
         Event(asked.run.id, 2, "model_call.finished", world.now(), {"call": call}), assistant("yes")
     )
-    for fact in (Fact(request), response):
+    for fact in (RunEvent(request), response):
         await models.ledger.append_fact(fact, epoch=1)
     # The turn that the run would leave is stood in for by one with the same stream.
     parent = replace(asked, parent=await sealed(models, asked.run, world))
@@ -330,7 +337,7 @@ async def test_the_budget_shrinks_where_a_provider_counts_more_than_was_estimate
     assert after.request["budget_tokens"] == 2000
 
 
-async def sealed(tree: Tree, run: Run, world: ScriptedWorld) -> TurnId:
+async def sealed(tree: Tree, run: Run, world: FakeClock) -> TurnId:
     at = world.now()
     header = Header(TurnId(run.id), None, Principal("human", "ana"), at, at)
     left = seal(header, run.query, [assistant("yes")])
@@ -347,7 +354,9 @@ def stepped(run: Run) -> Run:
 
 
 def persona(*, allow: tuple[str, ...], deny: tuple[str, ...] = ()) -> Persona:
-    return Persona("atlas", 1, Identity("Atlas", "Be kind."), Rights(tools(*allow), tools(*deny)))
+    return Persona(
+        "atlas", 1, Identity("Atlas", "Be kind."), Permissions(tools(*allow), tools(*deny))
+    )
 
 
 async def taken_under(tree: Tree, persona: Persona) -> None:

@@ -10,8 +10,8 @@ from tests.workshop import Workshop
 from turntree.core.canonical import digest_bytes
 from turntree.core.ids import RunId, TurnId
 from turntree.core.message import (
-    Lifted,
     Message,
+    ObjectRef,
     ToolResult,
     ToolUse,
     is_partial,
@@ -19,10 +19,10 @@ from turntree.core.message import (
     tool,
     user,
 )
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
-from turntree.runs.model_call import Question
+from turntree.runs.model_call import PromptInput
 from turntree.runs.session_loop import FAILURES_MAX
 from turntree.testing.fakes import Crash
 from turntree.testing.scripted.provider import PlainRequest
@@ -85,7 +85,7 @@ async def test_tools_are_called_at_once_with_their_intents_first(shop: Workshop)
 async def test_messages_are_answered_in_the_order_they_were_sent(shop: Workshop) -> None:
     runs = [await post(shop, f"word{number}") for number in range(5)]
     await shop.actor().handle(shop.session)
-    thread = await PostgresThreads(shop.database).list_range(TurnId(runs[-1]))
+    thread = await ThreadStore(shop.database).list_range(TurnId(runs[-1]))
     assert [RunId(placed.turn.id) for placed in thread] == runs
 
 
@@ -100,7 +100,7 @@ async def test_messages_that_fold_become_one_turn(shop: Workshop) -> None:
 async def test_an_answer_names_the_request_it_belongs_to(shop: Workshop) -> None:
     run = await post(shop, "tool")
     await shop.actor().handle(shop.session)
-    facts = await PostgresLedger(shop.database).facts(run)
+    facts = await Ledger(shop.database).facts(run)
     asked = [fact.event.correlation_id for fact in facts if fact.event.kind == "model_call.started"]
     told = [fact.event.correlation_id for fact in facts if fact.event.kind == "model_call.finished"]
     assert asked == told
@@ -110,7 +110,7 @@ async def test_an_answer_names_the_request_it_belongs_to(shop: Workshop) -> None
 async def test_a_failed_attempt_is_repeated_and_leaves_no_words(shop: Workshop) -> None:
     run = await post(shop, "broken")
     await shop.actor().handle(shop.session)
-    facts = await PostgresLedger(shop.database).facts(run)
+    facts = await Ledger(shop.database).facts(run)
     assert [fact.event.data.get("attempts") for fact in facts] == [None, None, 2, None]
     assert (await shop.turn(run)).turn.messages[-1].text == "broken!"
 
@@ -164,7 +164,9 @@ async def test_large_parts_are_lifted_and_calls_still_get_their_arguments(shop: 
     run = await post(shop, "wide long")
     await shop.actor().handle(shop.session)
     turn = (await shop.turn(run)).turn
-    lifted = [part.of for said in turn.messages for part in said.parts if isinstance(part, Lifted)]
+    lifted = [
+        part.of for said in turn.messages for part in said.parts if isinstance(part, ObjectRef)
+    ]
     assert lifted == ["tool_use", "text"]
     assert seen == [20_000]
 
@@ -195,7 +197,7 @@ async def test_a_lost_call_that_may_not_be_repeated_ends_as_interrupted(shop: Wo
     await shop.actor("w2").handle(shop.session)
     assert await results(shop, run) == [("call-0-0", "interrupted")]
     assert shop.tools.made == []
-    facts = await PostgresLedger(shop.database).facts(run)
+    facts = await Ledger(shop.database).facts(run)
     (told,) = [fact.event.data for fact in facts if fact.event.kind == "run.interrupted"]
     assert (told["reason"], told["calls"]) == ("crash", ["call-0-0"])
     assert (await shop.turn(run)).turn.header.outcome == "completed"
@@ -283,7 +285,7 @@ async def test_a_parked_run_can_be_canceled(shop: Workshop) -> None:
     await shop.actor().handle(shop.session)
     turn = (await shop.turn(run)).turn
     assert turn.header.outcome == "canceled"
-    facts = await PostgresLedger(shop.database).facts(run)
+    facts = await Ledger(shop.database).facts(run)
     (told,) = [fact.event.data for fact in facts if fact.event.kind == "run.interrupted"]
     assert told == {"reason": "canceled", "by": "human:bo"}
     # No tool had begun, so the session stays where it was.
@@ -317,7 +319,7 @@ async def test_what_was_said_before_a_cancellation_stays(shop: Workshop) -> None
     assert said.text
     assert "unforgettable".startswith(said.text)
     # It can be erased with the rest of the turn: the journal holds its digest only.
-    told = (await PostgresLedger(shop.database).facts(run))[2].event
+    told = (await Ledger(shop.database).facts(run))[2].event
     assert told.kind == "run.interrupted"
     assert told.data["message"] == digest_bytes(line_of(said))
     assert said.text not in str(told.data)
@@ -414,7 +416,7 @@ async def test_of_two_who_pump_one_session_one_lets_go(shop: Workshop) -> None:
 async def test_an_error_of_ours_is_tried_again_and_then_ends_the_run(shop: Workshop) -> None:
     tried = 0
 
-    async def stumble(question: Question) -> PlainRequest:
+    async def stumble(question: PromptInput) -> PlainRequest:
         nonlocal tried
         tried += 1
         raise ZeroDivisionError(question.run.id)
@@ -427,7 +429,7 @@ async def test_an_error_of_ours_is_tried_again_and_then_ends_the_run(shop: Works
     await actor.handle(shop.session)
     assert tried == FAILURES_MAX
     assert (await shop.turn(run)).turn.header.outcome == "failed"
-    facts = await PostgresLedger(shop.database).facts(run)
+    facts = await Ledger(shop.database).facts(run)
     (told,) = [fact.event.data for fact in facts if fact.event.kind == "run.failed"]
     assert told["reason"] == "error"
     assert "ZeroDivisionError" in str(told["error"])

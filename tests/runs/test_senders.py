@@ -13,9 +13,9 @@ from turntree.core.canonical import Json
 from turntree.core.message import Message
 from turntree.core.program import Visibility
 from turntree.db.database import Database
-from turntree.programs.execution_host import Folder
+from turntree.programs.execution_host import LocalFolder
 from turntree.sandbox.bubblewrap import Bubblewrap
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 pytestmark = pytest.mark.anyio
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def served_by_ana(database: Database, folder: Path) -> AsyncGenerator[tuple[Tree, Tree]]:
     """The tree as ana sees it, whose worker serves, and as bob sees it; no program can be run."""
-    world, engine = SystemWorld(), engine_on(database)
-    place = Folder(folder, find_sandbox=lambda: Bubblewrap(bwrap=None))
+    world, engine = SystemClock(), engine_on(database)
+    place = LocalFolder(folder, find_sandbox=lambda: Bubblewrap(bwrap=None))
     hers, his = (Settings(folder, user=user) for user in ("ana", "bob"))
     ana = tree_on(database, hers, world, workplace=place, engine=engine)
     bob = tree_on(database, his, world, engine=engine)

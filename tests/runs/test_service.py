@@ -6,12 +6,12 @@ import anyio
 import pytest
 
 from tests.workshop import Workshop
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId, TurnId
-from turntree.core.message import Lifted, ToolUse, assistant, user
-from turntree.core.run import Fact
+from turntree.core.message import ObjectRef, ToolUse, assistant, user
+from turntree.core.run import RunEvent
 from turntree.runs.attempt import Attempt
-from turntree.runs.live import Live, Partial, Position
+from turntree.runs.live import LiveChunk, PartialMessage, StreamPosition
 from turntree.runs.service import Runs
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_a_message_is_sent_once_under_a_key(shop: Workshop) -> None:
     first = await runs.post("main", "hello", key="k1")
     again = await runs.post("main", "hello", key="k1")
     assert (again.run, again.repeated) == (first.run, True)
-    with pytest.raises(Refused, match="k1"):
+    with pytest.raises(InvalidOperation, match="k1"):
         await runs.post("main", "something else", key="k1")
     assert len(await runs.list_waiting("main")) == 1
 
@@ -82,7 +82,7 @@ async def test_an_agent_acts_for_whoever_asked(shop: Workshop) -> None:
 
 
 async def test_only_what_can_be_sent_in_is_taken(shop: Workshop) -> None:
-    with pytest.raises(Refused, match="sent in"):
+    with pytest.raises(InvalidOperation, match="sent in"):
         await shop.runs().post("main", assistant("I was the model"))
     with pytest.raises(TypeError, match="knows no color"):
         await shop.runs().post("main", "hello", color="red")  # type: ignore[call-arg]
@@ -92,7 +92,7 @@ async def test_what_is_too_large_is_lifted_on_its_way_in(shop: Workshop) -> None
     runs = shop.runs()
     posted = await runs.post("main", user("w" * 20_000))
     (waiting,) = await runs.list_waiting("main")
-    assert isinstance(waiting.message.parts[0], Lifted)
+    assert isinstance(waiting.message.parts[0], ObjectRef)
     assert posted.run == waiting.run
 
 
@@ -102,7 +102,9 @@ async def test_waiting_ends(shop: Workshop) -> None:
         await shop.runs().wait(posted.run, timeout_s=0.05)
 
 
-async def read_all(runs: Runs, run: RunId, after: Position | None = None) -> list[Live | Fact]:
+async def read_all(
+    runs: Runs, run: RunId, after: StreamPosition | None = None
+) -> list[LiveChunk | RunEvent]:
     with anyio.fail_after(SOON_S):
         return [news async for news in runs.follow(run, after=after)]
 
@@ -110,7 +112,7 @@ async def read_all(runs: Runs, run: RunId, after: Position | None = None) -> lis
 async def test_a_run_is_followed_from_its_first_word_to_its_end(shop: Workshop) -> None:
     runs = shop.runs()
     posted = await runs.post("main", "tool broken")
-    heard: list[Live | Fact] = []
+    heard: list[LiveChunk | RunEvent] = []
 
     async def slowly(piece: str) -> None:
         del piece
@@ -125,12 +127,12 @@ async def test_a_run_is_followed_from_its_first_word_to_its_end(shop: Workshop) 
         async with anyio.create_task_group() as group:
             group.start_soon(listen)
             await shop.actor().handle(shop.session)
-    facts = [news.event.kind for news in heard if isinstance(news, Fact)]
+    facts = [news.event.kind for news in heard if isinstance(news, RunEvent)]
     assert facts == await shop.kinds(posted.run)
     # What was heard of an event before it was recorded is the beginning of what then stood there.
-    partial, texts = Partial(), list[str]()
+    partial, texts = PartialMessage(), list[str]()
     for news in heard:
-        if isinstance(news, Live):
+        if isinstance(news, LiveChunk):
             partial = partial.read(news)
         elif news.event.kind == "model_call.finished":
             assert news.message is not None
@@ -145,11 +147,11 @@ async def test_whoever_comes_late_is_told_by_the_ledger(shop: Workshop) -> None:
     posted = await runs.post("main", "tool")
     await shop.actor().handle(shop.session)
     heard = await read_all(runs, posted.run)
-    assert [news.event.kind for news in heard if isinstance(news, Fact)] == await shop.kinds(
+    assert [news.event.kind for news in heard if isinstance(news, RunEvent)] == await shop.kinds(
         posted.run
     )
-    later = await read_all(runs, posted.run, Position.parse("5.0.0"))
-    assert [news.event.seq for news in later if isinstance(news, Fact)] == [5, 6, 7]
+    later = await read_all(runs, posted.run, StreamPosition.parse("5.0.0"))
+    assert [news.event.seq for news in later if isinstance(news, RunEvent)] == [5, 6, 7]
 
 
 async def test_a_session_is_followed_run_after_run(shop: Workshop) -> None:
@@ -160,7 +162,7 @@ async def test_a_session_is_followed_run_after_run(shop: Workshop) -> None:
 
     async def listen() -> None:
         async for news in runs.follow("main"):
-            if isinstance(news, Fact) and news.event.kind == "run.finished":
+            if isinstance(news, RunEvent) and news.event.kind == "run.finished":
                 ended.append(news.event.stream)
                 if len(ended) == 2:
                     return
@@ -200,7 +202,7 @@ async def test_a_follower_hears_the_words_that_came_while_it_read_the_facts(
     posted = await runs.post("main", "hello")
     facts, asked = runs.ledger.facts, list[str]()
 
-    async def read_late(stream: str, *, after: int = 0) -> Sequence[Fact]:
+    async def read_late(stream: str, *, after: int = 0) -> Sequence[RunEvent]:
         # All of it is said, recorded, sealed and forgotten while the follower waits for this.
         asked.append(stream)
         if asked == [posted.run, posted.run]:
@@ -211,6 +213,6 @@ async def test_a_follower_hears_the_words_that_came_while_it_read_the_facts(
         type(runs.ledger), "facts", lambda _, *args, **named: read_late(*args, **named)
     )
     heard = [one async for one in runs.follow(posted.run)]
-    words = "".join(one.text for one in heard if isinstance(one, Live) and one.kind == "text")
+    words = "".join(one.text for one in heard if isinstance(one, LiveChunk) and one.kind == "text")
     assert words
     assert words == (await runs.wait(posted.run)).turn.reply[-1].text

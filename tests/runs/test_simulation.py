@@ -27,21 +27,21 @@ from turntree.core.message import (
     tool,
     user,
 )
-from turntree.core.run import Fact, Run, Seal, SettleCalls
+from turntree.core.run import Run, RunEvent, Seal, SettleCalls
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database, prepare_database
-from turntree.ledger.session_store import PostgresReflog, PostgresSessions
-from turntree.ledger.store import PostgresLedger
-from turntree.ledger.thread_store import PostgresThreads
-from turntree.testing.fakes import START_MS, Crash, Dying, DyingLedger, Fate
+from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
+from turntree.testing.fakes import START_MS, Crash, CrashingLedger, CrashPlan, Fate
 from turntree.testing.scenarios import (
     STORY,
-    Fork,
-    Neighbours,
-    Rewind,
-    Say,
+    ForkStep,
+    OtherWriter,
+    PostStep,
+    RewindStep,
     Scene,
-    Undo,
+    UndoMove,
     moment,
     picture,
     play,
@@ -54,32 +54,32 @@ _worlds = itertools.count(1)
 
 
 @asynccontextmanager
-async def a_world(conninfo: str) -> AsyncGenerator[Neighbours, None]:
+async def a_world(conninfo: str) -> AsyncGenerator[OtherWriter, None]:
     """Open a workspace in which nothing has happened yet."""
     number = next(_worlds)
     workspace = await prepare_database(conninfo, f"world {number}", uuid7(START_MS, number))
     async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
-        yield Neighbours(
-            PostgresLedger(database),
-            PostgresSessions(database),
-            PostgresReflog(database),
-            PostgresThreads(database),
+        yield OtherWriter(
+            Ledger(database),
+            SessionStore(database),
+            ReflogStore(database),
+            ThreadStore(database),
         )
 
 
-async def told(conninfo: str, story: Sequence[Scene], dying: Dying) -> dict[str, Any]:
+async def told(conninfo: str, story: Sequence[Scene], dying: CrashPlan) -> dict[str, Any]:
     async with a_world(conninfo) as world:
         return await play(world, story, dying)
 
 
 def test_dying_before_or_after_any_write_changes_nothing(conninfo: str) -> None:
     async def compare() -> None:
-        calm = Dying()
+        calm = CrashPlan()
         expected = await told(conninfo, STORY, calm)
         for place in range(calm.writes):
             for fate in DEATHS:
                 script: list[Fate] = [*living(place), fate]
-                assert await told(conninfo, STORY, Dying(script)) == expected, script
+                assert await told(conninfo, STORY, CrashPlan(script)) == expected, script
         assert calm.writes == 42
 
     anyio.run(compare)
@@ -89,12 +89,12 @@ def test_dying_again_while_recovering_changes_nothing(conninfo: str) -> None:
     story = STORY[1:3]
 
     async def compare() -> None:
-        calm = Dying()
+        calm = CrashPlan()
         expected = await told(conninfo, story, calm)
         for place in range(calm.writes):
             for fates in itertools.product(DEATHS, repeat=2):
                 script: list[Fate] = [*living(place), *fates]
-                assert await told(conninfo, story, Dying(script)) == expected, script
+                assert await told(conninfo, story, CrashPlan(script)) == expected, script
 
     anyio.run(compare)
 
@@ -106,11 +106,13 @@ def living(writes: int) -> list[Fate]:
 sessions = st.sampled_from(["main", "side"])
 scenes = st.one_of(
     st.builds(
-        Say, sessions, st.sampled_from(["hello", "tool", "tools tool", "silence", "tools silence"])
+        PostStep,
+        sessions,
+        st.sampled_from(["hello", "tool", "tools tool", "silence", "tools silence"]),
     ),
-    st.builds(Fork, sessions, st.sampled_from(["side", "third"])),
-    st.builds(Rewind, sessions),
-    st.builds(Undo, sessions),
+    st.builds(ForkStep, sessions, st.sampled_from(["side", "third"])),
+    st.builds(RewindStep, sessions),
+    st.builds(UndoMove, sessions),
 )
 fates = st.lists(st.sampled_from(["live", "die before", "die after"]), max_size=40)
 
@@ -123,7 +125,9 @@ fates = st.lists(st.sampled_from(["live", "die before", "die after"]), max_size=
 @given(st.lists(scenes, min_size=1, max_size=6), fates)
 def test_crashes_leave_no_trace(conninfo: str, story: list[Scene], fates: list[Fate]) -> None:
     async def both() -> None:
-        assert await told(conninfo, story, Dying(fates)) == await told(conninfo, story, Dying())
+        assert await told(conninfo, story, CrashPlan(fates)) == await told(
+            conninfo, story, CrashPlan()
+        )
 
     anyio.run(both)
 
@@ -132,10 +136,10 @@ def test_a_world_where_a_write_is_lost_would_be_noticed(conninfo: str) -> None:
     """The control: the picture shows a single scene, and a single word, that is missing."""
 
     async def compare() -> None:
-        whole = await told(conninfo, STORY, Dying())
-        assert await told(conninfo, STORY[:-1], Dying()) != whole
-        other = (Say("main", "hallo"), *STORY[1:])
-        assert await told(conninfo, other, Dying()) != whole
+        whole = await told(conninfo, STORY, CrashPlan())
+        assert await told(conninfo, STORY[:-1], CrashPlan()) != whole
+        other = (PostStep("main", "hallo"), *STORY[1:])
+        assert await told(conninfo, other, CrashPlan()) != whole
 
     anyio.run(compare)
 
@@ -144,7 +148,7 @@ RUN = RunId(uuid7(START_MS, 1))
 SESSION = SessionId(derived_id(START_MS, "session"))
 
 
-async def a_run_with_a_begun_call(world: Neighbours) -> tuple[int, list[Fact]]:
+async def a_run_with_a_begun_call(world: OtherWriter) -> tuple[int, list[RunEvent]]:
     await world.sessions.create(SESSION, Label("main"), by="human:ana", at=moment(0, 0))
     facts = [
         fact(0, "run.started", user("delete it")),
@@ -157,13 +161,13 @@ async def a_run_with_a_begun_call(world: Neighbours) -> tuple[int, list[Fact]]:
     return epoch, facts
 
 
-def fact(seq: int, kind: str, said: Message | None = None, **data: Any) -> Fact:
+def fact(seq: int, kind: str, said: Message | None = None, **data: Any) -> RunEvent:
     if said is not None:
         data["message"] = digest_bytes(line_of(said))
-    return Fact.of(Event(RUN, seq, kind, moment(0, seq), data), said)
+    return RunEvent.of(Event(RUN, seq, kind, moment(0, seq), data), said)
 
 
-def in_a_world(conninfo: str, story: Callable[[Neighbours], Awaitable[None]]) -> None:
+def in_a_world(conninfo: str, story: Callable[[OtherWriter], Awaitable[None]]) -> None:
     async def tell() -> None:
         async with a_world(conninfo) as world:
             await story(world)
@@ -174,7 +178,7 @@ def in_a_world(conninfo: str, story: Callable[[Neighbours], Awaitable[None]]) ->
 def test_a_lost_call_of_a_tool_that_may_not_be_repeated_is_settled_as_interrupted(
     conninfo: str,
 ) -> None:
-    async def story(world: Neighbours) -> None:
+    async def story(world: OtherWriter) -> None:
         _, facts = await a_run_with_a_begun_call(world)
         assert await world.ledger.facts(RUN) == facts
         epoch = await world.ledger.take(RUN)
@@ -193,7 +197,7 @@ def test_a_lost_call_of_a_tool_that_may_not_be_repeated_is_settled_as_interrupte
 
 
 def test_a_worker_that_was_only_slow_loses_to_the_one_that_took_over(conninfo: str) -> None:
-    async def story(world: Neighbours) -> None:
+    async def story(world: OtherWriter) -> None:
         slow, _ = await a_run_with_a_begun_call(world)
         quick = await world.ledger.take(RUN)
         late = fact(3, "tool_call.finished", tool(ToolResult("1", "ok", "gone")), call_id="1")
@@ -210,13 +214,13 @@ def test_a_worker_that_was_only_slow_loses_to_the_one_that_took_over(conninfo: s
 
 
 def test_a_crash_before_the_start_leaves_nothing_at_all(conninfo: str) -> None:
-    async def story(world: Neighbours) -> None:
-        dead = DyingLedger(world.ledger, Dying(["die before"]))
+    async def story(world: OtherWriter) -> None:
+        dead = CrashingLedger(world.ledger, CrashPlan(["die before"]))
         with pytest.raises(Crash):
             await dead.start(RUN, None, fact(0, "run.started", user("hello")))
         assert await world.ledger.facts(RUN) == []
         with pytest.raises(NotFound):
             await world.ledger.take(RUN)
-        assert await picture(world, [Undo("main")]) == {}
+        assert await picture(world, [UndoMove("main")]) == {}
 
     in_a_world(conninfo, story)

@@ -8,18 +8,18 @@ import psycopg
 import pytest
 
 from turntree.api import Tree
-from turntree.core.errors import Conflict, Unreachable
+from turntree.core.errors import Conflict, DatabaseUnavailable
 from turntree.core.event import Event
 from turntree.core.ids import RunId, SessionId
 from turntree.core.message import user
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.db.database import Database
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox import Begin, Continue
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.worker_store import PostgresWorkers
+from turntree.runs.inbox import ResumeRun, StartRun
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import WorkerStore
 from turntree.testing.contracts.engine import until
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -31,10 +31,10 @@ LONG_S = 60.0
 class House:
     """Workers of one database, and a session they work for."""
 
-    workers: PostgresWorkers
-    inbox: PostgresInbox
+    workers: WorkerStore
+    inbox: InboxStore
     engine: InlineEngine
-    world: ScriptedWorld
+    world: FakeClock
     session: SessionId
     conninfo: str
 
@@ -42,9 +42,9 @@ class House:
         """Have a worker begin a run."""
         await self.inbox.post(self.session, user(text), by="human:ana", at=self.world.now())
         found = await self.inbox.next_work(self.session, worker=worker)
-        assert isinstance(found, Begin)
+        assert isinstance(found, StartRun)
         run = found.messages[0].run
-        first = Fact.of(Event(run, 0, "run.started", self.world.now(), {}), user(text))
+        first = RunEvent.of(Event(run, 0, "run.started", self.world.now(), {}), user(text))
         seqs = [one.seq for one in found.messages]
         await self.inbox.begin(run, self.session, [first], seqs, worker=worker)
         return run
@@ -52,12 +52,12 @@ class House:
     async def park(self, run: RunId) -> None:
         """Park a run."""
         parked = Event(run, 1, "run.parked", self.world.now(), {"reason": "approval"})
-        await self.inbox.append_facts([Fact(parked)], epoch=1)
+        await self.inbox.append_facts([RunEvent(parked)], epoch=1)
 
-    def another_life(self) -> PostgresWorkers:
+    def another_life(self) -> WorkerStore:
         """Return the workers of an engine that has forgotten every wake-up."""
         database = self.workers.database
-        return PostgresWorkers(database, InlineEngine(database.lend))
+        return WorkerStore(database, InlineEngine(database.lend))
 
     def execute(self, statement: str, *params: object) -> list[tuple[object, ...]]:
         """Do something to the database that no adapter would."""
@@ -68,13 +68,13 @@ class House:
 
 @pytest.fixture
 async def house(
-    tree: Tree, database: Database, world: ScriptedWorld, conninfo: str
+    tree: Tree, database: Database, world: FakeClock, conninfo: str
 ) -> AsyncGenerator[House, None]:
     """One session and nobody who works for it."""
     session = await tree.sessions.create("main")
     engine = InlineEngine(database.lend)
-    workers = PostgresWorkers(database, engine)
-    inbox = PostgresInbox(database, engine)
+    workers = WorkerStore(database, engine)
+    inbox = InboxStore(database, engine)
     yield House(workers, inbox, engine, world, session.id, conninfo)
     for name in await workers.list_workers():
         await workers.leave(name)
@@ -82,7 +82,7 @@ async def house(
 
 async def test_a_name_is_held_by_one(house: House) -> None:
     await house.workers.lease("w1")
-    other = PostgresWorkers(house.workers.database, house.engine)
+    other = WorkerStore(house.workers.database, house.engine)
     with pytest.raises(Conflict, match="w1"):
         await other.lease("w1")
     await house.workers.leave("w1")
@@ -109,7 +109,7 @@ async def test_whoever_lost_its_connection_is_dead(house: House) -> None:
 async def test_whoever_lost_its_connection_comes_back_with_a_later_beat(house: House) -> None:
     await house.workers.lease("w1")
     cut_off(house, "w1")
-    with pytest.raises(Unreachable):
+    with pytest.raises(DatabaseUnavailable):
         await house.workers.beat("w1")
     await house.workers.beat("w1")
     assert await house.workers.list_workers() == ["w1"]
@@ -178,8 +178,8 @@ async def test_the_session_of_a_hung_worker_goes_to_another(house: House) -> Non
     await house.workers.beat("w2")
     assert await house.another_life().wake_stuck(silent_s=10) == 1
     taken = await house.inbox.next_work(house.session, worker="w2")
-    assert taken == Continue(run, 2, is_canceled=False)
-    late = Fact(Event(run, 1, "model_call.started", house.world.now(), {}))
+    assert taken == ResumeRun(run, 2, is_canceled=False)
+    late = RunEvent(Event(run, 1, "model_call.started", house.world.now(), {}))
     with pytest.raises(Conflict, match="taken over"):
         await house.inbox.append_facts([late], epoch=1)
 

@@ -15,9 +15,9 @@ import orjson
 import pytest
 
 from turntree.core.canonical import Json
-from turntree.core.errors import CodeFailed, NoSandbox, Refused
+from turntree.core.errors import CodeError, InvalidOperation, SandboxUnavailable
 from turntree.sandbox.bubblewrap import Bubblewrap
-from turntree.sandbox.code import SOURCE_BYTES_MAX, Code, CodeLimits, CommandEnded, Language
+from turntree.sandbox.code import SOURCE_BYTES_MAX, Code, CodeLimits, CommandResult, Language
 from turntree.sandbox.node import find_node
 from turntree.sandbox.seccomp import find_filter
 from turntree.testing.contracts.sandbox import (
@@ -104,7 +104,7 @@ class Bare:
 
     async def run_command(
         self, command: Sequence[str], folder: str, *, writes: bool = False, limits: object = None
-    ) -> CommandEnded:
+    ) -> CommandResult:
         raise NotImplementedError(command, folder, writes, limits)
 
 
@@ -118,7 +118,7 @@ async def test_without_walls_the_same_attempts_succeed(name: str, host: Host) ->
 async def test_a_document_may_be_large() -> None:
     source = "import json, sys; print(json.dumps(len(json.load(sys.stdin))))"
     assert await SANDBOX.run(Code("python", source), "x" * 900_000) == 900_000
-    with pytest.raises(Refused, match="at most"):
+    with pytest.raises(InvalidOperation, match="at most"):
         await SANDBOX.run(Code("python", source), "x" * 2_000_000)
 
 
@@ -135,19 +135,19 @@ async def test_a_document_may_be_large() -> None:
     ],
 )
 async def test_a_program_that_does_not_answer_says_why(source: str, told: str) -> None:
-    with pytest.raises(CodeFailed, match=told):
+    with pytest.raises(CodeError, match=told):
         await SANDBOX.run(Code("python", source), {})
 
 
 @needs_sandbox
 async def test_a_program_that_does_not_end_is_ended() -> None:
-    with pytest.raises(CodeFailed, match="longer than 1 s"):
+    with pytest.raises(CodeError, match="longer than 1 s"):
         await SANDBOX.run(Code("python", "import time; time.sleep(60)"), {}, CodeLimits(wall_s=1))
 
 
 @needs_sandbox
 async def test_what_is_no_typescript_is_told() -> None:
-    with pytest.raises(CodeFailed, match=r"SyntaxError|ERR_"):
+    with pytest.raises(CodeError, match=r"SyntaxError|ERR_"):
         await SANDBOX.run(Code("typescript", "enum Colour { Red }"), {})
 
 
@@ -181,7 +181,7 @@ async def test_several_run_beside_each_other() -> None:
 async def test_without_bubblewrap_nothing_runs() -> None:
     for missing in (Bubblewrap(bwrap=None), Bubblewrap(prlimit=None)):
         assert missing.find_fault() is not None
-        with pytest.raises(NoSandbox, match="no sandbox can start here"):
+        with pytest.raises(SandboxUnavailable, match="no sandbox can start here"):
             await missing.run(Code("python", ECHO["python"]), {"n": 1})
 
 
@@ -189,16 +189,16 @@ async def test_without_bubblewrap_nothing_runs() -> None:
 async def test_a_bubblewrap_that_cannot_put_up_its_walls_runs_nothing() -> None:
     # It ends as a program would, with a code; but it never said that the program began.
     broken = Bubblewrap(bwrap="/bin/false")
-    with pytest.raises(NoSandbox):
+    with pytest.raises(SandboxUnavailable):
         await broken.run(Code("python", ECHO["python"]), {"n": 1})
     pretending = Bubblewrap(bwrap="/bin/true")
-    with pytest.raises(NoSandbox):
+    with pytest.raises(SandboxUnavailable):
         await pretending.run(Code("python", ECHO["python"]), {"n": 1})
 
 
 @needs_sandbox
 async def test_without_node_javascript_is_refused() -> None:
-    with pytest.raises(NoSandbox, match="JavaScript needs Node"):
+    with pytest.raises(SandboxUnavailable, match="JavaScript needs Node"):
         await Bubblewrap(node=None).run(Code("javascript", ECHO["javascript"]), {"n": 1})
 
 
@@ -208,9 +208,9 @@ def test_a_program_of_no_language_or_no_length_is_refused() -> None:
         ("python", " \n"),
         ("python", "#" * SOURCE_BYTES_MAX + "#"),
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(InvalidOperation):
             Code(language, source)  # type: ignore[arg-type]
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         CodeLimits(wall_s=0)
 
 

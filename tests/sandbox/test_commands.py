@@ -11,12 +11,12 @@ from subprocess import PIPE
 import anyio
 import pytest
 
-from turntree.core.errors import NoSandbox, Refused
+from turntree.core.errors import InvalidOperation, SandboxUnavailable
 from turntree.sandbox import bubblewrap
 from turntree.sandbox import bwrap_args as walls
 from turntree.sandbox.bubblewrap import Bubblewrap
 from turntree.sandbox.cgroup import a_group
-from turntree.sandbox.code import CommandEnded, CommandLimits
+from turntree.sandbox.code import CommandLimits, CommandResult
 from turntree.sandbox.seccomp import find_denials
 from turntree.testing.contracts.sandbox import a_host
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def sh(folder: Path, script: str, *, writes: bool = False) -> CommandEnded:
+async def sh(folder: Path, script: str, *, writes: bool = False) -> CommandResult:
     return await SANDBOX.run_command(
         ["/bin/sh", "-c", script], str(folder), writes=writes, limits=LIMITS
     )
@@ -224,7 +224,7 @@ async def test_no_command_runs_where_it_would_see_the_home(tmp_path: Path, where
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "above")
     sandbox = Bubblewrap(home=tmp_path / "above/home")
-    with pytest.raises(Refused, match="where Turntree keeps its keys"):
+    with pytest.raises(InvalidOperation, match="where Turntree keeps its keys"):
         await sandbox.run_command(["true"], str(tmp_path / where))
     if FAULT is None:
         assert (await sandbox.run_command(["true"], str(tmp_path / "elsewhere"))).rc == 0
@@ -237,18 +237,18 @@ async def test_no_namespace_can_be_opened_inside(folder: Path) -> None:
 
 
 async def test_without_a_sandbox_or_a_folder_nothing_runs(folder: Path) -> None:
-    with pytest.raises(NoSandbox):
+    with pytest.raises(SandboxUnavailable):
         await Bubblewrap(bwrap=None).run_command(["true"], str(folder))
     for command, where in (([], folder), (["true"], folder / "nowhere")):
-        with pytest.raises(Refused, match="no command, or no folder"):
+        with pytest.raises(InvalidOperation, match="no command, or no folder"):
             await SANDBOX.run_command(command, str(where))
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         CommandLimits(processes=0)
 
 
 @needs_sandbox
 async def test_walls_that_do_not_stand_are_no_ended_command(folder: Path) -> None:
-    with pytest.raises(NoSandbox):
+    with pytest.raises(SandboxUnavailable):
         await Bubblewrap(bwrap="/bin/true").run_command(["true"], str(folder))
 
 

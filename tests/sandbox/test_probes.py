@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from turntree.core.canonical import Json
-from turntree.core.errors import CodeFailed
+from turntree.core.errors import CodeError
 from turntree.sandbox import bwrap_args as walls
 from turntree.sandbox.bubblewrap import Bubblewrap
 from turntree.sandbox.code import LANGUAGES, Code, CodeLimits, Language
@@ -314,7 +314,7 @@ async def probe(sandbox: Sandbox, language: Language, name: str, folder: Path) -
     asked: Json = {"secret": str(folder / "secret"), "door": str(folder / "door")}
     try:
         answer = await sandbox.run(code(language, name), asked, LIMITS)
-    except CodeFailed:
+    except CodeError:
         return None
     judge = PROBES[name][0]
     return str(answer) if judge(answer) or secret(answer) else None

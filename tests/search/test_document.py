@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.ids import Instant, TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import (
-    Lifted,
     Message,
+    ObjectRef,
     Text,
     ToolResult,
     ToolStatus,
@@ -20,7 +20,7 @@ from turntree.core.message import (
 )
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
-from turntree.core.turn import Header, Sealed, Turn, seal
+from turntree.core.turn import Header, SealedTurn, Turn, seal
 from turntree.search.document import (
     LEXEMES_MAX,
     MEANING_CHARS_MAX,
@@ -30,7 +30,7 @@ from turntree.search.document import (
 )
 from turntree.testing.strategies import turns
 
-AT = Instant("2026-11-15T09:30:00.000Z")
+AT = Timestamp("2026-11-15T09:30:00.000Z")
 MANY = " ".join(f"word{n:04}x" for n in range(1000))
 
 
@@ -81,7 +81,7 @@ def test_rules_that_stand_in_every_turn_are_not_searched() -> None:
 def test_a_part_that_was_too_large_is_found_by_its_beginning() -> None:
     large = Text("Zebras\nrun " + "x " * 10_000)
     part, data = lift(large)
-    assert isinstance(part, Lifted)
+    assert isinstance(part, ObjectRef)
     assert data == canonical({"kind": "text", "text": large.text})
     turn = turn_of(Message("user", (part,), "human"), assistant("yes"))
     assert {"zebra", "run"} <= set(document_of(turn, {digest_bytes(data): data[:8000]}).lexemes)
@@ -96,7 +96,7 @@ def test_the_meaning_of_a_turn_is_a_bounded_text() -> None:
 
 
 @given(turns())
-def test_every_turn_has_a_document_and_always_the_same(sealed: Sealed) -> None:
+def test_every_turn_has_a_document_and_always_the_same(sealed: SealedTurn) -> None:
     turn = sealed.turn
     document = document_of(turn)
     assert len(document.lexemes) <= LEXEMES_MAX

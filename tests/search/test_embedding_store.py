@@ -11,11 +11,11 @@ from turntree.api import Tree
 from turntree.core.message import assistant, user
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
-from turntree.search.embedding import Near
-from turntree.search.embedding_source import Meaning
-from turntree.search.embedding_store import PostgresMeanings
+from turntree.search.embedding import Neighbor
+from turntree.search.embedding_source import StoredEmbedding
+from turntree.search.embedding_store import EmbeddingStore
 from turntree.search.results import Vector
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -36,15 +36,15 @@ def near_to(vector: Vector, dice: random.Random, share: float) -> Vector:
 
 
 @pytest.fixture
-def meanings(database: Database) -> PostgresMeanings:
-    return PostgresMeanings(database)
+def meanings(database: Database) -> EmbeddingStore:
+    return EmbeddingStore(database)
 
 
-async def fill(meanings: PostgresMeanings, world: ScriptedWorld) -> list[Meaning]:
+async def fill(meanings: EmbeddingStore, world: FakeClock) -> list[StoredEmbedding]:
     dice = random.Random(3)
     middles = [a_vector(dice) for _ in range(20)]
     made = [
-        Meaning(world.new_id(), "agent" if place % 5 == 0 else "task", vector)
+        StoredEmbedding(world.new_id(), "agent" if place % 5 == 0 else "task", vector)
         for place in range(COUNT)
         for vector in [near_to(middles[place % 20], dice, 0.4)]
     ]
@@ -52,13 +52,13 @@ async def fill(meanings: PostgresMeanings, world: ScriptedWorld) -> list[Meaning
     return made
 
 
-def ids(found: list[Near]) -> list[str]:
+def ids(found: list[Neighbor]) -> list[str]:
     return [one.id for one in found]
 
 
 @pytest.mark.slow
 async def test_the_index_finds_what_comparing_all_of_them_finds(
-    meanings: PostgresMeanings, world: ScriptedWorld
+    meanings: EmbeddingStore, world: FakeClock
 ) -> None:
     made = await fill(meanings, world)
     indexed = replace(meanings, exact_max=0)
@@ -75,7 +75,7 @@ async def test_the_index_finds_what_comparing_all_of_them_finds(
 
 @pytest.mark.slow
 async def test_many_are_found_by_the_index_and_not_by_comparing(
-    meanings: PostgresMeanings, world: ScriptedWorld, conninfo: str
+    meanings: EmbeddingStore, world: FakeClock, conninfo: str
 ) -> None:
     made = await fill(meanings, world)
     await replace(meanings, exact_max=0).list_near("toy", made[0].vector, limit=3)
@@ -91,12 +91,12 @@ async def test_many_are_found_by_the_index_and_not_by_comparing(
 
 
 async def test_no_vector_is_seen_from_another_workspace(
-    meanings: PostgresMeanings, world: ScriptedWorld, conninfo: str
+    meanings: EmbeddingStore, world: FakeClock, conninfo: str
 ) -> None:
     made = await fill(meanings, world)
-    elsewhere = await prepare_database(conninfo, "elsewhere", ScriptedWorld(99).new_id())
+    elsewhere = await prepare_database(conninfo, "elsewhere", FakeClock(99).new_id())
     async with open_database(conninfo, elsewhere, sight=EVERYTHING) as other:
-        theirs = PostgresMeanings(other)
+        theirs = EmbeddingStore(other)
         for exact_max in (0, 5_000):
             looked = replace(theirs, exact_max=exact_max)
             assert await looked.list_near("toy", made[0].vector, limit=10) == []
@@ -105,12 +105,12 @@ async def test_no_vector_is_seen_from_another_workspace(
 
 
 async def test_a_vector_of_no_turn_is_not_kept_as_a_turns(
-    meanings: PostgresMeanings, world: ScriptedWorld, tree: Tree
+    meanings: EmbeddingStore, world: FakeClock, tree: Tree
 ) -> None:
     turn = (await tree.turns.record("main", [user("hello")], [assistant("hi")])).turn.id
     dice = random.Random(1)
     horizon = await meanings.horizon()
-    kept = [Meaning(id, "turn", a_vector(dice)) for id in (turn, world.new_id())]
+    kept = [StoredEmbedding(id, "turn", a_vector(dice)) for id in (turn, world.new_id())]
     await meanings.put("toy", kept, seen_from=horizon)
     assert await meanings.list_digests("toy", [one.id for one in kept]) == {turn: None}
     await tree.turns.erase(turn, 0, reason="asked")

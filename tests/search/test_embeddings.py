@@ -8,12 +8,12 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import BadQuery, Conflict, NotFound, Refused
+from turntree.core.errors import Conflict, InvalidOperation, InvalidQuery, NotFound
 from turntree.core.message import assistant, user
 from turntree.db.database import Database
 from turntree.search.embedder import TextKind
-from turntree.search.embedding import Alike, Described
-from turntree.testing.fakes import ScriptedWorld
+from turntree.search.embedding import EmbeddableText, SimilarNode
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -45,16 +45,16 @@ class Counting:
 class Shelf:
     """Knows a few things that are no turns."""
 
-    things: dict[str, Described]
+    things: dict[str, EmbeddableText]
 
-    async def find(self, name: str) -> Described | None:
+    async def find(self, name: str) -> EmbeddableText | None:
         wanted = name.removeprefix("@(").removesuffix(")")
         return next((t for t in self.things.values() if wanted in (t.name, t.id)), None)
 
-    async def list_by_ids(self, ids: Sequence[str]) -> list[Described]:
+    async def list_by_ids(self, ids: Sequence[str]) -> list[EmbeddableText]:
         return [self.things[id] for id in ids if id in self.things]
 
-    async def list_after(self, id: str, *, limit: int) -> list[Described]:
+    async def list_after(self, id: str, *, limit: int) -> list[EmbeddableText]:
         return [self.things[key] for key in sorted(self.things) if key > id][:limit]
 
 
@@ -64,16 +64,16 @@ def embedder() -> Counting:
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path, embedder: Counting) -> Tree:
+def tree(database: Database, world: FakeClock, place: Path, embedder: Counting) -> Tree:
     settings = Settings(place, user="ana", session="main")
     return tree_on(database, settings, world, embedder=embedder)
 
 
 @pytest.fixture
-def shelf(world: ScriptedWorld) -> Shelf:
+def shelf(world: FakeClock) -> Shelf:
     things = [
-        Described(world.new_id(), "agent", "atlas", "drives the car to the garage"),
-        Described(world.new_id(), "task", "bake", "bake bread in the oven"),
+        EmbeddableText(world.new_id(), "agent", "atlas", "drives the car to the garage"),
+        EmbeddableText(world.new_id(), "task", "bake", "bake bread in the oven"),
     ]
     return Shelf({thing.id: thing for thing in things})
 
@@ -82,7 +82,7 @@ def with_shelf(tree: Tree, shelf: Shelf) -> Tree:
     return tree.with_facets(meanings=replace(tree.meanings, describers=(shelf,)))
 
 
-def names(alike: Sequence[Alike]) -> list[str]:
+def names(alike: Sequence[SimilarNode]) -> list[str]:
     return [one.described.name for one in alike]
 
 
@@ -225,16 +225,16 @@ async def test_what_cannot_be_answered_is_said(tree: Tree) -> None:
         await tree.meanings.embed("nowhere")
     with pytest.raises(NotFound):
         await tree.meanings.similar_to("no such thing")
-    with pytest.raises(BadQuery):
+    with pytest.raises(InvalidQuery):
         await tree.meanings.similar_to_text(" ")
     without = replace(tree.meanings, search=replace(tree.search, embedder=None))
-    with pytest.raises(Refused, match="no embedder"):
+    with pytest.raises(InvalidOperation, match="no embedder"):
         await without.similar_to_text("car")
     assert await tree.meanings.list_stats() == []
 
 
 async def test_programs_are_embedded_by_what_they_say_of_themselves(
-    tree: Tree, database: Database, world: ScriptedWorld, place: Path, embedder: Counting
+    tree: Tree, database: Database, world: FakeClock, place: Path, embedder: Counting
 ) -> None:
     await tree.programs.create("agent", "atlas", {"description": "repairs an automobile"})
     await tree.programs.create("agent", "zoe", {"description": "bakes bread"}, visibility="private")

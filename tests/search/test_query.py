@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.errors import BadQuery
-from turntree.core.ids import Instant
+from turntree.core.errors import InvalidQuery
+from turntree.core.ids import Timestamp
 from turntree.search.query import OPERATORS, QUERY_CHARS_MAX, Query, parse_query
 
-NOW = Instant("2026-11-15T09:30:00.000Z")
+NOW = Timestamp("2026-11-15T09:30:00.000Z")
 
 
 def parse(text: str) -> Query:
@@ -72,7 +72,7 @@ def test_a_colon_alone_makes_no_operator(text: str) -> None:
 
 
 def test_an_unknown_operator_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(BadQuery, match="there is no operator who:") as caught:
+    with pytest.raises(InvalidQuery, match="there is no operator who:") as caught:
         parse("who:ana")
     assert all(f"{name}:" in str(caught.value) for name in OPERATORS)
     assert '"who:ana"' in str(caught.value)
@@ -90,7 +90,7 @@ def test_an_unknown_operator_is_an_error_that_names_the_known_ones() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(text: str, why: str) -> None:
-    with pytest.raises(BadQuery, match=why):
+    with pytest.raises(InvalidQuery, match=why):
         parse(text)
 
 
@@ -118,5 +118,5 @@ def test_a_query_written_down_is_the_same_query(text: str) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_query_or_is_refused(text: str) -> None:
-    with suppress(BadQuery):
+    with suppress(InvalidQuery):
         parse(text)

@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.core.ids import Instant, TurnId
-from turntree.search.document import Passage
+from turntree.core.ids import Timestamp, TurnId
+from turntree.search.document import SearchPassage
 from turntree.search.query import parse_query
-from turntree.search.rank import Judgement, judge, merge, near_enough
+from turntree.search.rank import MatchScore, judge, merge, near_enough
 
-NOW = Instant("2026-11-15T09:30:00.000Z")
+NOW = Timestamp("2026-11-15T09:30:00.000Z")
 PASSAGES = [
-    Passage("asked", "Why does login drop the query string?", 0),
-    Passage("tool", "fs.read src/login_redirect.py", 1),
-    Passage("output", "def redirect(path):", 2),
-    Passage("answered", "It redirects\n  with a bare path.\tKeep the public signature.", 3),
+    SearchPassage("asked", "Why does login drop the query string?", 0),
+    SearchPassage("tool", "fs.read src/login_redirect.py", 1),
+    SearchPassage("output", "def redirect(path):", 2),
+    SearchPassage("answered", "It redirects\n  with a bare path.\tKeep the public signature.", 3),
 ]
 
 
-def found(query: str, passages: list[Passage] = PASSAGES) -> Judgement | None:
+def found(query: str, passages: list[SearchPassage] = PASSAGES) -> MatchScore | None:
     return judge(parse_query(query, NOW), passages)
 
 
@@ -63,7 +63,7 @@ def test_a_snippet_marks_the_words_it_shows() -> None:
 
 
 def test_what_was_asked_counts_more_than_what_was_printed() -> None:
-    asked, printed = [Passage("asked", "zebra", 0)], [Passage("output", "zebra", 0)]
+    asked, printed = [SearchPassage("asked", "zebra", 0)], [SearchPassage("output", "zebra", 0)]
     left, right = found("zebra", asked), found("zebra", printed)
     assert left is not None
     assert right is not None
@@ -78,7 +78,7 @@ texts = st.lists(
 
 @given(texts, st.sampled_from(["login drop", "redirect", '"login drop"', "nothing"]))
 def test_a_snippet_is_one_short_line_with_marks_inside(text: str, query: str) -> None:
-    judgement = found(query, [Passage("asked", text, 0)])
+    judgement = found(query, [SearchPassage("asked", text, 0)])
     if judgement is None or judgement.snippet is None:
         return
     snippet = judgement.snippet

@@ -10,24 +10,24 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json
-from turntree.core.errors import BadQuery, Refused
+from turntree.core.errors import InvalidOperation, InvalidQuery
 from turntree.core.ids import TurnId
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
 from turntree.core.session import Origin
-from turntree.core.turn import Sealed
+from turntree.core.turn import SealedTurn
 from turntree.db.database import Database
 from turntree.search.document import document_of
 from turntree.search.embedder import TextKind
 from turntree.search.query import Query
 from turntree.search.results import SearchResult, Vector
-from turntree.search.store import PostgresSearch
+from turntree.search.store import SearchStore
 from turntree.testing.contracts.ledger import a_turn
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.transcripts.bulk_copy import import_turns
-from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.incoming import ImportedTurn
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ SYNONYMS = {"automobil": "car", "vehicl": "car"}
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path) -> Tree:
+def tree(database: Database, world: FakeClock, place: Path) -> Tree:
     """The product with an embedder that knows a few synonyms."""
     settings = Settings(place, user="ana", session="main")
     return tree_on(database, settings, world, embedder=HashingEmbedder(synonyms=SYNONYMS))
@@ -133,7 +133,7 @@ class MeetingEmbedder(HashingEmbedder):
 
 
 @dataclass(frozen=True, slots=True)
-class MeetingReader(PostgresSearch):
+class MeetingReader(SearchStore):
     """Looks for words only while the question is read."""
 
     meeting: Meeting | None = None
@@ -141,7 +141,7 @@ class MeetingReader(PostgresSearch):
     async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
         if self.meeting is not None:
             await self.meeting.wait("words")
-        return await PostgresSearch.list_by_words(self, query, limit=limit)
+        return await SearchStore.list_by_words(self, query, limit=limit)
 
 
 async def test_the_question_is_read_while_its_words_are_looked_for(
@@ -165,28 +165,28 @@ class MuteEmbedder(HashingEmbedder):
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
         del texts, kind
-        raise Refused("the weights are missing")
+        raise InvalidOperation("the weights are missing")
 
 
 async def test_an_embedder_that_refuses_says_why(tree: Tree) -> None:
     await record(tree, "repair the car")
     await tree.search.fill_meanings()
-    with pytest.raises(Refused, match="the weights are missing"):
+    with pytest.raises(InvalidOperation, match="the weights are missing"):
         await replace(tree.search, embedder=MuteEmbedder())("automobile")
 
 
 async def test_meanings_that_are_not_there_are_refused(tree: Tree, database: Database) -> None:
     await record(tree, "hello")
-    with pytest.raises(Refused, match="turntree index"):
+    with pytest.raises(InvalidOperation, match="turntree index"):
         await tree.search("hello", semantic=True)
     without = replace(tree.search, embedder=None)
-    with pytest.raises(Refused, match=r"turntree\[semantic\]"):
+    with pytest.raises(InvalidOperation, match=r"turntree\[semantic\]"):
         await without("hello", semantic=True)
-    with pytest.raises(Refused, match=r"turntree\[semantic\]"):
+    with pytest.raises(InvalidOperation, match=r"turntree\[semantic\]"):
         await without.fill_meanings()
 
 
-async def test_operators_narrow_it_down(tree: Tree, world: ScriptedWorld) -> None:
+async def test_operators_narrow_it_down(tree: Tree, world: FakeClock) -> None:
     files: dict[str, Json] = {"files": [TouchedFile("written", "src/store/sql.py", 3, 9).to_json()]}
     use = [assistant(ToolUse("c", "Bash", {})), tool(ToolResult("c", "timeout", ""))]
     one = [replace(user("login one"), context=files)]
@@ -284,9 +284,9 @@ async def test_words_read_before_an_erasure_are_not_written_after_it(tree: Tree)
 
 
 async def test_nothing_to_look_for_is_said(tree: Tree) -> None:
-    with pytest.raises(BadQuery, match="too common"):
+    with pytest.raises(InvalidQuery, match="too common"):
         await tree.search("what is the")
-    with pytest.raises(BadQuery, match="the operators are"):
+    with pytest.raises(InvalidQuery, match="the operators are"):
         await tree.search("who:ana")
 
 
@@ -306,7 +306,7 @@ async def test_blame_says_who_used_a_file(tree: Tree) -> None:
     await tree.turns.record("main", touching("look", read), [assistant("ok")])
     await tree.turns.record("main", touching("change", read, written), [assistant("ok")])
     await record(tree, "other")
-    for path in ("src/store/sql.py", "./sql.py", "db/sql.py", "src/*.py", "s?l.py"):
+    for path in ("src/store/sql.py", "./sql.py", "store/sql.py", "src/*.py", "s?l.py"):
         blamed = await tree.search.blame(path)
         assert [one.placed.turn.title for one in blamed] == ["change", "look"], path
     newest = (await tree.search.blame("sql.py"))[0]
@@ -315,19 +315,19 @@ async def test_blame_says_who_used_a_file(tree: Tree) -> None:
     ]  # fmt: skip
     assert newest.sessions == ("main",)
     assert await tree.search.blame("ql.py") == []
-    with pytest.raises(BadQuery):
+    with pytest.raises(InvalidQuery):
         await tree.search.blame(" ")
 
 
 async def test_turns_that_came_in_bulk_are_found_too(tree: Tree, database: Database) -> None:
     await record(tree, "giraffe")
     assert await found(tree, "giraffe") == ["giraffe"]
-    parent: Sealed | None = None
-    brought: list[Incoming] = []
+    parent: SealedTurn | None = None
+    brought: list[ImportedTurn] = []
     for number in range(4):
         above = None if parent is None else parent.turn.id
         parent = a_turn(number, parent, f"zebra {number}")
-        brought.append(Incoming(parent, above))
+        brought.append(ImportedTurn(parent, above))
     assert parent is not None
     await import_turns(database, brought)
     await tree.sessions.fork(parent.turn.id, "brought")

@@ -14,7 +14,7 @@ from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.search.document import LEXEMES_MAX
 from turntree.search.store import ladder, quoted
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 
 TAKE_PLACE = """
@@ -109,13 +109,13 @@ async def test_no_search_sees_another_workspace(
     embedder = HashingEmbedder()
     trees: list[Tree] = []
     here = await prepare_database(conninfo, "tests", "")
-    there = await prepare_database(conninfo, "elsewhere", ScriptedWorld(9).new_id())
+    there = await prepare_database(conninfo, "elsewhere", FakeClock(9).new_id())
     async with (
         open_database(conninfo, here, sight=EVERYTHING) as one,
         open_database(conninfo, there, sight=EVERYTHING) as two,
     ):
         for number, database in enumerate((one, two)):
-            world = ScriptedWorld(number)
+            world = FakeClock(number)
             tree = tree_on(database, Settings(place, user="ana"), world, embedder=embedder)
             await tree.turns.record("main", [user(f"zebra of {number}")], [assistant("yes")])
             await tree.search.fill_meanings()
@@ -174,7 +174,7 @@ async def test_the_searcher_may_read_and_forget_and_nothing_else(owner: Connecti
 
 
 async def test_the_index_of_meanings_proposes_what_lies_near(
-    tree: Tree, database: Database, world: ScriptedWorld, place: Path
+    tree: Tree, database: Database, world: FakeClock, place: Path
 ) -> None:
     embedder = HashingEmbedder()
     tree = tree_on(database, Settings(place, user="ana"), world, embedder=embedder)

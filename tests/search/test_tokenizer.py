@@ -39,7 +39,7 @@ def test_a_name_of_code_is_one_word_and_its_pieces(said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("src/turntree/db/sql.py", {"src", "turntre", "stor", "sql", "py"}),
+        ("src/turntree/db/sql.py", {"src", "turntre", "db", "sql", "py"}),
         ("TypeError: 'NoneType' object", {"typeerror", "error", "nonetyp", "object"}),
         ("SQLSTATE TT001", {"sqlst", "tt001"}),
         ("HTTPServer", {"httpserver", "http", "server"}),

@@ -2,12 +2,12 @@
 
 from decimal import Decimal
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.usage import ModelCall, Usage
 from turntree.stats.costs import find_cost
 from turntree.stats.prices import find_genai_prices
 
-AT = Instant("2026-11-15T12:00:00.000Z")
+AT = Timestamp("2026-11-15T12:00:00.000Z")
 USAGE = Usage(input=1000, output=100, cached_input=5000, cache_write=200)
 
 

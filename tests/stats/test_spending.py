@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.usage import Usage
 from turntree.stats.spending import Spending, Step, group, over_time, step_of, steps_of, sum_of
 
@@ -37,8 +37,8 @@ def test_a_longer_time_has_longer_steps(last: str, step: Step, steps: int) -> No
 
 
 def test_a_week_begins_on_monday() -> None:
-    assert step_of(Instant("2026-11-15T23:00:00.000Z"), "week") == "2026-11-09"
-    assert step_of(Instant("2026-11-16T00:00:00.000Z"), "week") == "2026-11-16"
+    assert step_of(Timestamp("2026-11-15T23:00:00.000Z"), "week") == "2026-11-09"
+    assert step_of(Timestamp("2026-11-16T00:00:00.000Z"), "week") == "2026-11-16"
 
 
 def test_sums_over_time_hold_everything() -> None:

@@ -14,8 +14,8 @@ from tests.workshop import Workshop
 from turntree.core.errors import NotFound
 from turntree.core.ids import RunId
 from turntree.core.message import ToolUse, user
-from turntree.runs.model_call import Question
-from turntree.runs.session_loop import Actor
+from turntree.runs.model_call import PromptInput
+from turntree.runs.session_loop import SessionLoop
 from turntree.testing.fakes import Crash
 from turntree.testing.scripted.provider import PlainRequest
 
@@ -41,10 +41,10 @@ async def is_sealed(shop: Workshop, run: RunId) -> bool:
     return True
 
 
-def stumbling(shop: Workshop) -> Actor:
+def stumbling(shop: Workshop) -> SessionLoop:
     """Return an actor with a mistake in it."""
 
-    async def stumble(question: Question) -> PlainRequest:
+    async def stumble(question: PromptInput) -> PlainRequest:
         raise ZeroDivisionError(question.run.id)
 
     actor = shop.actor()

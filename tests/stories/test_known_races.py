@@ -17,12 +17,12 @@ from tests.workshop import Workshop
 from turntree.core.errors import Conflict, NotFound
 from turntree.core.ids import RunId
 from turntree.core.message import ToolUse, user
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.runs.attempt import Attempt
 from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox import Posted
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.session_loop import Actor
+from turntree.runs.inbox import QueuedMessage
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.session_loop import SessionLoop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -81,12 +81,12 @@ class TestTwoWhoSendAtOnce:
         # To begin an actor somebody has to wait anyhow, so it is there before.
         await shop.runs().post("main", "before")
         engine = Dawdling(shop.database.lend)
-        inbox = PostgresInbox(shop.database, engine)
+        inbox = InboxStore(shop.database, engine)
         places: list[int] = []
 
         async def send(text: str) -> None:
             try:
-                posted: Posted = await inbox.post(
+                posted: QueuedMessage = await inbox.post(
                     shop.session, user(text), by="human:ana", at=shop.world.now()
                 )
             except Conflict:
@@ -122,10 +122,10 @@ class _NoLock:
     async def __aexit__(self, *error: object) -> None: ...
 
 
-class Hasty(Actor):
+class Hasty(SessionLoop):
     """Records results of calls at once, as they come."""
 
-    def _attempt(self, run: RunId, epoch: int, facts: Sequence[Fact]) -> Attempt:
+    def _attempt(self, run: RunId, epoch: int, facts: Sequence[RunEvent]) -> Attempt:
         attempt = super()._attempt(run, epoch, facts)
         attempt.one_by_one = _NoLock()  # type: ignore[assignment]
         return attempt
@@ -142,7 +142,7 @@ class TestToolsThatEndTogether:
         hasty = Hasty(calm.worker, calm.inbox, calm.workers, calm.ledger, calm.runner, calm.moment)
         assert not await self.end_together(shop, hasty)
 
-    async def end_together(self, shop: Workshop, actor: Actor) -> bool:
+    async def end_together(self, shop: Workshop, actor: SessionLoop) -> bool:
         """Make two calls that end at the same moment; say whether the run came to its end."""
         begun: list[str] = []
         together = anyio.Event()

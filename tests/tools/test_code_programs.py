@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
-from turntree.boot.worker import Running
+from turntree.boot.worker import WorkerRuntime
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.message import Message, ToolResult
 from turntree.core.program import Program
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.programs.execution_host import Folder
+from turntree.programs.execution_host import LocalFolder
 from turntree.sandbox.bubblewrap import Bubblewrap
 from turntree.sandbox.sandbox import Sandbox
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 from turntree.tools.code_programs import spec_of
 
 pytestmark = pytest.mark.anyio
@@ -39,15 +39,15 @@ CODE: dict[str, Json] = {"language": "python", "source": ADD, "input_schema": SH
 @asynccontextmanager
 async def at_work(
     database: Database, folder: Path, find_sandbox: Callable[[], Sandbox] = Bubblewrap
-) -> AsyncGenerator[Running, None]:
+) -> AsyncGenerator[WorkerRuntime, None]:
     """A runtime that also has a function, which no agent here lists."""
 
     def shout(text: str) -> str:
         """Shout."""
         return text.upper()
 
-    settings, world, engine = Settings(folder, user="ana"), SystemWorld(), engine_on(database)
-    place = Folder(folder, find_sandbox=find_sandbox)
+    settings, world, engine = Settings(folder, user="ana"), SystemClock(), engine_on(database)
+    place = LocalFolder(folder, find_sandbox=find_sandbox)
     tree = tree_on(database, settings, world, workplace=place, engine=engine)
     running = run_on(database, tree, settings, world, engine, [shout])
     try:
@@ -57,7 +57,7 @@ async def at_work(
         await running.aclose()
 
 
-async def furnish(running: Running, args: Json, **code: Json) -> Program:
+async def furnish(running: WorkerRuntime, args: Json, **code: Json) -> Program:
     """Make an agent whose model calls ``add`` once."""
     programs = running.tree.programs
     calls: list[Json] = [{"tools": [{"tool": "add", "args": args}]}, {"text": "Done."}]
@@ -72,7 +72,7 @@ async def furnish(running: Running, args: Json, **code: Json) -> Program:
     return made
 
 
-async def ask(running: Running) -> tuple[Placed, ToolResult]:
+async def ask(running: WorkerRuntime) -> tuple[ThreadTurn, ToolResult]:
     """Return the turn, and what the tool answered in it."""
     posted = await running.tree.runs.post("main", "the sum", agent="clerk")
     placed = await running.tree.runs.wait(posted.run, timeout_s=60)
@@ -146,7 +146,7 @@ async def test_what_a_model_is_told_follows_from_the_config(
         plain: dict[str, Json] = {"language": "python", "source": "x"}
         any_input = spec_of(await programs.create("code", "any", plain))
         assert (any_input.parameters, any_input.is_repeatable) == ({"type": "object"}, False)
-        with pytest.raises(Refused, match="cannot be a tool"):
+        with pytest.raises(InvalidOperation, match="cannot be a tool"):
             spec_of(await programs.create("code", "a.b", plain))
-        with pytest.raises(Refused, match="schema of an object"):
+        with pytest.raises(InvalidOperation, match="schema of an object"):
             await programs.create("code", "bad", {**plain, "input_schema": {"type": "array"}})

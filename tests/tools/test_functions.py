@@ -14,13 +14,13 @@ import pytest
 from pydantic import Field
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
 from turntree.core.message import ToolResult, ToolUse
-from turntree.runs.tool_calls import Calling
+from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.functions import FunctionTools, tool
-from turntree.tools.isolation import LoopApart
-from turntree.tools.toolset import Occasion, Toolset
+from turntree.tools.isolation import IsolatedLoop
+from turntree.tools.toolset import ToolContext, Toolset
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def call(toolset: Toolset, name: str, args: Json) -> ToolResult:
         results.append(result)
 
     use = ToolUse("c1", name, args)
-    await Calling((toolset,)).call_all([(use, Occasion(RunId("run"), None, "c1"))], keep)
+    await ToolCaller((toolset,)).call_all([(use, ToolContext(RunId("run"), None, "c1"))], keep)
     return results[0]
 
 
@@ -105,9 +105,9 @@ class Unheard(BaseException):
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), Unheard("of")])
-@pytest.mark.parametrize("apart", [None, LoopApart()])
+@pytest.mark.parametrize("apart", [None, IsolatedLoop()])
 async def test_a_function_cannot_end_the_process(
-    error: BaseException, apart: LoopApart | None
+    error: BaseException, apart: IsolatedLoop | None
 ) -> None:
     def leave() -> None:
         raise error
@@ -142,7 +142,7 @@ async def test_a_function_that_waits_and_cancels_itself_is_a_result() -> None:
 
 async def test_a_set_of_tools_cannot_end_the_process() -> None:
     class Leaving(FunctionTools):
-        async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+        async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
             raise SystemExit(3, use, occasion)
 
     result = await call(Leaving([add]), "add", {})
@@ -193,7 +193,7 @@ async def test_a_function_that_blocks_its_loop_blocks_no_other() -> None:
     async def block() -> None:
         done.wait(60)
 
-    tools = FunctionTools([block, add], LoopApart())
+    tools = FunctionTools([block, add], IsolatedLoop())
     assert (await call(tools, "block", {})).status == "timeout"
     assert await call(tools, "add", {"a": 1, "b": 2}) == ToolResult("c1", "ok", 3.0)
     done.set()
@@ -230,12 +230,12 @@ anyio.run(main)
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), float("inf"), 24 * 3600 + 1])
 def test_a_time_that_no_call_can_keep_is_refused(timeout_s: float) -> None:
-    with pytest.raises(Refused, match="more than 0 and at most 86400 seconds"):
+    with pytest.raises(InvalidOperation, match="more than 0 and at most 86400 seconds"):
         tool(timeout_s=timeout_s)
 
 
 async def test_a_function_may_ask_for_the_occasion() -> None:
-    def who(occasion: Occasion, word: str) -> str:
+    def who(occasion: ToolContext, word: str) -> str:
         return f"{word} {occasion.run} {occasion.call_id}"
 
     tools = FunctionTools([who])
@@ -265,9 +265,9 @@ def test_a_function_without_types_is_refused() -> None:
     def many(*words: str) -> None:
         del words
 
-    with pytest.raises(Refused, match="word has no type"):
+    with pytest.raises(InvalidOperation, match="word has no type"):
         FunctionTools([bare])
-    with pytest.raises(Refused, match="named parameters"):
+    with pytest.raises(InvalidOperation, match="named parameters"):
         FunctionTools([many])
-    with pytest.raises(Refused, match="two tools are called add"):
+    with pytest.raises(InvalidOperation, match="two tools are called add"):
         FunctionTools([add, add])

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from turntree.api import Tree
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.journal import recorded
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
@@ -12,16 +12,16 @@ from turntree.core.principal import Principal
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.db.database import Database
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.bulk_copy import import_turns
-from turntree.transcripts.incoming import Imported, Incoming
+from turntree.transcripts.incoming import ImportedTurn, ImportProgress
 
 pytestmark = pytest.mark.anyio
 
 
-def grow(world: ScriptedWorld, parents: list[int | None]) -> list[Incoming]:
+def grow(world: FakeClock, parents: list[int | None]) -> list[ImportedTurn]:
     """Seal one turn after each named earlier one."""
-    grown: list[Incoming] = []
+    grown: list[ImportedTurn] = []
     for number, place in enumerate(parents):
         above = None if place is None else grown[place].sealed.turn
         digest: Digest | None = None if above is None else above.digest
@@ -35,14 +35,14 @@ def grow(world: ScriptedWorld, parents: list[int | None]) -> list[Incoming]:
         sealed = seal(header, [user(f"question {number}")], reply)
         calls = [ModelCall("m", Usage(10, 5), call_id=f"q{number}")]
         journal = recorded(sealed.turn, calls)
-        grown.append(Incoming(sealed, None if above is None else above.id, calls, journal))
+        grown.append(ImportedTurn(sealed, None if above is None else above.id, calls, journal))
     return grown
 
 
 TREE: list[int | None] = [None, 0, 1, 2, 1, 4, 1, None, 7, 5, 5, 9, 2]
 
 
-async def check(tree: Tree, grown: list[Incoming]) -> None:
+async def check(tree: Tree, grown: list[ImportedTurn]) -> None:
     """Every thread reads as its parents say, and relations agree."""
     above = {item.sealed.turn.id: item.parent for item in grown}
     for item in grown:
@@ -60,7 +60,7 @@ async def check(tree: Tree, grown: list[Incoming]) -> None:
 
 @pytest.mark.parametrize("batch_turns", [1, 3, 2000])
 async def test_an_import_gives_the_tree_it_was_given(
-    tree: Tree, database: Database, world: ScriptedWorld, batch_turns: int
+    tree: Tree, database: Database, world: FakeClock, batch_turns: int
 ) -> None:
     grown = grow(world, TREE)
     assert (await import_turns(database, grown, batch_turns=batch_turns)).added == len(TREE)
@@ -70,7 +70,7 @@ async def test_an_import_gives_the_tree_it_was_given(
 
 
 async def test_without_the_right_to_bypass_the_policies_the_import_is_staged(
-    tree: Tree, database: Database, world: ScriptedWorld, conninfo: str
+    tree: Tree, database: Database, world: FakeClock, conninfo: str
 ) -> None:
     grown = grow(world, TREE)
     with psycopg.connect(conninfo, autocommit=True) as owner:
@@ -82,7 +82,7 @@ async def test_without_the_right_to_bypass_the_policies_the_import_is_staged(
     await check(tree, grown)
 
 
-async def test_importing_twice_changes_nothing(database: Database, world: ScriptedWorld) -> None:
+async def test_importing_twice_changes_nothing(database: Database, world: FakeClock) -> None:
     grown = grow(world, TREE)
     await import_turns(database, grown[:5])
     again = await import_turns(database, grown)
@@ -91,7 +91,7 @@ async def test_importing_twice_changes_nothing(database: Database, world: Script
 
 
 async def test_an_import_goes_on_beside_turns_that_were_appended(
-    tree: Tree, database: Database, world: ScriptedWorld
+    tree: Tree, database: Database, world: FakeClock
 ) -> None:
     grown = grow(world, TREE)
     await import_turns(database, grown)
@@ -99,33 +99,29 @@ async def test_an_import_goes_on_beside_turns_that_were_appended(
     placed = await tree.turns.record("side", [user("more")], [assistant("yes")])
     assert fork.head == grown[3].sealed.turn.id
     assert placed.depth == 5
-    more = grow(ScriptedWorld(7), [None])
+    more = grow(FakeClock(7), [None])
     await import_turns(database, more)
     await check(tree, grown)
 
 
-async def test_a_turn_before_its_parent_is_refused(
-    database: Database, world: ScriptedWorld
-) -> None:
+async def test_a_turn_before_its_parent_is_refused(database: Database, world: FakeClock) -> None:
     with pytest.raises(NotFound):
         await import_turns(database, grow(world, [None, 0])[1:])
 
 
 async def test_a_turn_built_on_another_parent_is_refused(
-    database: Database, world: ScriptedWorld
+    database: Database, world: FakeClock
 ) -> None:
     first, second, third = grow(world, [None, 0, 1])
-    wrong = Incoming(third.sealed, first.sealed.turn.id)
-    with pytest.raises(Refused):
+    wrong = ImportedTurn(third.sealed, first.sealed.turn.id)
+    with pytest.raises(InvalidOperation):
         await import_turns(database, [first, second, wrong])
 
 
-async def test_progress_is_reported_after_each_batch(
-    database: Database, world: ScriptedWorld
-) -> None:
+async def test_progress_is_reported_after_each_batch(database: Database, world: FakeClock) -> None:
     seen: list[int] = []
 
-    def report(progress: Imported) -> None:
+    def report(progress: ImportProgress) -> None:
         seen.append(progress.added)
 
     await import_turns(database, grow(world, [None, 0, 1, 2, 3]), batch_turns=2, report=report)

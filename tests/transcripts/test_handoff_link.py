@@ -5,24 +5,24 @@ from dataclasses import replace
 import pytest
 
 from turntree.core.canonical import digest_bytes
-from turntree.core.errors import Refused
-from turntree.core.ids import Instant, TurnId
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import (
     DraftCompaction,
     DraftSession,
     DraftSpawn,
     DraftTurn,
     Key,
-    Planted,
+    KnownTurn,
     Projection,
     seal_drafts,
 )
 from turntree.transcripts.handoff_link import (
-    Gap,
-    Graft,
+    HandoffLink,
+    OwnRecords,
     bridge,
     find_copy,
     find_gap,
@@ -31,9 +31,9 @@ from turntree.transcripts.handoff_link import (
     plant,
 )
 
-AT = Instant("2026-01-01T00:00:00.000Z")
-KNOWN = Planted(TurnId("01a1c000-0000-7000-8000-000000000002"), digest_bytes(b"known"), 7)
-GRAFT = Graft("here", "here.jsonl", 20, None, KNOWN)
+AT = Timestamp("2026-01-01T00:00:00.000Z")
+KNOWN = KnownTurn(TurnId("01a1c000-0000-7000-8000-000000000002"), digest_bytes(b"known"), 7)
+GRAFT = HandoffLink("here", "here.jsonl", 20, None, KNOWN)
 OURS = frozenset({0, 1})
 
 
@@ -64,10 +64,10 @@ def keys(found: Projection) -> list[str]:
 
 def test_records_in_the_bytes_that_we_wrote_are_ours() -> None:
     records = [
-        Record("here.jsonl", 0, b"{}"),
-        Record("here.jsonl.zst", 19, b"{}"),
-        Record("here.jsonl", 20, b"{}"),
-        Record("here/subagents/agent-1.jsonl", 0, b"{}"),
+        RawRecord("here.jsonl", 0, b"{}"),
+        RawRecord("here.jsonl.zst", 19, b"{}"),
+        RawRecord("here.jsonl", 20, b"{}"),
+        RawRecord("here/subagents/agent-1.jsonl", 0, b"{}"),
     ]
     assert list_written(GRAFT, records) == [0, 1]
 
@@ -75,7 +75,7 @@ def test_records_in_the_bytes_that_we_wrote_are_ours() -> None:
 def test_records_with_our_ids_are_ours_wherever_they_stand() -> None:
     marked = replace(GRAFT, mark="-ours")
     lines = [b'{"id":"1-ours"}', b'{"id":"2"}', b'{"of":"1-ours"}', b"[]", b"{", b'{"id":3}']
-    records = [Record("copy.jsonl", place, line) for place, line in enumerate(lines)]
+    records = [RawRecord("copy.jsonl", place, line) for place, line in enumerate(lines)]
     assert list_written(marked, records) == [0]
     assert list_written(replace(marked, last="1-ours"), records) == [0]
     assert list_written(replace(marked, last="2-ours"), records) == [], "it was cut off before"
@@ -85,8 +85,8 @@ def test_a_graft_is_found_by_what_a_transcript_begins_with() -> None:
     marked = replace(GRAFT, mark="-ours")
     told = projection(draft("a", None, 1), draft("b", "a", 2))
     named = [b'{"id":"other"}', b'{"uuid":"1-ours"}', b'{"uuid":"2-ours"}']
-    copy = [Record("copy.jsonl", place, data) for place, data in enumerate(named)]
-    plain = [Record("here.jsonl", place, b"{}") for place in range(3)]
+    copy = [RawRecord("copy.jsonl", place, data) for place, data in enumerate(named)]
+    plain = [RawRecord("here.jsonl", place, b"{}") for place in range(3)]
     assert find_graft(told, copy, [GRAFT, marked]) is marked
     assert find_graft(told, plain, [marked, GRAFT]) is GRAFT
     assert find_graft(told, copy, [GRAFT]) is None
@@ -111,7 +111,9 @@ def test_a_session_that_nobody_continued_stands_at_the_known_turn() -> None:
 
 
 def test_what_stands_beside_our_words_may_change() -> None:
-    last = replace(WRITTEN.turns[1], records=(1, 2), sealed_at=Instant("2026-01-02T00:00:00.000Z"))
+    last = replace(
+        WRITTEN.turns[1], records=(1, 2), sealed_at=Timestamp("2026-01-02T00:00:00.000Z")
+    )
     told = projection(WRITTEN.turns[0], last, draft("c", "b", 3))
     assert keys(plant(told, GRAFT, OURS, WRITTEN)) == ["c"]
 
@@ -161,25 +163,27 @@ def test_turns_that_are_no_single_thread_stay_as_they_are() -> None:
 
 def test_a_planted_turn_cannot_come_twice() -> None:
     twice = replace(WRITTEN, planted={Key("b"): KNOWN})
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         list(seal_drafts(twice, Principal("agent", "toy")))
 
 
 def test_a_gap_reaches_up_to_the_next_turn_that_stays() -> None:
     told = projection(*WRITTEN.turns, draft("c", "b", 4, 5))
     found = find_gap(told, plant(told, GRAFT, OURS, WRITTEN), GRAFT, OURS, 8)
-    assert found == Gap(KNOWN, [0, 1, 2, 3])
+    assert found == OwnRecords(KNOWN, [0, 1, 2, 3])
 
 
 def test_a_turn_of_ours_that_stays_is_no_gap() -> None:
     told = projection(*WRITTEN.turns, draft("c", "a", 2))
     found = find_gap(told, plant(told, GRAFT, OURS, WRITTEN), GRAFT, OURS, 3)
-    assert found == Gap(KNOWN, [1])
+    assert found == OwnRecords(KNOWN, [1])
 
 
 def test_what_stands_behind_a_gap_follows_the_known_turn() -> None:
     came = projection(draft("c", None, 4), draft("d", "c", 5))
-    (first, second) = seal_drafts(bridge(came, Gap(KNOWN, [0, 1])), Principal("agent", "toy"))
+    (first, second) = seal_drafts(
+        bridge(came, OwnRecords(KNOWN, [0, 1])), Principal("agent", "toy")
+    )
     assert (first.parent, second.parent) == (KNOWN.id, first.sealed.turn.id)
 
 
@@ -187,14 +191,14 @@ def test_nobody_who_came_before_a_gap_or_began_by_itself_follows_it() -> None:
     agent = DraftSession("there", "there", Key("s"), spawn=DraftSpawn("here", Key("c"), "call"))
     told = projection(draft("z", None, 0), draft("c", None, 4), draft("s", None, 6), head="c")
     told = replace(told, sessions=[*told.sessions, agent])
-    found = bridge(told, Gap(KNOWN, [1, 2]))
+    found = bridge(told, OwnRecords(KNOWN, [1, 2]))
     parents = {turn.key: turn.parent for turn in found.turns}
     assert [key for key, parent in parents.items() if parent is None] == ["z", "s"]
 
 
 def test_a_session_of_which_only_a_gap_is_left_stands_at_the_known_turn() -> None:
     empty = Projection([], [DraftSession("here", "here", None)])
-    found = bridge(empty, Gap(KNOWN, [0, 1]))
+    found = bridge(empty, OwnRecords(KNOWN, [0, 1]))
     (session,) = found.sessions
     assert session.head is not None
     assert found.planted[session.head] == KNOWN

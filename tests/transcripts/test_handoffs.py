@@ -11,31 +11,31 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import load_exporters, load_importers
 from turntree.core.canonical import digest_from_raw
-from turntree.core.errors import Unreachable
-from turntree.core.ids import Instant, SessionId
+from turntree.core.errors import DatabaseUnavailable
+from turntree.core.ids import SessionId, Timestamp
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
-from turntree.core.thread import Moved, Placed
+from turntree.core.thread import MoveResult, ThreadTurn
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.ledger.session_store import PostgresReflog, PostgresSessions
+from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.models.portable_thread import hand_over
-from turntree.testing.fakes import ScriptedWorld
-from turntree.transcripts.exporter import NewFile, Order, Plan
+from turntree.testing.fakes import FakeClock
+from turntree.transcripts.exporter import HandoffFiles, HandoffRequest, NewFile
 from turntree.transcripts.exporters.shared import write_new
-from turntree.transcripts.handoff_store import PostgresCheckouts
-from turntree.transcripts.importer import Importer, Places
-from turntree.transcripts.imports import Importing, Progress
-from turntree.transcripts.incoming import Checkout
-from turntree.transcripts.store import PostgresImports
+from turntree.transcripts.handoff_store import HandoffStore
+from turntree.transcripts.importer import Importer, ToolPaths
+from turntree.transcripts.imports import ImportService, Progress
+from turntree.transcripts.incoming import Handoff
+from turntree.transcripts.store import ImportStore
 
 pytestmark = pytest.mark.anyio
 
-AT = Instant("2026-11-15T09:30:00.000Z")
+AT = Timestamp("2026-11-15T09:30:00.000Z")
 LATER = "2026-11-15T09:31:00.000Z"
 LATER_MS = 1_794_735_060_000
-ORDER = Order("01a1dda6-59c6-7b3e-924d-de29e937ad11", AT, Path("/home/ana/shop"), "Go on")
+ORDER = HandoffRequest("01a1dda6-59c6-7b3e-924d-de29e937ad11", AT, Path("/home/ana/shop"), "Go on")
 OF_GEMINI = "5d0c2a1e-0000-4000-8000-000000000001"
-Go = Callable[[Plan, Path], None]
+Go = Callable[[HandoffFiles, Path], None]
 
 
 def add_lines(path: Path, *documents: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def add_lines(path: Path, *documents: dict[str, Any]) -> None:
         file.writelines(json.dumps(document) + "\n" for document in documents)
 
 
-def go_on_in_claude_code(plan: Plan, home: Path) -> None:
+def go_on_in_claude_code(plan: HandoffFiles, home: Path) -> None:
     """Append a turn as Claude Code does; sample data, like that of the others."""
     path = plan.files[0].path
     last = [json.loads(line) for line in path.read_text().splitlines()][-2]["uuid"]
@@ -62,7 +62,7 @@ def go_on_in_claude_code(plan: Plan, home: Path) -> None:
     )
 
 
-def go_on_in_codex(plan: Plan, home: Path) -> None:
+def go_on_in_codex(plan: HandoffFiles, home: Path) -> None:
     turn = {"turn_id": "01a1dda7-0000-7000-8000-000000000001"}
     question = {"type": "message", "role": "user"}
     reply = {"type": "message", "role": "assistant"}
@@ -80,7 +80,7 @@ def go_on_in_codex(plan: Plan, home: Path) -> None:
     )
 
 
-def go_on_in_gemini(plan: Plan, home: Path) -> None:
+def go_on_in_gemini(plan: HandoffFiles, home: Path) -> None:
     """Gemini CLI makes a session of its own, which holds our messages under their ids."""
     source = plan.files[0].path
     meta, *ours = [json.loads(line) for line in source.read_text().splitlines()]
@@ -101,7 +101,7 @@ def go_on_in_gemini(plan: Plan, home: Path) -> None:
     )
 
 
-def go_on_in_opencode(plan: Plan, home: Path) -> None:
+def go_on_in_opencode(plan: HandoffFiles, home: Path) -> None:
     """Write what ``opencode import`` and a turn leave, in the files it had before its database."""
     document = json.loads(plan.files[0].text)
     times = {"created": LATER_MS, "completed": LATER_MS}
@@ -136,7 +136,7 @@ GO_ON: dict[str, Go] = {
 
 
 @pytest.fixture
-async def old(tree: Tree) -> Placed:
+async def old(tree: Tree) -> ThreadTurn:
     """The turn that is checked out; another one follows it already."""
     use, result = ToolUse("call_1", "look", {"at": "it"}), ToolResult("call_1", "ok", "a thing")
     await tree.turns.record(
@@ -148,11 +148,11 @@ async def old(tree: Tree) -> Placed:
 
 
 async def check_out(
-    database: Database, tree: Tree, old: Placed, name: str, home: Path, *, noting: bool = True
-) -> Plan:
+    database: Database, tree: Tree, old: ThreadTurn, name: str, home: Path, *, noting: bool = True
+) -> HandoffFiles:
     """Write a session of a tool, as the command does."""
     told = hand_over(await tree.threads.read_visible(old.turn.id), {})
-    plan = load_exporters()[name].plan(told, ORDER, Places(home, {}))
+    plan = load_exporters()[name].plan(told, ORDER, ToolPaths(home, {}))
     write_new(plan.files)
     if noting:
         await note(database, old, name, plan)
@@ -160,10 +160,14 @@ async def check_out(
 
 
 async def note(
-    database: Database, old: Placed, name: str, plan: Plan, continues: SessionId | None = None
+    database: Database,
+    old: ThreadTurn,
+    name: str,
+    plan: HandoffFiles,
+    continues: SessionId | None = None,
 ) -> None:
     file: NewFile = plan.files[0]
-    made = Checkout(
+    made = Handoff(
         name,
         plan.session,
         old.turn.id,
@@ -173,22 +177,22 @@ async def note(
         plan.last,
         continues,
     )
-    await PostgresCheckouts(database).note(made, by="human:ana", at=AT)
+    await HandoffStore(database).note(made, by="human:ana", at=AT)
 
 
-def importing(database: Database, seed: int) -> Importing:
-    return Importing(
-        PostgresImports(database),
-        PostgresCheckouts(database),
-        PostgresSessions(database),
-        PostgresReflog(database),
-        ScriptedWorld(seed),
+def importing(database: Database, seed: int) -> ImportService:
+    return ImportService(
+        ImportStore(database),
+        HandoffStore(database),
+        SessionStore(database),
+        ReflogStore(database),
+        FakeClock(seed),
     )
 
 
 async def bring(database: Database, name: str, home: Path, seed: int = 99) -> Progress:
     importer = load_importers()[name]
-    found = [(importer, bundle) for bundle in importer.discover(Places(home, {}))]
+    found = [(importer, bundle) for bundle in importer.discover(ToolPaths(home, {}))]
     return await importing(database, seed).run(found)
 
 
@@ -201,7 +205,7 @@ def better(importer: Importer) -> Importer:
 
 @pytest.mark.parametrize("name", sorted(GO_ON))
 async def test_what_a_tool_adds_follows_the_turn_that_was_checked_out(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed, name: str
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn, name: str
 ) -> None:
     plan = await check_out(database, tree, old, name, tmp_path)
     GO_ON[name](plan, tmp_path)
@@ -223,7 +227,7 @@ async def test_what_a_tool_adds_follows_the_turn_that_was_checked_out(
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 async def test_a_session_that_nobody_continued_stands_where_it_was_checked_out(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed, name: str
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn, name: str
 ) -> None:
     plan = await check_out(database, tree, old, name, tmp_path)
     done = await bring(database, name, tmp_path)
@@ -234,15 +238,15 @@ async def test_a_session_that_nobody_continued_stands_where_it_was_checked_out(
     grown = await bring(database, name, tmp_path, seed=98)
     assert (grown.turns_added, grown.sessions_moved) == (1, 1)
     assert (await tree.turns.get(came.label)).parent == old.turn.id
-    (cursor,) = await PostgresImports(database).list_cursors()
-    records = await PostgresImports(database).read_records(cursor.blocks)
+    (cursor,) = await ImportStore(database).list_cursors()
+    records = await ImportStore(database).read_records(cursor.blocks)
     text = b"\n".join(record.data for record in records) + b"\n"
     assert text == plan.files[0].path.read_bytes(), "every record is kept, ours too"
     assert await fsck(database) == []
 
 
 async def test_a_session_that_nobody_noted_comes_with_all_its_turns(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     plan = await check_out(database, tree, old, "claude-code", tmp_path, noting=False)
     done = await bring(database, "claude-code", tmp_path)
@@ -275,7 +279,7 @@ async def test_an_answer_to_a_question_of_ours_is_not_lost(
 
 @pytest.mark.parametrize("name", sorted(GO_ON))
 async def test_the_session_that_was_checked_out_goes_on_with_the_tool(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed, name: str
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn, name: str
 ) -> None:
     await tree.sessions.fork(old.turn.id, "careful")
     await tree.sessions.fork(old.turn.id, "bystander")
@@ -291,7 +295,7 @@ async def test_the_session_that_was_checked_out_goes_on_with_the_tool(
 
 
 async def test_a_session_follows_the_tool_turn_by_turn_until_somebody_moves_it(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     await tree.sessions.fork(old.turn.id, "careful")
     plan = await check_out(database, tree, old, "codex", tmp_path, noting=False)
@@ -306,12 +310,12 @@ async def test_a_session_follows_the_tool_turn_by_turn_until_somebody_moves_it(
 
 
 @dataclass(frozen=True)
-class Racing(PostgresSessions):
+class Racing(SessionStore):
     """Sessions in which somebody goes on just before they are moved."""
 
     tree: Tree
 
-    async def move(self, session: SessionId, *given: Any, **more: Any) -> Moved:
+    async def move(self, session: SessionId, *given: Any, **more: Any) -> MoveResult:
         """Move a session, too late."""
         label = (await self.get(session)).label
         await self.tree.turns.record(label, [user("I go on.")], [assistant("So do I.")])
@@ -319,7 +323,7 @@ class Racing(PostgresSessions):
 
 
 async def test_a_turn_that_is_sealed_meanwhile_stays_in_its_session(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     await tree.sessions.fork(old.turn.id, "careful")
     plan = await check_out(database, tree, old, "codex", tmp_path, noting=False)
@@ -327,26 +331,26 @@ async def test_a_turn_that_is_sealed_meanwhile_stays_in_its_session(
     go_on_in_codex(plan, tmp_path)
     sessions = Racing(database, tree)
     importer = load_importers()["codex"]
-    found = [(importer, bundle) for bundle in importer.discover(Places(tmp_path, {}))]
+    found = [(importer, bundle) for bundle in importer.discover(ToolPaths(tmp_path, {}))]
     done = await replace(importing(database, 99), sessions=sessions).run(found)
     assert (done.failed, done.turns_added, done.sessions_kept) == ({}, 1, 1)
     assert (await tree.threads.read("careful"))[-1].turn.query[-1].text == "I go on."
 
 
 async def test_a_session_follows_its_tool_after_a_crash_between_its_move_and_the_cursor(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
-    class Crashing(PostgresImports):
-        async def mark(self, cursors: Any, at: Instant) -> None:  # noqa: ARG002
-            raise Unreachable("it crashed")
+    class Crashing(ImportStore):
+        async def mark(self, cursors: Any, at: Timestamp) -> None:  # noqa: ARG002
+            raise DatabaseUnavailable("it crashed")
 
     await tree.sessions.fork(old.turn.id, "careful")
     plan = await check_out(database, tree, old, "codex", tmp_path, noting=False)
     await note(database, old, "codex", plan, (await tree.sessions.get("careful")).id)
     go_on_in_codex(plan, tmp_path)
     importer = load_importers()["codex"]
-    found = [(importer, bundle) for bundle in importer.discover(Places(tmp_path, {}))]
-    with pytest.raises(Unreachable):
+    found = [(importer, bundle) for bundle in importer.discover(ToolPaths(tmp_path, {}))]
+    with pytest.raises(DatabaseUnavailable):
         await replace(importing(database, 99), imports=Crashing(database)).run(found)
     assert (await tree.sessions.get("careful")).depth == 3
     go_on_in_codex(plan, tmp_path)
@@ -355,7 +359,7 @@ async def test_a_session_follows_its_tool_after_a_crash_between_its_move_and_the
 
 
 async def test_a_session_that_went_on_elsewhere_no_longer_follows_its_own_tool(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     own = await check_out(database, tree, old, "codex", tmp_path, noting=False)
     await bring(database, "codex", tmp_path)
@@ -375,10 +379,10 @@ async def test_a_session_that_went_on_elsewhere_no_longer_follows_its_own_tool(
 
 
 async def test_a_checkout_is_a_fact_of_its_turn(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     await check_out(database, tree, old, "codex", tmp_path)
-    ((origin, graft),) = await PostgresCheckouts(database).list_all()
+    ((origin, graft),) = await HandoffStore(database).list_all()
     assert (origin, graft.session, graft.mark) == ("codex", ORDER.session, None)
     assert (graft.turn.id, graft.turn.digest, graft.turn.depth) == (old.turn.id, old.turn.digest, 2)
     told = [fact.event for fact in await tree.ledger.facts(old.turn.id)]
@@ -391,7 +395,7 @@ async def test_a_checkout_is_a_fact_of_its_turn(
 
 
 async def test_a_copy_that_ends_before_the_last_turn_is_no_continuation_of_it(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     plan = await check_out(database, tree, old, "claude-code", tmp_path)
     path = plan.files[0].path
@@ -411,7 +415,7 @@ FORK = "01a1ddb0-0000-7000-8000-000000000001"
 
 @pytest.mark.parametrize("copying", [False, True])
 async def test_a_fork_of_a_checked_out_session_brings_only_what_is_new(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed, *, copying: bool
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn, *, copying: bool
 ) -> None:
     plan = await check_out(database, tree, old, "codex", tmp_path)
     ours = plan.files[0].path
@@ -447,12 +451,12 @@ async def kept(database: Database) -> bytes:
     """Every record that is kept, whether a cursor still leads to it or not."""
     rows = await database.fetch("list_block_digests")
     blocks = [digest_from_raw(bytes(digest)) for (digest,) in rows]
-    return b"".join(one.data for one in await PostgresImports(database).read_records(blocks))
+    return b"".join(one.data for one in await ImportStore(database).read_records(blocks))
 
 
 @pytest.mark.parametrize("name", sorted(GO_ON))
 async def test_an_erased_message_takes_our_own_copies_along(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed, name: str
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn, name: str
 ) -> None:
     plan = await check_out(database, tree, old, name, tmp_path)
     GO_ON[name](plan, tmp_path)
@@ -476,7 +480,7 @@ async def test_an_erased_message_takes_our_own_copies_along(
 
 
 async def test_what_was_erased_before_it_came_home_does_not_come_with_our_copies(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     plan = await check_out(database, tree, old, "claude-code", tmp_path)
     (first, _) = await tree.threads.read(old.turn.id)
@@ -489,7 +493,7 @@ async def test_what_was_erased_before_it_came_home_does_not_come_with_our_copies
 
 
 async def test_erasing_what_a_tool_added_leaves_our_copies(
-    database: Database, tree: Tree, tmp_path: Path, old: Placed
+    database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn
 ) -> None:
     plan = await check_out(database, tree, old, "claude-code", tmp_path)
     go_on_in_claude_code(plan, tmp_path)

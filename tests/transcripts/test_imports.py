@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 from turntree.api import Tree
 from turntree.boot.open import importing_on
 from turntree.core.errors import NotFound
-from turntree.core.ids import Instant, WorkspaceId
+from turntree.core.ids import Timestamp, WorkspaceId
 from turntree.core.message import ToolUse, assistant, user
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import (
@@ -22,22 +22,22 @@ from turntree.db.database import (
 )
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.integrity.fsck import fsck
-from turntree.ledger.raw_codec import Block, Record
-from turntree.ledger.session_store import PostgresReflog, PostgresSessions
-from turntree.ledger.turn_rows import Prepared
+from turntree.ledger.raw_codec import RawBlock, RawRecord
+from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.ledger.turn_rows import TurnRows
 from turntree.testing.contracts.importer import check_importer
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Key, Projection
-from turntree.transcripts.handoff_store import PostgresCheckouts
-from turntree.transcripts.importer import Bundle, Places, stamp_of
+from turntree.transcripts.handoff_store import HandoffStore
+from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
 from turntree.transcripts.importers.lenient_json import mapping, moment, parse, read_lines, text
-from turntree.transcripts.imports import Importing, Progress
-from turntree.transcripts.incoming import Cursor
-from turntree.transcripts.store import PostgresImports
+from turntree.transcripts.imports import ImportService, Progress
+from turntree.transcripts.incoming import ImportCursor
+from turntree.transcripts.store import ImportStore
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-ant-" + "a1B2" * 12
-EPOCH = Instant("2026-01-01T00:00:00.000Z")
+EPOCH = Timestamp("2026-01-01T00:00:00.000Z")
 
 
 @dataclass(frozen=True)
@@ -47,22 +47,22 @@ class Toy:
     version: int = 1
     origin: str = "toy"
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Find them."""
         yield from self.open(places.home)
 
-    def open(self, path: Path) -> Iterator[Bundle]:
+    def open(self, path: Path) -> Iterator[TranscriptRef]:
         """Find them in a folder."""
         for file in sorted(path.glob("*.jsonl")):
             stamp, size = stamp_of([file])
-            yield Bundle(self.origin, file.stem, (file,), stamp, size)
+            yield TranscriptRef(self.origin, file.stem, (file,), stamp, size)
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Read lines."""
         for file in bundle.files:
             yield from read_lines(file, file.name)
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Take a line for a turn."""
         turns: dict[str, DraftTurn] = {}
         unknown: dict[str, int] = {}
@@ -117,7 +117,7 @@ class Unkeyed(Toy):
 class Forgetful(Toy):
     """Finds a file that is gone when it is read."""
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Read what is not there."""
         yield from super().read(replace(bundle, files=(bundle.files[0].with_name("gone"),)))
 
@@ -147,12 +147,12 @@ async def bring(
 ) -> Progress:
     """Import a folder."""
     importer = toy or Toy()
-    importing = Importing(
-        PostgresImports(database),
-        PostgresCheckouts(database),
-        PostgresSessions(database),
-        PostgresReflog(database),
-        ScriptedWorld(seed),
+    importing = ImportService(
+        ImportStore(database),
+        HandoffStore(database),
+        SessionStore(database),
+        ReflogStore(database),
+        FakeClock(seed),
         hold_open=hold_open,
     )
     return await importing.run([(importer, bundle) for bundle in importer.open(folder)])
@@ -181,7 +181,7 @@ async def test_importing_twice_changes_nothing(database: Database, folder: Path)
     (folder / "one.jsonl").touch()
     touched = await bring(database, folder)
     assert (touched.bundles_read, touched.turns_added, touched.turns_known) == (1, 0, 3)
-    (cursor,) = await PostgresImports(database).list_cursors()
+    (cursor,) = await ImportStore(database).list_cursors()
     assert len(cursor.blocks) == 1, "nothing is kept twice"
 
 
@@ -202,8 +202,8 @@ async def test_what_grew_is_added_and_the_session_goes_on(
     done = await bring(database, folder)
     assert (done.turns_added, done.sessions_moved) == (1, 1)
     assert (await tree.sessions.get("toy/one")).depth == 3
-    (cursor,) = await PostgresImports(database).list_cursors()
-    records = await PostgresImports(database).read_records(cursor.blocks)
+    (cursor,) = await ImportStore(database).list_cursors()
+    records = await ImportStore(database).read_records(cursor.blocks)
     assert len(cursor.blocks) == 2, "only the new line was kept anew"
     assert b'"and?"' in records[-1].data
     assert len(records) == 5
@@ -216,8 +216,8 @@ async def test_a_record_that_stands_elsewhere_now_is_kept_where_it_stands(
     file = folder / "one.jsonl"
     file.write_text("\n" + file.read_text())
     await bring(database, folder)
-    (cursor,) = await PostgresImports(database).list_cursors()
-    records = await PostgresImports(database).read_records(cursor.blocks)
+    (cursor,) = await ImportStore(database).list_cursors()
+    records = await ImportStore(database).read_records(cursor.blocks)
     (bundle,) = Toy().open(folder)
     assert [found.offset for found in records] == [found.offset for found in Toy().read(bundle)]
 
@@ -252,8 +252,8 @@ async def test_a_secret_is_taken_out_before_anything_is_stored(
 ) -> None:
     done = await bring(database, folder)
     assert done.secrets == 1
-    (cursor,) = await PostgresImports(database).list_cursors()
-    records = await PostgresImports(database).read_records(cursor.blocks)
+    (cursor,) = await ImportStore(database).list_cursors()
+    records = await ImportStore(database).read_records(cursor.blocks)
     placed = await tree.turns.get("toy/one")
     for kept in (placed.turn.messages[0].text.encode(), b"\n".join(r.data for r in records)):
         assert KEY.encode() not in kept
@@ -264,7 +264,7 @@ async def test_an_erased_message_takes_its_records_along(
     database: Database, tree: Tree, folder: Path
 ) -> None:
     await bring(database, folder)
-    imports = PostgresImports(database)
+    imports = ImportStore(database)
     thread = await tree.threads.read("toy/one")
     (cursor,) = [c for c in await imports.list_cursors() if c.bundle == "one"]
     before = await imports.read_records(cursor.blocks)
@@ -294,9 +294,9 @@ async def test_records_that_were_changed_are_found(
         owner.execute("ALTER TABLE turntree.raw_blocks ENABLE TRIGGER refuse_update")
     found = await fsck(database)
     assert {finding.invariant for finding in found} == {"I1"}
-    (cursor, *_) = await PostgresImports(database).list_cursors()
+    (cursor, *_) = await ImportStore(database).list_cursors()
     with pytest.raises(NotFound):
-        await PostgresImports(database).read_records(cursor.blocks)
+        await ImportStore(database).read_records(cursor.blocks)
 
 
 async def test_a_turn_that_is_still_being_taken_can_wait(
@@ -313,12 +313,12 @@ async def test_the_cursors_wait_for_the_disk_and_nothing_else_does(
 ) -> None:
     hurried: list[bool] = []
 
-    class Watched(PostgresImports):
-        async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
+    class Watched(ImportStore):
+        async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
             hurried.append(await self._hurries())
             await super().keep(blocks, turns)
 
-        async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
+        async def mark(self, cursors: Sequence[ImportCursor], at: Timestamp) -> None:
             hurried.append(await self._hurries())
             await super().mark(cursors, at)
 
@@ -331,7 +331,7 @@ async def test_the_cursors_wait_for_the_disk_and_nothing_else_does(
     async with open_database(
         careful, WorkspaceId(str(database.workspace)), sight=EVERYTHING
     ) as patient:
-        importing = importing_on(patient, ScriptedWorld(97))
+        importing = importing_on(patient, FakeClock(97))
         importing.imports = Watched(patient)
         done = await importing.run([(Toy(), bundle) for bundle in Toy().open(folder)])
     assert (done.turns_added, hurried) == (3, [True, False])
@@ -342,18 +342,18 @@ async def test_what_an_import_told_of_outlasts_the_server(place: Path, folder: P
     server = EmbeddedServer(place / "mortal", {"fsync": "off"})
     try:
         conninfo = await ensure_database(server.ensure_running(), "mortal")
-        workspace = await prepare_database(conninfo, "tests", ScriptedWorld().new_id())
+        workspace = await prepare_database(conninfo, "tests", FakeClock().new_id())
         async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
-            importing = importing_on(database, ScriptedWorld(96))
+            importing = importing_on(database, FakeClock(96))
             done = await importing.run([(Toy(), bundle) for bundle in Toy().open(folder)])
         server.stop(mode="immediate")
         conninfo = await ensure_database(server.ensure_running(), "mortal")
         async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
-            again = await importing_on(database, ScriptedWorld(95)).run(
+            again = await importing_on(database, FakeClock(95)).run(
                 [(Toy(), bundle) for bundle in Toy().open(folder)]
             )
             assert (done.turns_added, again.bundles_unchanged) == (3, 1)
-            assert await PostgresSessions(database).find("toy/one") is not None
+            assert await SessionStore(database).find("toy/one") is not None
             assert await fsck(database) == []
     finally:
         server.stop(mode="immediate")
@@ -364,12 +364,12 @@ async def test_better_readers_seal_new_turns_beside_the_old(
 ) -> None:
     await bring(database, folder)
     before = (await tree.sessions.get("toy/one")).head
-    importing = Importing(
-        PostgresImports(database),
-        PostgresCheckouts(database),
-        PostgresSessions(database),
-        PostgresReflog(database),
-        ScriptedWorld(98),
+    importing = ImportService(
+        ImportStore(database),
+        HandoffStore(database),
+        SessionStore(database),
+        ReflogStore(database),
+        FakeClock(98),
     )
     done = await importing.reproject({"toy": Toy(version=2)})
     assert (done.turns_added, done.sessions_moved) == (3, 2)
@@ -381,8 +381,8 @@ async def test_better_readers_seal_new_turns_beside_the_old(
     assert again.bundles_unchanged == 1
     # The records were packed before this turn was made of them, and go with it all the same.
     await tree.turns.erase(after.turn.id, 0, reason="a name")
-    (cursor,) = await PostgresImports(database).list_cursors()
-    records = await PostgresImports(database).read_records(cursor.blocks)
+    (cursor,) = await ImportStore(database).list_cursors()
+    records = await ImportStore(database).read_records(cursor.blocks)
     assert [b'"erased"' in record.data for record in records] == [False, False, True, True]
     assert await fsck(database) == []
 
@@ -420,9 +420,9 @@ async def test_one_bad_transcript_fails_alone(database: Database, tree: Tree, fo
     done = await bring(database, folder, Unkeyed())
     assert list(done.failed) == ["toy/bad"]
     assert (done.turns_added, done.turns_known, done.bundles_read) == (3, 1, 3)
-    cursors = {cursor.bundle: cursor for cursor in await PostgresImports(database).list_cursors()}
+    cursors = {cursor.bundle: cursor for cursor in await ImportStore(database).list_cursors()}
     assert "error" in cursors["bad"].report
-    assert len(await PostgresImports(database).read_records(cursors["bad"].blocks)) == 1
+    assert len(await ImportStore(database).read_records(cursors["bad"].blocks)) == 1
     again = await bring(database, folder, Unkeyed())
     assert again.bundles_unchanged == 3
     assert await fsck(database) == []

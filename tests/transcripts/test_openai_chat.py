@@ -11,13 +11,13 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from turntree.core import message as messages
 from turntree.core import turn as turns
 from turntree.core.canonical import digest_bytes
-from turntree.core.errors import Refused
-from turntree.core.ids import Instant, TurnId
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import (
-    Erased,
+    ErasedMessage,
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Reasoning,
     Text,
     ToolResult,
@@ -28,12 +28,12 @@ from turntree.core.message import (
     user,
 )
 from turntree.core.principal import Principal
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.usage import Usage
 from turntree.testing.scripted.chat import calls, says
 from turntree.transcripts import openai_chat
 
-AT = Instant("2026-11-15T09:30:00.000Z")
+AT = Timestamp("2026-11-15T09:30:00.000Z")
 
 
 def call_of(id: str, arguments: str, **more: Any) -> dict[str, Any]:
@@ -55,12 +55,12 @@ LOOP: list[dict[str, Any]] = [
 ]
 
 
-def placed(query: list[Message], reply: list[Message]) -> Placed:
+def placed(query: list[Message], reply: list[Message]) -> ThreadTurn:
     by = Principal("human", "ana")
     id = TurnId("01900000-0000-7000-8000-000000000001")
     sealed = turns.seal(turns.Header(id, None, by, AT, AT), query, reply)
     # Read from its bytes, as everybody else will see it.
-    return Placed(turns.read(sealed.body, sealed.turn.digest), 1, None)
+    return ThreadTurn(turns.read(sealed.body, sealed.turn.digest), 1, None)
 
 
 def there_and_back(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ def test_images_are_media_and_stranger_parts_are_opaque() -> None:
     assert said.query[0].parts == (
         Text("See:"),
         Media("image", "image/png", url="data:image/png;base64,AAAA"),
-        Opaque({"kind": "openai_chat.part", "part": detailed}),
+        OpaquePart({"kind": "openai_chat.part", "part": detailed}),
     )
     assert there_and_back(chat) == chat
 
@@ -220,7 +220,7 @@ def test_calls_that_share_an_id_are_told_apart() -> None:
 
 
 def test_an_unknown_role_is_refused() -> None:
-    with pytest.raises(Refused, match="'narrator' is not a role"):
+    with pytest.raises(InvalidOperation, match="'narrator' is not a role"):
         openai_chat.messages_from([{"role": "narrator", "content": "Meanwhile"}])
 
 
@@ -239,10 +239,10 @@ def test_an_erased_message_leaves_a_request_that_is_accepted(erased: int) -> Non
     said = openai_chat.exchange(LOOP, [])
     whole = placed(list(said.query), list(said.reply)).turn
     lines = [messages.line_of(m) for m in whole.messages]
-    stub = Erased(digest_bytes(lines[erased]))
+    stub = ErasedMessage(digest_bytes(lines[erased]))
     kept = (*whole.messages[:erased], stub, *whole.messages[erased + 1 :])
     turn = turns.Turn(whole.header, whole.query_count, kept, whole.digest)
-    chat = openai_chat.to_chat([Placed(turn, 1, None)])
+    chat = openai_chat.to_chat([ThreadTurn(turn, 1, None)])
     assert "[erased]" in json.dumps(chat)
     asked: list[str] = []
     for document in chat:
@@ -259,7 +259,7 @@ def test_a_large_part_needs_its_object() -> None:
     assert data is not None
     thread = [placed([Message("user", (stands,), "human")], [assistant("long")])]
     (digest,) = openai_chat.objects_of(thread)
-    with pytest.raises(Refused, match="its bytes are needed"):
+    with pytest.raises(InvalidOperation, match="its bytes are needed"):
         openai_chat.to_chat(thread)
     assert openai_chat.to_chat(thread, {digest: data})[0]["content"] == "x" * 10_000
 

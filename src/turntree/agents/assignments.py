@@ -18,16 +18,23 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, Refused
+from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import RunId
 from turntree.core.principal import Principal, PrincipalKind
 from turntree.core.program import Program, a_kind
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.db.locks import Holding
+from turntree.db.locks import AdvisoryLock
 from turntree.programs.service import Programs
-from turntree.runs.follow import CallBegun, CallEnded, Following, Heard, Said, Told
-from turntree.runs.inbox import Posted
+from turntree.runs.follow import (
+    Heard,
+    ModelReplied,
+    RunFollower,
+    RunNotice,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from turntree.runs.inbox import QueuedMessage
 
 TURNS_MAX: Final = 2
 """The task itself, and one more turn to reflect."""
@@ -37,7 +44,7 @@ TRIES_MAX: Final = 5
 _LISTS: Final = (("inputs", "Inputs"), ("outputs", "Outputs"), ("constraints", "Constraints"))
 
 
-class Post(Protocol):
+class PostMessage(Protocol):
     """Sends a message to a session."""
 
     def __call__(
@@ -49,22 +56,22 @@ class Post(Protocol):
         agent: str,
         by: Principal | None,
         max_steps: int | None,
-    ) -> Awaitable[Posted]:
+    ) -> Awaitable[QueuedMessage]:
         """Take a message in, from somebody; the same key again sends nothing."""
         ...
 
 
 @value
-class Assigned:
+class AssignmentStatus:
     """How far a task has come."""
 
     task: Program
-    turns: tuple[Placed, ...] = ()
+    turns: tuple[ThreadTurn, ...] = ()
     verdicts: tuple[Mapping[str, Json], ...] = ()
 
 
 @value
-class Harness:
+class HarnessLimits:
     """How an agent is held."""
 
     max_steps: int | None = None
@@ -72,7 +79,7 @@ class Harness:
     reflects: bool = False
 
     @classmethod
-    def of(cls, agent: Program) -> "Harness":
+    def of(cls, agent: Program) -> "HarnessLimits":
         """Return what an agent's config says of it."""
         config: Mapping[str, Any] = agent.config
         held: Mapping[str, Any] = config.get("harness") or {}
@@ -88,15 +95,16 @@ class Assignments:
     """``tree.assignments``: tasks that agents work on."""
 
     programs: Programs
-    following: Following
-    post: Post
-    holding: Holding
+    following: RunFollower
+    post: PostMessage
+    holding: AdvisoryLock
 
-    async def begin(self, task: str) -> tuple[Program, Program, Posted]:
+    async def begin(self, task: str) -> tuple[Program, Program, QueuedMessage]:
         """Start a task that is an agent's and send it to the agent; return task, agent, message.
 
         Raises:
-            Refused: It is nobody's, or not an agent's, or the agent is busy with another, or it
+            InvalidOperation: It is nobody's, or not an agent's, or the agent is busy with another,
+                or it
                 has ended.
         """
         found = await self.programs.get(task)
@@ -106,21 +114,23 @@ class Assignments:
             found = await self.programs.get(found.id)
         return found, agent, await self._send(found, agent, 0, brief_of(found))
 
-    async def work(self, task: str, hear: Callable[[Heard], None] = lambda _: None) -> Assigned:
+    async def work(
+        self, task: str, hear: Callable[[Heard], None] = lambda _: None
+    ) -> AssignmentStatus:
         """Have an agent work on its task, and return how it ended.
 
         Where another process sees to it already, this one looks on, and takes over if need be.
 
         Raises:
-            Refused: As ``begin`` says.
+            InvalidOperation: As ``begin`` says.
         """
         found = await self.programs.get(task)
-        seen: list[Placed] = []
+        seen: list[ThreadTurn] = []
         while True:
             async with self.holding(_key_of(found)) as is_held:
                 found = await self.programs.get(found.id)
                 if seen and found.state != "active":
-                    return Assigned(found, tuple(seen), _verdicts_of(found))
+                    return AssignmentStatus(found, tuple(seen), _verdicts_of(found))
                 if is_held:
                     return await self._work(found.id, hear)
             if not seen:
@@ -128,11 +138,11 @@ class Assignments:
                 seen.append(await self.following.follow(posted.run, hear))
             await anyio.sleep(LOOK_S)
 
-    async def take(self, task: Program) -> Assigned | None:
+    async def take(self, task: Program) -> AssignmentStatus | None:
         """Have an agent work on a task; None if another process sees to it, or has.
 
         Raises:
-            Refused: As ``begin`` says.
+            InvalidOperation: As ``begin`` says.
         """
         async with self.holding(_key_of(task)) as is_held:
             found = await self.programs.get(task.id)
@@ -140,14 +150,14 @@ class Assignments:
                 return None
             return await self._work(found.id, lambda _: None)
 
-    async def _work(self, task: str, hear: Callable[[Heard], None]) -> Assigned:
+    async def _work(self, task: str, hear: Callable[[Heard], None]) -> AssignmentStatus:
         asked = await self.programs.get(task)
         if _has_criteria(asked):
             # Before anything is asked of a model: what cannot be judged here is left to others.
             await self.programs.check_folder(asked)
         found, agent, posted = await self.begin(task)
-        watch = _Watch(self.programs, agent, found, Harness.of(agent))
-        turns: list[Placed] = []
+        watch = _Watch(self.programs, agent, found, HarnessLimits.of(agent))
+        turns: list[ThreadTurn] = []
         verdicts: Sequence[Mapping[str, Json]] = ()
         for number in range(TURNS_MAX):
             if number:
@@ -155,10 +165,12 @@ class Assignments:
             placed = await self._follow(posted.run, watch, hear)
             turns.append(placed)
             if not await watch.is_at_work():
-                return Assigned(await self.programs.get(found.id), tuple(turns), tuple(verdicts))
+                return AssignmentStatus(
+                    await self.programs.get(found.id), tuple(turns), tuple(verdicts)
+                )
             if placed.turn.header.outcome != "completed":
                 ended = await self._stop(watch, placed)
-                return Assigned(ended, tuple(turns), tuple(verdicts))
+                return AssignmentStatus(ended, tuple(turns), tuple(verdicts))
             # Criteria may be commands: whoever has answered is at work until they are judged.
             await watch.move("executing")
             found, verdicts = await self._check(found)
@@ -166,18 +178,18 @@ class Assignments:
                 break
         if found.state != "completed":
             found = await self._fail(found, "the criteria are not met")
-        return Assigned(found, tuple(turns), tuple(verdicts))
+        return AssignmentStatus(found, tuple(turns), tuple(verdicts))
 
     async def _agent_of(self, task: Program) -> Program:
         if task.kind != "task" or task.state in ("completed", "failed"):
-            raise Refused(
+            raise InvalidOperation(
                 f"{task.address} is {a_kind(task.kind)}, {task.state}: there is nothing to do"
             )
         return await self.programs.take_up(task)
 
-    async def _send(self, task: Program, agent: Program, number: int, text: str) -> Posted:
+    async def _send(self, task: Program, agent: Program, number: int, text: str) -> QueuedMessage:
         session = str(task.details["session"])
-        harness = Harness.of(agent)
+        harness = HarnessLimits.of(agent)
         key = f"assignment/{task.id}/{session}/{number}"
         return await self.post(
             session,
@@ -188,7 +200,9 @@ class Assignments:
             max_steps=harness.max_steps,
         )
 
-    async def _follow(self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]) -> Placed:
+    async def _follow(
+        self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]
+    ) -> ThreadTurn:
         """Follow a run to its end; what the agent does is told meanwhile, in order."""
         send, receive = anyio.create_memory_object_stream[Heard](float("inf"))
 
@@ -211,7 +225,7 @@ class Assignments:
         verdicts: Any = told.get("verdicts") or ()
         return await self.programs.get(task.id), verdicts
 
-    async def _stop(self, watch: "_Watch", placed: Placed) -> Program:
+    async def _stop(self, watch: "_Watch", placed: ThreadTurn) -> Program:
         """End an attempt whose turn did not end well; what was canceled may be assigned again."""
         outcome = placed.turn.header.outcome
         task = await self.programs.get(watch.task.id)
@@ -234,7 +248,7 @@ class _Watch:
     programs: Programs
     agent: Program
     task: Program
-    harness: Harness
+    harness: HarnessLimits
     steps: int = 0
     """How often a model has answered in this assignment."""
     reason: str = ""
@@ -278,17 +292,17 @@ class _Watch:
 
     async def _hear(self, heard: Heard) -> None:
         match heard:
-            case Said(seq=seq):
+            case ModelReplied(seq=seq):
                 self.steps += 1
                 await self._checkpoint(seq)
-            case CallBegun(use):
+            case ToolCallStarted(use):
                 self.open_calls.add(str(use.call_id))
                 await self.move("executing")
-            case CallEnded(use):
+            case ToolCallFinished(use):
                 self.open_calls.discard(str(use.call_id))
                 if not self.open_calls:
                     await self.move("thinking")
-            case Told("failed", reason):
+            case RunNotice("failed", reason):
                 self.reason = reason
             case _:
                 pass

@@ -9,25 +9,25 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import NoProvider, ProviderFailed, Refused
+from turntree.core.errors import InvalidOperation, ProviderError, ProviderNotConfigured
 from turntree.core.message import Message, Text, line_of, user
 from turntree.core.program import Program
 from turntree.core.usage import ModelCall, to_json
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Delta, Provider
+from turntree.models.provider import ModelReply, Provider, ReplyDelta
 from turntree.programs.model_choice import Choice, choose_model, without_provider
-from turntree.programs.model_config import Chosen
+from turntree.programs.model_config import ResolvedValue
 from turntree.programs.service import Programs, Spoken
-from turntree.runs.follow import Following, Told, Words
-from turntree.runs.service import Asked, Runs
+from turntree.runs.follow import RunFollower, RunNotice, TextChunk
+from turntree.runs.service import PostOptions, Runs
 
 BuildProvider = Callable[[Program], Provider]
 _NO_SETTING: Final = ("model", "model_id")
 
 
 @value
-class Voices:
+class Inference:
     """Has questions answered. See ``runtime.programs``."""
 
     build_provider: BuildProvider
@@ -45,8 +45,8 @@ class Voices:
         An agent asks its own model, or the one that the request or the workspace names.
 
         Raises:
-            NoProvider: Nobody answers for it.
-            ProviderFailed: It gave no answer.
+            ProviderNotConfigured: Nobody answers for it.
+            ProviderError: It gave no answer.
         """
         is_agent = asked.kind == "agent"
         choice = await choose_model(
@@ -59,7 +59,7 @@ class Voices:
         provider = self._provider(choice)
         text = request.get("message")
         if not isinstance(text, str) or not text.strip():
-            raise Refused("a model is asked something: say a message")
+            raise InvalidOperation("a model is asked something: say a message")
         backend = str(_value(choice.values.get("model_id")) or model.name)
         system = _text(request.get("system"))
         prompt = Prompt(() if system is None else (system,), (user(text),))
@@ -83,10 +83,10 @@ class Voices:
         """Send a message to a session, wait for the turn, and return what was answered.
 
         Raises:
-            NoProvider: Nobody answers there.
-            Refused: The turn did not end well.
+            ProviderNotConfigured: Nobody answers there.
+            InvalidOperation: The turn did not end well.
         """
-        options: Asked = {}
+        options: PostOptions = {}
         if (model := _text(request.get("model"))) is not None:
             options["model"] = model
         if (situation := _text(request.get("situation"))) is not None:
@@ -100,14 +100,14 @@ class Voices:
 
         def heard(one: object) -> None:
             match one:
-                case Words(kind="text", text=text):
+                case TextChunk(kind="text", text=text):
                     hear(text)
-                case Told("failed", reason):
+                case RunNotice("failed", reason):
                     reasons.append(reason)
                 case _:
                     pass
 
-        placed = await Following(self.runs).follow(posted.run, heard)
+        placed = await RunFollower(self.runs).follow(posted.run, heard)
         check_outcome(placed.turn.header.outcome, *reasons)
         said = [m for m in placed.turn.reply if isinstance(m, Message) and m.role == "assistant"]
         return {
@@ -121,60 +121,64 @@ class Voices:
         """Return the names of the models that a provider has.
 
         Raises:
-            NoProvider: It cannot be asked.
-            ProviderFailed: It did not tell.
+            ProviderNotConfigured: It cannot be asked.
+            ProviderError: It did not tell.
         """
         return [*await self._build(provider).list_models()]
 
     def _provider(self, choice: Choice) -> Provider:
         if choice.provider is None:
-            raise NoProvider(f"no provider wired: {without_provider(choice.model.address)}")
+            raise ProviderNotConfigured(
+                f"no provider wired: {without_provider(choice.model.address)}"
+            )
         return self._build(choice.provider)
 
     def _build(self, program: Program) -> Provider:
         try:
             return self.build_provider(program)
-        except NoProvider as error:
-            raise NoProvider(f"no provider wired: {error}") from error
+        except ProviderNotConfigured as error:
+            raise ProviderNotConfigured(f"no provider wired: {error}") from error
 
 
 def check_outcome(outcome: str, *reasons: str) -> None:
     """Refuse a turn that did not end well.
 
     Raises:
-        NoProvider: There was no model to answer.
-        Refused: It ended otherwise.
+        ProviderNotConfigured: There was no model to answer.
+        InvalidOperation: It ended otherwise.
     """
     if outcome == "completed":
         return
     why = "; ".join(reasons)
     kind, _, rest = why.partition(": ")
     if kind == "no_model":
-        raise NoProvider(f"no provider wired: {rest or 'nobody says which model answers'}")
-    raise Refused(f"the turn is {outcome}" + (f": {why}" if why else ""))
+        raise ProviderNotConfigured(
+            f"no provider wired: {rest or 'nobody says which model answers'}"
+        )
+    raise InvalidOperation(f"the turn is {outcome}" + (f": {why}" if why else ""))
 
 
 async def _listen(
     provider: Provider, model: str, prompt: Prompt, settings: Mapping[str, Json], hear: Spoken
-) -> Answer:
+) -> ModelReply:
     # Closing the stream ends the request, whoever stops listening.
     async with aclosing(provider.stream(model, prompt, settings)) as stream:
         async for piece in stream:
             match piece:
-                case Answer():
+                case ModelReply():
                     return piece
-                case Delta(kind="text", text=text):
+                case ReplyDelta(kind="text", text=text):
                     hear(text)
                 case _:
                     pass
-    raise ProviderFailed("the answer ended before it was whole", "broken")
+    raise ProviderError("the answer ended before it was whole", "broken")
 
 
 def _settings(choice: Choice) -> dict[str, Json]:
     return {name: chosen.value for name, chosen in choice.values.items() if name not in _NO_SETTING}
 
 
-def _value(chosen: Chosen | None) -> Any:
+def _value(chosen: ResolvedValue | None) -> Any:
     return None if chosen is None else chosen.value
 
 

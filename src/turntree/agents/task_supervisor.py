@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Overseer:
+class TaskSupervisor:
     """Sees the tasks through that agents were given and that were started."""
 
     assignments: Assignments

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from turntree.auth.delegation import Chain
-from turntree.auth.permissions import Decision, Pattern, Right, Rights, actions, holds
+from turntree.auth.delegation import DelegationChain
+from turntree.auth.permissions import Decision, Pattern, Permissions, Right, actions, holds
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
-from turntree.core.ids import Digest, Instant
+from turntree.core.ids import Digest, Timestamp
 from turntree.core.principal import Principal
 from turntree.core.value import value
 
@@ -30,24 +30,24 @@ FindingKind = Literal["ungranted", "widened", "unreadable", "denied", "unused"]
 
 
 @value
-class Grant:
+class AuditGrant:
     """Somebody was handed rights: by an event, or by the permissions that a turn pins."""
 
     session: str | None
     """The label of the session it happened in."""
-    at: Instant
+    at: Timestamp
     who: Principal
-    rights: Rights
+    rights: Permissions
     is_widened: bool = False
     """Whether the rights go beyond what the chain of delegation leaves of them."""
 
 
 @value
-class Judgement:
+class PermissionCheck:
     """A right was asked for: it was used, or it was denied."""
 
     session: str | None
-    at: Instant
+    at: Timestamp
     who: Principal
     right: Right
     allowed: bool
@@ -55,31 +55,31 @@ class Judgement:
 
 
 @value
-class Unreadable:
+class UnreadableEvent:
     """A fact that should tell of permissions and does not."""
 
     session: str | None
-    at: Instant
+    at: Timestamp
     why: str
 
 
-Fact: TypeAlias = Grant | Judgement | Unreadable
+Fact: TypeAlias = AuditGrant | PermissionCheck | UnreadableEvent
 
 
 @value
-class Row:
+class AuditRow:
     """How often somebody had to do with a right in a session."""
 
     session: str | None
     who: str
     right: str
     times: int
-    last_at: Instant
+    last_at: Timestamp
     reason: str = ""
 
 
 @value
-class Finding:
+class AuditFinding:
     """Something a person should look at."""
 
     kind: FindingKind
@@ -93,14 +93,14 @@ class Finding:
 class Audit:
     """The report; each list is sorted by session, principal and right."""
 
-    granted: tuple[Row, ...]
-    used: tuple[Row, ...]
-    denied: tuple[Row, ...]
-    unused: tuple[Row, ...]
-    findings: tuple[Finding, ...]
+    granted: tuple[AuditRow, ...]
+    used: tuple[AuditRow, ...]
+    denied: tuple[AuditRow, ...]
+    unused: tuple[AuditRow, ...]
+    findings: tuple[AuditFinding, ...]
 
 
-def granted_data(chain: Chain, *, persona: Digest | None = None) -> dict[str, Json]:
+def granted_data(chain: DelegationChain, *, persona: Digest | None = None) -> dict[str, Json]:
     """Return what the event of a grant holds."""
     said: dict[str, Json] = {
         "by": chain.principal.to_json(),
@@ -133,14 +133,17 @@ def read_fact(event: Event, session: str | None) -> Fact:
     try:
         who = Principal.from_json(data["by"])
         if event.kind == GRANTED:
-            chain, rights = Chain.from_json(data["links"]), Rights.from_json(data["permissions"])
+            chain, rights = (
+                DelegationChain.from_json(data["links"]),
+                Permissions.from_json(data["permissions"]),
+            )
             widened = chain.principal != who or not rights.within(chain.rights)
-            return Grant(session, event.at, who, rights, widened)
-        return Judgement(
+            return AuditGrant(session, event.at, who, rights, widened)
+        return PermissionCheck(
             session, event.at, who, Right(data["permission"]), event.kind == USED, data["reason"]
         )
-    except (AttributeError, KeyError, TypeError, Refused) as error:
-        return Unreadable(session, event.at, f"{event.kind} cannot be read: {error}")
+    except (AttributeError, KeyError, TypeError, InvalidOperation) as error:
+        return UnreadableEvent(session, event.at, f"{event.kind} cannot be read: {error}")
 
 
 def read_share(event: Event, session: str | None) -> Fact:
@@ -149,25 +152,27 @@ def read_share(event: Event, session: str | None) -> Fact:
     try:
         kind, _, id = data["to"].partition(":")
         who = Principal.from_json({"kind": kind, "id": id})
-        return Grant(session, event.at, who, Rights(actions(data["access"])))
-    except (AttributeError, KeyError, TypeError, Refused) as error:
-        return Unreadable(session, event.at, f"{event.kind} cannot be read: {error}")
+        return AuditGrant(session, event.at, who, Permissions(actions(data["access"])))
+    except (AttributeError, KeyError, TypeError, InvalidOperation) as error:
+        return UnreadableEvent(session, event.at, f"{event.kind} cannot be read: {error}")
 
 
 def read_turn(
     session: str | None,
-    at: Instant,
+    at: Timestamp,
     who: Principal,
     permissions: Mapping[str, Any],
     tools: Iterable[str],
 ) -> list[Fact]:
     """Return what a sealed turn tells: the permissions it pins and the tools it used."""
     try:
-        granted: Fact = Grant(session, at, who, Rights.from_json(permissions))
-    except (TypeError, Refused) as error:
-        granted = Unreadable(session, at, f"the permissions of a turn cannot be read: {error}")
+        granted: Fact = AuditGrant(session, at, who, Permissions.from_json(permissions))
+    except (TypeError, InvalidOperation) as error:
+        granted = UnreadableEvent(session, at, f"the permissions of a turn cannot be read: {error}")
     uses = [
-        Judgement(session, at, who, Right(f"tool:{tool}"), allowed=True, reason="the turn used it")
+        PermissionCheck(
+            session, at, who, Right(f"tool:{tool}"), allowed=True, reason="the turn used it"
+        )
         for tool in tools
     ]
     return [granted, *uses]
@@ -175,7 +180,7 @@ def read_turn(
 
 def concerns(fact: Fact, agent: str) -> bool:
     """Say whether an agent acts in a fact, or somebody acts on its behalf."""
-    acting: Principal | None = None if isinstance(fact, Unreadable) else fact.who
+    acting: Principal | None = None if isinstance(fact, UnreadableEvent) else fact.who
     while acting is not None:
         if (acting.kind, acting.id) == ("agent", agent):
             return True
@@ -183,21 +188,21 @@ def concerns(fact: Fact, agent: str) -> bool:
     return False
 
 
-def audit(facts: Iterable[Fact], *, since: Instant | None = None) -> Audit:
+def audit(facts: Iterable[Fact], *, since: Timestamp | None = None) -> Audit:
     """Return the report on facts in the order in which they happened.
 
     Grants from before ``since`` count as granted, for what is used later leans on them; uses and
     denials from before it are left out.
     """
     tallies: dict[_Holder, _Tally] = {}
-    strange: list[Finding] = []
+    strange: list[AuditFinding] = []
     for fact in facts:
-        if isinstance(fact, Unreadable):
+        if isinstance(fact, UnreadableEvent):
             if since is None or fact.at >= since:
-                strange.append(Finding("unreadable", fact.session, "", "", fact.why))
+                strange.append(AuditFinding("unreadable", fact.session, "", "", fact.why))
             continue
         tally = tallies.setdefault((fact.session, _told(fact.who)), _Tally({}, {}, {}, {}, []))
-        if isinstance(fact, Grant):
+        if isinstance(fact, AuditGrant):
             tally.grant(fact)
         elif since is None or fact.at >= since:
             tally.judge(fact)
@@ -219,7 +224,7 @@ _Holder: TypeAlias = tuple[str | None, str]
 @value
 class _Count:
     times: int
-    last_at: Instant
+    last_at: Timestamp
     reason: str
 
 
@@ -231,16 +236,16 @@ class _Tally:
     used: dict[str, _Count]
     denied: dict[str, _Count]
     ungranted: dict[str, _Count]
-    grants: list[Rights]
+    grants: list[Permissions]
     is_widened: bool = False
 
-    def grant(self, fact: Grant) -> None:
+    def grant(self, fact: AuditGrant) -> None:
         self.grants.append(fact.rights)
         self.is_widened |= fact.is_widened
         for one in fact.rights.allow:
             _count(self.granted, one, fact.at, "")
 
-    def judge(self, fact: Judgement) -> None:
+    def judge(self, fact: PermissionCheck) -> None:
         if not fact.allowed:
             _count(self.denied, fact.right, fact.at, fact.reason)
             return
@@ -257,30 +262,30 @@ class _Tally:
             if one != READING and not any(holds(Pattern(one), Right(used)) for used in self.used)
         }
 
-    def findings(self, holder: _Holder) -> Iterable[Finding]:
+    def findings(self, holder: _Holder) -> Iterable[AuditFinding]:
         session, who = holder
         if self.is_widened:
             sentence = f"{who} was granted more than the chain of delegation leaves"
-            yield Finding("widened", session, who, "", sentence)
+            yield AuditFinding("widened", session, who, "", sentence)
         for one, count in sorted(self.ungranted.items()):
             sentence = f"{who} used {one} {_often(count)} without a grant"
-            yield Finding("ungranted", session, who, one, sentence)
+            yield AuditFinding("ungranted", session, who, one, sentence)
         for one, count in sorted(self.denied.items()):
             sentence = f"{who} was denied {one} {_often(count)}: {count.reason}"
-            yield Finding("denied", session, who, one, sentence)
+            yield AuditFinding("denied", session, who, one, sentence)
         for one in sorted(self.unused):
             sentence = f"{who} was granted {one} and never used it"
-            yield Finding("unused", session, who, one, sentence)
+            yield AuditFinding("unused", session, who, one, sentence)
 
 
-def _count(counts: dict[str, _Count], key: str, at: Instant, reason: str) -> None:
+def _count(counts: dict[str, _Count], key: str, at: Timestamp, reason: str) -> None:
     before = counts.get(key)
     counts[key] = _Count(1 if before is None else before.times + 1, at, reason)
 
 
-def _rows(folded: Iterable[tuple[_Holder, Mapping[str, _Count]]]) -> tuple[Row, ...]:
+def _rows(folded: Iterable[tuple[_Holder, Mapping[str, _Count]]]) -> tuple[AuditRow, ...]:
     return tuple(
-        Row(session, who, one, count.times, count.last_at, count.reason)
+        AuditRow(session, who, one, count.times, count.last_at, count.reason)
         for (session, who), counts in folded
         for one, count in sorted(counts.items())
     )

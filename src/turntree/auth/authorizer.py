@@ -8,24 +8,24 @@ from turntree.auth import audit
 from turntree.auth.audit import Audit
 from turntree.auth.execution_context import ExecutionContext, current
 from turntree.auth.permissions import Decision, Right, right
-from turntree.auth.store_port import Permissions
+from turntree.auth.store_port import PermissionPort
 from turntree.core.canonical import Json
-from turntree.core.clock import World
-from turntree.core.errors import Denied
+from turntree.core.clock import Clock
+from turntree.core.errors import PermissionDenied
 from turntree.core.event import Event, record
-from turntree.core.ids import Digest, Instant, SessionId
-from turntree.core.run import Fact, Run
+from turntree.core.ids import Digest, SessionId, Timestamp
+from turntree.core.run import Run, RunEvent
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 
 
 @value
-class Authority:
+class Authorizer:
     """``tree.authority``: who may do what, and who did."""
 
-    permissions: Permissions
-    ledger: Ledger
-    world: World
+    permissions: PermissionPort
+    ledger: LedgerPort
+    world: Clock
 
     async def grant(
         self,
@@ -49,7 +49,7 @@ class Authority:
         """Return once it is written down that a right is used in a session.
 
         Raises:
-            Denied: The right is not there; that is written down too.
+            PermissionDenied: The right is not there; that is written down too.
             NotFound: No such session.
         """
         acting = context or current()
@@ -95,7 +95,7 @@ class Authority:
         """Return a credential once it is written down that it is used.
 
         Raises:
-            Denied: No right names it.
+            PermissionDenied: No right names it.
             NotFound: It is neither in the context nor in the environment.
         """
         acting = context or current()
@@ -107,8 +107,8 @@ class Authority:
         *,
         session: SessionId | None = None,
         agent: str | None = None,
-        since: Instant | None = None,
-        until: Instant | None = None,
+        since: Timestamp | None = None,
+        until: Timestamp | None = None,
     ) -> Audit:
         """Return what was granted, used, denied and never used, and what to look at."""
         facts = await self.permissions.list_facts(session=session, until=until)
@@ -118,12 +118,12 @@ class Authority:
 
     async def _append(self, run: Run, kind: str, data: dict[str, Json], epoch: int) -> Run:
         event = Event(run.id, run.seq, kind, self.world.now(), data)
-        fact = Fact(record(event).event, None)
+        fact = RunEvent(record(event).event, None)
         await self.ledger.append_fact(fact, epoch=epoch)
         return run.apply(fact)
 
 
 def _allowed(decision: Decision) -> Decision:
     if not decision.allowed:
-        raise Denied(f"{decision.right} is denied: {decision.reason}")
+        raise PermissionDenied(f"{decision.right} is denied: {decision.reason}")
     return decision

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, cast, get_args
 
-from turntree.auth.permissions import Decision, Right, Rights
-from turntree.core.errors import Refused
+from turntree.auth.permissions import Decision, Permissions, Right
+from turntree.core.errors import InvalidOperation
 from turntree.core.principal import Principal, PrincipalKind
 from turntree.core.value import value
 
@@ -24,12 +24,12 @@ KINDS: Final[tuple[PrincipalKind, ...]] = get_args(PrincipalKind)
 
 
 @value
-class Link:
+class DelegationLink:
     """Somebody, and the rights that were handed to them at this point."""
 
     kind: PrincipalKind
     id: str
-    rights: Rights
+    rights: Permissions
 
     def __str__(self) -> str:
         """Return the short form of who it is: ``agent:atlas``."""
@@ -37,51 +37,56 @@ class Link:
 
 
 @value
-class Chain:
+class DelegationChain:
     """Everybody from the one who answers for it to the one who acts."""
 
-    links: tuple[Link, ...]
+    links: tuple[DelegationLink, ...]
 
     def __post_init__(self) -> None:
         """Refuse what is no chain.
 
         Raises:
-            Refused: Nobody answers for it, it is handed to a human or the system, somebody acts
+            InvalidOperation: Nobody answers for it, it is handed to a human or the system, somebody
+                acts
                 for themselves by way of others, or it is too long.
         """
         if not self.links or self.links[0].kind not in ROOT_KINDS:
-            raise Refused("a chain of delegation begins with a human or the system")
+            raise InvalidOperation("a chain of delegation begins with a human or the system")
         if len(self.links) > CHAIN_LINKS_MAX:
-            raise Refused(f"a chain of delegation has at most {CHAIN_LINKS_MAX} links")
+            raise InvalidOperation(f"a chain of delegation has at most {CHAIN_LINKS_MAX} links")
         seen: list[str] = []
         for link in self.links:
             # Rights that are narrowed for the same principal add a link and nobody new.
             if seen and seen[-1] == str(link):
                 continue
             if str(link) in seen:
-                raise Refused(f"{link} would act on its own behalf: {' for '.join(seen[::-1])}")
+                raise InvalidOperation(
+                    f"{link} would act on its own behalf: {' for '.join(seen[::-1])}"
+                )
             if seen:
                 check_holder(link.kind, link.id)
             seen.append(str(link))
 
     @classmethod
-    def begin(cls, principal: Principal, rights: Rights) -> "Chain":
+    def begin(cls, principal: Principal, rights: Permissions) -> "DelegationChain":
         """Return the chain in which somebody acts for themselves.
 
         Raises:
-            Refused: They act on somebody's behalf, or may not act on nobody's.
+            InvalidOperation: They act on somebody's behalf, or may not act on nobody's.
         """
         if principal.on_behalf_of is not None:
-            raise Refused(f"{principal} acts on behalf of {principal.on_behalf_of}: delegate to it")
-        return cls((Link(principal.kind, principal.id, rights),))
+            raise InvalidOperation(
+                f"{principal} acts on behalf of {principal.on_behalf_of}: delegate to it"
+            )
+        return cls((DelegationLink(principal.kind, principal.id, rights),))
 
     @property
-    def last(self) -> Link:
+    def last(self) -> DelegationLink:
         """Who acts."""
         return self.links[-1]
 
     @property
-    def root(self) -> Link:
+    def root(self) -> DelegationLink:
         """Who answers for all that is done."""
         return self.links[0]
 
@@ -96,28 +101,28 @@ class Chain:
         return acting
 
     @property
-    def rights(self) -> Rights:
+    def rights(self) -> Permissions:
         """What may be done at the end of the chain: what every link permits."""
-        return reduce(Rights.intersect, (link.rights for link in self.links))
+        return reduce(Permissions.intersect, (link.rights for link in self.links))
 
-    def child(self, rights: Rights) -> "Chain":
+    def child(self, rights: Permissions) -> "DelegationChain":
         """Return the chain in which the same principal has at most these rights."""
-        return Chain((*self.links, Link(self.last.kind, self.last.id, rights)))
+        return DelegationChain((*self.links, DelegationLink(self.last.kind, self.last.id, rights)))
 
-    def delegate(self, to: Principal, rights: Rights) -> "Chain":
+    def delegate(self, to: Principal, rights: Permissions) -> "DelegationChain":
         """Return the chain in which somebody else acts on behalf of this one.
 
         ``rights`` are those the new one has anyway, a persona's for example; what is left is what
         the chain permits too.
 
         Raises:
-            Refused: They are in the chain already, or it is too long.
+            InvalidOperation: They are in the chain already, or it is too long.
         """
         if to.on_behalf_of is not None:
-            raise Refused(f"{to} acts on behalf of {to.on_behalf_of} and of nobody else")
+            raise InvalidOperation(f"{to} acts on behalf of {to.on_behalf_of} and of nobody else")
         if (to.kind, to.id) == (self.last.kind, self.last.id):
-            raise Refused(f"{to} cannot delegate to itself; narrow its rights instead")
-        return Chain((*self.links, Link(to.kind, to.id, rights)))
+            raise InvalidOperation(f"{to} cannot delegate to itself; narrow its rights instead")
+        return DelegationChain((*self.links, DelegationLink(to.kind, to.id, rights)))
 
     def decide(self, wanted: Right) -> Decision:
         """Say whether a right is there at the end of the chain, and who decided it."""
@@ -140,11 +145,11 @@ class Chain:
         ]
 
     @classmethod
-    def from_json(cls, documents: Sequence[Mapping[str, Any]]) -> "Chain":
+    def from_json(cls, documents: Sequence[Mapping[str, Any]]) -> "DelegationChain":
         """Return the chain that documents stand for.
 
         Raises:
-            Refused: They are no chain.
+            InvalidOperation: They are no chain.
         """
         return cls(tuple(link_from_json(document) for document in documents))
 
@@ -153,21 +158,21 @@ def check_holder(kind: PrincipalKind, id: str) -> None:
     """Refuse to hand rights to a principal that acts for itself.
 
     Raises:
-        Refused: It is a human or the system.
+        InvalidOperation: It is a human or the system.
     """
     if kind not in HOLDER_KINDS:
-        raise Refused(f"rights are handed to an agent or a session, not to {kind}:{id}")
+        raise InvalidOperation(f"rights are handed to an agent or a session, not to {kind}:{id}")
 
 
-def link_from_json(document: object) -> Link:
+def link_from_json(document: object) -> DelegationLink:
     """Return the link a document stands for.
 
     Raises:
-        Refused: It is none.
+        InvalidOperation: It is none.
     """
     match document:
         case {"kind": str(kind), "id": str(id), "rights": Mapping()} if kind in KINDS and id:
             said = cast("Mapping[str, Any]", document)
-            return Link(kind, id, Rights.from_json(said["rights"]))
+            return DelegationLink(kind, id, Permissions.from_json(said["rights"]))
         case _:
-            raise Refused(f"{document!r} is no link of a chain of delegation")
+            raise InvalidOperation(f"{document!r} is no link of a chain of delegation")

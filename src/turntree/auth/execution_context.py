@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from turntree.auth import permissions as permission
 from turntree.auth import token
-from turntree.auth.delegation import Chain
-from turntree.auth.permissions import EVERYTHING, Decision, Right, Rights
+from turntree.auth.delegation import DelegationChain
+from turntree.auth.permissions import EVERYTHING, Decision, Permissions, Right
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json
-from turntree.core.clock import World
-from turntree.core.errors import Denied, NotFound
-from turntree.core.ids import Instant
+from turntree.core.clock import Clock
+from turntree.core.errors import NotFound, PermissionDenied
+from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
 from turntree.core.value import value
 
@@ -34,11 +34,11 @@ def current() -> "ExecutionContext":
     """Return who is acting here.
 
     Raises:
-        Denied: Nobody is: a piece of work was begun outside of every context.
+        PermissionDenied: Nobody is: a piece of work was begun outside of every context.
     """
     found = _CURRENT.get()
     if found is None:
-        raise Denied("nobody acts here: enter an execution context first")
+        raise PermissionDenied("nobody acts here: enter an execution context first")
     return found
 
 
@@ -51,7 +51,7 @@ def find_current() -> "ExecutionContext | None":
 class ExecutionContext:
     """A chain of delegation with what its end may use."""
 
-    chain: Chain
+    chain: DelegationChain
     credentials: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """What was handed in by name; looked at before the environment."""
     config: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -62,7 +62,7 @@ class ExecutionContext:
     def begin(
         cls,
         principal: Principal,
-        rights: Rights = EVERYTHING,
+        rights: Permissions = EVERYTHING,
         *,
         environment: Mapping[str, str] | None = None,
     ) -> "ExecutionContext":
@@ -71,7 +71,7 @@ class ExecutionContext:
         Raises:
             Refused: An agent or a session cannot begin a chain.
         """
-        return cls(Chain.begin(principal, rights), environment=environment or {})
+        return cls(DelegationChain.begin(principal, rights), environment=environment or {})
 
     @contextmanager
     def entered(self) -> Generator["ExecutionContext", None, None]:
@@ -88,13 +88,13 @@ class ExecutionContext:
         return self.chain.principal
 
     @property
-    def rights(self) -> Rights:
+    def rights(self) -> Permissions:
         """What may be done here."""
         return self.chain.rights
 
     def child(
         self,
-        rights: Rights | None = None,
+        rights: Permissions | None = None,
         *,
         credentials: Mapping[str, str] | None = None,
         config: Mapping[str, Json] | None = None,
@@ -114,7 +114,7 @@ class ExecutionContext:
             config={**self.config, **(config or {})},
         )
 
-    def delegate(self, to: Principal, rights: Rights) -> "ExecutionContext":
+    def delegate(self, to: Principal, rights: Permissions) -> "ExecutionContext":
         """Return the context in which somebody else acts on behalf of this one.
 
         Raises:
@@ -142,12 +142,12 @@ class ExecutionContext:
         """Return a credential that the rights name: from the context, else from the environment.
 
         Raises:
-            Denied: No right names it, whether or not it exists.
+            PermissionDenied: No right names it, whether or not it exists.
             NotFound: It is neither in the context nor in the environment.
         """
         decision = self.decide(permission.right("credential", name))
         if not decision.allowed:
-            raise Denied(f"the credential {name} is out of reach: {decision.reason}")
+            raise PermissionDenied(f"the credential {name} is out of reach: {decision.reason}")
         value = self.credentials.get(name) or self.environment.get(name)
         if not value:
             raise NotFound(
@@ -160,7 +160,7 @@ class ExecutionContext:
         """Return a setting, or the default if nobody set it."""
         return self.config.get(name, default)
 
-    def to_token(self, *, key: bytes, audience: str, expires_at: Instant, world: World) -> str:
+    def to_token(self, *, key: bytes, audience: str, expires_at: Timestamp, world: Clock) -> str:
         """Return a token with which another process can go on with these rights.
 
         Credentials stay here: the token only names which of its own the other may use.
@@ -181,13 +181,13 @@ class ExecutionContext:
         *,
         key: bytes,
         audience: str,
-        now: Instant,
+        now: Timestamp,
         environment: Mapping[str, str] | None = None,
     ) -> "ExecutionContext":
         """Return the context that a token stands for.
 
         Raises:
-            Denied: The token proves nothing, is meant for somebody else, or has expired.
+            PermissionDenied: The token proves nothing, is meant for somebody else, or has expired.
         """
         opened = token.open_token(text, key=key, audience=audience, now=now)
         return cls(opened.chain, config=opened.config, environment=environment or {})

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NewType, TypeAlias, cast, get_args
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 
 Right = NewType("Right", str)
@@ -39,10 +39,10 @@ def right(kind: RightKind, name: str) -> Right:
     """Return the right to use a tool or a credential of that name, or to do an action.
 
     Raises:
-        Refused: That is no name.
+        InvalidOperation: That is no name.
     """
     if _NAME.fullmatch(name) is None or len(name) > NAME_CHARS_MAX:
-        raise Refused(f"{name[:NAME_CHARS_MAX]!r} is no name of a {kind}")
+        raise InvalidOperation(f"{name[:NAME_CHARS_MAX]!r} is no name of a {kind}")
     return Right(f"{kind}:{name}")
 
 
@@ -50,7 +50,7 @@ def pattern(kind: RightKind, text: str) -> Pattern:
     """Return the pattern for names of a kind: a name, ``*``, or a beginning with ``*`` behind.
 
     Raises:
-        Refused: The star stands elsewhere, or the rest is no name.
+        InvalidOperation: The star stands elsewhere, or the rest is no name.
     """
     beginning = text.removesuffix("*")
     if beginning or not text:
@@ -78,7 +78,7 @@ class Decision:
 
 
 @value
-class Rights:
+class Permissions:
     """What may be done: whatever one of ``allow`` holds and none of ``deny``."""
 
     allow: tuple[Pattern, ...] = ()
@@ -90,7 +90,7 @@ class Rights:
         object.__setattr__(self, "allow", _outermost(self.allow))
         object.__setattr__(self, "deny", _outermost(self.deny))
         if len(self.allow) + len(self.deny) > PATTERNS_MAX:
-            raise Refused(f"a set of rights holds at most {PATTERNS_MAX} patterns")
+            raise InvalidOperation(f"a set of rights holds at most {PATTERNS_MAX} patterns")
 
     def decide(self, wanted: Right) -> Decision:
         """Say whether a right is there, and which pattern says so."""
@@ -106,9 +106,9 @@ class Rights:
         """Say whether a right is there."""
         return self.decide(wanted).allowed
 
-    def intersect(self, other: "Rights") -> "Rights":
+    def intersect(self, other: "Permissions") -> "Permissions":
         """Return what both permit: deny wins from either side."""
-        return Rights(
+        return Permissions(
             tuple(
                 _meet(mine, its) for mine in self.allow for its in other.allow if _touch(mine, its)
             ),
@@ -117,16 +117,16 @@ class Rights:
 
     def narrow(
         self, *, allow: Iterable[Pattern] | None = None, deny: Iterable[Pattern] = ()
-    ) -> "Rights":
+    ) -> "Permissions":
         """Return fewer of these rights: only what ``allow`` holds, nothing that ``deny`` holds."""
-        kept = self if allow is None else self.intersect(Rights(tuple(allow)))
-        return Rights(kept.allow, (*kept.deny, *deny))
+        kept = self if allow is None else self.intersect(Permissions(tuple(allow)))
+        return Permissions(kept.allow, (*kept.deny, *deny))
 
-    def within(self, other: "Rights") -> bool:
+    def within(self, other: "Permissions") -> bool:
         """Say whether ``other`` permits everything that this permits."""
         return self.find_beyond(other) is None
 
-    def find_beyond(self, other: "Rights") -> Right | Pattern | None:
+    def find_beyond(self, other: "Permissions") -> Right | Pattern | None:
         """Return something that this permits and ``other`` does not, or None.
 
         The answer is exact. Which patterns hold a name depends only on the longest of them, or on
@@ -138,9 +138,9 @@ class Rights:
                 return one
         return None
 
-    def of_kind(self, kind: RightKind) -> "Rights":
+    def of_kind(self, kind: RightKind) -> "Permissions":
         """Return the rights of one kind."""
-        return Rights(*(_of_kind(side, kind) for side in (self.allow, self.deny)))
+        return Permissions(*(_of_kind(side, kind) for side in (self.allow, self.deny)))
 
     def to_json(self) -> dict[str, Any]:
         """Return the document: under each kind's plural what is allowed and what is denied."""
@@ -155,22 +155,24 @@ class Rights:
         return document
 
     @classmethod
-    def from_json(cls, document: Document) -> "Rights":
+    def from_json(cls, document: Document) -> "Permissions":
         """Return the rights a document stands for; a plain list is what is allowed.
 
         Raises:
-            Refused: It has a member that is no kind of right, or a pattern that is none.
+            InvalidOperation: It has a member that is no kind of right, or a pattern that is none.
         """
         known: dict[str, RightKind] = {f"{kind}s": kind for kind in KINDS}
         if strangers := sorted(set(document) - set(known)):
-            raise Refused(f"{strangers[0]!r} is no kind of right; there are {', '.join(known)}")
+            raise InvalidOperation(
+                f"{strangers[0]!r} is no kind of right; there are {', '.join(known)}"
+            )
         allow: list[Pattern] = []
         deny: list[Pattern] = []
         for plural, sides in document.items():
             kind = known[plural]
             given = cast("Document", sides) if isinstance(sides, Mapping) else {"allow": sides}
             if not set(given) <= {"allow", "deny"}:
-                raise Refused(f"{plural} has lists to allow and to deny, and nothing else")
+                raise InvalidOperation(f"{plural} has lists to allow and to deny, and nothing else")
             allow += _patterns(kind, given.get("allow", ()))
             deny += _patterns(kind, given.get("deny", ()))
         return cls(tuple(allow), tuple(deny))
@@ -218,14 +220,14 @@ def _of_kind(patterns: Sequence[Pattern], kind: RightKind) -> tuple[Pattern, ...
 
 def _patterns(kind: RightKind, texts: object) -> list[Pattern]:
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise Refused(f"the names of {kind}s stand in a list, not {texts!r}")
+        raise InvalidOperation(f"the names of {kind}s stand in a list, not {texts!r}")
     found: list[Pattern] = []
     for text in cast("Sequence[object]", texts):
         if not isinstance(text, str):
-            raise Refused(f"{text!r} is no name of a {kind}")
+            raise InvalidOperation(f"{text!r} is no name of a {kind}")
         found.append(pattern(kind, text))
     return found
 
 
-NOTHING: Final = Rights()
-EVERYTHING: Final = Rights(tuple(Pattern(f"{kind}:*") for kind in KINDS))
+NOTHING: Final = Permissions()
+EVERYTHING: Final = Permissions(tuple(Pattern(f"{kind}:*") for kind in KINDS))

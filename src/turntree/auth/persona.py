@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from turntree.auth.permissions import Pattern, Rights, actions, pattern
+from turntree.auth.permissions import Pattern, Permissions, actions, pattern
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.turn import AGENT_ROLES, AgentRole
 from turntree.core.value import value
@@ -40,7 +40,7 @@ class Identity:
 
 
 @value
-class Toolset:
+class ToolsetConfig:
     """A named list of tools; a list that changes gets another version."""
 
     name: str
@@ -53,22 +53,24 @@ class Toolset:
         return {"turntree": "toolset/1", "name": self.name, "version": self.version, "tools": names}
 
     @classmethod
-    def from_json(cls, document: Document) -> "Toolset":
+    def from_json(cls, document: Document) -> "ToolsetConfig":
         """Return the toolset a document stands for.
 
         Raises:
-            Refused: It has no name, no version or no list.
+            InvalidOperation: It has no name, no version or no list.
         """
         match document:
             case {"name": str(name), "version": int(version), "tools": [*names]} if version >= 1:
                 return toolset(name, names, version)
             case _:
-                raise Refused(f"{dict(document)!r} is no toolset: name, version and tools")
+                raise InvalidOperation(f"{dict(document)!r} is no toolset: name, version and tools")
 
 
-def toolset(name: str, names: Iterable[str], version: int = 1) -> Toolset:
+def toolset(name: str, names: Iterable[str], version: int = 1) -> ToolsetConfig:
     """Return a toolset of tools by name; a beginning with ``*`` behind stands for many."""
-    return Toolset(name, version, Rights(tuple(pattern("tool", each) for each in names)).allow)
+    return ToolsetConfig(
+        name, version, Permissions(tuple(pattern("tool", each) for each in names)).allow
+    )
 
 
 @value
@@ -92,7 +94,7 @@ ROLES: Final[Mapping[AgentRole, RoleRules]] = {
     ),
 }
 
-TOOLSETS: Final[Mapping[str, Toolset]] = {
+TOOLSETS: Final[Mapping[str, ToolsetConfig]] = {
     one.name: one
     for one in (
         # A manager hands work out and reads what came of it; it changes nothing itself.
@@ -132,13 +134,13 @@ class Persona:
     """The name of the agent it is a configuration of."""
     version: int
     identity: Identity
-    rights: Rights
+    rights: Permissions
     sandbox: str | None = None
     """The profile that code and commands run in; without one they do not run."""
     model: ModelDefaults = field(default_factory=ModelDefaults)
     role: AgentRole = "unified"
     toolset: str | None = None
-    toolsets: tuple[Toolset, ...] = ()
+    toolsets: tuple[ToolsetConfig, ...] = ()
     visibility: Visibility = "private"
     scopes: frozenset[str] = frozenset()
     """The confidential matters it may read of; somebody everybody may talk to has none."""
@@ -147,14 +149,17 @@ class Persona:
         """Refuse what cannot be meant.
 
         Raises:
-            Refused: A public persona with confidential scopes, a version below 1, or a toolset
+            InvalidOperation: A public persona with confidential scopes, a version below 1, or a
+                toolset
                 that does not exist.
         """
         if self.version < 1:
-            raise Refused(f"the versions of a persona begin with 1, not {self.version}")
+            raise InvalidOperation(f"the versions of a persona begin with 1, not {self.version}")
         if self.visibility == "public" and self.scopes:
             names = ", ".join(sorted(self.scopes))
-            raise Refused(f"{self.agent} is public and may not hold what is confidential: {names}")
+            raise InvalidOperation(
+                f"{self.agent} is public and may not hold what is confidential: {names}"
+            )
         if self.toolset is not None:
             self.get_toolset()
 
@@ -178,28 +183,28 @@ class Persona:
         """The canonical bytes."""
         return canonical(self.to_json())
 
-    def get_toolset(self) -> Toolset:
+    def get_toolset(self) -> ToolsetConfig:
         """Return the tools it is given: its own of that name, or the one every persona has.
 
         Raises:
-            Refused: There is none of that name.
+            InvalidOperation: There is none of that name.
         """
         wanted = self.toolset or self.rules.toolset
         own = {one.name: one for one in self.toolsets}
         found = own.get(wanted) or TOOLSETS.get(wanted)
         if found is None:
             known = ", ".join(sorted({*own, *TOOLSETS}))
-            raise Refused(f"there is no toolset {wanted!r}; there are {known}")
+            raise InvalidOperation(f"there is no toolset {wanted!r}; there are {known}")
         return found
 
     @property
-    def permitted(self) -> Rights:
+    def permitted(self) -> Permissions:
         """What it may do and hand on: its permissions, and what its role brings."""
         spawning = actions(SPAWN) if self.rules.may_spawn else ()
-        return Rights((*self.rights.allow, *spawning), self.rights.deny)
+        return Permissions((*self.rights.allow, *spawning), self.rights.deny)
 
     @property
-    def granted(self) -> Rights:
+    def granted(self) -> Permissions:
         """What it may do itself: of the tools only those it is given.
 
         A manager hands work to those who have tools that it lacks, so a toolset narrows what its
@@ -208,7 +213,7 @@ class Persona:
         permitted = self.permitted
         tools = permitted.of_kind("tool").narrow(allow=self.get_toolset().tools)
         others = (one for one in permitted.allow if not one.startswith("tool:"))
-        return Rights((*tools.allow, *others), permitted.deny)
+        return Permissions((*tools.allow, *others), permitted.deny)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document whose digest is the version's."""
@@ -233,43 +238,45 @@ class Persona:
         """Return the persona a document stands for.
 
         Raises:
-            Refused: It is none; the message names what is wrong.
+            InvalidOperation: It is none; the message names what is wrong.
         """
         get = document.get
         role: AgentRole = get("role", "unified")
         visibility: Visibility = get("visibility", "private")
         if role not in AGENT_ROLES or visibility not in ("public", "private"):
-            raise Refused(f"{role!r} and {visibility!r} are no role and visibility of an agent")
+            raise InvalidOperation(
+                f"{role!r} and {visibility!r} are no role and visibility of an agent"
+            )
         try:
             return cls(
                 agent=document["agent"],
                 version=document["version"],
                 identity=Identity(**document["identity"]),
-                rights=Rights.from_json(get("permissions", {})),
+                rights=Permissions.from_json(get("permissions", {})),
                 sandbox=get("sandbox"),
                 model=ModelDefaults(**get("model", {})),
                 role=role,
                 toolset=get("toolset"),
-                toolsets=tuple(Toolset.from_json(one) for one in get("toolsets", ())),
+                toolsets=tuple(ToolsetConfig.from_json(one) for one in get("toolsets", ())),
                 visibility=visibility,
                 scopes=frozenset(get("scopes", ())),
             )
         except (KeyError, TypeError) as error:
-            raise Refused(f"this is no persona: {error}") from error
+            raise InvalidOperation(f"this is no persona: {error}") from error
 
 
 def worker_of(
-    manager: Persona, *, rights: Rights | None = None, toolset: str | None = None
+    manager: Persona, *, rights: Permissions | None = None, toolset: str | None = None
 ) -> Persona:
     """Return the persona of a worker: its manager's, or a narrower one.
 
     Raises:
-        Refused: The rights go beyond the manager's; the message names the first that does.
+        InvalidOperation: The rights go beyond the manager's; the message names the first that does.
     """
     narrower = manager.rights if rights is None else rights
     beyond = narrower.find_beyond(manager.rights)
     if beyond is not None:
-        raise Refused(f"{beyond} is more than {manager.agent} may do itself")
+        raise InvalidOperation(f"{beyond} is more than {manager.agent} may do itself")
     return replace(manager, rights=narrower, role="worker", toolset=toolset)
 
 

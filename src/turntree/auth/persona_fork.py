@@ -9,7 +9,7 @@ must never know how a thread is read.
 
 from typing import Literal
 
-from turntree.auth.permissions import Rights
+from turntree.auth.permissions import Permissions
 from turntree.auth.persona import Persona
 from turntree.core.value import value
 
@@ -20,15 +20,15 @@ Verdict = Literal["allow", "confirm", "deny"]
 
 
 @value
-class ForkAsked:
+class PersonaForkRequest:
     """A fork under another persona, and what stands for and against it."""
 
-    source: Rights
+    source: Permissions
     """What the persona of the thread might do; nothing, if it names none."""
     scopes: frozenset[str]
     """The confidential matters that the thread and its ancestors were cleared for."""
     target: Persona
-    caller: Rights
+    caller: Permissions
     may_read: bool
     """Whether the caller may read the thread."""
     owner_grants: bool = False
@@ -37,17 +37,17 @@ class ForkAsked:
 
 
 @value
-class ForkDecision:
+class PersonaForkDecision:
     """Whether the fork may happen, under which rights, and why."""
 
     verdict: Verdict
     change: Change
-    rights: Rights
+    rights: Permissions
     """What may be done in the fork: by the new persona and by whoever asked."""
     reasons: tuple[str, ...]
 
 
-def decide_fork(asked: ForkAsked) -> ForkDecision:
+def decide_fork(asked: PersonaForkRequest) -> PersonaForkDecision:
     """Say whether a thread may be forked under another persona.
 
     Every reason against it is told, not only the first.
@@ -64,23 +64,23 @@ def decide_fork(asked: ForkAsked) -> ForkDecision:
     if change == "escalation" and not asked.owner_grants:
         against.append(f"the owner of {target.agent} has not granted it")
     if against:
-        return ForkDecision("deny", change, rights, tuple(against))
+        return PersonaForkDecision("deny", change, rights, tuple(against))
     if change != "escalation":
-        return ForkDecision("allow", change, rights, (_told(change, asked),))
+        return PersonaForkDecision("allow", change, rights, (_told(change, asked),))
     if asked.confirmed:
         reason = f"{_told(change, asked)}; the owner granted it and it was confirmed"
-        return ForkDecision("allow", change, rights, (reason,))
+        return PersonaForkDecision("allow", change, rights, (reason,))
     reason = f"{_told(change, asked)}; what the thread says may carry instructions: confirm it"
-    return ForkDecision("confirm", change, rights, (reason,))
+    return PersonaForkDecision("confirm", change, rights, (reason,))
 
 
-def _change(source: Rights, target: Rights) -> Change:
+def _change(source: Permissions, target: Permissions) -> Change:
     if not target.within(source):
         return "escalation"
     return "same" if source.within(target) else "restriction"
 
 
-def _told(change: Change, asked: ForkAsked) -> str:
+def _told(change: Change, asked: PersonaForkRequest) -> str:
     match change:
         case "same":
             return f"{asked.target.agent} may do what the thread's persona might"

@@ -4,23 +4,23 @@ The rules are those of ``domain.persona`` and ``domain.persona_fork``. This modu
 need and writes down what they decided. It must never know where personas are registered.
 """
 
-from turntree.auth.authorizer import Authority
+from turntree.auth.authorizer import Authorizer
 from turntree.auth.execution_context import ExecutionContext, current
 from turntree.auth.permissions import NOTHING, right
 from turntree.auth.persona import Persona, read_scopes
-from turntree.auth.persona_fork import ForkAsked, ForkDecision, decide_fork
-from turntree.auth.store_port import Permissions
+from turntree.auth.persona_fork import PersonaForkDecision, PersonaForkRequest, decide_fork
+from turntree.auth.store_port import PermissionPort
 from turntree.core.canonical import Json, canonical
-from turntree.core.clock import World
-from turntree.core.errors import Denied, Refused
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.ids import TurnId
-from turntree.core.manifest import Entry
+from turntree.core.manifest import ManifestEntry
 from turntree.core.session import Session
 from turntree.core.value import value
-from turntree.db.locks import Together
-from turntree.ledger.revisions import Revisions
+from turntree.db.locks import Transaction
+from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 
 CHANGED = "session.persona_changed"
 
@@ -29,17 +29,17 @@ CHANGED = "session.persona_changed"
 class Personas:
     """``tree.personas``: under whom a thread goes on."""
 
-    permissions: Permissions
-    ledger: Ledger
+    permissions: PermissionPort
+    ledger: LedgerPort
     sessions: Sessions
-    revisions: Revisions
-    authority: Authority
-    world: World
-    together: Together
+    revisions: RevisionResolver
+    authority: Authorizer
+    world: Clock
+    together: Transaction
 
     async def pin(
         self, persona: Persona, *, context: ExecutionContext | None = None
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[ManifestEntry, ...]:
         """Keep a persona, its toolset and the rights that are left of it; return their entries.
 
         They go into the manifest of every turn that is taken under it.
@@ -48,9 +48,11 @@ class Personas:
         given = persona.get_toolset()
         rights = persona.granted.intersect(acting.rights)
         return (
-            Entry("persona", persona.agent, await self.ledger.put_object(persona.body)),
-            Entry("toolset", given.name, await self.ledger.put_object(canonical(given.to_json()))),
-            Entry(
+            ManifestEntry("persona", persona.agent, await self.ledger.put_object(persona.body)),
+            ManifestEntry(
+                "toolset", given.name, await self.ledger.put_object(canonical(given.to_json()))
+            ),
+            ManifestEntry(
                 "permissions", "granted", await self.ledger.put_object(canonical(rights.to_json()))
             ),
         )
@@ -63,7 +65,7 @@ class Personas:
         owner_grants: bool = False,
         confirmed: bool = False,
         context: ExecutionContext | None = None,
-    ) -> ForkDecision:
+    ) -> PersonaForkDecision:
         """Say whether a thread may go on under another persona, and why; nothing is changed.
 
         Raises:
@@ -72,7 +74,7 @@ class Personas:
         acting = context or current()
         turn = (await self.revisions.resolve(revision)).turn
         pinned = await self.permissions.list_personas(turn)
-        asked = ForkAsked(
+        asked = PersonaForkRequest(
             source=Persona.from_json(pinned[0]).permitted if pinned else NOTHING,
             scopes=read_scopes(pinned),
             target=persona,
@@ -99,8 +101,8 @@ class Personas:
         the change and what it grants become true together: no fork is left without its persona.
 
         Raises:
-            Denied: The rules are against it; the message holds every reason.
-            Refused: It needs to be confirmed, or the agent would act on its own behalf.
+            PermissionDenied: The rules are against it; the message holds every reason.
+            InvalidOperation: It needs to be confirmed, or the agent would act on its own behalf.
             Conflict: The name is taken.
             NotFound: No such turn.
         """
@@ -109,9 +111,9 @@ class Personas:
             revision, persona, owner_grants=owner_grants, confirmed=confirmed, context=acting
         )
         if decided.verdict == "deny":
-            raise Denied("; ".join(decided.reasons))
+            raise PermissionDenied("; ".join(decided.reasons))
         if decided.verdict == "confirm":
-            raise Refused("; ".join(decided.reasons))
+            raise InvalidOperation("; ".join(decided.reasons))
         # Before anything is written: a chain that cannot be built must leave no fork behind.
         under = acting.assume(persona)
         async with self.together():

@@ -8,23 +8,23 @@ import orjson
 
 from turntree.auth import audit, token
 from turntree.auth.audit import Fact
-from turntree.auth.token import Noted
+from turntree.auth.token import TokenRecord
 from turntree.core import event as events
 from turntree.core.canonical import Json, canonical
-from turntree.core.ids import Instant, SessionId, TurnId, instant
+from turntree.core.ids import SessionId, Timestamp, TurnId, instant
 from turntree.core.principal import Principal
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuid
 
 
 @value
-class PostgresPermissions:
+class PermissionStore:
     """What sessions and turns tell of permissions."""
 
     database: Database
 
     async def record(
-        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Instant
+        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
         """Write an event at the next place of a session's stream."""
         events.group_of(kind)
@@ -34,7 +34,7 @@ class PostgresPermissions:
         )
 
     async def list_facts(
-        self, *, session: SessionId | None = None, until: Instant | None = None
+        self, *, session: SessionId | None = None, until: Timestamp | None = None
     ) -> list[Fact]:
         """Return the facts of one session or of all, in the order in which they happened."""
         found: list[Fact] = []
@@ -55,7 +55,7 @@ class PostgresPermissions:
         return sorted((fact for fact in found if until is None or fact.at < until), key=_moment)
 
     async def note_token(
-        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Instant
+        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
         """Write down that a token was issued or revoked."""
         events.group_of(kind)
@@ -63,7 +63,7 @@ class PostgresPermissions:
         stream = UUID(token.stream_of(nonce))
         await self.database.run("record_event", stream=stream, kind=kind, at=at, data=told)
 
-    async def list_tokens(self, nonce: str | None = None) -> list[Noted]:
+    async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:
         """Return what is known of one token or of all."""
         stream = None if nonce is None else token.stream_of(nonce)
         rows = await self.database.fetch("list_token_events", stream=as_uuid(stream))
@@ -84,5 +84,5 @@ class PostgresPermissions:
         return None if row is None else row[0]
 
 
-def _moment(fact: Fact) -> Instant:
+def _moment(fact: Fact) -> Timestamp:
     return fact.at

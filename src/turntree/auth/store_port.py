@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from turntree.auth.audit import Fact
-from turntree.auth.token import Noted
+from turntree.auth.token import TokenRecord
 from turntree.core.canonical import Json
-from turntree.core.ids import Instant, SessionId, TurnId
+from turntree.core.ids import SessionId, Timestamp, TurnId
 
 
-class Permissions(Protocol):
+class PermissionPort(Protocol):
     """What sessions and turns tell of permissions. It only ever grows."""
 
     async def record(
-        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Instant
+        self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
         """Write an event at the next place of a session's stream.
 
@@ -23,18 +23,18 @@ class Permissions(Protocol):
         ...
 
     async def list_facts(
-        self, *, session: SessionId | None = None, until: Instant | None = None
+        self, *, session: SessionId | None = None, until: Timestamp | None = None
     ) -> list[Fact]:
         """Return the facts of one session or of all, of its runs and its turns too, in order."""
         ...
 
     async def note_token(
-        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Instant
+        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
         """Write down that a token was issued or revoked."""
         ...
 
-    async def list_tokens(self, nonce: str | None = None) -> list[Noted]:
+    async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:
         """Return what is known of one token or of all."""
         ...
 

@@ -26,16 +26,16 @@ import orjson
 
 from turntree.auth.delegation import (
     CHAIN_LINKS_MAX,
-    Chain,
-    Link,
+    DelegationChain,
+    DelegationLink,
     check_holder,
     link_from_json,
 )
-from turntree.auth.permissions import Rights
+from turntree.auth.permissions import Permissions
 from turntree.core.canonical import Json, canonical
-from turntree.core.errors import Denied, Refused
+from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.event import Event
-from turntree.core.ids import Instant, derived_id, is_instant
+from turntree.core.ids import Timestamp, derived_id, is_instant
 from turntree.core.principal import Principal
 from turntree.core.value import value
 
@@ -55,12 +55,12 @@ _FIRST_MEMBERS: Final = frozenset(
 
 
 @value
-class Limits:
+class TokenLimits:
     """Where and until when a token counts. Of several, every one holds."""
 
     audience: str | None = None
     """Who it is meant for: a run, a session, a server."""
-    expires_at: Instant | None = None
+    expires_at: Timestamp | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what is said."""
@@ -69,18 +69,18 @@ class Limits:
 
 
 @value
-class Opened:
+class OpenedToken:
     """What a token that proved itself says."""
 
-    chain: Chain
+    chain: DelegationChain
     config: Mapping[str, Json]
     nonce: str
     """Tells one token from every other; what is revoked is revoked by it."""
-    expires_at: Instant
+    expires_at: Timestamp
 
 
 @value
-class Noted:
+class TokenRecord:
     """What a ledger knows of a token: never the token itself."""
 
     nonce: str
@@ -88,10 +88,10 @@ class Noted:
     """Who acts with it; None if it was issued where nobody wrote that down."""
     audience: str | None
     issued_by: str | None
-    issued_at: Instant | None
-    expires_at: Instant | None
+    issued_at: Timestamp | None
+    expires_at: Timestamp | None
     revoked_by: str | None = None
-    revoked_at: Instant | None = None
+    revoked_at: Timestamp | None = None
     reason: str | None = None
 
 
@@ -100,13 +100,13 @@ def stream_of(nonce: str) -> str:
     return derived_id(0, "token", nonce)
 
 
-def fold_tokens(facts: Iterable[Event]) -> list[Noted]:
+def fold_tokens(facts: Iterable[Event]) -> list[TokenRecord]:
     """Return the tokens that events tell of, in the order in which they were first told of."""
-    known: dict[str, Noted] = {}
+    known: dict[str, TokenRecord] = {}
     for fact in facts:
         data: Mapping[str, Any] = fact.data
         nonce = str(data["nonce"])
-        before = known.get(nonce, Noted(nonce, None, None, None, None, None))
+        before = known.get(nonce, TokenRecord(nonce, None, None, None, None, None))
         if fact.kind == ISSUED:
             known[nonce] = replace(
                 before,
@@ -114,7 +114,7 @@ def fold_tokens(facts: Iterable[Event]) -> list[Noted]:
                 audience=data["audience"],
                 issued_by=data["by"],
                 issued_at=fact.at,
-                expires_at=Instant(data["expires_at"]),
+                expires_at=Timestamp(data["expires_at"]),
             )
         elif before.revoked_at is None:
             known[nonce] = replace(
@@ -127,29 +127,30 @@ def fold_tokens(facts: Iterable[Event]) -> list[Noted]:
 class _Read:
     """What the blocks so far add up to."""
 
-    links: tuple[Link, ...] = ()
+    links: tuple[DelegationLink, ...] = ()
     config: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
 
 def issue(
-    chain: Chain,
+    chain: DelegationChain,
     *,
     key: bytes,
     nonce: str,
     audience: str,
-    expires_at: Instant,
+    expires_at: Timestamp,
     config: Mapping[str, Json] | None = None,
 ) -> str:
     """Return the token of a chain, for one audience and until one moment.
 
     Raises:
-        Refused: The key or the nonce is too short to protect anything, or the moment is none.
+        InvalidOperation: The key or the nonce is too short to protect anything, or the moment is
+            none.
     """
     if len(key) < KEY_BYTES_MIN:
-        raise Refused(f"a key that signs tokens has at least {KEY_BYTES_MIN} bytes")
+        raise InvalidOperation(f"a key that signs tokens has at least {KEY_BYTES_MIN} bytes")
     if len(nonce) < NONCE_CHARS_MIN:
-        raise Refused(f"a nonce has at least {NONCE_CHARS_MIN} signs")
-    limits = _checked(Limits(audience, expires_at))
+        raise InvalidOperation(f"a nonce has at least {NONCE_CHARS_MIN} signs")
+    limits = _checked(TokenLimits(audience, expires_at))
     first = canonical({
         "turntree": "token/1",
         "nonce": nonce,
@@ -163,9 +164,9 @@ def issue(
 def narrow(
     token: str,
     *,
-    rights: Rights | None = None,
+    rights: Permissions | None = None,
     to: Principal | None = None,
-    limits: Limits | None = None,
+    limits: TokenLimits | None = None,
     config: Mapping[str, Json] | None = None,
 ) -> str:
     """Return a token that permits less, or somebody else; no key is needed.
@@ -174,34 +175,36 @@ def narrow(
     behalf, with those rights of theirs that the token permits too.
 
     Raises:
-        Denied: It is no token.
-        Refused: It has too many blocks already, nothing was asked for, or it would be handed to a
+        PermissionDenied: It is no token.
+        InvalidOperation: It has too many blocks already, nothing was asked for, or it would be
+            handed to a
             human or the system. A setting that an earlier block made is refused when it is opened.
     """
     blocks, signature = _parse(token)
     if len(blocks) >= BLOCKS_MAX:
-        raise Refused(f"a token is narrowed at most {BLOCKS_MAX - 1} times")
-    document: dict[str, Any] = _checked(limits or Limits()).to_json()
+        raise InvalidOperation(f"a token is narrowed at most {BLOCKS_MAX - 1} times")
+    document: dict[str, Any] = _checked(limits or TokenLimits()).to_json()
     if rights is not None:
         document["rights"] = rights.to_json()
     if to is not None:
         if rights is None or to.on_behalf_of is not None:
-            raise Refused("a token is handed to one principal, with rights")
+            raise InvalidOperation("a token is handed to one principal, with rights")
         check_holder(to.kind, to.id)
         document["to"] = {"kind": to.kind, "id": to.id}
     if config:
         document["config"] = dict(config)
     if not document:
-        raise Refused("nothing to narrow")
+        raise InvalidOperation("nothing to narrow")
     block = canonical(document)
     return _spell([*blocks, block], _sign(signature, block))
 
 
-def open_token(token: str, *, key: bytes, audience: str, now: Instant) -> Opened:
+def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> OpenedToken:
     """Return what a token permits.
 
     Raises:
-        Denied: It was not signed with the key, is meant for somebody else, has expired, or what
+        PermissionDenied: It was not signed with the key, is meant for somebody else, has expired,
+            or what
             it says is no chain of delegation.
     """
     blocks, signature = _parse(token)
@@ -209,16 +212,18 @@ def open_token(token: str, *, key: bytes, audience: str, now: Instant) -> Opened
     for block in blocks:
         expected = _sign(expected, block)
     if not hmac.compare_digest(expected, signature):
-        raise Denied("the token was not signed with this key, or somebody changed it")
+        raise PermissionDenied("the token was not signed with this key, or somebody changed it")
     documents = [_document(block) for block in blocks]
     expires_at = _check_limits(documents, audience, now)
     try:
         read = _Read()
         for document in documents:
             read = _add(read, document)
-        return Opened(Chain(read.links), read.config, str(documents[0]["nonce"]), expires_at)
-    except Refused as error:
-        raise Denied(f"the token is no chain of delegation: {error}") from error
+        return OpenedToken(
+            DelegationChain(read.links), read.config, str(documents[0]["nonce"]), expires_at
+        )
+    except InvalidOperation as error:
+        raise PermissionDenied(f"the token is no chain of delegation: {error}") from error
 
 
 def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
@@ -228,10 +233,10 @@ def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
     is not understood is refused: it may have been meant to narrow.
     """
     if strangers := document.keys() - (_MEMBERS if read.links else _FIRST_MEMBERS):
-        raise Refused(f"it holds {min(strangers)!r}, which means nothing here")
+        raise InvalidOperation(f"it holds {min(strangers)!r}, which means nothing here")
     said = document.get("config", {})
     if not isinstance(said, Mapping):
-        raise Refused("settings have names")
+        raise InvalidOperation("settings have names")
     config = _add_config(read.config, cast("Mapping[str, Json]", said))
     match document:
         case {"links": [*links]}:
@@ -240,7 +245,7 @@ def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
             link = link_from_json({"kind": kind, "id": id, "rights": rights})
             return _Read((*read.links, link), config)
         case {"to": _} | {"links": _}:
-            raise Refused("a block hands the token to one principal, with rights")
+            raise InvalidOperation("a block hands the token to one principal, with rights")
         case {"rights": rights} if read.links:
             last = read.links[-1]
             link = link_from_json({"kind": last.kind, "id": last.id, "rights": rights})
@@ -253,32 +258,36 @@ def _add_config(before: Mapping[str, Json], said: Mapping[str, Json]) -> dict[st
     """Return settings with those of one more block, which may add some and replace none."""
     for name in said.keys() & before.keys():
         if said[name] != before[name]:
-            raise Refused(f"it replaces the setting {name!r}, which an earlier block made")
+            raise InvalidOperation(f"it replaces the setting {name!r}, which an earlier block made")
     return {**before, **said}
 
 
-def _check_limits(documents: Sequence[Mapping[str, Any]], audience: str, now: Instant) -> Instant:
+def _check_limits(
+    documents: Sequence[Mapping[str, Any]], audience: str, now: Timestamp
+) -> Timestamp:
     """Return when a token ends, unless one of its blocks says that it does not count here."""
-    moments: list[Instant] = []
+    moments: list[Timestamp] = []
     for document in documents:
         if document.get("audience", audience) != audience:
-            raise Denied(f"the token is meant for {document['audience']}, not for {audience}")
+            raise PermissionDenied(
+                f"the token is meant for {document['audience']}, not for {audience}"
+            )
         if (moment := document.get("expires_at")) is not None:
             if not isinstance(moment, str) or not is_instant(moment):
-                raise Denied(f"{moment!r} is no moment at which a token could end")
-            moments.append(Instant(moment))
+                raise PermissionDenied(f"{moment!r} is no moment at which a token could end")
+            moments.append(Timestamp(moment))
     if not moments or "audience" not in documents[0] or "nonce" not in documents[0]:
-        raise Denied("the token says not for whom or until when it counts")
+        raise PermissionDenied("the token says not for whom or until when it counts")
     if now >= min(moments):
-        raise Denied(f"the token expired at {min(moments)}")
+        raise PermissionDenied(f"the token expired at {min(moments)}")
     return min(moments)
 
 
-def _checked(limits: Limits) -> Limits:
+def _checked(limits: TokenLimits) -> TokenLimits:
     if limits.expires_at is not None and not is_instant(limits.expires_at):
-        raise Refused(f"{limits.expires_at!r} is no moment")
+        raise InvalidOperation(f"{limits.expires_at!r} is no moment")
     if limits.audience == "":
-        raise Refused("a token is meant for somebody")
+        raise InvalidOperation("a token is meant for somebody")
     return limits
 
 
@@ -290,18 +299,18 @@ def _spell(blocks: Sequence[bytes], signature: bytes) -> str:
     """Return ``tt1.block.block.signature``; blocks travel as the bytes that were signed."""
     token = ".".join((RECIPE, *map(_encode, blocks), _encode(signature)))
     if len(token) > TOKEN_CHARS_MAX:
-        raise Refused(f"a token has at most {TOKEN_CHARS_MAX} signs")
+        raise InvalidOperation(f"a token has at most {TOKEN_CHARS_MAX} signs")
     return token
 
 
 def _parse(token: str) -> tuple[list[bytes], bytes]:
     recipe, *pieces = token.split(".") if len(token) <= TOKEN_CHARS_MAX else [""]
     if recipe != RECIPE or not 2 <= len(pieces) <= BLOCKS_MAX + 1:  # noqa: PLR2004  (block, signature)
-        raise Denied("this is no token of ours")
+        raise PermissionDenied("this is no token of ours")
     try:
         *blocks, signature = (_decode(piece) for piece in pieces)
     except (ValueError, binascii.Error) as error:
-        raise Denied("this is no token of ours") from error
+        raise PermissionDenied("this is no token of ours") from error
     return blocks, signature
 
 
@@ -309,9 +318,9 @@ def _document(block: bytes) -> Mapping[str, Any]:
     try:
         document = orjson.loads(block)
     except orjson.JSONDecodeError as error:
-        raise Denied("a block of the token cannot be read") from error
+        raise PermissionDenied("a block of the token cannot be read") from error
     if not isinstance(document, dict):
-        raise Denied("a block of the token is no document")
+        raise PermissionDenied("a block of the token is no document")
     return cast("Mapping[str, Any]", document)
 
 

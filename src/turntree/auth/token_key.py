@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from turntree.auth.token import KEY_BYTES_MIN
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 
 FILE: Final = "token.key"
 
@@ -18,7 +18,7 @@ def read_or_draw_key(home: Path) -> bytes:
     Whoever reads the file can issue tokens, so it is its owner's alone.
 
     Raises:
-        Refused: There is a file, and what it holds is no key.
+        InvalidOperation: There is a file, and what it holds is no key.
     """
     path = home / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,5 +32,7 @@ def read_or_draw_key(home: Path) -> bytes:
         fresh.unlink()
     key = path.read_bytes()
     if len(key) < KEY_BYTES_MIN:
-        raise Refused(f"{path} holds {len(key)} bytes and is no key; remove it to get another")
+        raise InvalidOperation(
+            f"{path} holds {len(key)} bytes and is no key; remove it to get another"
+        )
     return key

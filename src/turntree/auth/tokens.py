@@ -9,12 +9,12 @@ from typing import Final
 
 from turntree.auth import token
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.store_port import Permissions
-from turntree.auth.token import Noted
+from turntree.auth.store_port import PermissionPort
+from turntree.auth.token import TokenRecord
 from turntree.core.canonical import Json
-from turntree.core.clock import World
-from turntree.core.errors import Denied, Refused
-from turntree.core.ids import Instant
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
 from turntree.core.value import value
 
@@ -25,17 +25,17 @@ REASON_CHARS_MAX: Final = 1_000
 class Tokens:
     """``tree.tokens``: rights that travel, and how they are taken back."""
 
-    permissions: Permissions
-    world: World
+    permissions: PermissionPort
+    world: Clock
     by: Principal
 
     async def issue(
-        self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Instant
+        self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
     ) -> tuple[str, str]:
         """Return a token, and the nonce by which it is revoked.
 
         Raises:
-            Refused: The key is too short, or the moment is none.
+            InvalidOperation: The key is too short, or the moment is none.
         """
         # It stands on command lines, where a dash in front would make an option of it.
         nonce = self.world.nonce().strip("-_")
@@ -56,22 +56,24 @@ class Tokens:
         await self.permissions.note_token(nonce, token.ISSUED, data, at=self.world.now())
         return made, nonce
 
-    async def revoke(self, nonce: str, *, reason: str = "") -> Noted:
+    async def revoke(self, nonce: str, *, reason: str = "") -> TokenRecord:
         """Take a token back, and with it every token that was made by narrowing it.
 
         A token that was issued where nobody wrote it down may be revoked by anybody.
 
         Raises:
-            Denied: Somebody else issued it.
-            Refused: It was revoked already, or this is no nonce.
+            PermissionDenied: Somebody else issued it.
+            InvalidOperation: It was revoked already, or this is no nonce.
         """
         if len(nonce) < token.NONCE_CHARS_MIN or len(reason) > REASON_CHARS_MAX:
-            raise Refused("a token is revoked by its nonce: see `turntree token list`")
+            raise InvalidOperation("a token is revoked by its nonce: see `turntree token list`")
         for known in await self.permissions.list_tokens(nonce):
             if known.revoked_at is not None:
-                raise Refused(f"{nonce} was revoked already: {_told(known)}")
+                raise InvalidOperation(f"{nonce} was revoked already: {_told(known)}")
             if known.issued_by not in (None, str(self.by)) and self.by.kind != "system":
-                raise Denied(f"{self.by} cannot revoke {nonce}: {known.issued_by} issued it")
+                raise PermissionDenied(
+                    f"{self.by} cannot revoke {nonce}: {known.issued_by} issued it"
+                )
         data: dict[str, Json] = {"by": str(self.by), "reason": reason}
         await self.permissions.note_token(nonce, token.REVOKED, data, at=self.world.now())
         (noted,) = await self.permissions.list_tokens(nonce)
@@ -88,20 +90,21 @@ class Tokens:
         """Return the context that a token stands for, unless it was revoked in this ledger.
 
         Raises:
-            Denied: The token proves nothing, is meant for somebody else, has expired or was
+            PermissionDenied: The token proves nothing, is meant for somebody else, has expired or
+                was
                 revoked.
         """
         opened = token.open_token(text, key=key, audience=audience, now=self.world.now())
         for known in await self.permissions.list_tokens(opened.nonce):
             if known.revoked_at is not None:
-                raise Denied(f"the token {opened.nonce} was revoked: {_told(known)}")
+                raise PermissionDenied(f"the token {opened.nonce} was revoked: {_told(known)}")
         return ExecutionContext(opened.chain, config=opened.config, environment=environment or {})
 
-    async def list_all(self) -> list[Noted]:
+    async def list_all(self) -> list[TokenRecord]:
         """Return every token that this ledger knows of, in the order of their issue."""
         return await self.permissions.list_tokens()
 
 
-def _told(known: Noted) -> str:
+def _told(known: TokenRecord) -> str:
     why = f", because {known.reason}" if known.reason else ""
     return f"{known.revoked_by} did so at {known.revoked_at}{why}"

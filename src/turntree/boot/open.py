@@ -18,60 +18,60 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree.api import Tree
-from turntree.core.errors import Refused, Unsupported
+from turntree.core.errors import InvalidOperation, Unsupported
 from turntree.core.ids import RunId, WorkspaceId
 from turntree.core.principal import Principal
 from turntree.core.secret_refs import SecretHosts, read_hosts
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING, NOBODY, Sight, sight_of
 from turntree.db.embedded.account import default_home
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from turntree.auth.execution_context import ExecutionContext
-    from turntree.auth.store import PostgresPermissions
-    from turntree.boot.worker import Running
+    from turntree.auth.store import PermissionStore
+    from turntree.boot.worker import WorkerRuntime
     from turntree.core.canonical import Json
-    from turntree.core.clock import Processes, World
+    from turntree.core.clock import Clock, Processes
     from turntree.core.program import Program
     from turntree.core.redaction import Redactor
     from turntree.db.database import Database
-    from turntree.hooks.reconcile import Settling
-    from turntree.integrity.store import PostgresChecks
-    from turntree.ledger.feed import PostgresFeed
-    from turntree.ledger.graph.store import PostgresEdges
-    from turntree.ledger.session_store import PostgresReflog, PostgresSessions
-    from turntree.ledger.store import PostgresLedger, PostgresMarks
-    from turntree.ledger.thread_store import PostgresIndex, PostgresThreads
-    from turntree.programs.host_port import Workplace
+    from turntree.hooks.reconcile import HookReconciler
+    from turntree.integrity.store import IntegrityStore
+    from turntree.ledger.feed import Feed
+    from turntree.ledger.graph.store import GraphStore
+    from turntree.ledger.session_store import ReflogStore, SessionStore
+    from turntree.ledger.store import Ledger, Tags
+    from turntree.ledger.thread_store import ThreadStore, TurnIndex
+    from turntree.programs.host_port import ExecutionHost
     from turntree.programs.program_kind import ProgramKind
-    from turntree.programs.service import Programs, Spoken, Voices
-    from turntree.programs.store import PostgresPrograms
-    from turntree.resources.driver import ResourceKeeper
-    from turntree.resources.plans.store import PostgresPlans
+    from turntree.programs.service import InferenceBackend, Programs, Spoken
+    from turntree.programs.store import ProgramStore
+    from turntree.resources.driver import ResourceDriver
+    from turntree.resources.plans.store import PlanStore
     from turntree.resources.service import FindKeeper
     from turntree.resources.store import (
-        PostgresAdvice,
-        PostgresAttachments,
-        PostgresPins,
-        PostgresResources,
+        AttachmentStore,
+        LeaseStore,
+        ResourceStore,
+        TurnSnapshotStore,
     )
-    from turntree.routing.store import PostgresDescriber, PostgresRouting
+    from turntree.routing.store import ProgramTexts, RoutingStore
     from turntree.runs.engine import Engine
-    from turntree.runs.engines.lazy import ChosenEngine
-    from turntree.runs.inbox_store import PostgresInbox
-    from turntree.runs.worker_store import PostgresWorkers
+    from turntree.runs.engines.lazy import LazyEngine
+    from turntree.runs.inbox_store import InboxStore
+    from turntree.runs.worker_store import WorkerStore
     from turntree.sandbox.sandbox import Sandbox
     from turntree.search.embedder import Embedder
-    from turntree.search.embedding_store import PostgresMeanings
-    from turntree.search.index_store import PostgresSearchWriter
-    from turntree.search.store import PostgresSearch
+    from turntree.search.embedding_store import EmbeddingStore
+    from turntree.search.index_store import IndexStore
+    from turntree.search.store import SearchStore
     from turntree.stats.prices_port import Prices
     from turntree.stats.store_port import Stats
     from turntree.transcripts.exporter import Exporter
-    from turntree.transcripts.importer import Importer, Places
-    from turntree.transcripts.imports import Importing
-    from turntree.transcripts.incoming import Checkouts, Imports
+    from turntree.transcripts.importer import Importer, ToolPaths
+    from turntree.transcripts.imports import ImportService
+    from turntree.transcripts.incoming import Handoffs, Imports
 
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
@@ -153,7 +153,7 @@ class Settings:
 async def open_tree(
     settings: Settings | None = None,
     *,
-    world: World | None = None,
+    world: Clock | None = None,
     report: Callable[[str], None] = lambda _: None,
     worker: bool = False,
     tools: Sequence[object] = (),
@@ -168,7 +168,7 @@ async def open_tree(
         Unreachable: The database does not answer.
     """
     chosen = settings or Settings.from_environment()
-    here = world or SystemWorld()
+    here = world or SystemClock()
     async with connect(chosen, here, report=report) as database:
         engine = engine_on(database)
         runtime = LazyRuntime(
@@ -189,12 +189,12 @@ async def open_tree(
 class LazyRuntime:
     """What takes turns in this process, loaded when something has to be answered."""
 
-    def __init__(self, run: Callable[[], Running]) -> None:
+    def __init__(self, run: Callable[[], WorkerRuntime]) -> None:
         """Load nothing yet."""
         self._run = run
 
     @cached_property
-    def running(self) -> Running:
+    def running(self) -> WorkerRuntime:
         """What takes turns."""
         return self._run()
 
@@ -237,53 +237,53 @@ class LazyRuntime:
             await self.running.aclose()
 
 
-def engine_on(database: Database) -> ChosenEngine:
+def engine_on(database: Database) -> LazyEngine:
     """Return what wakes sessions of a database up; it is loaded when it is first needed."""
     from turntree.db.database import sqlalchemy_url
     from turntree.db.embedded.logins import engine_login
     from turntree.runs.engines.dbos_queue import DbosQueue
-    from turntree.runs.engines.lazy import ChosenEngine
+    from turntree.runs.engines.lazy import LazyEngine
 
     workspace = WorkspaceId(str(database.workspace))
     engine = engine_login(database.conninfo)
     queue = DbosQueue(database, engine)
-    return ChosenEngine(database.lend, sqlalchemy_url(engine), workspace, queue)
+    return LazyEngine(database.lend, sqlalchemy_url(engine), workspace, queue)
 
 
 def run_on(
     database: Database,
     tree: Tree,
     settings: Settings,
-    world: World,
-    engine: ChosenEngine,
+    world: Clock,
+    engine: LazyEngine,
     tools: Sequence[object] = (),
-) -> Running:
+) -> WorkerRuntime:
     """Return what takes turns in a tree and in every session, whoever that is closed to."""
     import platform
 
-    from turntree.auth.store import PostgresPermissions
-    from turntree.boot.worker import Parts, Served, load_toolsets, running_on
-    from turntree.ledger.session_store import PostgresSessions
-    from turntree.ledger.store import PostgresLedger
-    from turntree.ledger.thread_store import PostgresThreads
-    from turntree.programs.store import PostgresPrograms
-    from turntree.runs.inbox_store import PostgresInbox
-    from turntree.runs.worker_store import PostgresWorkers
+    from turntree.auth.store import PermissionStore
+    from turntree.boot.worker import WorkerDeps, WorkerStores, load_toolsets, running_on
+    from turntree.ledger.session_store import SessionStore
+    from turntree.ledger.store import Ledger
+    from turntree.ledger.thread_store import ThreadStore
+    from turntree.programs.store import ProgramStore
+    from turntree.runs.inbox_store import InboxStore
+    from turntree.runs.worker_store import WorkerStore
 
     database = database.seen_by(EVERYTHING)
-    ledger, threads = PostgresLedger(database), PostgresThreads(database)
-    inbox, workers = PostgresInbox(database, engine), PostgresWorkers(database, engine)
-    parts = Parts(
+    ledger, threads = Ledger(database), ThreadStore(database)
+    inbox, workers = InboxStore(database, engine), WorkerStore(database, engine)
+    parts = WorkerDeps(
         engine,
-        Served(
+        WorkerStores(
             ledger,
             threads,
             inbox,
             workers,
-            PostgresPrograms(database),
-            PostgresSessions(database),
+            ProgramStore(database),
+            SessionStore(database),
         ),
-        PostgresPermissions(database),
+        PermissionStore(database),
         world,
         begin_context(settings),
         platform.node(),
@@ -298,7 +298,7 @@ def run_on(
 @asynccontextmanager
 async def connect(
     settings: Settings,
-    world: World,
+    world: Clock,
     *,
     report: Callable[[str], None] = lambda _: None,
     is_brief: bool = False,
@@ -320,24 +320,26 @@ async def connect(
         yield database
 
 
-def importing_on(database: Database, world: World, redactor: Redactor | None = None) -> Importing:
+def importing_on(
+    database: Database, world: Clock, redactor: Redactor | None = None
+) -> ImportService:
     """Return what imports transcripts into a database, as the principal it was opened for."""
     from turntree.core.redaction import Redactor, list_live
-    from turntree.ledger.session_store import PostgresReflog, PostgresSessions
-    from turntree.transcripts.handoff_store import PostgresCheckouts
-    from turntree.transcripts.imports import Importing
-    from turntree.transcripts.store import PostgresImports
+    from turntree.ledger.session_store import ReflogStore, SessionStore
+    from turntree.transcripts.handoff_store import HandoffStore
+    from turntree.transcripts.imports import ImportService
+    from turntree.transcripts.store import ImportStore
 
     redactor = redactor or Redactor(list_live(os.environ))
     everything = database.seen_by(EVERYTHING)
     database = everything if database.sight == NOBODY else database
-    return Importing(
-        PostgresImports(database),
-        PostgresCheckouts(everything),
-        PostgresSessions(everything),
-        PostgresReflog(everything),
+    return ImportService(
+        ImportStore(database),
+        HandoffStore(everything),
+        SessionStore(everything),
+        ReflogStore(everything),
         world,
-        moving=PostgresSessions(database),
+        moving=SessionStore(database),
         redacting=redactor.is_on,
         live=redactor.live,
         reader_command=READER,
@@ -348,42 +350,42 @@ def importing_on(database: Database, world: World, redactor: Redactor | None = N
 
 def imports_on(database: Database) -> Imports:
     """Return what knows where imported sessions came from: those that the database shows."""
-    from turntree.transcripts.store import PostgresImports
+    from turntree.transcripts.store import ImportStore
 
-    return PostgresImports(database)
+    return ImportStore(database)
 
 
-def checkouts_on(database: Database) -> Checkouts:
+def checkouts_on(database: Database) -> Handoffs:
     """Return what knows the sessions that were written for other tools."""
-    from turntree.transcripts.handoff_store import PostgresCheckouts
+    from turntree.transcripts.handoff_store import HandoffStore
 
-    return PostgresCheckouts(database)
+    return HandoffStore(database)
 
 
 def settling_on(
-    database: Database, tree: Tree, world: World, places: Places, *, private: bool = False
-) -> Callable[[], Settling]:
+    database: Database, tree: Tree, world: Clock, places: ToolPaths, *, private: bool = False
+) -> Callable[[], HookReconciler]:
     """Return what makes those who settle sightings; each imports once, as the tree's user."""
-    from turntree.hooks.reconcile import Settling
-    from turntree.ledger.thread_store import PostgresThreads
+    from turntree.hooks.reconcile import HookReconciler
+    from turntree.ledger.thread_store import ThreadStore
 
     importers = load_importers()
 
-    def make() -> Settling:
+    def make() -> HookReconciler:
         own = database.seen_by(sight_of(tree.sessions.by))
         importing = importing_on(own, world, tree.runs.redactor)
         importing.private = private
-        threads = PostgresThreads(database.seen_by(EVERYTHING))
-        return Settling(importing, tree.resources, threads, importers, places, world.now)
+        threads = ThreadStore(database.seen_by(EVERYTHING))
+        return HookReconciler(importing, tree.resources, threads, importers, places, world.now)
 
     return make
 
 
 def stats_on(database: Database) -> Stats:
     """Return what counts in a database."""
-    from turntree.stats.store import PostgresStats
+    from turntree.stats.store import StatsStore
 
-    return PostgresStats(database)
+    return StatsStore(database)
 
 
 def find_prices() -> Prices | None:
@@ -417,7 +419,7 @@ def load_token_key(settings: Settings) -> bytes:
     """Return the key that signs tokens here, drawn when it is first asked for.
 
     Raises:
-        Refused: There is a file, and what it holds is no key.
+        InvalidOperation: There is a file, and what it holds is no key.
     """
     from turntree.auth.token_key import read_or_draw_key
 
@@ -435,14 +437,14 @@ def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
 
 def workplace_in(
     folder: Path, home: Path, say: Callable[[str], None] | None = None, *, is_lent: bool = False
-) -> Workplace:
+) -> ExecutionHost:
     """Return a folder to work in, with the sandbox of this machine and a terminal, if any.
 
     No command runs in a folder that holds the home, where the server's socket lies.
     """
-    from turntree.programs.execution_host import Folder
+    from turntree.programs.execution_host import LocalFolder
 
-    return Folder(folder, say, lambda: find_sandboxes(home)[CODE_SANDBOX], is_lent)
+    return LocalFolder(folder, say, lambda: find_sandboxes(home)[CODE_SANDBOX], is_lent)
 
 
 def load_importers() -> dict[str, Importer]:
@@ -461,7 +463,7 @@ def load_exporters() -> dict[str, Exporter]:
     return {exporter.tool: exporter for exporter in found}
 
 
-def load_keepers(home: Path) -> dict[str, ResourceKeeper]:
+def load_keepers(home: Path) -> dict[str, ResourceDriver]:
     """Return every keeper that is installed, by the kind of resource that it looks after.
 
     States are kept below the home folder.
@@ -478,9 +480,9 @@ def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
     Which ledger they are used for is noted beside their states: several may share a home, and
     none can tell what another one pins.
     """
-    loaded: dict[str, ResourceKeeper] = {}
+    loaded: dict[str, ResourceDriver] = {}
 
-    def find(kind: str) -> ResourceKeeper:
+    def find(kind: str) -> ResourceDriver:
         if not loaded:
             loaded.update(load_keepers(home))
             if ledger is not None:
@@ -495,7 +497,7 @@ def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
 
 
 async def list_trees(
-    database: Database, settings: Settings, world: World
+    database: Database, settings: Settings, world: Clock
 ) -> AsyncGenerator[tuple[str, Tree], None]:
     """Yield every workspace of a ledger by name, its tree open until the next is asked for.
 
@@ -511,12 +513,12 @@ async def list_trees(
 def tree_on(
     database: Database,
     settings: Settings,
-    world: World,
+    world: Clock,
     *,
     embedder: Embedder | None = None,
     keepers: FindKeeper | None = None,
     processes: Processes | None = None,
-    workplace: Workplace | None = None,
+    workplace: ExecutionHost | None = None,
     engine: Engine | None = None,
     sight: Sight | None = None,
     runtime: LazyRuntime | None = None,
@@ -549,14 +551,14 @@ class PostgresNeighbours:
     """What a tree stands on in a database, each part made when it is first asked for."""
 
     def __init__(
-        self, database: Database, settings: Settings, world: World, sight: Sight | None
+        self, database: Database, settings: Settings, world: Clock, sight: Sight | None
     ) -> None:
         """Look with the sight that is given, else with that of the settings' user."""
         self._settings = settings
         self.world = world
         self.by = Principal("human", settings.user)
         self.current = settings.session
-        self.voices: Voices | None = None
+        self.voices: InferenceBackend | None = None
         self.end_here: Callable[[RunId], bool] = _ends_nothing
         self._everything = database.seen_by(EVERYTHING)
         self._seen = database.seen_by(sight or sight_of(self.by))
@@ -564,154 +566,154 @@ class PostgresNeighbours:
         self.together = self._seen.keep_together
 
     @cached_property
-    def ledger(self) -> PostgresLedger:
-        from turntree.ledger.store import PostgresLedger
+    def ledger(self) -> Ledger:
+        from turntree.ledger.store import Ledger
 
-        return PostgresLedger(self._seen)
-
-    @cached_property
-    def marks(self) -> PostgresMarks:
-        from turntree.ledger.store import PostgresMarks
-
-        return PostgresMarks(self._seen)
+        return Ledger(self._seen)
 
     @cached_property
-    def sessions(self) -> PostgresSessions:
-        from turntree.ledger.session_store import PostgresSessions
+    def marks(self) -> Tags:
+        from turntree.ledger.store import Tags
 
-        return PostgresSessions(self._seen)
-
-    @cached_property
-    def reflog(self) -> PostgresReflog:
-        from turntree.ledger.session_store import PostgresReflog
-
-        return PostgresReflog(self._seen)
+        return Tags(self._seen)
 
     @cached_property
-    def threads(self) -> PostgresThreads:
-        from turntree.ledger.thread_store import PostgresThreads
+    def sessions(self) -> SessionStore:
+        from turntree.ledger.session_store import SessionStore
 
-        return PostgresThreads(self._seen)
-
-    @cached_property
-    def index(self) -> PostgresIndex:
-        from turntree.ledger.thread_store import PostgresIndex
-
-        return PostgresIndex(self._seen)
+        return SessionStore(self._seen)
 
     @cached_property
-    def feed(self) -> PostgresFeed:
-        from turntree.ledger.feed import PostgresFeed
+    def reflog(self) -> ReflogStore:
+        from turntree.ledger.session_store import ReflogStore
 
-        return PostgresFeed(self._seen)
-
-    @cached_property
-    def checks(self) -> PostgresChecks:
-        from turntree.integrity.store import PostgresChecks
-
-        return PostgresChecks(self._everything)
+        return ReflogStore(self._seen)
 
     @cached_property
-    def edges(self) -> PostgresEdges:
-        from turntree.ledger.graph.store import PostgresEdges
+    def threads(self) -> ThreadStore:
+        from turntree.ledger.thread_store import ThreadStore
 
-        return PostgresEdges(self._seen)
-
-    @cached_property
-    def search_reader(self) -> PostgresSearch:
-        from turntree.search.store import PostgresSearch
-
-        return PostgresSearch(self._seen)
+        return ThreadStore(self._seen)
 
     @cached_property
-    def search_writer(self) -> PostgresSearchWriter:
-        from turntree.search.index_store import PostgresSearchWriter
+    def index(self) -> TurnIndex:
+        from turntree.ledger.thread_store import TurnIndex
 
-        return PostgresSearchWriter(self._everything)
-
-    @cached_property
-    def resources(self) -> PostgresResources:
-        from turntree.resources.store import PostgresResources
-
-        return PostgresResources(self._seen)
+        return TurnIndex(self._seen)
 
     @cached_property
-    def attachments(self) -> PostgresAttachments:
-        from turntree.resources.store import PostgresAttachments
+    def feed(self) -> Feed:
+        from turntree.ledger.feed import Feed
 
-        return PostgresAttachments(self._seen)
-
-    @cached_property
-    def pins(self) -> PostgresPins:
-        from turntree.resources.store import PostgresPins
-
-        return PostgresPins(self._seen)
+        return Feed(self._seen)
 
     @cached_property
-    def all_resources(self) -> PostgresResources:
-        from turntree.resources.store import PostgresResources
+    def checks(self) -> IntegrityStore:
+        from turntree.integrity.store import IntegrityStore
 
-        return PostgresResources(self._everything)
-
-    @cached_property
-    def all_pins(self) -> PostgresPins:
-        from turntree.resources.store import PostgresPins
-
-        return PostgresPins(self._everything)
+        return IntegrityStore(self._everything)
 
     @cached_property
-    def advice(self) -> PostgresAdvice:
-        from turntree.resources.store import PostgresAdvice
+    def edges(self) -> GraphStore:
+        from turntree.ledger.graph.store import GraphStore
 
-        return PostgresAdvice(self._seen)
-
-    @cached_property
-    def plans(self) -> PostgresPlans:
-        from turntree.resources.plans.store import PostgresPlans
-
-        return PostgresPlans(self._seen)
+        return GraphStore(self._seen)
 
     @cached_property
-    def meanings(self) -> PostgresMeanings:
-        from turntree.search.embedding_store import PostgresMeanings
+    def search_reader(self) -> SearchStore:
+        from turntree.search.store import SearchStore
 
-        return PostgresMeanings(self._seen)
-
-    @cached_property
-    def routing(self) -> PostgresRouting:
-        from turntree.routing.store import PostgresRouting
-
-        return PostgresRouting(self._seen)
+        return SearchStore(self._seen)
 
     @cached_property
-    def programs(self) -> PostgresPrograms:
-        from turntree.programs.store import PostgresPrograms
+    def search_writer(self) -> IndexStore:
+        from turntree.search.index_store import IndexStore
 
-        return PostgresPrograms(self._seen)
-
-    @cached_property
-    def permissions(self) -> PostgresPermissions:
-        from turntree.auth.store import PostgresPermissions
-
-        return PostgresPermissions(self._seen)
+        return IndexStore(self._everything)
 
     @cached_property
-    def inbox(self) -> PostgresInbox:
-        from turntree.runs.inbox_store import PostgresInbox
+    def resources(self) -> ResourceStore:
+        from turntree.resources.store import ResourceStore
 
-        return PostgresInbox(self._seen, self._engine)
-
-    @cached_property
-    def workers(self) -> PostgresWorkers:
-        from turntree.runs.worker_store import PostgresWorkers
-
-        return PostgresWorkers(self._seen, self._engine)
+        return ResourceStore(self._seen)
 
     @cached_property
-    def describers(self) -> tuple[PostgresDescriber, ...]:
-        from turntree.routing.store import PostgresDescriber
+    def attachments(self) -> AttachmentStore:
+        from turntree.resources.store import AttachmentStore
 
-        return (PostgresDescriber(self._seen, str(self.by)),)
+        return AttachmentStore(self._seen)
+
+    @cached_property
+    def pins(self) -> TurnSnapshotStore:
+        from turntree.resources.store import TurnSnapshotStore
+
+        return TurnSnapshotStore(self._seen)
+
+    @cached_property
+    def all_resources(self) -> ResourceStore:
+        from turntree.resources.store import ResourceStore
+
+        return ResourceStore(self._everything)
+
+    @cached_property
+    def all_pins(self) -> TurnSnapshotStore:
+        from turntree.resources.store import TurnSnapshotStore
+
+        return TurnSnapshotStore(self._everything)
+
+    @cached_property
+    def advice(self) -> LeaseStore:
+        from turntree.resources.store import LeaseStore
+
+        return LeaseStore(self._seen)
+
+    @cached_property
+    def plans(self) -> PlanStore:
+        from turntree.resources.plans.store import PlanStore
+
+        return PlanStore(self._seen)
+
+    @cached_property
+    def meanings(self) -> EmbeddingStore:
+        from turntree.search.embedding_store import EmbeddingStore
+
+        return EmbeddingStore(self._seen)
+
+    @cached_property
+    def routing(self) -> RoutingStore:
+        from turntree.routing.store import RoutingStore
+
+        return RoutingStore(self._seen)
+
+    @cached_property
+    def programs(self) -> ProgramStore:
+        from turntree.programs.store import ProgramStore
+
+        return ProgramStore(self._seen)
+
+    @cached_property
+    def permissions(self) -> PermissionStore:
+        from turntree.auth.store import PermissionStore
+
+        return PermissionStore(self._seen)
+
+    @cached_property
+    def inbox(self) -> InboxStore:
+        from turntree.runs.inbox_store import InboxStore
+
+        return InboxStore(self._seen, self._engine)
+
+    @cached_property
+    def workers(self) -> WorkerStore:
+        from turntree.runs.worker_store import WorkerStore
+
+        return WorkerStore(self._seen, self._engine)
+
+    @cached_property
+    def describers(self) -> tuple[ProgramTexts, ...]:
+        from turntree.routing.store import ProgramTexts
+
+        return (ProgramTexts(self._seen, str(self.by)),)
 
     @cached_property
     def _engine(self) -> Engine:
@@ -746,7 +748,7 @@ class PostgresNeighbours:
         return find_embedder(self._settings)
 
     @cached_property
-    def workplace(self) -> Workplace:
+    def workplace(self) -> ExecutionHost:
         return workplace_in(Path(), self._settings.home)
 
     @cached_property
@@ -768,13 +770,13 @@ async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -
     """Start the embedded server if it is not running and return how to reach our database.
 
     Raises:
-        Refused: The environment names a user who is not the one of the operating system.
+        InvalidOperation: The environment names a user who is not the one of the operating system.
     """
     from turntree.db.embedded.server import EmbeddedServer
 
     if settings.is_user_declared and settings.user != _login():
         # The server is one person's, and what its programs may do with files and keys goes by name.
-        raise Refused(
+        raise InvalidOperation(
             f"the embedded server belongs to {_login()} and is used as no one else, not as "
             f"{settings.user}: unset TURNTREE_USER and `turntree config unset user`, or name a "
             "PostgreSQL for several people with TURNTREE_DATABASE_URL"

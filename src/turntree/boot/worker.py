@@ -16,37 +16,37 @@ from importlib import import_module
 from typing import Final
 
 from turntree.agents.assignments import Assignments
-from turntree.agents.inference import Voices
-from turntree.agents.task_supervisor import Overseer
+from turntree.agents.inference import Inference
+from turntree.agents.task_supervisor import TaskSupervisor
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.store_port import Permissions
+from turntree.auth.store_port import PermissionPort
 from turntree.core.canonical import Json
-from turntree.core.clock import World
-from turntree.core.errors import NoProvider, NotFound, TurntreeError
-from turntree.core.ids import Digest, Instant, RunId
+from turntree.core.clock import Clock
+from turntree.core.errors import NotFound, ProviderNotConfigured, TurntreeError
+from turntree.core.ids import Digest, RunId, Timestamp
 from turntree.core.principal import Principal
 from turntree.core.program import Program
 from turntree.core.secret_refs import SecretHosts, check_secret, is_public_only
 from turntree.core.value import value
-from turntree.db.locks import Holding, Together
+from turntree.db.locks import AdvisoryLock, Transaction
 from turntree.ledger.session_store_port import Sessions
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.ledger.thread_store_port import Threads
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Credentials, Provider
 from turntree.models.providers.factory import build_provider
 from turntree.programs import store_port as program_ports
-from turntree.runs.engines.lazy import ChosenEngine
-from turntree.runs.follow import Following
-from turntree.runs.inbox import Inbox, Posted, Workers
-from turntree.runs.model_call import Asking
-from turntree.runs.request_builder import Assembly
-from turntree.runs.request_resolver import Pinning
+from turntree.runs.engines.lazy import LazyEngine
+from turntree.runs.follow import RunFollower
+from turntree.runs.inbox import Inbox, QueuedMessage, Workers
+from turntree.runs.model_call import ModelCaller
+from turntree.runs.request_builder import RequestBuilder
+from turntree.runs.request_resolver import RequestResolver
 from turntree.runs.runner import Runner
-from turntree.runs.service import Asked
-from turntree.runs.session_loop import Actor
-from turntree.runs.tool_calls import Calling
+from turntree.runs.service import PostOptions
+from turntree.runs.session_loop import SessionLoop
+from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import SILENT_S, Worker
 from turntree.tools.code_programs import CodeTools
 from turntree.tools.toolset import Toolset
@@ -62,10 +62,10 @@ LOOK_IDLE_S: Final = 0.4
 
 
 @value
-class Served:
+class WorkerStores:
     """What whoever serves works on: all that is there, private sessions of others included."""
 
-    ledger: Ledger
+    ledger: LedgerPort
     threads: Threads
     inbox: Inbox
     workers: Workers
@@ -74,36 +74,36 @@ class Served:
 
 
 @value
-class Parts:
+class WorkerDeps:
     """What turns are taken with."""
 
-    engine: ChosenEngine
-    served: Served
-    permissions: Permissions
-    world: World
+    engine: LazyEngine
+    served: WorkerStores
+    permissions: PermissionPort
+    world: Clock
     context: ExecutionContext
     """Whose credentials providers are asked with."""
     host: str
-    holding: Holding
+    holding: AdvisoryLock
     load_toolsets: Callable[[], tuple[Toolset, ...]]
     """Called once, when somebody begins to serve: importing tools is importing anybody's code."""
-    together: Together = nullcontext
+    together: Transaction = nullcontext
     """Makes one transaction of what is read in a block."""
     secret_hosts: SecretHosts = frozenset()
     """Which of the credentials may go where."""
 
 
 @dataclass(slots=True)
-class Running:
+class WorkerRuntime:
     """A tree in whose sessions turns are taken, once somebody serves."""
 
     tree: Tree
-    parts: Parts
-    following: Following
+    parts: WorkerDeps
+    following: RunFollower
     assignments: Assignments
     providers: "Providers"
-    actors: list[Actor]
-    voices: Voices
+    actors: list[SessionLoop]
+    voices: Inference
     _runner: Runner | None = None
     _own: "tuple[Worker, asyncio.Task[None]] | None" = None
 
@@ -146,7 +146,9 @@ class Running:
         if stays_here:
             self.parts.engine.stay_here()
         worker, task = await self._start(name, at_once, drain_s)
-        seeing = asyncio.create_task(Overseer(self.assignments).oversee()) if oversees else None
+        seeing = (
+            asyncio.create_task(TaskSupervisor(self.assignments).oversee()) if oversees else None
+        )
         try:
             yield worker.name
         finally:
@@ -172,7 +174,7 @@ class Running:
         served, parts = self.parts.served, self.parts
         # No other process ever has the name: what a dead one held must not look like ours.
         called = name or f"{parts.host}-{os.getpid()}-{secrets.token_hex(3)}"
-        actor = Actor(
+        actor = SessionLoop(
             called, served.inbox, served.workers, served.ledger, self._get_runner(), self._moment
         )
         worker = Worker(
@@ -215,11 +217,11 @@ class Running:
             served, hub = self.parts.served, self.tree.runs.hub
             toolsets = self.parts.load_toolsets()
             programs = replace(self.tree.programs, store=served.programs, sessions=served.sessions)
-            pinning = Pinning(programs, served.ledger, self.parts.permissions, toolsets)
-            assembly = Assembly(
+            pinning = RequestResolver(programs, served.ledger, self.parts.permissions, toolsets)
+            assembly = RequestBuilder(
                 pinning, served.ledger, served.threads, self.providers.build, self.parts.together
             )
-            asking = Asking(hub, time.monotonic, random.random)
+            asking = ModelCaller(hub, time.monotonic, random.random)
 
             async def own_tools(sender: Principal, request: Mapping[str, Json]) -> CodeTools | None:
                 specs, versions = await pinning.list_programs(request)
@@ -229,20 +231,20 @@ class Running:
                 served.ledger,
                 assembly,
                 asking,
-                Calling(toolsets, redactor=self.tree.runs.redactor),
+                ToolCaller(toolsets, redactor=self.tree.runs.redactor),
                 hub,
                 own_tools=own_tools,
             )
         return self._runner
 
-    def _moment(self, run: RunId, seq: int) -> Instant:
+    def _moment(self, run: RunId, seq: int) -> Timestamp:
         del run, seq
         return self.parts.world.now()
 
 
-def running_on(tree: Tree, parts: Parts) -> Running:
+def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
     """Return what takes turns in a tree; nobody serves yet."""
-    actors: list[Actor] = []
+    actors: list[SessionLoop] = []
 
     def end_here(run: RunId) -> bool:
         return any(one.cancel(run) for one in actors)
@@ -258,8 +260,8 @@ def running_on(tree: Tree, parts: Parts) -> Running:
         agent: str,
         by: Principal | None,
         max_steps: int | None,
-    ) -> Posted:
-        asked: Asked = {"agent": agent}
+    ) -> QueuedMessage:
+        asked: PostOptions = {"agent": agent}
         if max_steps is not None:
             asked["max_steps"] = max_steps
         return await runs.post(session, text, key=key, by=by, **asked)
@@ -267,10 +269,10 @@ def running_on(tree: Tree, parts: Parts) -> Running:
     async def ensure_served() -> None:
         await running.ensure_served()
 
-    voices = Voices(providers.build, runs, ensure_served, time.monotonic)
+    voices = Inference(providers.build, runs, ensure_served, time.monotonic)
     programs = replace(tree.programs, voices=voices)
-    following = Following(runs)
-    running = Running(
+    following = RunFollower(runs)
+    running = WorkerRuntime(
         tree.with_facets(runs=runs, programs=programs),
         parts,
         following,
@@ -300,7 +302,7 @@ class Providers:
     """Providers, each built when it is first asked for and kept while its config stays."""
 
     context: ExecutionContext
-    ledger: Ledger
+    ledger: LedgerPort
     secret_hosts: SecretHosts = frozenset()
     _built: dict[tuple[str, Digest], Provider] = field(
         default_factory=dict[tuple[str, Digest], Provider]
@@ -310,7 +312,8 @@ class Providers:
         """Return the provider of a program.
 
         Raises:
-            NoProvider: Nobody knows its type, or what it needs is not installed or not there.
+            ProviderNotConfigured: Nobody knows its type, or what it needs is not installed or not
+                there.
             Refused: Its config contradicts itself.
             Denied: It would be given a secret that its destination was not allowed.
         """
@@ -331,7 +334,7 @@ class Providers:
                 )
             except NotFound as error:
                 # A key that is missing today may be there tomorrow: nothing is kept of this.
-                raise NoProvider(str(error)) from error
+                raise ProviderNotConfigured(str(error)) from error
         return self._built[key]
 
     def _credentials(self, program: Program) -> Credentials:

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.settings import find_setting
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 
 ColorChoice = Literal["auto", "always", "never"]
 Paint = Literal["plain", "strong", "dim", "head", "label", "good", "warn", "bad", "note"]
@@ -163,12 +163,12 @@ def verb(name: str | None = None, **settings: Any) -> Callable[[Function], click
 
     def decorate(function: Function) -> click.Command:
         given = click.make_pass_decorator(Terminal, ensure=True)(function)
-        return click.command(name, cls=Verb, **settings)(given)
+        return click.command(name, cls=Command, **settings)(given)
 
     return decorate
 
 
-class Verb(click.Command):
+class Command(click.Command):
     """A command with the options that every command has."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -177,7 +177,7 @@ class Verb(click.Command):
         self.params.extend(shared_options())
 
 
-class Verbs(click.Group):
+class CommandGroup(click.Group):
     """A group that does something by itself, with the options that every command has."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -222,7 +222,7 @@ def _remember(context: click.Context, option: click.Parameter, value: Any) -> No
 def _color_setting() -> ColorChoice:
     try:
         choice = find_setting("color").value
-    except Refused:
+    except InvalidOperation:
         return "auto"  # Whoever reads the settings next says what is wrong with them.
     return "always" if choice == "always" else "never" if choice == "never" else "auto"
 

@@ -27,14 +27,14 @@ from turntree.boot.open import (
 from turntree.cli.command import Terminal
 from turntree.cli.hook_process.entry import SPOOL
 from turntree.cli.settings import merged_environment
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.core.viewer import sight_of
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from turntree.boot.worker import Running
+    from turntree.boot.worker import WorkerRuntime
     from turntree.db.database import Database
     from turntree.transcripts.incoming import Imports
 
@@ -43,17 +43,17 @@ SESSION_DEFAULT: Final = "main"
 
 
 @value
-class Opened:
+class CliContext:
     """The ledger, open for one command."""
 
     tree: Tree
     runtime: LazyRuntime
     database: "Database"
     settings: Settings
-    now: Instant
+    now: Timestamp
 
     @property
-    def running(self) -> "Running":
+    def running(self) -> "WorkerRuntime":
         """What takes turns, loaded when it is first asked for."""
         return self.runtime.running
 
@@ -74,7 +74,7 @@ def load_settings() -> Settings:
 
 
 def with_ledger(
-    terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool = True
+    terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool = True
 ) -> T:
     """Do one thing with the ledger and return what it gave.
 
@@ -102,7 +102,9 @@ class HeldLedger:
         self._stack = AsyncExitStack()
         self._database: Database | None = None
 
-    def run(self, terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool) -> T:
+    def run(
+        self, terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool
+    ) -> T:
         """Do one thing; which session is current is found out anew."""
         return self._runner.run(self._act(terminal, act, waits=waits))
 
@@ -112,9 +114,9 @@ class HeldLedger:
             self._runner.run(self._stack.aclose())
 
     async def _act(
-        self, terminal: Terminal, act: Callable[[Opened], Awaitable[T]], *, waits: bool
+        self, terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool
     ) -> T:
-        settings, world = load_settings(), SystemWorld()
+        settings, world = load_settings(), SystemClock()
         if self._database is None:
             opening = connect(settings, world, report=terminal.note, is_brief=True)
             self._database = await self._stack.enter_async_context(opening)
@@ -128,13 +130,13 @@ async def open_ledger(
     *,
     tools: Sequence[object] = (),
     lent: Path | None = None,
-) -> AsyncGenerator[Opened, None]:
+) -> AsyncGenerator[CliContext, None]:
     """Open the ledger with a pool, with tools that models may call.
 
     Programs work in the folder that is ``lent`` to those of others too, else in the one where the
     command runs.
     """
-    settings, world = load_settings(), SystemWorld()
+    settings, world = load_settings(), SystemClock()
     async with (
         connect(settings, world, report=terminal.note) as database,
         _open_on(database, settings, terminal, world, tools=tools, lent=lent) as opened,
@@ -147,12 +149,12 @@ async def _open_on(
     database: "Database",
     settings: Settings,
     terminal: Terminal,
-    world: SystemWorld,
+    world: SystemClock,
     *,
     tools: Sequence[object] = (),
     waits: bool = False,
     lent: Path | None = None,
-) -> AsyncGenerator[Opened, None]:
+) -> AsyncGenerator[CliContext, None]:
     """Yield what a command works on, after a turn that has just ended if it ``waits``."""
     if waits and _has_unread(settings.home / SPOOL):
         from turntree.cli.hook_wait import wait_for_hooks
@@ -162,7 +164,7 @@ async def _open_on(
     here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
     engine = engine_on(database)
 
-    def run() -> "Running":
+    def run() -> "WorkerRuntime":
         plain = tree_on(database, settings, world, workplace=here, engine=engine)
         return run_on(database, plain, settings, world, engine, tools)
 
@@ -178,7 +180,7 @@ async def _open_on(
         settings = replace(settings, session=await _likely_session(tree, imports, Path.cwd()))
         tree = open_tree()
     try:
-        yield Opened(tree, runtime, seen, settings, world.now())
+        yield CliContext(tree, runtime, seen, settings, world.now())
     finally:
         await runtime.aclose()
         await engine.close()

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 
 FOLDER: Final = ".turntree"
 HEAD_BYTES_MAX: Final = 1000
@@ -29,7 +29,7 @@ def read_head(start: Path) -> str | None:
     Whoever wrote the project wrote this file, perhaps: it is read if it is one, and no link.
 
     Raises:
-        Refused: It cannot be read.
+        InvalidOperation: It cannot be read.
     """
     place = find_place(start)
     if place is None:
@@ -42,11 +42,13 @@ def read_head(start: Path) -> str | None:
         return None
     except OSError as error:
         if head.is_symlink():
-            raise Refused(f"{head} is a link, and none is followed there: remove it") from error
-        raise Refused(f"{head} cannot be read: {error.strerror}") from error
+            raise InvalidOperation(
+                f"{head} is a link, and none is followed there: remove it"
+            ) from error
+        raise InvalidOperation(f"{head} cannot be read: {error.strerror}") from error
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Refused(f"{head} is not a file: remove it")
+            raise InvalidOperation(f"{head} is not a file: remove it")
         said = file.read(HEAD_BYTES_MAX)
     return said.decode("utf-8", "replace").strip() or None
 
@@ -55,7 +57,7 @@ def write_head(start: Path, label: str) -> Path:
     """Make a session the current one here, and return the folder that says so.
 
     Raises:
-        Refused: The folder cannot be written.
+        InvalidOperation: The folder cannot be written.
     """
     return _write(find_place(start) or start / FOLDER, label)
 
@@ -66,7 +68,7 @@ def write_own_head(place: Path, label: str) -> None:
     Nobody stands in a file, so nothing is current there.
 
     Raises:
-        Refused: The folder cannot be written.
+        InvalidOperation: The folder cannot be written.
     """
     if place.is_dir():
         _write(place / FOLDER, label)
@@ -85,7 +87,7 @@ def _write(place: Path, label: str) -> Path:
             file.write(f"{label}\n".encode())
         fresh.replace(place / "HEAD")
     except OSError as error:
-        raise Refused(f"{place} cannot be written: {error.strerror}") from error
+        raise InvalidOperation(f"{place} cannot be written: {error.strerror}") from error
     return place
 
 
@@ -93,8 +95,8 @@ def _own(place: Path) -> Path:
     """Return the folder if it is one: a link could lead to any other, such as ``.git``.
 
     Raises:
-        Refused: It is a link.
+        InvalidOperation: It is a link.
     """
     if place.is_symlink():
-        raise Refused(f"{place} is a link, and none is followed there: remove it")
+        raise InvalidOperation(f"{place} is a link, and none is followed there: remove it")
     return place

@@ -13,10 +13,10 @@ import anyio
 
 from turntree.cli.command import Terminal
 from turntree.cli.hook_process.entry import DRAINING, is_listening
-from turntree.core.ids import Instant, unix_ms
+from turntree.core.ids import Timestamp, unix_ms
 from turntree.core.value import value
 from turntree.hooks.spool import Spool
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 WAIT_MAX_S: Final = 6.0
 """So long after its end a turn is waited for; hooks bring it in much sooner."""
@@ -41,7 +41,7 @@ class _End:
 async def wait_for_hooks(spool: Spool, terminal: Terminal) -> None:
     """Return when no turn that has just ended here is on its way in any more."""
     began, is_silent = time.monotonic(), True
-    while is_coming(spool, Path.cwd(), SystemWorld().now()):
+    while is_coming(spool, Path.cwd(), SystemClock().now()):
         waited_s = time.monotonic() - began
         if waited_s > WAIT_MAX_S:
             return
@@ -51,7 +51,7 @@ async def wait_for_hooks(spool: Spool, terminal: Terminal) -> None:
         await anyio.sleep(POLL_S)
 
 
-def is_coming(spool: Spool, here: Path, now: Instant) -> bool:
+def is_coming(spool: Spool, here: Path, now: Timestamp) -> bool:
     """Say whether a turn has ended here a moment ago, and somebody is about to read it."""
     fresh = unix_ms(now) - WAIT_MAX_S * 1000
     inside = {str(at) for at in (here.resolve(), *here.resolve().parents)}

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from turntree.cli.context import Opened
+    from turntree.cli.context import CliContext
 
 COMPLETIONS_MAX: Final = 200
 
@@ -20,7 +20,7 @@ class _Name(click.ParamType[str]):
     """A name that a shell completes from what exists."""
 
     def __init__(
-        self, name: str, list_names: "Callable[[Opened], Awaitable[list[str]]]", *always: str
+        self, name: str, list_names: "Callable[[CliContext], Awaitable[list[str]]]", *always: str
     ) -> None:
         """Call it something, and say where its names come from, and which are always there."""
         self.name, self._list_names, self._always = name, list_names, always
@@ -34,16 +34,18 @@ class _Name(click.ParamType[str]):
         return [CompletionItem(one) for one in found if one.startswith(incomplete)]
 
 
-async def _labels(opened: "Opened") -> list[str]:
+async def _labels(opened: "CliContext") -> list[str]:
     page = await opened.tree.sessions.ledger.list_page(limit=COMPLETIONS_MAX)
     return [session.label for session in page]
 
 
-async def _programs(opened: "Opened") -> list[str]:
-    from turntree.programs.store_port import Wanted
+async def _programs(opened: "CliContext") -> list[str]:
+    from turntree.programs.store_port import ProgramFilter
 
     programs = opened.tree.programs
-    page = await programs.store.list_page(Wanted(), by=str(programs.by), limit=COMPLETIONS_MAX)
+    page = await programs.store.list_page(
+        ProgramFilter(), by=str(programs.by), limit=COMPLETIONS_MAX
+    )
     return [program.name for program in page]
 
 
@@ -55,7 +57,7 @@ REVISION: Final = _Name("rev", _labels, "HEAD")
 """Anything that names a turn."""
 
 
-def _ask(question: "Callable[[Opened], Awaitable[list[str]]]") -> list[str]:
+def _ask(question: "Callable[[CliContext], Awaitable[list[str]]]") -> list[str]:
     """Return an answer if a database can be asked without starting one; else nothing."""
     from turntree.cli.command import Terminal
     from turntree.cli.context import load_settings, with_ledger

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from turntree.cli.command import Verb
+from turntree.cli.command import Command
 from turntree.cli.root import COMMANDS, root
 
 PREAMBLE = """\
@@ -60,7 +60,7 @@ def _lines() -> Iterator[str]:
         command = root.get_command(context, name)
         assert command is not None, "it stands in the table"
         yield from _command(command, context, "###")
-    yield SHARED + _option_table(_options(Verb("any")))
+    yield SHARED + _option_table(_options(Command("any")))
 
 
 def _command(command: click.Command, parent: click.Context, heading: str) -> Iterator[str]:

@@ -21,14 +21,14 @@ import click
 import turntree
 from turntree.cli.command import Terminal, shared_options
 from turntree.core.errors import (
-    BadQuery,
-    BadRevision,
     Conflict,
-    Denied,
-    Lost,
+    DatabaseUnavailable,
+    DataMissing,
+    InvalidQuery,
+    InvalidRevision,
     NotFound,
+    PermissionDenied,
     TurntreeError,
-    Unreachable,
 )
 
 DENIED_STATE: Final = "42501"
@@ -40,7 +40,7 @@ _NEXT: Final = re.compile(
 )
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command that has not been imported yet."""
 
     section: str
@@ -49,164 +49,184 @@ class Entry(NamedTuple):
     """The same words as the command's own first sentence; a test compares them."""
 
 
-COMMANDS: Final[Mapping[str, Entry]] = {
-    "chat": Entry("Talk", "talk.chat", "Talk with a session, here in the terminal."),
-    "send": Entry("Talk", "talk.send", "Send a message to a session and print the answer."),
-    "tail": Entry(
+COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "chat": CommandEntry("Talk", "talk.chat", "Talk with a session, here in the terminal."),
+    "send": CommandEntry("Talk", "talk.send", "Send a message to a session and print the answer."),
+    "tail": CommandEntry(
         "Talk",
         "talk.send",
         "Show the last turns of a session, or follow what is being answered there.",
     ),
-    "cancel": Entry(
+    "cancel": CommandEntry(
         "Talk", "talk.send", "End what is being answered in a session, or one run and no other."
     ),
-    "rerun": Entry(
+    "rerun": CommandEntry(
         "Talk",
         "talk.replay",
         "Ask again what a turn was asked, from where it was taken, and show what differs.",
     ),
-    "worker": Entry("Talk", "talk.worker", "Answer what is sent, until it is told to stop."),
-    "log": Entry("Read", "history.log", "List turns, or draw their tree."),
-    "show": Entry(
+    "worker": CommandEntry("Talk", "talk.worker", "Answer what is sent, until it is told to stop."),
+    "log": CommandEntry("Read", "history.log", "List turns, or draw their tree."),
+    "show": CommandEntry(
         "Read", "history.show", "Show a turn: who, what was said, which tools, what follows."
     ),
-    "search": Entry("Read", "history.search", "Find turns by what was said in them."),
-    "blame": Entry(
+    "search": CommandEntry("Read", "history.search", "Find turns by what was said in them."),
+    "blame": CommandEntry(
         "Read", "history.blame", "Say which turns read or wrote a file, or which turn wrote a line."
     ),
-    "files": Entry(
+    "files": CommandEntry(
         "Read", "files.files", "Show the files a turn left, and which of them it changed."
     ),
-    "similar": Entry(
+    "similar": CommandEntry(
         "Read", "maintenance.index", "Find what means something like a turn, a program or a text."
     ),
-    "route": Entry("Read", "sessions.route", "Say where a message would go; nothing is sent."),
-    "diff": Entry(
+    "route": CommandEntry(
+        "Read", "sessions.route", "Say where a message would go; nothing is sent."
+    ),
+    "diff": CommandEntry(
         "Read",
         "history.diff",
         "Compare what was said in two turns or two threads, or the files they left.",
     ),
-    "compare": Entry(
+    "compare": CommandEntry(
         "Read", "history.diff", "Show where two threads part, and what each holds alone."
     ),
-    "why": Entry("Read", "history.why", "Tell what led to a turn, step by step."),
-    "context": Entry(
+    "why": CommandEntry("Read", "history.why", "Tell what led to a turn, step by step."),
+    "context": CommandEntry(
         "Read", "history.context", "Show what the model saw for a turn, call by call."
     ),
-    "reflog": Entry("Read", "sessions.move", "List where a session has stood, newest first."),
-    "sql": Entry("Read", "maintenance.sql", "Ask the ledger in SQL; nothing can be changed."),
-    "stats": Entry(
+    "reflog": CommandEntry(
+        "Read", "sessions.move", "List where a session has stood, newest first."
+    ),
+    "sql": CommandEntry(
+        "Read", "maintenance.sql", "Ask the ledger in SQL; nothing can be changed."
+    ),
+    "stats": CommandEntry(
         "Read", "maintenance.stats", "Show tokens and cost over time, each model call once."
     ),
-    "fork": Entry("Move", "sessions.move", "Begin a session at any turn; nothing is copied."),
-    "worktree": Entry(
+    "fork": CommandEntry(
+        "Move", "sessions.move", "Begin a session at any turn; nothing is copied."
+    ),
+    "worktree": CommandEntry(
         "Move",
         "files.worktree",
         "Make a folder with the files as a turn left them; the present ones stay as they are.",
     ),
-    "switch": Entry("Move", "sessions.move", "Make a session the current one, here."),
-    "rewind": Entry(
+    "switch": CommandEntry("Move", "sessions.move", "Make a session the current one, here."),
+    "rewind": CommandEntry(
         "Move", "sessions.move", "Move a session back to an earlier turn; nothing is deleted."
     ),
-    "undo": Entry("Move", "sessions.move", "Take back the last move of a session."),
-    "pin": Entry(
+    "undo": CommandEntry("Move", "sessions.move", "Take back the last move of a session."),
+    "pin": CommandEntry(
         "Move",
         "files.snapshot",
         "Keep the files as they are now, for the newest turn of the current session.",
     ),
-    "tag": Entry(
+    "tag": CommandEntry(
         "Move", "sessions.tag", "Put words on turns and programs, take them off, or list them."
     ),
-    "session": Entry(
+    "session": CommandEntry(
         "Move",
         "sessions.session",
         "Create, list, rename, merge and archive sessions, and talk in them.",
     ),
-    "identify": Entry("Move", "sessions.route", "Say who writes through a channel."),
-    "program": Entry(
+    "identify": CommandEntry("Move", "sessions.route", "Say who writes through a channel."),
+    "program": CommandEntry(
         "Programs",
         "programs.program",
         "Create, list, configure, share and invoke programs of any kind.",
     ),
-    "provider": Entry("Programs", "programs.kind_group", "Services that answer for models."),
-    "model": Entry("Programs", "programs.kind_group", "Named ways of asking a provider."),
-    "agent": Entry("Programs", "programs.kind_group", "Programs that act in sessions."),
-    "task": Entry(
+    "provider": CommandEntry("Programs", "programs.kind_group", "Services that answer for models."),
+    "model": CommandEntry("Programs", "programs.kind_group", "Named ways of asking a provider."),
+    "agent": CommandEntry("Programs", "programs.kind_group", "Programs that act in sessions."),
+    "task": CommandEntry(
         "Programs", "programs.kind_group", "Work that is asked for, with criteria of success."
     ),
-    "information": Entry(
+    "information": CommandEntry(
         "Programs", "programs.kind_group", "What is known, of shapes that can be checked."
     ),
-    "human": Entry(
+    "human": CommandEntry(
         "Programs", "programs.kind_group", "People, who can be told things and asked for approval."
     ),
-    "code": Entry(
+    "code": CommandEntry(
         "Programs", "programs.kind_group", "Programs in a language: one JSON document in, one out."
     ),
-    "nodes": Entry(
+    "nodes": CommandEntry(
         "Programs", "programs.nodes", "List programs, and the turns that have words on them."
     ),
-    "verify": Entry(
+    "verify": CommandEntry(
         "Check", "maintenance.check", "Prove a thread, turn by turn, back to its root."
     ),
-    "replay": Entry(
+    "replay": CommandEntry(
         "Check",
         "talk.replay",
         "Take a turn again from its journal, and say whether the same one comes out.",
     ),
-    "fsck": Entry("Check", "maintenance.check", "Check the whole store against its invariants."),
-    "audit": Entry(
+    "fsck": CommandEntry(
+        "Check", "maintenance.check", "Check the whole store against its invariants."
+    ),
+    "audit": CommandEntry(
         "Check", "maintenance.audit", "List rights that were granted, used, denied or never used."
     ),
-    "token": Entry(
+    "token": CommandEntry(
         "Check", "maintenance.token", "Issue, list and revoke tokens that carry rights elsewhere."
     ),
-    "doctor": Entry("Check", "setup.doctor", "Check this installation and say what to do."),
-    "plans": Entry(
+    "doctor": CommandEntry("Check", "setup.doctor", "Check this installation and say what to do."),
+    "plans": CommandEntry(
         "Check", "files.plan", "List forks and moves with files that were left unfinished."
     ),
-    "import": Entry("Carry", "transcripts.import_", "Bring other tools' transcripts home."),
-    "watch": Entry(
+    "import": CommandEntry("Carry", "transcripts.import_", "Bring other tools' transcripts home."),
+    "watch": CommandEntry(
         "Carry", "transcripts.import_", "Follow other tools' transcripts while they work."
     ),
-    "hook": Entry("Carry", "setup.hook", "Let coding agents record themselves while they work."),
-    "checkout": Entry(
+    "hook": CommandEntry(
+        "Carry", "setup.hook", "Let coding agents record themselves while they work."
+    ),
+    "checkout": CommandEntry(
         "Carry", "transcripts.handoff", "Write a session that another tool can continue."
     ),
-    "resume": Entry(
+    "resume": CommandEntry(
         "Carry",
         "transcripts.handoff",
         "Write a session that another tool can continue, and start the tool.",
     ),
-    "export": Entry("Carry", "transcripts.export", "Write a thread, or everything, as text."),
-    "demo": Entry("Carry", "setup.demo", "Plant a small tree of sample data to look around in."),
-    "init": Entry("Set up", "setup.server", "Make this folder a place with a current session."),
-    "up": Entry(
+    "export": CommandEntry(
+        "Carry", "transcripts.export", "Write a thread, or everything, as text."
+    ),
+    "demo": CommandEntry(
+        "Carry", "setup.demo", "Plant a small tree of sample data to look around in."
+    ),
+    "init": CommandEntry(
+        "Set up", "setup.server", "Make this folder a place with a current session."
+    ),
+    "up": CommandEntry(
         "Set up", "setup.up", "Start the database and bring home what your agents have kept."
     ),
-    "down": Entry("Set up", "setup.server", "Stop the embedded database server."),
-    "status": Entry(
+    "down": CommandEntry("Set up", "setup.server", "Stop the embedded database server."),
+    "status": CommandEntry(
         "Set up",
         "setup.server",
         "Show the server, the workspace, the current session and what is being answered.",
     ),
-    "index": Entry("Set up", "history.search", "Bring the search indexes up to date."),
-    "gc": Entry("Set up", "files.gc", "Remove kept states of files that no turn pins any more."),
-    "embed": Entry(
+    "index": CommandEntry("Set up", "history.search", "Bring the search indexes up to date."),
+    "gc": CommandEntry(
+        "Set up", "files.gc", "Remove kept states of files that no turn pins any more."
+    ),
+    "embed": CommandEntry(
         "Set up",
         "maintenance.index",
         "Embed a turn or a program, or everything that has no vector yet.",
     ),
-    "embed-stats": Entry(
+    "embed-stats": CommandEntry(
         "Set up", "maintenance.index", "Say how many vectors there are, by embedder and kind."
     ),
-    "config": Entry(
+    "config": CommandEntry(
         "Set up", "setup.config", "Read and write the settings, and say where each is from."
     ),
-    "completion": Entry(
+    "completion": CommandEntry(
         "Set up", "completion", "Print the script that completes words in a shell."
     ),
-    "version": Entry("Set up", "completion", "Print the version."),
+    "version": CommandEntry("Set up", "completion", "Print the version."),
 }
 
 
@@ -310,15 +330,15 @@ def exit_code(error: TurntreeError) -> int:
     if getattr(error.__cause__, "sqlstate", None) == DENIED_STATE:
         return 4
     match error:
-        case Denied():
+        case PermissionDenied():
             return 4
         case NotFound():
             return 3
-        case BadRevision() | BadQuery():
+        case InvalidRevision() | InvalidQuery():
             return 2
-        case Denied():
+        case PermissionDenied():
             return 4
-        case Unreachable() | ServerError():
+        case DatabaseUnavailable() | ServerError():
             return 5
         case _:
             return 1
@@ -327,11 +347,11 @@ def exit_code(error: TurntreeError) -> int:
 def next_command(error: TurntreeError) -> str | None:
     """Return what a person could try after an error whose message does not say it."""
     match error:
-        case Lost():
+        case DataMissing():
             return "turntree fsck"
         case NotFound():
             return "turntree log --all"
-        case Unreachable():
+        case DatabaseUnavailable():
             return "turntree doctor"
         case Conflict():
             return "turntree session list"

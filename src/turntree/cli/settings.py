@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from turntree.cli.head_file import read_head
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.secret_refs import read_hosts
 from turntree.core.value import value
 
 if TYPE_CHECKING:
-    from turntree.transcripts.importer import Places
+    from turntree.transcripts.importer import ToolPaths
 
 Source = Literal["environment", "file", "default"]
 
@@ -87,7 +87,7 @@ def read_file() -> dict[str, str]:
     """Return what the settings file says; without a file, nothing.
 
     Raises:
-        Refused: The file is no TOML.
+        InvalidOperation: The file is no TOML.
     """
     path = config_path()
     try:
@@ -99,7 +99,7 @@ def read_file() -> dict[str, str]:
     try:
         document = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} is not TOML: {error}\nmend it, or remove it") from error
+        raise InvalidOperation(f"{path} is not TOML: {error}\nmend it, or remove it") from error
     return {key: str(value) for key, value in document.items() if key in KEYS}
 
 
@@ -142,11 +142,11 @@ def merged_environment() -> dict[str, str]:
     return {**filed, **{name: value for name, value in os.environ.items() if value}}
 
 
-def places_here() -> "Places":
+def places_here() -> "ToolPaths":
     """Return where tools leave things on this machine."""
-    from turntree.transcripts.importer import Places
+    from turntree.transcripts.importer import ToolPaths
 
-    return Places(Path.home(), os.environ)
+    return ToolPaths(Path.home(), os.environ)
 
 
 def _toml_string(value: str) -> str:

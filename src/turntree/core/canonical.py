@@ -1,7 +1,7 @@
 """The one place where a value becomes bytes and bytes become a digest.
 
 Changing what this module returns changes every digest ever issued: the vectors in
-``tests/domain/golden`` pin it. The bytes are RFC 8785. This module knows nothing of turns,
+``tests/core/golden`` pin it. The bytes are RFC 8785. This module knows nothing of turns,
 events or objects, and it never reads bytes back: a digest is checked against the bytes
 that were stored, never against a second writing of the value.
 

@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 
 
-class World(Protocol):
+class Clock(Protocol):
     """Where clocks and chance come from; tests give one that repeats itself."""
 
-    def now(self) -> Instant:
+    def now(self) -> Timestamp:
         """Return the present moment, never earlier than the one returned before."""
         ...
 

@@ -20,8 +20,8 @@
   x NotCanonical      the value cannot be hashed the same way everywhere
   x Unreachable       the database cannot be reached
 
-Whether to try again is the type: only ``Conflict`` and ``Unreachable`` are worth it, and
-``ProviderFailed`` if its kind says so.
+Whether to try again is the type: only ``Conflict`` and ``DatabaseUnavailable`` are worth it, and
+``ProviderError`` if its kind says so.
 """
 
 from typing import Literal, cast
@@ -49,7 +49,7 @@ class Ambiguous(NotFound):
     """The address names more than one thing."""
 
 
-class Lost(NotFound):
+class DataMissing(NotFound):
     """Bytes that a state is made of are missing where they should be kept, or damaged."""
 
 
@@ -61,15 +61,15 @@ class Canceled(Conflict):
     """Somebody asked for the end of the run; nothing more is begun in it."""
 
 
-class Refused(TurntreeError):
+class InvalidOperation(TurntreeError):
     """The change would break a rule of the ledger."""
 
 
-class Unsupported(Refused):
+class Unsupported(InvalidOperation):
     """A resource of this kind cannot do what was asked."""
 
 
-class Occupied(Refused):
+class PathExists(InvalidOperation):
     """Something stands where a new place was to be made."""
 
     def __init__(self, place: str, free: str) -> None:
@@ -79,11 +79,11 @@ class Occupied(Refused):
         self.free = free
 
 
-class Unpinned(Refused):
+class UnsavedChanges(InvalidOperation):
     """It would take away what no turn has pinned, or what no state holds."""
 
 
-class Incomplete(Refused):
+class SnapshotIncomplete(InvalidOperation):
     """A state that is to be kept lacks something, or it is damaged."""
 
     def __init__(self, message: str, state: Digest) -> None:
@@ -92,11 +92,11 @@ class Incomplete(Refused):
         self.state = state
 
 
-class Denied(Refused):
+class PermissionDenied(InvalidOperation):
     """It is somebody else's to do, or to allow."""
 
 
-class NoProvider(TurntreeError):
+class ProviderNotConfigured(TurntreeError):
     """A model would have to answer, and no provider is wired."""
 
 
@@ -106,7 +106,7 @@ Failure = Literal[
 """Why a provider gave no answer. ``broken`` is a stream that ended in the middle."""
 
 
-class ProviderFailed(TurntreeError):
+class ProviderError(TurntreeError):
     """A model was asked and gave no answer."""
 
     def __init__(self, message: str, kind: Failure, *, retry_after_s: float | None = None) -> None:
@@ -116,19 +116,19 @@ class ProviderFailed(TurntreeError):
         self.retry_after_s = retry_after_s
 
 
-class NoSandbox(Refused):
+class SandboxUnavailable(InvalidOperation):
     """No sandbox can start here, so the code was not run."""
 
 
-class CodeFailed(Refused):
+class CodeError(InvalidOperation):
     """The program crashed, went beyond a limit, or answered with no document."""
 
 
-class BadRevision(TurntreeError, ValueError):
+class InvalidRevision(TurntreeError, ValueError):
     """The text is not a revision."""
 
 
-class BadQuery(TurntreeError, ValueError):
+class InvalidQuery(TurntreeError, ValueError):
     """The text is not a search."""
 
 
@@ -136,5 +136,5 @@ class NotCanonical(TurntreeError, ValueError):
     """The value cannot be hashed the same way everywhere."""
 
 
-class Unreachable(TurntreeError):
+class DatabaseUnavailable(TurntreeError):
     """The database cannot be reached."""

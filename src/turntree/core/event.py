@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Refused
-from turntree.core.ids import EventId, Instant
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import EventId, Timestamp
 from turntree.core.ref import list_refs
 from turntree.core.value import value
 
@@ -142,15 +142,17 @@ def group_of(kind: str) -> Group:
     """Return the group of a kind; a kind of an extension is an observation.
 
     Raises:
-        Refused: It is not ``noun.verb``, or its noun is one of ours and the kind is not.
+        InvalidOperation: It is not ``noun.verb``, or its noun is one of ours and the kind is not.
     """
     if kind in KINDS:
         return KINDS[kind]
     noun, _, verb = kind.partition(".")
     if not noun or not verb:
-        raise Refused(f"{kind!r} is not an event kind: use noun.verb, such as acme.deployed")
+        raise InvalidOperation(
+            f"{kind!r} is not an event kind: use noun.verb, such as acme.deployed"
+        )
     if noun in _NOUNS:
-        raise Refused(f"{kind!r} is not an event kind: the noun {noun!r} is reserved")
+        raise InvalidOperation(f"{kind!r} is not an event kind: the noun {noun!r} is reserved")
     return "observation"
 
 
@@ -161,17 +163,17 @@ class Event:
     stream: str
     seq: int
     kind: str
-    at: Instant
+    at: Timestamp
     data: Mapping[str, Json]
     parents: tuple[EventId, ...] = ()
     """What caused it, beyond its predecessor in the stream."""
     correlation_id: str | None = None
-    valid_from: Instant | None = None
-    valid_to: Instant | None = None
+    valid_from: Timestamp | None = None
+    valid_to: Timestamp | None = None
 
 
 @value
-class Recorded:
+class SealedEvent:
     """An event and the bytes that prove it."""
 
     event: Event
@@ -179,11 +181,12 @@ class Recorded:
     body: str
 
 
-def record(event: Event) -> Recorded:
+def record(event: Event) -> SealedEvent:
     """Return the event with its id and canonical bytes.
 
     Raises:
-        Refused: The kind is unknown, the interval of validity is empty, or something that should
+        InvalidOperation: The kind is unknown, the interval of validity is empty, or something that
+            should
             refer to a thing does not.
     """
     group_of(event.kind)
@@ -191,9 +194,11 @@ def record(event: Event) -> Recorded:
         # A kind of somebody else's names its members as it likes.
         list_refs(event.data)
     if event.valid_from and event.valid_to and event.valid_from >= event.valid_to:
-        raise Refused(f"valid from {event.valid_from} until {event.valid_to}, which is never")
+        raise InvalidOperation(
+            f"valid from {event.valid_from} until {event.valid_to}, which is never"
+        )
     body = canonical(to_json(event))
-    return Recorded(event, EventId(digest_bytes(body)), body.decode())
+    return SealedEvent(event, EventId(digest_bytes(body)), body.decode())
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Position:
+class FeedPosition:
     """A place in the order of all events of a database.
 
     ``epoch`` counts the lives of the database: a restore or a move begins a new one, because
@@ -20,10 +20,10 @@ class Position:
         return f"{self.epoch}-{self.transaction}-{self.n}"
 
     @classmethod
-    def parse(cls, text: str) -> "Position":
+    def parse(cls, text: str) -> "FeedPosition":
         """Return the position a text stands for."""
         epoch, transaction, n = text.split("-")
         return cls(int(epoch), int(transaction), int(n))
 
 
-BEGINNING = Position(0, 0, 0)
+BEGINNING = FeedPosition(0, 0, 0)

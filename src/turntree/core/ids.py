@@ -46,7 +46,7 @@ Digest = NewType("Digest", str)
 EventId = NewType("EventId", Digest)
 """The digest of one recorded fact."""
 
-Instant = NewType("Instant", str)
+Timestamp = NewType("Timestamp", str)
 """A moment in UTC to the millisecond: ``2026-11-15T09:30:00.000Z``. Sorts as text."""
 
 RANDOM_BITS = 74
@@ -102,17 +102,17 @@ def find_long_id(text: str) -> str | None:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def instant(unix_ms: int) -> Instant:
+def instant(unix_ms: int) -> Timestamp:
     """Return the moment that many milliseconds after the beginning of 1970."""
     moment = _EPOCH + timedelta(milliseconds=unix_ms)
-    return Instant(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
+    return Timestamp(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
 
 
 def is_instant(text: str) -> bool:
-    """Say whether a text is written as an ``Instant`` is."""
+    """Say whether a text is written as an ``Timestamp`` is."""
     return _INSTANT.fullmatch(text) is not None
 
 
-def unix_ms(moment: Instant) -> int:
+def unix_ms(moment: Timestamp) -> int:
     """Return how many milliseconds after the beginning of 1970 a moment is."""
     return (datetime.fromisoformat(moment) - _EPOCH) // timedelta(milliseconds=1)

@@ -8,12 +8,12 @@ part of the turn's.
 from collections.abc import Sequence
 
 from turntree.core.canonical import Json
-from turntree.core.event import Event, Recorded, record
+from turntree.core.event import Event, SealedEvent, record
 from turntree.core.turn import Turn
 from turntree.core.usage import ModelCall, to_json
 
 
-def recorded(turn: Turn, calls: Sequence[ModelCall]) -> list[Recorded]:
+def recorded(turn: Turn, calls: Sequence[ModelCall]) -> list[SealedEvent]:
     """Return the facts to store with a turn taken elsewhere: none if it used nothing."""
     if not calls:
         return []

@@ -17,7 +17,7 @@ EntryKind = Literal[
 
 
 @value
-class Entry:
+class ManifestEntry:
     """One object of a manifest."""
 
     kind: EntryKind
@@ -29,7 +29,7 @@ class Entry:
 class Manifest:
     """The ordered objects a context was assembled from."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ManifestEntry, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the document whose canonical bytes are the manifest's object."""
@@ -44,4 +44,6 @@ class Manifest:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
         """Return the manifest a document stands for."""
-        return cls(tuple(Entry(e["kind"], e["name"], e["object"]) for e in document["entries"]))
+        return cls(
+            tuple(ManifestEntry(e["kind"], e["name"], e["object"]) for e in document["entries"])
+        )

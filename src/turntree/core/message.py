@@ -3,9 +3,9 @@
 These are values. A message does not know its turn, its row or its author's rights; two
 messages with the same content are the same message, unless one carries a nonce.
 
-Parts are a closed union with one open door: ``Opaque`` carries whatever a provider sends that
+Parts are a closed union with one open door: ``OpaquePart`` carries whatever a provider sends that
 has no name here (encrypted reasoning, signatures, citations), byte for byte, so that it can be
-sent back. A document this version does not understand decodes to ``Opaque`` and encodes to
+sent back. A document this version does not understand decodes to ``OpaquePart`` and encodes to
 the same document.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import field, replace
 from typing import Any, Literal, TypeGuard, cast
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Refused
-from turntree.core.ids import Digest, Instant
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Digest, Timestamp
 from turntree.core.value import value
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -78,7 +78,7 @@ class ToolResult:
 
 
 @value
-class Lifted:
+class ObjectRef:
     """A part too large to stand in the message: its canonical document is an object.
 
     What correlates calls and results stays readable without the object.
@@ -93,13 +93,13 @@ class Lifted:
 
 
 @value
-class Opaque:
+class OpaquePart:
     """Something only its provider understands, kept as it came."""
 
     document: Mapping[str, Json]
 
 
-Part = Text | Reasoning | Media | ToolUse | ToolResult | Lifted | Opaque
+Part = Text | Reasoning | Media | ToolUse | ToolResult | ObjectRef | OpaquePart
 
 
 @value
@@ -109,7 +109,7 @@ class Message:
     role: Role
     parts: tuple[Part, ...]
     source: Source | None = None
-    at: Instant | None = None
+    at: Timestamp | None = None
     context: Mapping[str, Json] | None = None
     """What was put in beside the words: rules, attached files, hook output."""
     meta: Mapping[str, Json] | None = None
@@ -122,18 +122,18 @@ class Message:
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
-    def tool_uses(self) -> tuple[ToolUse | Lifted, ...]:
+    def tool_uses(self) -> tuple[ToolUse | ObjectRef, ...]:
         """The calls this message asks for."""
         return tuple(part for part in self.parts if calls_tool(part))
 
     @property
-    def tool_results(self) -> tuple[ToolResult | Lifted, ...]:
+    def tool_results(self) -> tuple[ToolResult | ObjectRef, ...]:
         """The answers this message carries."""
         return tuple(part for part in self.parts if answers_call(part))
 
 
 @value
-class Erased:
+class ErasedMessage:
     """A message that was taken out on request; its digest keeps the chain whole."""
 
     digest: Digest
@@ -142,14 +142,16 @@ class Erased:
     text: str = field(default="", init=False)
 
 
-def calls_tool(part: Part) -> TypeGuard[ToolUse | Lifted]:
+def calls_tool(part: Part) -> TypeGuard[ToolUse | ObjectRef]:
     """Say whether a part asks for a tool."""
-    return isinstance(part, ToolUse) or (isinstance(part, Lifted) and part.of == "tool_use")
+    return isinstance(part, ToolUse) or (isinstance(part, ObjectRef) and part.of == "tool_use")
 
 
-def answers_call(part: Part) -> TypeGuard[ToolResult | Lifted]:
+def answers_call(part: Part) -> TypeGuard[ToolResult | ObjectRef]:
     """Say whether a part answers a call."""
-    return isinstance(part, ToolResult) or (isinstance(part, Lifted) and part.of == "tool_result")
+    return isinstance(part, ToolResult) or (
+        isinstance(part, ObjectRef) and part.of == "tool_result"
+    )
 
 
 def user(text: str, *, source: Source | None = "human") -> Message:
@@ -183,24 +185,32 @@ def check_message(message: Message) -> None:
     """Refuse a message that no provider could have meant.
 
     Raises:
-        Refused: The role, the source or a part stands where it cannot.
+        InvalidOperation: The role, the source or a part stands where it cannot.
     """
     if message.role not in ROLES:
-        raise Refused(f"{message.role!r} is not a role; use one of {', '.join(ROLES)}")
+        raise InvalidOperation(f"{message.role!r} is not a role; use one of {', '.join(ROLES)}")
     if message.source is not None and message.source not in SOURCES:
-        raise Refused(f"{message.source!r} is not a source; use one of {', '.join(SOURCES)}")
+        raise InvalidOperation(
+            f"{message.source!r} is not a source; use one of {', '.join(SOURCES)}"
+        )
     if message.role == "assistant" and message.source is not None:
-        raise Refused("only a message that was sent in has a source; an assistant's has none")
+        raise InvalidOperation(
+            "only a message that was sent in has a source; an assistant's has none"
+        )
     for part in message.parts:
         if isinstance(part, Text):
             continue
         if calls_tool(part) and message.role != "assistant":
-            raise Refused(f"only an assistant asks for tools, not {message.role}")
+            raise InvalidOperation(f"only an assistant asks for tools, not {message.role}")
         if answers_call(part) and message.role != "tool":
-            raise Refused(f"tool results stand in messages of role tool, not {message.role}")
+            raise InvalidOperation(
+                f"tool results stand in messages of role tool, not {message.role}"
+            )
         if isinstance(part, ToolResult) and part.status not in TOOL_STATUSES:
-            raise Refused(f"{part.status!r} is not a status; use one of {', '.join(TOOL_STATUSES)}")
-        if isinstance(part, Opaque):
+            raise InvalidOperation(
+                f"{part.status!r} is not a status; use one of {', '.join(TOOL_STATUSES)}"
+            )
+        if isinstance(part, OpaquePart):
             _check_opaque(part.document)
 
 
@@ -209,7 +219,7 @@ def _check_opaque(document: Mapping[str, Json]) -> None:
     # a document with members missing, which nobody could read again.
     kind = document.get("kind")
     if not isinstance(kind, str) or kind in _READ:
-        raise Refused(f"an opaque part needs a kind that is not one of ours, not {kind!r}")
+        raise InvalidOperation(f"an opaque part needs a kind that is not one of ours, not {kind!r}")
 
 
 def distinct_calls(said: Message, taken: Collection[str], place: int) -> Message:
@@ -230,14 +240,14 @@ def distinct_calls(said: Message, taken: Collection[str], place: int) -> Message
 
 def lift(part: Part) -> tuple[Part, bytes | None]:
     """Return the part as it should stand in a message, and the object's bytes if it was lifted."""
-    if _is_small(part) or isinstance(part, Lifted | Media):
+    if _is_small(part) or isinstance(part, ObjectRef | Media):
         return part, None
     data = canonical(part_to_json(part))
     if len(data) <= PART_INLINE_MAX_BYTES:
         return part, None
     document = part_to_json(part)
     return (
-        Lifted(
+        ObjectRef(
             of=str(document["kind"]),
             object=digest_bytes(data),
             size=len(data),
@@ -299,15 +309,15 @@ def to_json(message: Message) -> dict[str, Any]:
     return document
 
 
-def from_json(document: Mapping[str, Any]) -> Message | Erased:
+def from_json(document: Mapping[str, Any]) -> Message | ErasedMessage:
     """Return the message a stored document stands for."""
     get = document.get
     parts: Sequence[Mapping[str, Any]] | None = get("parts")
     if parts is None:
-        return Erased(document["erased"])
+        return ErasedMessage(document["erased"])
     return Message(
         document["role"],
-        tuple([_READ.get(part["kind"], Opaque)(part) for part in parts]),
+        tuple([_READ.get(part["kind"], OpaquePart)(part) for part in parts]),
         get("source"),
         get("at"),
         get("context"),
@@ -335,18 +345,18 @@ def part_to_json(part: Part) -> dict[str, Any]:
             return _present(kind="reasoning", text=text, signature=signature)
         case Media(kind, media_type, url, object_, name):
             return _present(kind=kind, media_type=media_type, url=url, object=object_, name=name)
-        case Lifted(of, object_, size, call_id, tool_name, status):
+        case ObjectRef(of, object_, size, call_id, tool_name, status):
             return _present(
                 kind="object_ref", part=of, object=object_, size_bytes=size,
                 call_id=call_id, tool=tool_name, status=status,
             )  # fmt: skip
-        case Opaque(document):
+        case OpaquePart(document):
             return dict(document)
 
 
 def part_from_json(document: Mapping[str, Any]) -> Part:
-    """Return the part a document stands for; one of an unknown kind is ``Opaque``."""
-    return _READ.get(document["kind"], Opaque)(document)
+    """Return the part a document stands for; one of an unknown kind is ``OpaquePart``."""
+    return _READ.get(document["kind"], OpaquePart)(document)
 
 
 def _present(**members: Json) -> dict[str, Any]:
@@ -361,7 +371,7 @@ def _media(p: Mapping[str, Any]) -> Part:
 
 
 def _lifted(p: Mapping[str, Any]) -> Part:
-    return Lifted(
+    return ObjectRef(
         p["part"], p["object"], p["size_bytes"],
         call_id=p.get("call_id"), tool=p.get("tool"), status=p.get("status"),
     )  # fmt: skip
@@ -379,8 +389,8 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], Part]] = {
 }
 
 
-def line_of(message: Message | Erased) -> bytes:
+def line_of(message: Message | ErasedMessage) -> bytes:
     """Return the canonical bytes that stand for a message in a body."""
-    if isinstance(message, Erased):
+    if isinstance(message, ErasedMessage):
         return canonical({"erased": message.digest})
     return canonical(cast("Json", to_json(message)))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, cast, get_args
 
 from turntree.core.canonical import Json
-from turntree.core.message import Erased, Message
+from turntree.core.message import ErasedMessage, Message
 from turntree.core.value import value
 
 ChangeKind = Literal["added", "changed", "removed", "mode"]
@@ -39,9 +39,9 @@ class TouchedFile:
         return {name: value for name, value in document.items() if value is not None}
 
 
-def files_of(message: Message | Erased) -> Iterator[TouchedFile]:
+def files_of(message: Message | ErasedMessage) -> Iterator[TouchedFile]:
     """Yield the files a message touched, each once, in the order they were recorded."""
-    if isinstance(message, Erased) or message.context is None:
+    if isinstance(message, ErasedMessage) or message.context is None:
         return
     seen: set[tuple[object, ...]] = set()
     for document in _documents(message.context.get("files")):

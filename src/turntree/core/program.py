@@ -11,10 +11,10 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
-from turntree.core.ids import Digest, Instant, ProgramId, find_long_id
-from turntree.core.manifest import Entry
+from turntree.core.ids import Digest, ProgramId, Timestamp, find_long_id
+from turntree.core.manifest import ManifestEntry
 from turntree.core.redaction import find_keys
 from turntree.core.secret_refs import NAMED
 from turntree.core.value import value
@@ -58,14 +58,14 @@ class Lifecycle:
         """Refuse a move that is not lawful.
 
         Raises:
-            Refused: It is not; the message names those that are.
+            InvalidOperation: It is not; the message names those that are.
         """
         if target not in self.moves:
-            raise Refused(f"{target} is no state: there are {', '.join(self.moves)}")
+            raise InvalidOperation(f"{target} is no state: there are {', '.join(self.moves)}")
         lawful = self.moves.get(state, ())
         if target not in lawful:
             ways = f"only to {' or '.join(lawful)}" if lawful else "nowhere: it is the end"
-            raise Refused(f"from {state} it does not go to {target}, {ways}")
+            raise InvalidOperation(f"from {state} it does not go to {target}, {ways}")
 
 
 @value
@@ -102,8 +102,8 @@ class Program:
     version: ProgramVersion
     details: Mapping[str, Json]
     """What its events have set besides: an agent's current task, a task's session."""
-    created_at: Instant
-    updated_at: Instant
+    created_at: Timestamp
+    updated_at: Timestamp
     tags: tuple[str, ...] = ()
 
     @property
@@ -123,7 +123,7 @@ class Program:
 
 
 @value
-class Pin:
+class VersionPin:
     """The version of a program that a turn used."""
 
     program: ProgramId
@@ -132,24 +132,24 @@ class Pin:
     address: str
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> ManifestEntry:
         """The entry of a turn's manifest by which the turn holds on to this version."""
-        return Entry("program", self.address, self.digest)
+        return ManifestEntry("program", self.address, self.digest)
 
 
 def check_name(name: str) -> str:
     """Return a name that can stand in an address.
 
     Raises:
-        Refused: It cannot.
+        InvalidOperation: It cannot.
     """
     if not _NAME.fullmatch(name):
-        raise Refused(
+        raise InvalidOperation(
             f"{name[:NAME_CHARS_MAX]!r} is no name of a program: letters, digits and _.:/+-,"
             f" at most {NAME_CHARS_MAX}, and a letter or a digit first"
         )
     if find_long_id(name) is not None:
-        raise Refused(f"{name} could be an id: a program's name is a word")
+        raise InvalidOperation(f"{name} could be an id: a program's name is a word")
     return name
 
 
@@ -157,7 +157,7 @@ def name_from(title: str, *, prefix: str = "") -> str:
     """Return a name made of a title's words."""
     words = re.findall(r"[a-z0-9]+", title.lower())
     if not words:
-        raise Refused("a title has at least one letter or digit, to make a name of")
+        raise InvalidOperation("a title has at least one letter or digit, to make a name of")
     return check_name("-".join([*([prefix] if prefix else []), *words])[:80].rstrip("-"))
 
 
@@ -224,13 +224,17 @@ def version_of(number: int, config: Mapping[str, Json]) -> tuple[ProgramVersion,
     """Return a version and the bytes that its digest is taken over.
 
     Raises:
-        Refused: A secret stands in it, or it is too large.
+        InvalidOperation: A secret stands in it, or it is too large.
     """
     data = canonical(dict(config))
     if len(data) > CONFIG_BYTES_MAX:
-        raise Refused(f"a config has at most {CONFIG_BYTES_MAX} bytes, and this has {len(data)}")
+        raise InvalidOperation(
+            f"a config has at most {CONFIG_BYTES_MAX} bytes, and this has {len(data)}"
+        )
     if any(True for _ in find_keys([data])):
-        raise Refused("a key is never stored: name it as ${NAME}, and it is looked up when needed")
+        raise InvalidOperation(
+            "a key is never stored: name it as ${NAME}, and it is looked up when needed"
+        )
     return ProgramVersion(number, config, digest_bytes(data)), data
 
 
@@ -269,14 +273,14 @@ def fold(events: Sequence[Event]) -> ProgramState | None:
     changes is told by its members: ``config``, ``from`` with ``to``, and ``details``.
 
     Raises:
-        Refused: They cannot be the events of a program.
+        InvalidOperation: They cannot be the events of a program.
     """
     state: ProgramState | None = None
     for event in events:
         data: dict[str, Any] = dict(event.data)
         if "config" in data and "owner" in data and event.kind.startswith(f"{data.get('kind')}."):
             if state is not None:
-                raise Refused("a program is created once")
+                raise InvalidOperation("a program is created once")
             state = _created(data)
         elif state is not None and event.kind.startswith((f"{state.kind}.", "program.")):
             state = _changed(state, event, data)
@@ -308,12 +312,14 @@ def _changed(state: ProgramState, event: Event, data: Mapping[str, Any]) -> Prog
             pass
     if "config" in data:
         if data["version"] != state.number + 1:
-            raise Refused(f"version {data['version']} cannot follow version {state.number}")
+            raise InvalidOperation(
+                f"version {data['version']} cannot follow version {state.number}"
+            )
         digests = (*state.digests, data["config"])
         state = replace(state, number=data["version"], digests=digests)
     if "from" in data and "to" in data:
         if data["from"] != state.state:
-            raise Refused(f"it moves from {data['from']} while it is {state.state}")
+            raise InvalidOperation(f"it moves from {data['from']} while it is {state.state}")
         steps = (*state.steps, (event.seq, data["from"], data["to"]))
         state = replace(state, state=data["to"], steps=steps)
     return replace(state, details=_merged(state.details, data.get("details", {})))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias, assert_never
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, EventId
 from turntree.core.value import value
 
@@ -72,7 +72,7 @@ def from_json(document: Json) -> Ref:
     """Return the reference a document stands for.
 
     Raises:
-        Refused: It has none of the four shapes.
+        InvalidOperation: It has none of the four shapes.
     """
     match document:
         case {"event_id": str(event_id), "stream": str(stream), "seq": int(seq), **rest}:
@@ -86,9 +86,9 @@ def from_json(document: Json) -> Ref:
         case {"kind": str(kind), "id": str(id), **rest}:
             found = ExtRef(kind, id)
         case _:
-            raise Refused(f"{document!r} refers to nothing; a reference is {_SHAPES}")
+            raise InvalidOperation(f"{document!r} refers to nothing; a reference is {_SHAPES}")
     if rest:
-        raise Refused(
+        raise InvalidOperation(
             f"{', '.join(map(str, rest))} is no part of a reference; a reference is {_SHAPES}"
         )
     return found
@@ -115,13 +115,13 @@ def list_refs(data: Mapping[str, Json]) -> list[tuple[str, Ref | str]]:
     """Return what an event's data refers to, by the names of its members: ids stay ids.
 
     Raises:
-        Refused: A member that should refer to something does not.
+        InvalidOperation: A member that should refer to something does not.
     """
     found: list[tuple[str, Ref | str]] = []
     for name, member in data.items():
         if name in _LISTS:
             if not isinstance(member, list):
-                raise Refused(f"{name} is a list of references, not {member!r}")
+                raise InvalidOperation(f"{name} is a list of references, not {member!r}")
             found += [(name, _read(one)) for one in member]
         elif (name.endswith("_ref") or name in _EVENTS) and member is not None:
             found.append((name, _read(member)))

@@ -21,7 +21,7 @@ import unicodedata
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from turntree.core.errors import BadRevision
+from turntree.core.errors import InvalidRevision
 from turntree.core.ids import Label, find_long_id
 from turntree.core.pattern import pattern
 from turntree.core.value import value
@@ -100,7 +100,7 @@ class TurnRef:
 
 
 @value
-class Words:
+class TextMatch:
     """The newest turn in which these words occur."""
 
     text: str
@@ -169,7 +169,7 @@ class MessagePart:
         return f":msg/{self.n}"
 
 
-Base: TypeAlias = Head | Name | TurnRef | Words | ProgramRef
+Base: TypeAlias = Head | Name | TurnRef | TextMatch | ProgramRef
 Step: TypeAlias = Ancestor | AtMove | AtTime
 Part: TypeAlias = ToolPart | MessagePart
 
@@ -214,7 +214,7 @@ def parse_revision(text: str) -> Revision:
     """Return what ``text`` points at.
 
     Raises:
-        BadRevision: it is no revision; the message shows where and what would be one.
+        InvalidRevision: it is no revision; the message shows where and what would be one.
     """
     _check_signs(text)
     dots = _find_dots(text)
@@ -229,7 +229,7 @@ def parse_range(text: str) -> Range | Revision:
     ``a..`` ends at HEAD and ``..b`` begins at the root.
 
     Raises:
-        BadRevision: it is neither; the message shows where and what would be one.
+        InvalidRevision: it is neither; the message shows where and what would be one.
     """
     _check_signs(text)
     dots = _find_dots(text)
@@ -254,7 +254,7 @@ def check_label(text: str) -> Label:
     """Return ``text`` as a label that no revision can be mistaken for.
 
     Raises:
-        BadRevision: it cannot be a label; the message says why.
+        InvalidRevision: it cannot be a label; the message says why.
     """
     _check_name(text, 0, len(text))
     if find_long_id(text) or _WHOLE_DIGEST.fullmatch(text):
@@ -299,7 +299,7 @@ def _parse_side(text: str, start: int, end: int) -> Revision:
         words = text[start + len(_WORDS_OPEN) : end].strip()
         if not words:
             raise _bad(text, end, "the words to look for are missing", ":/redirect")
-        return Revision(Words(words))
+        return Revision(TextMatch(words))
     ending = _PART.search(text, start, end)
     part = _read_part(text, ending) if ending else None
     end = ending.start() if ending else end
@@ -394,11 +394,11 @@ def _number(text: str, start: int, end: int) -> int:
     return int(digits or "0")
 
 
-def _bad(text: str, column: int, what: str, example: str) -> BadRevision:
+def _bad(text: str, column: int, what: str, example: str) -> InvalidRevision:
     """Return the error that shows ``text`` with a caret below the column at fault."""
     first = max(0, column - _SHOWN_MAX // 2)
     shown = text[first : first + _SHOWN_MAX]
     # A sign that moves the cursor would part the caret from its column.
     line = "".join(sign if sign.isprintable() else "?" for sign in shown)
     caret = " " * (column - first) + "^"
-    return BadRevision(f"{what}\n  {line}\n  {caret}\nfor example: {example}")
+    return InvalidRevision(f"{what}\n  {line}\n  {caret}\nfor example: {example}")

@@ -22,10 +22,10 @@ from typing import Any, Literal
 
 from turntree.core import usage
 from turntree.core.canonical import digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
 from turntree.core.ids import RunId
-from turntree.core.message import Lifted, Message, ToolUse, line_of
+from turntree.core.message import Message, ObjectRef, ToolUse, line_of
 from turntree.core.turn import Outcome, interrupt_calls
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
@@ -36,7 +36,7 @@ InterruptionReason = Literal[
 
 
 @value
-class Fact:
+class RunEvent:
     """An event of a run, with what was said if something was.
 
     The event holds digests; the words stand beside it until sealing moves them into the turn.
@@ -49,15 +49,17 @@ class Fact:
         """Refuse words that the event does not vouch for.
 
         Raises:
-            Refused: The event holds no digest of the message, or another's.
+            InvalidOperation: The event holds no digest of the message, or another's.
         """
         if self.message is not None:
             said = digest_bytes(line_of(self.message))
             if self.event.data.get("message") != said:
-                raise Refused(f"{self.event.kind} does not hold the digest of what was said")
+                raise InvalidOperation(
+                    f"{self.event.kind} does not hold the digest of what was said"
+                )
 
     @classmethod
-    def of(cls, event: Event, message: Message | None = None) -> "Fact":
+    def of(cls, event: Event, message: Message | None = None) -> "RunEvent":
         """Return the event with the digest of what was said written into it."""
         if message is None:
             return cls(event)
@@ -77,7 +79,7 @@ class AskModel:
 class CallTools:
     """Carry these calls out; each is recorded as an intent before it is begun."""
 
-    uses: tuple[ToolUse | Lifted, ...]
+    uses: tuple[ToolUse | ObjectRef, ...]
 
 
 @value
@@ -95,7 +97,7 @@ class Fail:
 
 
 @value
-class Wait:
+class WaitForUnpark:
     """Nothing to do until somebody unparks the run."""
 
     reason: str
@@ -114,7 +116,7 @@ class Done:
     """The turn is sealed."""
 
 
-Step = AskModel | CallTools | SettleCalls | Fail | Wait | Seal | Done
+Step = AskModel | CallTools | SettleCalls | Fail | WaitForUnpark | Seal | Done
 
 
 @value
@@ -140,22 +142,22 @@ class Run:
     finished: bool = False
 
     @classmethod
-    def replay(cls, id: RunId, facts: Iterable[Fact]) -> "Run":
+    def replay(cls, id: RunId, facts: Iterable[RunEvent]) -> "Run":
         """Return the run that the facts, in order, amount to.
 
         Raises:
-            Refused: The facts are not those of a run.
+            InvalidOperation: The facts are not those of a run.
         """
         run = cls(id, 0)
         for fact in facts:
             run = run.apply(fact)
         return run
 
-    def apply(self, fact: Fact) -> "Run":
+    def apply(self, fact: RunEvent) -> "Run":
         """Return the run after one more fact.
 
         Raises:
-            Refused: The fact cannot follow.
+            InvalidOperation: The fact cannot follow.
         """
         self._check(fact.event)
         run = replace(self, seq=self.seq + 1)
@@ -185,17 +187,17 @@ class Run:
 
     def _check(self, event: Event) -> None:
         if event.stream != self.id or event.seq != self.seq:
-            raise Refused(
+            raise InvalidOperation(
                 f"fact {event.seq} of {event.stream} cannot be fact {self.seq} of {self.id}"
             )
         if (event.kind == "run.started") != (self.seq == 0):
-            raise Refused("a run starts once, with its first fact")
+            raise InvalidOperation("a run starts once, with its first fact")
         if self.finished and event.kind in (
             "model_call.finished",
             "tool_call.finished",
             "run.finished",
         ):
-            raise Refused(f"the run is finished; {event.kind} comes too late")
+            raise InvalidOperation(f"the run is finished; {event.kind} comes too late")
 
     def next_step(self) -> Step:
         """Say what to do next; the same facts always give the same step."""
@@ -207,7 +209,7 @@ class Run:
         if self.failed is not None:
             return Seal("failed", interrupt_calls(self.reply, self.failed))
         if self.parked is not None:
-            return Wait(self.parked)
+            return WaitForUnpark(self.parked)
         if lost := tuple(sorted(self.begun - self.answered)):
             return SettleCalls(lost)
         if waiting := self._waiting():
@@ -223,7 +225,7 @@ class Run:
         """How many times a model has answered."""
         return sum(1 for said in self.reply if said.role == "assistant")
 
-    def _waiting(self) -> tuple[ToolUse | Lifted, ...]:
+    def _waiting(self) -> tuple[ToolUse | ObjectRef, ...]:
         return tuple(
             use
             for message in self.reply

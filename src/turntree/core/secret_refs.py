@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NewType
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, Refused
+from turntree.core.errors import InvalidOperation, PermissionDenied
 
 Destination = NewType("Destination", str)
 """Where a provider sends what it is given: a host, with the port if its config names one, or
@@ -71,13 +71,13 @@ def read_hosts(text: str) -> SecretHosts:
     Without a name a host may be asked, and is given no secret.
 
     Raises:
-        Refused: It is not written so.
+        InvalidOperation: It is not written so.
     """
     pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
     found = [_PAIR.fullmatch(pair) for pair in pairs]
     for pair, match in zip(pairs, found, strict=True):
         if match is None:
-            raise Refused(
+            raise InvalidOperation(
                 f"{pair!r} does not say which secret may go where: write NAME@HOST, or "
                 "NAME@type:TYPE for a provider without an address, or @HOST without a secret"
             )
@@ -115,7 +115,7 @@ def check_secret(
     wrote the config: what others write could still spend the user's money there.
 
     Raises:
-        Denied: It is not allowed; the message says how to allow it.
+        PermissionDenied: It is not allowed; the message says how to allow it.
     """
     to = destination_of(config)
     is_own = author == acts or author.startswith("system:")
@@ -124,12 +124,12 @@ def check_secret(
     written = "" if author == acts else f", written by {author},"
     why = f"@({provider}){written} would be given the secret {name} of {acts}"
     if to is None:
-        raise Denied(
+        raise PermissionDenied(
             f"{why} at an address that cannot be read for sure: make a provider of your own whose "
             "address spells out the host, `turntree provider create NAME --type TYPE "
             "--base-url URL`"
         )
-    raise Denied(
+    raise PermissionDenied(
         f"{why} at {to}, which {acts} has not allowed: "
         f"`turntree config add secret_hosts {name}@{to}` allows it"
     )

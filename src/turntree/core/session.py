@@ -3,8 +3,8 @@
 from typing import Literal
 
 from turntree.core.canonical import Json
-from turntree.core.event import Event, Recorded, record
-from turntree.core.ids import Digest, Instant, Label, SessionId, TurnId
+from turntree.core.event import Event, SealedEvent, record
+from turntree.core.ids import Digest, Label, SessionId, Timestamp, TurnId
 from turntree.core.value import value
 
 MoveKind = Literal["create", "advance", "fork", "rewind", "reset", "undo", "import", "handoff"]
@@ -56,18 +56,18 @@ class Session:
     head_digest: Digest | None
     version: int
     status: SessionStatus
-    created_at: Instant
-    updated_at: Instant
+    created_at: Timestamp
+    updated_at: Timestamp
     depth: int = 0
     """How many turns its thread has."""
     origin: Origin | None = None
     spawn: Spawn | None = None
     aliases: tuple[Label, ...] = ()
-    head_sealed_at: Instant | None = None
+    head_sealed_at: Timestamp | None = None
     """When its last turn ended, which for an imported one may be long before it came here."""
 
     @property
-    def worked_at(self) -> Instant:
+    def worked_at(self) -> Timestamp:
         """When somebody last worked in it; of an empty one, when it was last changed."""
         return self.head_sealed_at or self.updated_at
 
@@ -81,7 +81,7 @@ class SessionMove:
     kind: MoveKind
     before: TurnId | None
     after: TurnId | None
-    at: Instant
+    at: Timestamp
     by: str
     before_digest: Digest | None = None
     after_digest: Digest | None = None
@@ -93,10 +93,10 @@ def begun(
     head: TurnId | None,
     *,
     by: str,
-    at: Instant,
+    at: Timestamp,
     origin: Origin | None = None,
     spawn: Spawn | None = None,
-) -> Recorded:
+) -> SealedEvent:
     """Return the fact that a session began: at no turn, or as a fork at an existing one."""
     data: dict[str, Json] = {
         "label": label,

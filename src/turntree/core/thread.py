@@ -6,7 +6,7 @@ from turntree.core.value import value
 
 
 @value
-class Placed:
+class ThreadTurn:
     """A turn and where it stands in the tree."""
 
     turn: Turn
@@ -16,7 +16,7 @@ class Placed:
 
 
 @value
-class Stored:
+class SealResult:
     """What storing a turn led to."""
 
     turn: TurnId
@@ -28,7 +28,7 @@ class Stored:
 
 
 @value
-class Moved:
+class MoveResult:
     """What moving or beginning a session led to."""
 
     session: SessionId
@@ -42,8 +42,8 @@ class Moved:
 class Comparison:
     """Two threads and where they part."""
 
-    base: Placed | None
+    base: ThreadTurn | None
     """The deepest turn both hold, or None if they share none."""
-    left: tuple[Placed, ...]
+    left: tuple[ThreadTurn, ...]
     """What only the left thread holds, oldest first."""
-    right: tuple[Placed, ...]
+    right: tuple[ThreadTurn, ...]

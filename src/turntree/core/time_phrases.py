@@ -6,7 +6,7 @@ A time without a zone is UTC, as every time that Turntree prints.
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.pattern import pattern
 
 EXAMPLES: Final = "`yesterday`, `3 days ago` or `2026-11-15 09:30`"
@@ -25,7 +25,7 @@ _UNITS: Final = {
 }  # fmt: skip
 
 
-def find_moment(words: str, now: Instant) -> Instant | None:
+def find_moment(words: str, now: Timestamp) -> Timestamp | None:
     """Return the moment that words mean, or None if they mean none.
 
     ``now``, ``yesterday``, ``3 days ago``, ``last week``, ``2h``, ``2026-11``, ``2026-11-15 09:30``
@@ -36,7 +36,7 @@ def find_moment(words: str, now: Instant) -> Instant | None:
         moment = moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return Instant(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
+    return Timestamp(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
 
 
 def _read(text: str) -> datetime:

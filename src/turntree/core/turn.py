@@ -26,9 +26,9 @@ import orjson
 from turntree.core import message as messages
 from turntree.core.canonical import canonical, digest_bytes, parse_digest
 from turntree.core.compaction import Compaction
-from turntree.core.errors import Refused
-from turntree.core.ids import Digest, Instant, TurnId, derived_id, is_instant, unix_ms
-from turntree.core.message import Erased, Message, ToolResult, answers_call, calls_tool
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Digest, Timestamp, TurnId, derived_id, is_instant, unix_ms
+from turntree.core.message import ErasedMessage, Message, ToolResult, answers_call, calls_tool
 from turntree.core.principal import Principal
 from turntree.core.value import value
 
@@ -51,8 +51,8 @@ class Header:
     id: TurnId
     parent: Digest | None
     by: Principal
-    started_at: Instant
-    sealed_at: Instant
+    started_at: Timestamp
+    sealed_at: Timestamp
     outcome: Outcome = "completed"
     kind: TurnKind = "normal"
     agent_role: AgentRole = "unified"
@@ -73,7 +73,7 @@ class Turn:
 
     header: Header
     query_count: int
-    messages: tuple[Message | Erased, ...]
+    messages: tuple[Message | ErasedMessage, ...]
     digest: Digest
 
     @property
@@ -82,12 +82,12 @@ class Turn:
         return self.header.id
 
     @property
-    def query(self) -> tuple[Message | Erased, ...]:
+    def query(self) -> tuple[Message | ErasedMessage, ...]:
         """What was sent in."""
         return self.messages[: self.query_count]
 
     @property
-    def reply(self) -> tuple[Message | Erased, ...]:
+    def reply(self) -> tuple[Message | ErasedMessage, ...]:
         """What came back, tool results included."""
         return self.messages[self.query_count :]
 
@@ -102,18 +102,18 @@ class Turn:
 
 
 @value
-class Sealed:
+class SealedTurn:
     """A turn and the bytes that prove it."""
 
     turn: Turn
     body: str
 
 
-def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> Sealed:
+def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> SealedTurn:
     """Return the sealed turn; from here on nothing in it can change.
 
     Raises:
-        Refused: A tool call has no terminal result, a message stands where it cannot, or a
+        InvalidOperation: A tool call has no terminal result, a message stands where it cannot, or a
             completed turn has no reply.
         NotCanonical: Something in it has no spelling that everybody shares.
     """
@@ -123,14 +123,14 @@ def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> 
     return _sealed(header, document, query, reply, lines)
 
 
-def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> Sealed:
+def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> SealedTurn:
     """Return the sealed turn under the id that everybody gives to it; the header's own is ignored.
 
     The id follows from the time it started and from all that its digest proves: its parent, its
     messages and how it ended.
 
     Raises:
-        Refused: As ``seal`` says.
+        InvalidOperation: As ``seal`` says.
         NotCanonical: As ``seal`` says.
     """
     check_exchange(header, query, reply)
@@ -149,10 +149,10 @@ def _sealed(
     query: Sequence[Message],
     reply: Sequence[Message],
     lines: list[bytes],
-) -> Sealed:
+) -> SealedTurn:
     head = canonical(document)
     turn = Turn(header, len(query), (*query, *reply), digest_bytes(head))
-    return Sealed(turn, b"\n".join((head, *lines)).decode())
+    return SealedTurn(turn, b"\n".join((head, *lines)).decode())
 
 
 def read(body: str, digest: Digest) -> Turn:
@@ -198,23 +198,27 @@ def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Mes
     """Refuse what would brick a session or say something impossible.
 
     Raises:
-        Refused: As ``seal`` says.
+        InvalidOperation: As ``seal`` says.
     """
     for said in (*query, *reply):
         messages.check_message(said)
     _check_form(header)
     if not query and header.kind == "normal":
-        raise Refused("a turn answers something: it needs at least one query message")
+        raise InvalidOperation("a turn answers something: it needs at least one query message")
     if any(said.role == "assistant" for said in query):
-        raise Refused("an assistant's message belongs to the reply, not to the query")
+        raise InvalidOperation("an assistant's message belongs to the reply, not to the query")
     if any(said.role not in ("assistant", "tool") for said in reply):
-        raise Refused("a reply holds what the assistant and its tools said, nothing else")
+        raise InvalidOperation("a reply holds what the assistant and its tools said, nothing else")
     if header.outcome == "completed" and not any(said.role == "assistant" for said in reply):
-        raise Refused("a completed turn has a reply; seal it as failed, canceled or interrupted")
+        raise InvalidOperation(
+            "a completed turn has a reply; seal it as failed, canceled or interrupted"
+        )
     if header.sealed_at < header.started_at:
-        raise Refused(f"sealed at {header.sealed_at}, before it started at {header.started_at}")
+        raise InvalidOperation(
+            f"sealed at {header.sealed_at}, before it started at {header.started_at}"
+        )
     if (header.kind == "compaction") != (header.compaction is not None):
-        raise Refused("a compaction turn has compaction details, and no other turn has")
+        raise InvalidOperation("a compaction turn has compaction details, and no other turn has")
     _check_calls(query, reply)
 
 
@@ -226,10 +230,12 @@ def _check_form(header: Header) -> None:
         (header.agent_role, AGENT_ROLES),
     ):
         if word not in words:
-            raise Refused(f"{word!r} is none of {', '.join(words)}")
+            raise InvalidOperation(f"{word!r} is none of {', '.join(words)}")
     for moment in (header.started_at, header.sealed_at):
         if not is_instant(moment):
-            raise Refused(f"{moment!r} is not a moment; write it like 2026-11-15T09:30:00.000Z")
+            raise InvalidOperation(
+                f"{moment!r} is not a moment; write it like 2026-11-15T09:30:00.000Z"
+            )
     if header.manifest is not None:
         parse_digest(header.manifest)
     for source in header.derived_from:
@@ -244,21 +250,23 @@ def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
             if calls_tool(part):
                 call_id = part.call_id
                 if call_id in seen:
-                    raise Refused(f"the call {call_id!r} is made twice in one turn")
+                    raise InvalidOperation(f"the call {call_id!r} is made twice in one turn")
                 seen.add(call_id)
                 open_calls.add(call_id)
             elif answers_call(part):
                 call_id = part.call_id
                 if call_id not in open_calls:
-                    raise Refused(f"a result for the call {call_id!r}, which is not open")
+                    raise InvalidOperation(f"a result for the call {call_id!r}, which is not open")
                 open_calls.discard(call_id)
     if open_calls:
-        raise Refused(
+        raise InvalidOperation(
             f"{len(open_calls)} tool call(s) without a result: {sorted(map(str, open_calls))}; "
             "interrupt_calls() gives them one"
         )
     if any(answers_call(part) for said in query for part in said.parts):
-        raise Refused("a tool result answers a call of the same turn; it cannot stand in a query")
+        raise InvalidOperation(
+            "a tool result answers a call of the same turn; it cannot stand in a query"
+        )
 
 
 def interrupt_calls(reply: Sequence[Message], reason: str) -> tuple[Message, ...]:
@@ -281,14 +289,14 @@ def erase(body: str, sequence: int) -> str:
     """Return the body with one message replaced by a stub that holds its digest.
 
     Raises:
-        Refused: There is no such message.
+        InvalidOperation: There is no such message.
     """
     lines = body.split("\n")
     if not 0 <= sequence < len(lines) - 1:
-        raise Refused(f"the turn has messages 0 to {len(lines) - 2}, not {sequence}")
+        raise InvalidOperation(f"the turn has messages 0 to {len(lines) - 2}, not {sequence}")
     line = lines[sequence + 1].encode()
     if _find_stub(line) is None:
-        lines[sequence + 1] = messages.line_of(Erased(digest_bytes(line))).decode()
+        lines[sequence + 1] = messages.line_of(ErasedMessage(digest_bytes(line))).decode()
     return "\n".join(lines)
 
 

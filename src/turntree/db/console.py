@@ -15,7 +15,7 @@ import anyio
 import psycopg
 from psycopg import AsyncConnection
 
-from turntree.core.errors import Denied, Refused
+from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.value import value
 from turntree.db.database import (
     CONNECT_TIMEOUT_S,
@@ -35,7 +35,7 @@ PATIENCE_S = 5.0
 
 
 @value
-class Answer:
+class QueryResult:
     """What a statement gave."""
 
     columns: tuple[str, ...]
@@ -46,23 +46,24 @@ class Answer:
 
 async def ask(
     database: Database, console: str, statement: str, *, limit: int, timeout_s: float
-) -> Answer:
+) -> QueryResult:
     """Run one query as the console's login and return its first rows.
 
     Raises:
-        Refused: The server cannot make sense of it, or it is no query, or it takes too long.
-        Denied: The console's login may do more than read.
+        InvalidOperation: The server cannot make sense of it, or it is no query, or it takes too
+            long.
+        PermissionDenied: The console's login may do more than read.
     """
     async with _open_console(database, console, timeout_s) as connection:
         try:
             with anyio.fail_after(timeout_s + PATIENCE_S):
                 return await _first_rows(connection, statement, limit)
         except TimeoutError as error:
-            raise Refused("it took too long: --timeout gives it more seconds") from error
+            raise InvalidOperation("it took too long: --timeout gives it more seconds") from error
         except psycopg.Error as error:
             known = translated(error)
             if known is error or isinstance(error, psycopg.errors.QueryCanceled):
-                raise Refused(_told(error)) from error
+                raise InvalidOperation(_told(error)) from error
             raise known from error
 
 
@@ -96,10 +97,12 @@ async def _require_reader(connection: Connection) -> None:
     """Refuse a login that could do more than a reader, whoever named it."""
     ((login, is_reader, powers, roles, owns),) = await fetch(connection, "describe_login")
     if not is_reader:
-        raise Denied(f"the login {login} is not a member of {READER}: GRANT {READER} TO {login}")
+        raise PermissionDenied(
+            f"the login {login} is not a member of {READER}: GRANT {READER} TO {login}"
+        )
     found = [*powers, *(f"a member of {role}" for role in roles), *(["an owner"] if owns else [])]
     if found:
-        raise Denied(
+        raise PermissionDenied(
             f"the login {login} is {', '.join(found)}; questions are asked by one that is a member"
             f" of {READER} and nothing else: name another in console_url"
         )
@@ -112,17 +115,17 @@ async def _bind(database: Database, connection: Connection) -> None:
     scope = {"workspace": database.workspace, "viewer": database.sight}
     ((is_bound,),) = await fetch(connection, "is_bound", **scope)
     if not is_bound:
-        raise Refused("console_url names another database than the ledger's")
+        raise InvalidOperation("console_url names another database than the ledger's")
 
 
-async def _first_rows(connection: Connection, statement: str, limit: int) -> Answer:
+async def _first_rows(connection: Connection, statement: str, limit: int) -> QueryResult:
     # A cursor of the server's: the statement is parsed as a query or not at all, there can be no
     # second one, and no more rows are made than are asked for.
     async with connection.cursor(name="question") as cursor:
         await cursor.execute(cast("Any", statement))
         rows = await cursor.fetchmany(limit + 1)
         columns = tuple(column.name for column in cursor.description or ())
-    return Answer(columns, rows[:limit], is_cut=len(rows) > limit)
+    return QueryResult(columns, rows[:limit], is_cut=len(rows) > limit)
 
 
 def _told(error: psycopg.Error) -> str:

@@ -26,11 +26,11 @@ from psycopg.pq import TransactionStatus
 from turntree.core.errors import (
     Canceled,
     Conflict,
-    Denied,
+    DatabaseUnavailable,
+    InvalidOperation,
     NotFound,
-    Refused,
+    PermissionDenied,
     TurntreeError,
-    Unreachable,
 )
 from turntree.core.ids import WorkspaceId
 from turntree.core.value import value
@@ -52,13 +52,13 @@ RECONNECT_TIMEOUT_S = 3.0
 _ERRORS: Mapping[str, type[TurntreeError]] = {
     "TT001": Conflict,
     "TT002": NotFound,
-    "TT003": Refused,
+    "TT003": InvalidOperation,
     "TT004": Canceled,
     "23505": Conflict,  # Two writers, one place.
     "40001": Conflict,
     "40P01": Conflict,
     "23503": NotFound,  # A reference to something that is not there.
-    "42501": Denied,
+    "42501": PermissionDenied,
 }
 
 
@@ -100,13 +100,15 @@ class PlainConnections:
         """Return a connection that is used by no other task.
 
         Raises:
-            Unreachable: All that may be open at once stay in use.
+            DatabaseUnavailable: All that may be open at once stay in use.
         """
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self._free.acquire()
         except TimeoutError as error:
-            raise Unreachable(f"{CONNECTIONS_MAX} connections are in use and stay so") from error
+            raise DatabaseUnavailable(
+                f"{CONNECTIONS_MAX} connections are in use and stay so"
+            ) from error
         connection: Connection | None = None
         try:
             while self._idle and (connection is None or connection.closed):
@@ -141,7 +143,9 @@ class Database:
     workspace: UUID
     pool: "Connections"
     sight: Sight = NOBODY
-    sights: "Sights" = field(default_factory=lambda: Sights(WeakKeyDictionary()), repr=False)
+    sights: "ViewerConnections" = field(
+        default_factory=lambda: ViewerConnections(WeakKeyDictionary()), repr=False
+    )
 
     def seen_by(self, sight: Sight) -> "Database":
         """Return the same database as somebody sees it; the connections are shared."""
@@ -167,12 +171,12 @@ class Database:
         """Lend a connection of the pool, or the one that this task keeps.
 
         Raises:
-            Unreachable: The database does not answer.
+            DatabaseUnavailable: The database does not answer.
         """
         kept = _KEPT.get()
         if kept is None or kept[0] is not self.pool:
-            return _Lent(self)
-        return _Kept(self, kept[1])
+            return _PooledConnection(self)
+        return _TransactionConnection(self, kept[1])
 
     @asynccontextmanager
     async def keep_together(self) -> AsyncGenerator[None, None]:
@@ -279,7 +283,7 @@ class Database:
 
 
 @value
-class Sights:
+class ViewerConnections:
     """Who looks through which connection; through a new one, nobody does."""
 
     known: "WeakKeyDictionary[Connection, Sight | None]"
@@ -310,21 +314,21 @@ async def open_database(
     Nothing is seen in it unless somebody is named who looks, here or by ``seen_by``.
 
     Raises:
-        Unreachable: The database does not answer.
-        Refused: A pooler stands in between.
+        DatabaseUnavailable: The database does not answer.
+        InvalidOperation: A pooler stands in between.
     """
     # Imported here: a process that opens no pool does not have to load one.
     from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
     scope = UUID(workspace)
-    sights = Sights(WeakKeyDictionary())
-    refusals: list[Refused] = []
+    sights = ViewerConnections(WeakKeyDictionary())
+    refusals: list[InvalidOperation] = []
 
     async def configure(connection: Connection) -> None:
         connection.prepare_threshold = 0
         try:
             await _configure(connection, scope, sights, sight)
-        except Refused as refusal:
+        except InvalidOperation as refusal:
             # The pool tries again and then says that it waited for too long.
             refusals.append(refusal)
             raise
@@ -361,11 +365,12 @@ async def open_plain_database(
     ``seen_by`` names a viewer.
 
     Raises:
-        Unreachable: The database does not answer.
-        Refused: The server is too old, its schema is newer than ours, or a pooler stands between.
+        DatabaseUnavailable: The database does not answer.
+        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler stands
+            between.
     """
     check_address(conninfo)
-    sights = Sights(WeakKeyDictionary())
+    sights = ViewerConnections(WeakKeyDictionary())
     async with Translated():
         first = await _connect(conninfo)
         is_ready = False
@@ -396,7 +401,7 @@ async def _connect(conninfo: str) -> Connection:
 
 
 async def _configure(
-    connection: Connection, workspace: UUID, sights: Sights, sight: Sight = NOBODY
+    connection: Connection, workspace: UUID, sights: ViewerConnections, sight: Sight = NOBODY
 ) -> None:
     register_arrays(connection.adapters)
     await _take_role(connection, "turntree_app", workspace, sight)
@@ -441,20 +446,23 @@ def check_address(conninfo: str) -> None:
     """Refuse what cannot be the address of a database.
 
     Raises:
-        Unreachable: It cannot be read.
+        DatabaseUnavailable: It cannot be read.
     """
     try:
         conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
-        raise Unreachable(NO_ADDRESS) from error  # Not the driver's words: they quote passwords.
+        raise DatabaseUnavailable(
+            NO_ADDRESS
+        ) from error  # Not the driver's words: they quote passwords.
 
 
 async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> WorkspaceId:
     """Migrate the database, make sure the workspace exists and return its id.
 
     Raises:
-        Unreachable: The database does not answer.
-        Refused: The server is too old, its schema is newer than ours, or a pooler stands between.
+        DatabaseUnavailable: The database does not answer.
+        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler stands
+            between.
     """
     check_address(conninfo)
     async with Translated(), await _connect(conninfo) as connection:
@@ -465,7 +473,7 @@ async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> 
     ((number, version, pid),) = await fetch(connection, "server_version")
     require_direct(connection, pid)
     if number < POSTGRES_MAJOR_MIN * 10_000:
-        raise Refused(
+        raise InvalidOperation(
             f"PostgreSQL {version} is too old: Turntree needs {POSTGRES_MAJOR_MIN} or newer"
         )
     await migrate(connection)
@@ -496,10 +504,10 @@ def require_direct(connection: AnyConnection, pid: int) -> None:
     process to the next one who asks something, whoever that is.
 
     Raises:
-        Refused: A pooler stands in between.
+        InvalidOperation: A pooler stands in between.
     """
     if connection.info.backend_pid != pid:
-        raise Refused(
+        raise InvalidOperation(
             "a pooler stands between here and PostgreSQL, and what one person may see would be"
             " shown to the next: connect directly, not through a pooler (name PostgreSQL's own"
             " host and port in database_url)"
@@ -527,7 +535,7 @@ class Translated:
         _raise_translated(error)
 
 
-class _Lent(AbstractAsyncContextManager[Connection]):
+class _PooledConnection(AbstractAsyncContextManager[Connection]):
     """A connection of the pool, for a while.
 
     The pool's own context manager ends a transaction too. Ours are ended where they are begun, and
@@ -569,7 +577,7 @@ class _Lent(AbstractAsyncContextManager[Connection]):
             _raise_translated(error)
 
 
-class _Kept(AbstractAsyncContextManager[Connection]):
+class _TransactionConnection(AbstractAsyncContextManager[Connection]):
     """The connection of a transaction that this task has begun further out."""
 
     __slots__ = ("_connection", "_database")
@@ -600,9 +608,9 @@ def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
     if error.sqlstate is not None and error.sqlstate in _ERRORS:
         return _ERRORS[error.sqlstate](said)
     if isinstance(error, psycopg.DataError | psycopg.errors.CheckViolation):
-        return Refused(said)
+        return InvalidOperation(said)
     if isinstance(error, psycopg.OperationalError):
-        return Unreachable(f"the database does not answer: {said}")
+        return DatabaseUnavailable(f"the database does not answer: {said}")
     return error
 
 

@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 
-class Holding(Protocol):
+class AdvisoryLock(Protocol):
     """Holds a key of the workspace while a block lasts."""
 
     def __call__(self, key: str) -> AbstractAsyncContextManager[bool]:
@@ -15,7 +15,7 @@ class Holding(Protocol):
         ...
 
 
-class Together(Protocol):
+class Transaction(Protocol):
     """Makes one transaction of what is done in a block."""
 
     def __call__(self) -> AbstractAsyncContextManager[None]:
@@ -23,7 +23,7 @@ class Together(Protocol):
         ...
 
 
-class Hurrying(Protocol):
+class AsyncCommit(Protocol):
     """Waits for no disk while a block lasts."""
 
     def __call__(self) -> AbstractAsyncContextManager[None]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.schema import (
     Schema,
@@ -51,7 +51,8 @@ async def migrate(
     ``upto`` stops after that many migrations, for the tests that climb from every earlier one.
 
     Raises:
-        Refused: The database has the rules of a newer release, others with the same number, or a
+        InvalidOperation: The database has the rules of a newer release, others with the same
+            number, or a
             schema from before the first release.
     """
     ours = this_schema()
@@ -92,11 +93,11 @@ def _require_known(names: set[str]) -> None:
     Its names changed with the digests of its events, so no statement could bring it here.
 
     Raises:
-        Refused: It has migrations that this release does not know.
+        InvalidOperation: It has migrations that this release does not know.
     """
     known = {migration.name for migration in list_migrations()}
     if any(name not in known for name in names if not is_schema_mark(name)):
-        raise Refused(
+        raise InvalidOperation(
             "this database has a schema from before 0.1.0, which cannot be upgraded:"
             " import your sessions into a new one"
         )

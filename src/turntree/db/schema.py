@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Final
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
@@ -76,16 +76,16 @@ def require_no_newer(ours: Schema, in_force: Schema, brought_by: str) -> None:
     not. Neither is known to be the newer, so neither replaces the other.
 
     Raises:
-        Refused: The rules of the database are not ours to replace.
+        InvalidOperation: The rules of the database are not ours to replace.
     """
     if in_force.number > ours.number:
-        raise Refused(
+        raise InvalidOperation(
             f"this database has schema {in_force.number}, brought by {PACKAGE} {brought_by}, and"
             f" this is {PACKAGE} {version(PACKAGE)} with schema {ours.number}: upgrade {PACKAGE} to"
             f" {brought_by} or newer (pip install --upgrade {PACKAGE})"
         )
     if in_force.number == ours.number and in_force.digest != ours.digest:
-        raise Refused(
+        raise InvalidOperation(
             f"this database has schema {in_force.number} with other functions than this copy of"
             f" {PACKAGE}, whose SQL was changed: raise its number (python -m tests.schema_number),"
             f" or use the release {brought_by}"

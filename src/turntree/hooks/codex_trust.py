@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Final, cast
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 
 _WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -21,37 +21,37 @@ _HEAD: Final = "# Hooks of Turntree that were trusted by `turntree hook install 
 
 
 @value
-class Trusted:
+class TrustedHook:
     """One hook, as Codex names it."""
 
     key: str
     digest: str
 
 
-def trusted(file: str, event: str, place: int, command: str, timeout: int) -> Trusted:
+def trusted(file: str, event: str, place: int, command: str, timeout: int) -> TrustedHook:
     """Return the name and the hash under which Codex knows a command."""
     word = _WORD.sub("_", event).lower()
     handler = {"type": "command", "command": command, "timeout": timeout, "async": False}
     told = {"event_name": word, "hooks": [handler]}
     text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return Trusted(f"{file}:{word}:{place}:0", f"sha256:{sha256(text.encode()).hexdigest()}")
+    return TrustedHook(f"{file}:{word}:{place}:0", f"sha256:{sha256(text.encode()).hexdigest()}")
 
 
-def list_missing(config: str, hooks: Iterable[Trusted]) -> list[Trusted]:
+def list_missing(config: str, hooks: Iterable[TrustedHook]) -> list[TrustedHook]:
     """Return the hooks that Codex would skip.
 
     Raises:
-        Refused: The settings are no TOML.
+        InvalidOperation: The settings are no TOML.
     """
     state = _state(config)
     return [hook for hook in hooks if _digest(state.get(hook.key)) != hook.digest]
 
 
-def with_trust(config: str, hooks: Iterable[Trusted]) -> str:
+def with_trust(config: str, hooks: Iterable[TrustedHook]) -> str:
     """Return settings in which Codex is told to trust hooks; everything else stands as it was.
 
     Raises:
-        Refused: The settings are no TOML, or say something else about one of the hooks.
+        InvalidOperation: The settings are no TOML, or say something else about one of the hooks.
     """
     missing = list_missing(config, hooks)
     if not missing:
@@ -59,25 +59,27 @@ def with_trust(config: str, hooks: Iterable[Trusted]) -> str:
     state = _state(config)
     for hook in missing:
         if hook.key in state:
-            raise Refused(f"Codex knows another hook as {hook.key}: review it there, with /hooks")
+            raise InvalidOperation(
+                f"Codex knows another hook as {hook.key}: review it there, with /hooks"
+            )
     text = config if not config or config.endswith("\n") else f"{config}\n"
     grown = f"{text}{_block(missing)}"
     list_missing(grown, missing)  # What cannot be read back is not written.
     return grown
 
 
-def without_trust(config: str, hooks: Iterable[Trusted]) -> str:
+def without_trust(config: str, hooks: Iterable[TrustedHook]) -> str:
     """Return settings that do not mention our hooks, as far as they stand as we wrote them."""
     for hook in hooks:
         config = config.replace(_table(hook), "")
     return config.replace(f"\n{_HEAD}\n", "")
 
 
-def _block(hooks: Iterable[Trusted]) -> str:
+def _block(hooks: Iterable[TrustedHook]) -> str:
     return f"\n{_HEAD}\n{''.join(_table(hook) for hook in hooks)}"
 
 
-def _table(hook: Trusted) -> str:
+def _table(hook: TrustedHook) -> str:
     return f'[hooks.state.{json.dumps(hook.key)}]\ntrusted_hash = "{hook.digest}"\n'
 
 
@@ -85,7 +87,7 @@ def _state(config: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(config)
     except tomllib.TOMLDecodeError as error:
-        raise Refused(f"config.toml is not TOML: {error}") from error
+        raise InvalidOperation(f"config.toml is not TOML: {error}") from error
     return _table_in(_table_in(document, "hooks"), "state")
 
 

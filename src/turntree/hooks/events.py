@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
-from turntree.core.ids import Instant, TurnId, unix_ms
+from turntree.core.ids import Timestamp, TurnId, unix_ms
 from turntree.core.turn import Header
 from turntree.core.value import value
 
@@ -21,7 +21,7 @@ SightingKind = Literal["session", "begin", "end", "cut", "close"]
 SIGHTING_KINDS: Final[tuple[SightingKind, ...]] = get_args(SightingKind)
 
 
-class Stream(NamedTuple):
+class AgentStream(NamedTuple):
     """One agent's turns, which follow each other."""
 
     tool: str
@@ -32,14 +32,14 @@ class Stream(NamedTuple):
 
 
 @value
-class Sighting:
+class HookEvent:
     """One moment that a hook told of."""
 
     id: str
     """Sorts sightings of the same moment in the order they were written."""
-    stream: Stream
+    stream: AgentStream
     kind: SightingKind
-    at: Instant
+    at: Timestamp
     place: str | None = None
     """The folder the agent works in; None where no state of it may be kept."""
     transcript: str | None = None
@@ -47,44 +47,44 @@ class Sighting:
 
 
 @value
-class Span:
+class TurnSpan:
     """From where a turn was seen to begin to where it was seen to end."""
 
-    begin: Sighting | None
+    begin: HookEvent | None
     """None when nobody looked as it began."""
-    end: Sighting
+    end: HookEvent
     """What ended it: its own end, or what came after it when it was interrupted."""
-    between: tuple[Sighting, ...] = ()
+    between: tuple[HookEvent, ...] = ()
     """Sightings of the same turn that lie within."""
 
     @property
-    def sightings(self) -> tuple[Sighting, ...]:
+    def sightings(self) -> tuple[HookEvent, ...]:
         """All sightings it is made of."""
         return (*(() if self.begin is None else (self.begin,)), *self.between, self.end)
 
 
 @value
-class Folded:
+class HookTimeline:
     """What a heap of sightings tells of."""
 
-    spans: Sequence[Span]
+    spans: Sequence[TurnSpan]
     """In the order in which they ended."""
-    announced: Sequence[Sighting]
+    announced: Sequence[HookEvent]
     """Sessions that were opened."""
-    waiting: Sequence[Sighting]
+    waiting: Sequence[HookEvent]
     """Beginnings that nothing has ended yet."""
-    idle: Sequence[Sighting]
+    idle: Sequence[HookEvent]
     """Sightings that say nothing, such as a session that was closed between two turns."""
 
 
 @dataclass(slots=True)
 class _Folding:
-    spans: list[Span] = field(default_factory=list[Span])
-    announced: list[Sighting] = field(default_factory=list[Sighting])
-    open: dict[Stream, Sighting] = field(default_factory=dict[Stream, Sighting])
-    idle: list[Sighting] = field(default_factory=list[Sighting])
+    spans: list[TurnSpan] = field(default_factory=list[TurnSpan])
+    announced: list[HookEvent] = field(default_factory=list[HookEvent])
+    open: dict[AgentStream, HookEvent] = field(default_factory=dict[AgentStream, HookEvent])
+    idle: list[HookEvent] = field(default_factory=list[HookEvent])
 
-    def take(self, sighting: Sighting) -> None:
+    def take(self, sighting: HookEvent) -> None:
         begun = self.open.pop(sighting.stream, None)
         match sighting.kind:
             case "session" if begun is None:
@@ -96,28 +96,28 @@ class _Folding:
             case "begin":
                 # Whoever is interrupted says nothing; the next beginning is the first to know.
                 if begun is not None:
-                    self.spans.append(Span(begun, sighting))
+                    self.spans.append(TurnSpan(begun, sighting))
                 self.open[sighting.stream] = sighting
             case "cut" if begun is not None:
-                self.spans.append(Span(begun, sighting))
+                self.spans.append(TurnSpan(begun, sighting))
                 self.open[sighting.stream] = sighting
             case "end" if begun is not None or sighting.stream.agent is None:
-                self.spans.append(Span(begun, sighting))
+                self.spans.append(TurnSpan(begun, sighting))
             case "close" if begun is not None:
-                self.spans.append(Span(begun, sighting))
+                self.spans.append(TurnSpan(begun, sighting))
             case "session" | "cut" | "end" | "close":
                 self.idle.append(sighting)
 
 
-def fold_sightings(sightings: Iterable[Sighting]) -> Folded:
+def fold_sightings(sightings: Iterable[HookEvent]) -> HookTimeline:
     """Return the spans that sightings make, whatever order they come in."""
     folding = _Folding()
     for sighting in sorted(sightings, key=lambda sighting: (unix_ms(sighting.at), sighting.id)):
         folding.take(sighting)
-    return Folded(folding.spans, folding.announced, list(folding.open.values()), folding.idle)
+    return HookTimeline(folding.spans, folding.announced, list(folding.open.values()), folding.idle)
 
 
-def find_turn(span: Span, thread: Iterable[Header]) -> TurnId | None:
+def find_turn(span: TurnSpan, thread: Iterable[Header]) -> TurnId | None:
     """Return the turn that was taken in a span: the last one that had begun when it ended.
 
     A turn that was over before the span began is none of its: what the span tells of has not
@@ -133,9 +133,9 @@ def find_turn(span: Span, thread: Iterable[Header]) -> TurnId | None:
     return last.id
 
 
-def join_spans(found: Iterable[tuple[TurnId, Span]]) -> Mapping[TurnId, Span]:
+def join_spans(found: Iterable[tuple[TurnId, TurnSpan]]) -> Mapping[TurnId, TurnSpan]:
     """Return one span for each turn: from where it was first seen to where it was last seen."""
-    joined: dict[TurnId, Span] = {}
+    joined: dict[TurnId, TurnSpan] = {}
     for turn, span in found:
         before = joined.get(turn)
         if before is None:
@@ -146,9 +146,9 @@ def join_spans(found: Iterable[tuple[TurnId, Span]]) -> Mapping[TurnId, Span]:
             for sighting in (*before.sightings, *span.sightings)
             if sighting not in _ends(before, span)
         ]
-        joined[turn] = Span(before.begin, span.end, tuple(dict.fromkeys(middle)))
+        joined[turn] = TurnSpan(before.begin, span.end, tuple(dict.fromkeys(middle)))
     return joined
 
 
-def _ends(first: Span, last: Span) -> tuple[Sighting | None, Sighting]:
+def _ends(first: TurnSpan, last: TurnSpan) -> tuple[HookEvent | None, HookEvent]:
     return first.begin, last.end

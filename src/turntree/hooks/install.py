@@ -14,10 +14,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.hooks.codex_trust import (
-    Trusted,
+    TrustedHook,
     list_missing,
     trusted,
     with_trust,
@@ -26,14 +26,14 @@ from turntree.hooks.codex_trust import (
 from turntree.hooks.launcher import command, launcher_path, write_launcher
 from turntree.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
 from turntree.hooks.tools import CODEX, Scope, Tool, codex_folder
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 FOLDER: Final = "hooks"
 _MODULE: Final = "plugins/opencode/turntree.js"
 
 
 @value
-class Change:
+class SettingsChange:
     """What an installation or its undoing did to a file."""
 
     path: Path
@@ -55,7 +55,7 @@ class _Record:
 
 
 @value
-class State:
+class InstallState:
     """How a tool's hooks stand in one scope."""
 
     tool: str
@@ -79,17 +79,17 @@ class Installer:
     """Installs hooks for one home, on one machine."""
 
     home: Path
-    places: Places
+    places: ToolPaths
     top: Path
     """The project that ``project`` means."""
     python: Path
     entry: Path
 
-    def install(self, tool: Tool, scope: Scope, *, trust: bool = False) -> list[Change]:
+    def install(self, tool: Tool, scope: Scope, *, trust: bool = False) -> list[SettingsChange]:
         """Have a tool call us from now on; a second time changes nothing.
 
         Raises:
-            Refused: Its settings cannot be read or written; nothing was changed.
+            InvalidOperation: Its settings cannot be read or written; nothing was changed.
         """
         write_launcher(self.home, self.python, self.entry)
         path = tool.file(scope, self.places, self.top)
@@ -101,14 +101,14 @@ class Installer:
             done.append(self._write(config, text, with_trust(text or "", self._trusted(path))))
         return done
 
-    def uninstall(self, tool: Tool, scope: Scope) -> list[Change]:
+    def uninstall(self, tool: Tool, scope: Scope) -> list[SettingsChange]:
         """Have a tool call us no more.
 
         Raises:
-            Refused: Its settings cannot be read or written.
+            InvalidOperation: Its settings cannot be read or written.
         """
         path = tool.file(scope, self.places, self.top)
-        changes: list[Change] = []
+        changes: list[SettingsChange] = []
         if tool is CODEX:
             config = codex_folder(self.places) / "config.toml"
             text = _read(config)
@@ -117,7 +117,7 @@ class Installer:
                 changes.append(self._take_back(config, text, cleared))
         text = _read(path)
         if text is None:
-            return [*changes, Change(path, changed=False)]
+            return [*changes, SettingsChange(path, changed=False)]
         if tool.format == "module":
             cleared = "" if OURS in text else text
         else:
@@ -125,31 +125,31 @@ class Installer:
                 cleared = without_hooks(text)
         return [*changes, self._take_back(path, text, cleared)]
 
-    def state(self, tool: Tool, scope: Scope) -> State:
+    def state(self, tool: Tool, scope: Scope) -> InstallState:
         """Say how a tool's hooks stand."""
         path = tool.file(scope, self.places, self.top)
         try:
             text = _read(path)
             if text is None or OURS not in text:
-                return State(tool.name, scope, path, installed=False)
+                return InstallState(tool.name, scope, path, installed=False)
             wanted = self._wanted(tool, text, path)
             skipped = 0
             if tool is CODEX:
                 config = _read(codex_folder(self.places) / "config.toml") or ""
                 skipped = len(list_missing(config, self._trusted(path)))
-        except Refused as error:
-            return State(tool.name, scope, path, installed=False, problem=str(error))
+        except InvalidOperation as error:
+            return InstallState(tool.name, scope, path, installed=False, problem=str(error))
         lacks = None
         if text != wanted:
             lacks = "by another version of Turntree, or for another home of it"
         elif not launcher_path(self.home).is_file():
             lacks = f"but what it calls is gone: {launcher_path(self.home)}"
-        return State(tool.name, scope, path, installed=True, lacks=lacks, untrusted=skipped)
+        return InstallState(tool.name, scope, path, installed=True, lacks=lacks, untrusted=skipped)
 
     def _wanted(self, tool: Tool, before: str | None, path: Path) -> str:
         if tool.format == "module":
             if before is not None and OURS not in before:
-                raise Refused(f"{path} is somebody else's\nmove it away, and try again")
+                raise InvalidOperation(f"{path} is somebody else's\nmove it away, and try again")
             text = files("turntree").joinpath(_MODULE).read_text(encoding="utf-8")
             return text.replace("@LAUNCHER@", str(launcher_path(self.home)))
         commands = {
@@ -158,14 +158,14 @@ class Installer:
         with _left_alone(path):
             return with_hooks(before, commands, tool.timeout)
 
-    def _trusted(self, path: Path) -> list[Trusted]:
+    def _trusted(self, path: Path) -> list[TrustedHook]:
         found = list_commands(_read(path) or "")
         return [trusted(str(path), event, at, word, CODEX.timeout) for event, at, word in found]
 
-    def _write(self, path: Path, before: str | None, after: str) -> Change:
+    def _write(self, path: Path, before: str | None, after: str) -> SettingsChange:
         """Write a file anew, keeping what it was before we first changed it."""
         if before == after:
-            return Change(path, changed=False)
+            return SettingsChange(path, changed=False)
         record = self._find_record(path)
         ours = record is not None and before is not None and record.written == _digest(before)
         backup = self._kept(path).with_suffix(".before")
@@ -180,14 +180,14 @@ class Installer:
         kept = {**asdict(record), "written": _digest(after)}
         self._kept(path).parent.mkdir(parents=True, exist_ok=True)
         self._kept(path).write_text(json.dumps(kept), encoding="utf-8")
-        return Change(path, changed=True, backup=backup if record.existed else None)
+        return SettingsChange(path, changed=True, backup=backup if record.existed else None)
 
-    def _take_back(self, path: Path, now: str, cleared: str) -> Change:
+    def _take_back(self, path: Path, now: str, cleared: str) -> SettingsChange:
         record = self._find_record(path)
         backup = self._kept(path).with_suffix(".before")
         is_as_left = record is not None and record.written == _digest(now)
         if cleared == now and not is_as_left:
-            return Change(path, changed=False)
+            return SettingsChange(path, changed=False)
         if record is not None and is_as_left:
             old = backup.read_bytes().decode("utf-8", "surrogateescape") if record.existed else ""
             gone = not record.existed
@@ -203,7 +203,7 @@ class Installer:
             _replace(path, old)
         self._kept(path).unlink(missing_ok=True)
         backup.unlink(missing_ok=True)
-        return Change(path, changed=True)
+        return SettingsChange(path, changed=True)
 
     def _find_record(self, path: Path) -> _Record | None:
         try:
@@ -222,8 +222,10 @@ def _left_alone(path: Path) -> Generator[None]:
     """Say of which file it is that something in it is refused."""
     try:
         yield
-    except Refused as error:
-        raise Refused(f"{path} was left alone: {error}\nput it right, and try again") from error
+    except InvalidOperation as error:
+        raise InvalidOperation(
+            f"{path} was left alone: {error}\nput it right, and try again"
+        ) from error
 
 
 def _read(path: Path) -> str | None:
@@ -232,7 +234,7 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+        raise InvalidOperation(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _replace(path: Path, text: str) -> None:
@@ -246,7 +248,7 @@ def _replace(path: Path, text: str) -> None:
             fresh.chmod(target.stat().st_mode & 0o7777)
         fresh.replace(target)
     except OSError as error:
-        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+        raise InvalidOperation(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _digest(text: str) -> str:

@@ -10,31 +10,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from turntree.core.errors import Conflict, NotFound, Refused
-from turntree.core.ids import Instant, TurnId, unix_ms
+from turntree.core.errors import Conflict, InvalidOperation, NotFound
+from turntree.core.ids import Timestamp, TurnId, unix_ms
 from turntree.core.turn import Header
 from turntree.hooks.events import (
-    Folded,
-    Sighting,
-    Span,
-    Stream,
+    AgentStream,
+    HookEvent,
+    HookTimeline,
+    TurnSpan,
     find_turn,
     fold_sightings,
     join_spans,
 )
 from turntree.ledger.thread_store_port import Threads
-from turntree.resources.driver import Taken
+from turntree.resources.driver import TakenSnapshot
 from turntree.resources.resource import Resource
-from turntree.transcripts.importer import Bundle, Importer, Places
-from turntree.transcripts.imports import Importing, Progress
-from turntree.transcripts.incoming import Cursor
+from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
+from turntree.transcripts.imports import ImportService, Progress
+from turntree.transcripts.incoming import ImportCursor
 
 PAGE_TURNS: Final = 64
 KEPT_MAX_MS: Final = 7 * 24 * 3600 * 1000
 """What has waited for its turn so long waits for one that nobody will ever write down."""
 
 
-class Pinning(Protocol):
+class SnapshotRecorder(Protocol):
     """The facet of a tree that knows folders and their states."""
 
     async def ensure_directory(self, path: str, session: str | None = None) -> Resource:
@@ -45,21 +45,21 @@ class Pinning(Protocol):
         self,
         turn: TurnId,
         resource: Resource,
-        before: Taken | None,
-        after: Taken,
-        began_at: Instant,
-        ended_at: Instant,
+        before: TakenSnapshot | None,
+        after: TakenSnapshot,
+        began_at: Timestamp,
+        ended_at: Timestamp,
     ) -> bool:
         """Note in which states a turn found and left a resource."""
         ...
 
 
 @dataclass(slots=True)
-class Settled:
+class ReconcileResult:
     """What became of a heap of sightings."""
 
-    done: list[Sighting] = field(default_factory=list[Sighting])
-    waiting: list[Sighting] = field(default_factory=list[Sighting])
+    done: list[HookEvent] = field(default_factory=list[HookEvent])
+    waiting: list[HookEvent] = field(default_factory=list[HookEvent])
     """Ends whose turn is not written down yet."""
     open: int = 0
     """Turns that are being taken."""
@@ -70,23 +70,25 @@ class Settled:
 
 
 @dataclass(slots=True)
-class Settling:
+class HookReconciler:
     """Settles sightings in one workspace."""
 
-    importing: Importing
-    pinning: Pinning
+    importing: ImportService
+    pinning: SnapshotRecorder
     threads: Threads
     importers: Mapping[str, Importer]
-    places: Places
-    now: Callable[[], Instant]
+    places: ToolPaths
+    now: Callable[[], Timestamp]
 
-    async def settle(self, sightings: Sequence[Sighting], states: Mapping[str, Taken]) -> Settled:
+    async def settle(
+        self, sightings: Sequence[HookEvent], states: Mapping[str, TakenSnapshot]
+    ) -> ReconcileResult:
         """Import what the sightings name and pin what is finished.
 
         Raises:
             Unreachable: The database does not answer; nothing is lost.
         """
-        settled = Settled()
+        settled = ReconcileResult()
         folded = fold_sightings(sightings)
         await self._import(folded, settled)
         cursors = await self._cursors({sighting.stream.tool for sighting in sightings})
@@ -94,16 +96,16 @@ class Settling:
             await self._announce(sighting, settled)
         settled.done += folded.idle
         settled.open = len(folded.waiting)
-        unsettled: list[Span] = []
+        unsettled: list[TurnSpan] = []
         for stream, spans in _by_stream(folded.spans):
             unsettled += await self._pin_all(stream, spans, cursors, states, settled)
         self._judge(folded, unsettled, settled)
         return settled
 
-    async def _import(self, folded: Folded, settled: Settled) -> None:
+    async def _import(self, folded: HookTimeline, settled: ReconcileResult) -> None:
         """Import every session that something has ended in, as far as its last end."""
-        found: dict[tuple[str, str], tuple[Importer, Bundle]] = {}
-        until: dict[tuple[str, str], Instant] = {}
+        found: dict[tuple[str, str], tuple[Importer, TranscriptRef]] = {}
+        until: dict[tuple[str, str], Timestamp] = {}
         for sighting in _last_told(folded):
             importer = self.importers.get(sighting.stream.tool)
             if importer is None:
@@ -118,10 +120,10 @@ class Settling:
         for name, reason in settled.progress.failed.items():
             settled.complaints.append(f"{name}: {reason}")
 
-    async def _cursors(self, tools: Iterable[str]) -> list[Cursor]:
+    async def _cursors(self, tools: Iterable[str]) -> list[ImportCursor]:
         return [one for tool in tools for one in await self.importing.imports.list_cursors(tool)]
 
-    async def _announce(self, sighting: Sighting, settled: Settled) -> None:
+    async def _announce(self, sighting: HookEvent, settled: ReconcileResult) -> None:
         """Make a session known, and that it works on its folder."""
         importer = self.importers.get(sighting.stream.tool)
         try:
@@ -133,11 +135,11 @@ class Settling:
                 session = await self._find_session(sighting.stream)
             if session is not None and sighting.place is not None:
                 await self.pinning.ensure_directory(sighting.place, session)
-        except (NotFound, Refused, Conflict) as error:
+        except (NotFound, InvalidOperation, Conflict) as error:
             settled.complaints.append(f"{sighting.stream.session} was not made known: {error}")
         settled.done.append(sighting)
 
-    async def _find_session(self, stream: Stream) -> str | None:
+    async def _find_session(self, stream: AgentStream) -> str | None:
         """Return the label of the session that came from a session of the source."""
         found = await self.importing.imports.find_session(stream.tool, stream.session)
         # Another principal's session does not follow what happens here.
@@ -147,12 +149,12 @@ class Settling:
 
     async def _pin_all(
         self,
-        stream: Stream,
-        spans: Sequence[Span],
-        cursors: Sequence[Cursor],
-        states: Mapping[str, Taken],
-        settled: Settled,
-    ) -> list[Span]:
+        stream: AgentStream,
+        spans: Sequence[TurnSpan],
+        cursors: Sequence[ImportCursor],
+        states: Mapping[str, TakenSnapshot],
+        settled: ReconcileResult,
+    ) -> list[TurnSpan]:
         """Pin the turns of one agent and return the spans that wait for theirs."""
         name, head = _where_stands(stream, cursors)
         turns = {} if head is None else await self._read_back(head, spans)
@@ -161,15 +163,17 @@ class Settling:
         for turn, span in joined.items():
             try:
                 await self._pin(stream._replace(session=name), turns[turn], span, states, settled)
-            except (NotFound, Refused, Conflict) as error:
+            except (NotFound, InvalidOperation, Conflict) as error:
                 settled.complaints.append(f"the turn {turn} was not pinned: {error}")
             settled.done += span.sightings
         return self._missing(found, settled)
 
-    def _missing(self, found: Sequence[tuple[TurnId | None, Span]], settled: Settled) -> list[Span]:
+    def _missing(
+        self, found: Sequence[tuple[TurnId | None, TurnSpan]], settled: ReconcileResult
+    ) -> list[TurnSpan]:
         """Return the spans that may still find their turn; the others are done with."""
         last = max((place for place, (turn, _) in enumerate(found) if turn is not None), default=-1)
-        waiting: list[Span] = []
+        waiting: list[TurnSpan] = []
         for place, (turn, span) in enumerate(found):
             if turn is not None:
                 continue
@@ -180,16 +184,16 @@ class Settling:
                 waiting.append(span)
         return waiting
 
-    def _is_old(self, sighting: Sighting) -> bool:
+    def _is_old(self, sighting: HookEvent) -> bool:
         return unix_ms(self.now()) - unix_ms(sighting.at) > KEPT_MAX_MS
 
     async def _pin(
         self,
-        stream: Stream,
+        stream: AgentStream,
         turn: Header,
-        span: Span,
-        states: Mapping[str, Taken],
-        settled: Settled,
+        span: TurnSpan,
+        states: Mapping[str, TakenSnapshot],
+        settled: ReconcileResult,
     ) -> None:
         begin, end = span.begin, span.end
         after = states.get(end.id)
@@ -204,7 +208,7 @@ class Settling:
         settled.pinned += pinned
         settled.known += not pinned
 
-    async def _read_back(self, head: TurnId, spans: Sequence[Span]) -> dict[TurnId, Header]:
+    async def _read_back(self, head: TurnId, spans: Sequence[TurnSpan]) -> dict[TurnId, Header]:
         """Return the turns of a thread, newest first, as far back as spans reach."""
         first = min(unix_ms((span.begin or span.end).at) for span in spans)
         turns: dict[TurnId, Header] = {}
@@ -218,7 +222,9 @@ class Settling:
             high = low - 1
         return turns
 
-    def _judge(self, folded: Folded, unsettled: Sequence[Span], settled: Settled) -> None:
+    def _judge(
+        self, folded: HookTimeline, unsettled: Sequence[TurnSpan], settled: ReconcileResult
+    ) -> None:
         """Keep what is still needed: the beginning of a turn may have ended the one before."""
         needed = {sighting for span in unsettled for sighting in span.sightings}
         needed |= {sighting for sighting in folded.waiting if not self._is_old(sighting)}
@@ -229,13 +235,13 @@ class Settling:
         ]
 
 
-def _last_told(folded: Folded) -> list[Sighting]:
+def _last_told(folded: HookTimeline) -> list[HookEvent]:
     """Return the last sighting of each session up to which all its turns are over.
 
     A subagent that has ended says nothing about the turn it worked for, which may go on: what is
     written of that one would be taken for all of it.
     """
-    last: dict[Stream, Sighting] = {}
+    last: dict[AgentStream, HookEvent] = {}
     for sighting in (*folded.announced, *(span.end for span in folded.spans)):
         known = last.get(sighting.stream)
         if sighting.stream.agent is None and (
@@ -245,12 +251,12 @@ def _last_told(folded: Folded) -> list[Sighting]:
     return list(last.values())
 
 
-def unwritten(importer: Importer, transcript: Path) -> Bundle:
+def unwritten(importer: Importer, transcript: Path) -> TranscriptRef:
     """Return the bundle of a session that its tool has not written anything of yet."""
-    return Bundle(importer.origin, f"{transcript.parent.name}/{transcript.stem}", (), "", 0)
+    return TranscriptRef(importer.origin, f"{transcript.parent.name}/{transcript.stem}", (), "", 0)
 
 
-def _bundles(importer: Importer, sighting: Sighting, places: Places) -> Iterator[Bundle]:
+def _bundles(importer: Importer, sighting: HookEvent, places: ToolPaths) -> Iterator[TranscriptRef]:
     """Yield what a session is written in; a tool that does not say where writes to usual places."""
     if sighting.transcript is None:
         found = importer.discover(places)
@@ -259,14 +265,16 @@ def _bundles(importer: Importer, sighting: Sighting, places: Places) -> Iterator
         yield from importer.open(Path(sighting.transcript))
 
 
-def _by_stream(spans: Iterable[Span]) -> Iterator[tuple[Stream, list[Span]]]:
-    streams: dict[Stream, list[Span]] = {}
+def _by_stream(spans: Iterable[TurnSpan]) -> Iterator[tuple[AgentStream, list[TurnSpan]]]:
+    streams: dict[AgentStream, list[TurnSpan]] = {}
     for span in spans:
         streams.setdefault(span.end.stream, []).append(span)
     yield from streams.items()
 
 
-def _where_stands(stream: Stream, cursors: Iterable[Cursor]) -> tuple[str, TurnId | None]:
+def _where_stands(
+    stream: AgentStream, cursors: Iterable[ImportCursor]
+) -> tuple[str, TurnId | None]:
     """Return what the source calls a session, or that of a subagent, and where it stands."""
     for cursor in cursors:
         if cursor.origin != stream.tool:

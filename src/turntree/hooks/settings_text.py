@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 
 OURS: Final = "turntree-hook"
 """Stands in every command of ours, and in nobody else's."""
@@ -22,7 +22,7 @@ def with_hooks(text: str | None, commands: Mapping[str, str], timeout: int) -> s
     """Return settings in which every event has its command.
 
     Raises:
-        Refused: They are no JSON, or their hooks are not of the shape the tool reads.
+        InvalidOperation: They are no JSON, or their hooks are not of the shape the tool reads.
     """
     document = _parse(text)
     before = json.dumps(document)
@@ -39,7 +39,7 @@ def without_hooks(text: str) -> str:
     """Return settings without our commands, and without what was left empty by that.
 
     Raises:
-        Refused: They are no JSON, or their hooks are not of the shape the tool reads.
+        InvalidOperation: They are no JSON, or their hooks are not of the shape the tool reads.
     """
     if not list_commands(text):
         return text
@@ -61,7 +61,7 @@ def list_commands(text: str) -> list[tuple[str, int, str]]:
     """Return our commands: the event, the place of its group, and the command.
 
     Raises:
-        Refused: They are no JSON, or their hooks are not of the shape the tool reads.
+        InvalidOperation: They are no JSON, or their hooks are not of the shape the tool reads.
     """
     hooks = _object(_parse(text).get("hooks", {}), "hooks")
     return [
@@ -99,21 +99,21 @@ def _parse(text: str | None) -> Document:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise Refused(f"it is no plain JSON: {error}") from error
+        raise InvalidOperation(f"it is no plain JSON: {error}") from error
     if not isinstance(found, dict):
-        raise Refused("it is no JSON object")
+        raise InvalidOperation("it is no JSON object")
     return cast("Document", found)
 
 
 def _object(value: Any, name: str) -> Document:
     if not isinstance(value, dict):
-        raise Refused(f"{name!r} is no JSON object")
+        raise InvalidOperation(f"{name!r} is no JSON object")
     return cast("Document", value)
 
 
 def _list(value: Any, name: str) -> list[Any]:
     if type(value) not in (list,):  # noqa: FURB171  (checkers know two types for the other form)
-        raise Refused(f"the hooks of {name!r} are no list")
+        raise InvalidOperation(f"the hooks of {name!r} are no list")
     return cast("list[Any]", value)
 
 

@@ -21,11 +21,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-from turntree.core.ids import Instant, instant
+from turntree.core.ids import Timestamp, instant
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.hooks.events import SIGHTING_KINDS, Sighting, Stream
-from turntree.resources.driver import Taken
+from turntree.hooks.events import SIGHTING_KINDS, AgentStream, HookEvent
+from turntree.resources.driver import TakenSnapshot
 from turntree.system.processes import lock_file
 
 FOLDER: Final = "spool"
@@ -40,11 +40,11 @@ _CONSISTENCIES: Final = ("exact", "crash_consistent", "inconsistent")
 
 
 @value
-class Spooled:
+class SpooledEvent:
     """A sighting, and the state that was kept with it."""
 
-    sighting: Sighting
-    taken: Taken | None
+    sighting: HookEvent
+    taken: TakenSnapshot | None
     error: str | None
     """Why there is no state although there should be."""
     is_pending: bool
@@ -64,9 +64,9 @@ class Spool:
         with (self.folder / "drain.lock").open("w") as lock:
             yield lock_file(lock.fileno())
 
-    def read(self) -> list[Spooled]:
+    def read(self) -> list[SpooledEvent]:
         """Return what is there, oldest first; what cannot be read is put aside."""
-        found: list[Spooled] = []
+        found: list[SpooledEvent] = []
         for path in self.list_paths():
             try:
                 found.append(_spooled(path))
@@ -96,7 +96,7 @@ class Spool:
                 found.append((path.stat().st_mtime_ns, path))
         return sorted(found)
 
-    def remove(self, sightings: Iterable[Sighting]) -> None:
+    def remove(self, sightings: Iterable[HookEvent]) -> None:
         """Forget sightings that have been read."""
         for sighting in sightings:
             for suffix in (SIGHTING, STATE):
@@ -112,11 +112,11 @@ class Spool:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{self.now()} {' '.join(text.split())}\n")
 
-    def now(self) -> Instant:
+    def now(self) -> Timestamp:
         """Return this moment, as complaints are stamped."""
         return instant(time.time_ns() // 1_000_000)
 
-    def overcome(self, since: Instant) -> None:
+    def overcome(self, since: Timestamp) -> None:
         """Let what went wrong before a moment count no more: all that was told since was read.
 
         The moment is when the reading began: what went wrong during it is news.
@@ -155,13 +155,13 @@ class Spool:
         return cast("dict[str, Any]", found)
 
 
-def _spooled(path: Path) -> Spooled:
+def _spooled(path: Path) -> SpooledEvent:
     told: dict[str, Any] = json.loads(path.read_bytes())
     kind = told["kind"]
     if told["version"] != VERSION or kind not in SIGHTING_KINDS:
         raise ValueError(f"version {told['version']}, kind {kind}")
-    stream = Stream(str(told["tool"]), str(told["session"]), _text(told["agent"]))
-    sighting = Sighting(
+    stream = AgentStream(str(told["tool"]), str(told["session"]), _text(told["agent"]))
+    sighting = HookEvent(
         path.stem, stream, kind, instant(told["at_ms"]), _text(told["place"]),
         _text(told["transcript"]),
     )  # fmt: skip
@@ -172,19 +172,19 @@ def _spooled(path: Path) -> Spooled:
         error = (
             None if is_pending or sighting.place is None else "nobody finished keeping the state"
         )
-        return Spooled(sighting, None, error, is_pending)
+        return SpooledEvent(sighting, None, error, is_pending)
     if "error" in state:
-        return Spooled(sighting, None, str(state["error"]), is_pending=False)
-    return Spooled(sighting, _taken(state), None, is_pending=False)
+        return SpooledEvent(sighting, None, str(state["error"]), is_pending=False)
+    return SpooledEvent(sighting, _taken(state), None, is_pending=False)
 
 
-def _taken(state: Mapping[str, Any]) -> Taken:
+def _taken(state: Mapping[str, Any]) -> TakenSnapshot:
     external = ExtRef(str(state["external"]["kind"]), str(state["external"]["id"]))
     consistency = state["consistency"]
     if consistency not in _CONSISTENCIES:
         raise ValueError(f"no such consistency: {consistency}")
     size, files, stored = (int(state[name]) for name in ("size", "files", "stored"))
-    return Taken(external, size, files, stored, consistency)
+    return TakenSnapshot(external, size, files, stored, consistency)
 
 
 def _text(value: object) -> str | None:

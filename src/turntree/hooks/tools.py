@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from turntree.core.value import value
 from turntree.hooks.events import SightingKind
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 Scope = Literal["user", "project"]
 Format = Literal["json", "module"]
@@ -28,28 +28,28 @@ class Tool:
     timeout: int
     """After so long it gives a hook up, in its own unit."""
     format: Format
-    user_file: Callable[[Places], Path]
+    user_file: Callable[[ToolPaths], Path]
     project_file: str
     """Below the project's top."""
 
-    def file(self, scope: Scope, places: Places, top: Path) -> Path:
+    def file(self, scope: Scope, places: ToolPaths, top: Path) -> Path:
         """Return where its settings are, or would be."""
         return self.user_file(places) if scope == "user" else top / self.project_file
 
 
-def claude_folder(places: Places) -> Path:
+def claude_folder(places: ToolPaths) -> Path:
     """Return Claude Code's folder."""
     told = places.environ.get("CLAUDE_CONFIG_DIR")
     return Path(told) if told else places.home / ".claude"
 
 
-def codex_folder(places: Places) -> Path:
+def codex_folder(places: ToolPaths) -> Path:
     """Return Codex's folder, as Codex itself spells it in its lists of what is trusted."""
     told = places.environ.get("CODEX_HOME")
     return Path(told).resolve() if told else places.home / ".codex"
 
 
-def _opencode_folder(places: Places) -> Path:
+def _opencode_folder(places: ToolPaths) -> Path:
     told = places.environ.get("XDG_CONFIG_HOME")
     return (Path(told) if told else places.home / ".config") / "opencode"
 

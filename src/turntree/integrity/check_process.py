@@ -11,13 +11,13 @@ import sys
 from collections.abc import Sequence
 from typing import IO, Any, Final
 
-from turntree.integrity.turn_checker import TurnsRead, examine
+from turntree.integrity.turn_checker import TurnChecker, examine
 
 COMMAND: Final = (sys.executable, "-P", "-m", "turntree.integrity.check_process")
 SIZE_BYTES: Final = 8
 
 
-class Examiner:
+class CheckProcess:
     """Looks at turns in a process of its own, and in this one if that cannot be."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
@@ -30,14 +30,14 @@ class Examiner:
         except OSError:
             return
 
-    def examine(self, rows: Sequence[Sequence[Any]]) -> TurnsRead:
+    def examine(self, rows: Sequence[Sequence[Any]]) -> TurnChecker:
         """Return what a page of stored turns shows."""
         if self._process is not None:
             assert self._process.stdin is not None, "asked for a pipe"
             assert self._process.stdout is not None, "asked for a pipe"
             try:
                 _send(self._process.stdin, list(rows))
-                return TurnsRead(*_receive(self._process.stdout))
+                return TurnChecker(*_receive(self._process.stdout))
             except (OSError, EOFError):
                 self.close()
         return examine(rows)
@@ -55,7 +55,7 @@ def main() -> None:
     try:
         while True:
             read = examine(_receive(sys.stdin.buffer))
-            _send(sys.stdout.buffer, [getattr(read, name) for name in TurnsRead.__slots__])
+            _send(sys.stdout.buffer, [getattr(read, name) for name in TurnChecker.__slots__])
     except EOFError:
         return
 

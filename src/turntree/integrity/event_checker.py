@@ -32,7 +32,7 @@ _NUMBERS: Final = ("input", "output", "cached_input", "cache_write", "reasoning"
 
 
 @dataclass(slots=True)
-class Stream:
+class StreamState:
     """What the events of one stream amount to, as far as they were read."""
 
     id: str
@@ -47,7 +47,7 @@ class Stream:
 
 
 @dataclass(slots=True)
-class EventsRead:
+class EventChecker:
     """What a range of streams shows. Feed it rows in order and close it after the last."""
 
     complaints: list[Complaint] = field(default_factory=list[Complaint])
@@ -61,7 +61,7 @@ class EventsRead:
     """An event, the fact it replaces and the one it puts in its place."""
     unproven: set[str] = field(default_factory=set[str])
     """The streams from whose events nothing may be derived."""
-    _open: Stream | None = None
+    _open: StreamState | None = None
 
     def read(self, rows: Sequence[Sequence[Any]]) -> None:
         """Look at events: each a stream, a place, an id, a kind, a body and its turn's digest.
@@ -133,7 +133,7 @@ class EventsRead:
         self, document: Mapping[str, Any], stream: str, seq: int, id: bytes, turn: bytes | None
     ) -> None:
         if self._open is None:
-            self._open = Stream(stream)
+            self._open = StreamState(stream)
         at, data = self._open, document["data"]
         at.is_turn |= turn is not None
         match document["kind"]:
@@ -157,13 +157,13 @@ class EventsRead:
                 self._fold_run(at, document, data, seq)
 
     def _check_grant(self, fact: audit.Fact, stream: str, seq: int) -> None:
-        if isinstance(fact, audit.Unreadable):
+        if isinstance(fact, audit.UnreadableEvent):
             self._complain("I60", "the grant names no chain of delegation", stream, seq)
-        elif isinstance(fact, audit.Grant) and fact.is_widened:
+        elif isinstance(fact, audit.AuditGrant) and fact.is_widened:
             self._complain("I60", "the grant goes beyond its chain of delegation", stream, seq)
 
     def _fold_run(
-        self, at: Stream, document: Mapping[str, Any], data: Mapping[str, Any], seq: int
+        self, at: StreamState, document: Mapping[str, Any], data: Mapping[str, Any], seq: int
     ) -> None:
         correlation = document.get("correlation_id")
         match document["kind"]:

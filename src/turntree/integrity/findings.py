@@ -11,7 +11,7 @@ Severity = Literal["fault", "warning"]
 
 
 @value
-class Finding:
+class Violation:
     """One thing that is wrong with the ledger."""
 
     invariant: str
@@ -21,7 +21,7 @@ class Finding:
 
 
 @value
-class Change:
+class ProjectionDiff:
     """Rows of a projection that are not those that follow from the facts."""
 
     table: str
@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Verified:
+class VerifyResult:
     """What hashing a thread again showed."""
 
     whole: int = 0

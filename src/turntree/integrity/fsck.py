@@ -19,7 +19,7 @@ from turntree.core.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.core.errors import NotCanonical, NotFound, TurntreeError
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Connection, Database, Row, fetch
-from turntree.integrity.findings import Finding, Severity
+from turntree.integrity.findings import Severity, Violation
 from turntree.integrity.invariants import (
     OBJECTS,
     PROGRAMS,
@@ -30,8 +30,8 @@ from turntree.integrity.invariants import (
     Check,
 )
 from turntree.integrity.program_checker import examine_programs
-from turntree.integrity.scan import WRONG, Passage
-from turntree.integrity.scan_ranges import FIRST, LAST, Moment, Reading, cut
+from turntree.integrity.scan import WRONG, ScanResult
+from turntree.integrity.scan_ranges import FIRST, LAST, RangeScan, SharedSnapshot, cut
 from turntree.integrity.store_port import Report
 from turntree.ledger.raw_store import read_block
 
@@ -49,7 +49,7 @@ def _say_nothing(_stage: str, _done: int, _total: int) -> None:
 
 async def fsck(
     database: Database, *, full: bool = True, report: Report = _say_nothing
-) -> list[Finding]:
+) -> list[Violation]:
     """Return everything that is wrong with a workspace; nothing means that it is sound.
 
     Without ``full`` only structure and heads are checked, and nothing is hashed. At most about
@@ -64,7 +64,7 @@ async def fsck(
         await connection.set_read_only(True)
         async with connection.transaction():
             ((snapshot, *_),) = await fetch(connection, "fsck_snapshot")
-            moment = Moment(database.conninfo, database.workspace, snapshot)
+            moment = SharedSnapshot(database.conninfo, database.workspace, snapshot)
             return await _Examination(connection, moment, report).run(full=full)
 
 
@@ -73,16 +73,16 @@ class _Examination:
     """One pass over one moment of one workspace."""
 
     connection: Connection
-    moment: Moment
+    moment: SharedSnapshot
     report: Report
-    structure: list[Finding] = field(default_factory=list[Finding])
-    words: list[Finding] = field(default_factory=list[Finding])
+    structure: list[Violation] = field(default_factory=list[Violation])
+    words: list[Violation] = field(default_factory=list[Violation])
     sources: list[Edge] = field(default_factory=list[Edge])
     substitutions: list[Edge] = field(default_factory=list[Edge])
     failures: list[Exception] = field(default_factory=list[Exception])
     """Raised inside a task group they would come out wrapped in its own."""
 
-    async def run(self, *, full: bool) -> list[Finding]:
+    async def run(self, *, full: bool) -> list[Violation]:
         if not full:
             await self._look()
             return self.structure
@@ -113,7 +113,7 @@ class _Examination:
             try:
                 await read_block(self.connection, self.moment.workspace, digest_from_raw(digest))
             except NotFound as error:
-                self.structure.append(Finding("I1", str(error), f"block {digest.hex()}"))
+                self.structure.append(Violation("I1", str(error), f"block {digest.hex()}"))
             self.report("records", done, len(digests))
 
     async def _look(self) -> None:
@@ -126,8 +126,8 @@ class _Examination:
         if is_walkable:
             self.structure += await self._ask("walks", WALKS)
 
-    async def _ask(self, stage: str, checks: tuple[Check, ...]) -> list[Finding]:
-        findings: list[Finding] = []
+    async def _ask(self, stage: str, checks: tuple[Check, ...]) -> list[Violation]:
+        findings: list[Violation] = []
         self.report(stage, 0, len(checks))
         for done, check in enumerate(checks, start=1):
             rows = await self._fetch(check.query, limit=SUBJECTS_PER_CHECK_MAX)
@@ -139,7 +139,7 @@ class _Examination:
         done = 0
         self.report("turns", 0, total)
 
-        def found(passage: Passage) -> bool:
+        def found(passage: ScanResult) -> bool:
             nonlocal done
             done += passage.turns
             self.report("turns", done, total)
@@ -150,11 +150,11 @@ class _Examination:
             return len(self.words) < FINDINGS_MAX
 
         try:
-            await Reading(self.moment, ranges, found).run(total)
+            await RangeScan(self.moment, ranges, found).run(total)
         except TurntreeError as error:
             self.failures.append(error)
 
-    async def _judge_edges(self) -> list[Finding]:
+    async def _judge_edges(self) -> list[Violation]:
         """Check the references that lead anywhere in the ledger."""
         named = [(turn, source) for turn, _, source in self.sources]
         facts = [(event, end) for event, *ends in self.substitutions for end in ends]
@@ -173,13 +173,13 @@ class _Examination:
 
     async def _find_missing(
         self, invariant: str, sentence: str, query: str, named: list[tuple[str, str]]
-    ) -> list[Finding]:
+    ) -> list[Violation]:
         wanted = {digest: _find_raw(digest) for _, digest in named}
         raws = [raw for raw in wanted.values() if raw is not None]
         rows = await self._fetch(query, digests=raws) if raws else []
         missing = {None, *(bytes(raw) for (raw,) in rows)}
         return [
-            Finding(invariant, f"{sentence}: {digest}", who)
+            Violation(invariant, f"{sentence}: {digest}", who)
             for who, digest in named
             if wanted[digest] in missing
         ]
@@ -188,9 +188,9 @@ class _Examination:
         return await fetch(self.connection, query, workspace=self.moment.workspace, **params)
 
 
-def _finding(invariant: str, sentence: str, subject: str) -> Finding:
+def _finding(invariant: str, sentence: str, subject: str) -> Violation:
     severity: Severity = "warning" if invariant in WARNINGS else "fault"
-    return Finding(invariant, sentence, subject, severity)
+    return Violation(invariant, sentence, subject, severity)
 
 
 def _find_raw(digest: str) -> bytes | None:
@@ -201,7 +201,7 @@ def _find_raw(digest: str) -> bytes | None:
         return None
 
 
-def _judge_circles(invariant: str, sentence: str, edges: list[Edge]) -> Iterator[Finding]:
+def _judge_circles(invariant: str, sentence: str, edges: list[Edge]) -> Iterator[Violation]:
     """Yield whoever stands on a way that comes back to where it began."""
     left: dict[str, int] = {}
     leading: dict[str, list[str]] = {}
@@ -218,4 +218,4 @@ def _judge_circles(invariant: str, sentence: str, edges: list[Edge]) -> Iterator
                 ends.append(start)
     for who, start, end in edges:
         if left.get(start) and left.get(end):
-            yield Finding(invariant, sentence, who)
+            yield Violation(invariant, sentence, who)

@@ -31,7 +31,7 @@ Fetch = Callable[..., Awaitable[list[Row]]]
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredProgram:
     """What lies beside the row of one program."""
 
     events: list[Event] = field(default_factory=list[Event])
@@ -60,7 +60,7 @@ async def examine_programs(fetch: Fetch) -> list[Complaint]:
     return complaints
 
 
-async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, Stored]:
+async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, StoredProgram]:
     return gather(
         await fetch("fsck_program_events", programs=ids),
         await fetch("fsck_program_versions", programs=ids),
@@ -71,9 +71,9 @@ async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, Stored]:
 
 def gather(
     events: Sequence[Row], versions: Sequence[Row], refs: Sequence[Row], grants: Sequence[Row]
-) -> dict[str, Stored]:
+) -> dict[str, StoredProgram]:
     """Return what lies beside the rows of programs, by their ids."""
-    found: defaultdict[str, Stored] = defaultdict(Stored)
+    found: defaultdict[str, StoredProgram] = defaultdict(StoredProgram)
     for id, _, body in events:
         try:
             found[id].events.append(from_json(orjson.loads(body)))
@@ -94,7 +94,7 @@ def gather(
     return found
 
 
-def find_otherwise(row: Row | None, stored: Stored) -> ProgramState | None:
+def find_otherwise(row: Row | None, stored: StoredProgram) -> ProgramState | None:
     """Return what a program's events amount to where its rows, or none, say something else.
 
     None too where that cannot be told: its events are not those of a program, or speak of versions
@@ -111,7 +111,7 @@ def find_otherwise(row: Row | None, stored: Stored) -> ProgramState | None:
     return None if row is not None and _is_told(row, stored, state) else state
 
 
-def _judge(row: Row, stored: Stored) -> Iterator[Complaint]:
+def _judge(row: Row, stored: StoredProgram) -> Iterator[Complaint]:
     id: str = row[0]
     if not stored.has_config:
         yield "I57", CONFIG, id
@@ -132,7 +132,7 @@ def _judge(row: Row, stored: Stored) -> Iterator[Complaint]:
         yield "I59", OTHERWISE, id
 
 
-def _is_told(row: Row, stored: Stored, state: ProgramState) -> bool:
+def _is_told(row: Row, stored: StoredProgram, state: ProgramState) -> bool:
     # A session's stream is numbered by the session, which is asked elsewhere.
     is_numbered = row[1] == "session" or row[-1] == len(stored.events)
     return _told(state) == _standing(row, stored, state) and is_numbered
@@ -155,7 +155,7 @@ def _told(state: ProgramState) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _standing(row: Row, stored: Stored, told: ProgramState) -> tuple[Any, ...]:
+def _standing(row: Row, stored: StoredProgram, told: ProgramState) -> tuple[Any, ...]:
     id, kind, name, owner, state, visibility, version, details, _ = row
     # A row that came back when its name was somebody else's goes by its id.
     return (

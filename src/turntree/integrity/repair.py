@@ -21,13 +21,18 @@ from turntree.core.program import ProgramState
 from turntree.core.value import value
 from turntree.db.database import translated
 from turntree.db.sql import QUERIES
-from turntree.integrity.findings import Change
-from turntree.integrity.program_checker import PAGE_PROGRAMS_MAX, Stored, find_otherwise, gather
-from turntree.integrity.scan import Difference, Reader, Row
+from turntree.integrity.findings import ProjectionDiff
+from turntree.integrity.program_checker import (
+    PAGE_PROGRAMS_MAX,
+    StoredProgram,
+    find_otherwise,
+    gather,
+)
+from turntree.integrity.scan import RangeScanner, Row, RowDiff
 from turntree.integrity.scan_ranges import FIRST, LAST
 
 
-def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Change]:
+def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[ProjectionDiff]:
     """Rebuild what follows from the facts and return what was changed, or would be.
 
     Raises:
@@ -66,25 +71,25 @@ class _Repair:
     connection: "Connection[Row]"
     workspace: UUID
 
-    def rebuild(self, *, dry_run: bool) -> Iterator[Change]:
+    def rebuild(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Rebuild what follows from bodies and events."""
-        passage = Reader(self.connection, self.workspace).read(FIRST, LAST)
+        passage = RangeScanner(self.connection, self.workspace).read(FIRST, LAST)
         for found in passage.differences:
             if not dry_run:
                 self._write(found)
             gone = [row for row in found.stored if row not in found.follow]
             new = [row for row in found.follow if row not in found.stored]
-            yield Change(found.table, found.turn, len(gone), len(new))
+            yield ProjectionDiff(found.table, found.turn, len(gone), len(new))
 
-    def drop_stray_holders(self, *, dry_run: bool) -> Iterator[Change]:
+    def drop_stray_holders(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Drop what is noted of objects under an id that is neither a turn's nor a run's."""
         scope = {"workspace": self.workspace}
         for (turn,) in self._run("repair_stray_holders", scope):
             if not dry_run:
                 self._run("repair_drop_object_holders", {**scope, "turn": turn})
-            yield Change("object_holders", str(turn), 1, 0)
+            yield ProjectionDiff("object_holders", str(turn), 1, 0)
 
-    def rebuild_reach(self, *, dry_run: bool) -> Iterator[Change]:
+    def rebuild_reach(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Rebuild how deep each session ever stood."""
         scope = {"workspace": self.workspace}
         for session, segment, noted, depth in self._run("repair_reach", scope):
@@ -94,11 +99,13 @@ class _Repair:
                 if depth is not None:
                     self._run("repair_add_reach", {**place, "depth": depth})
             subject = f"{session} in {segment}"
-            yield Change("session_reach", subject, int(noted is not None), int(depth is not None))
+            yield ProjectionDiff(
+                "session_reach", subject, int(noted is not None), int(depth is not None)
+            )
 
-    def rebuild_programs(self, *, dry_run: bool) -> Iterator[Change]:
+    def rebuild_programs(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Rebuild what is known of programs, and who besides the owner may use them."""
-        wrong: list[tuple[str, Row | None, Stored, ProgramState]] = []
+        wrong: list[tuple[str, Row | None, StoredProgram, ProgramState]] = []
         for few in self._page_programs():
             stored = self._read_programs([UUID(id) for id in few])
             for id, row in few.items():
@@ -124,7 +131,7 @@ class _Repair:
             yield {row[0]: row for row in page}
             after = UUID(page[-1][0])
 
-    def _read_programs(self, ids: list[UUID]) -> dict[str, Stored]:
+    def _read_programs(self, ids: list[UUID]) -> dict[str, StoredProgram]:
         few = {"workspace": self.workspace, "programs": ids}
         return gather(
             self._run("repair_program_events", few),
@@ -134,8 +141,8 @@ class _Repair:
         )
 
     def _rebuild_program(
-        self, id: str, row: Row | None, stored: Stored, state: ProgramState, *, dry_run: bool
-    ) -> Iterator[Change]:
+        self, id: str, row: Row | None, stored: StoredProgram, state: ProgramState, *, dry_run: bool
+    ) -> Iterator[ProjectionDiff]:
         scope = {"workspace": self.workspace, "program": UUID(id)}
         gone, new = stored.grants - state.grants, state.grants - stored.grants
         if not dry_run:
@@ -155,23 +162,23 @@ class _Repair:
             for query, grants in (("repair_drop_grant", gone), ("repair_add_grant", new)):
                 for grantee, right in grants:
                     self._run(query, {**scope, "grantee": grantee, "right": right})
-        yield Change("programs", id, int(row is not None), 1)
+        yield ProjectionDiff("programs", id, int(row is not None), 1)
         if gone or new:
-            yield Change("program_grants", id, len(gone), len(new))
+            yield ProjectionDiff("program_grants", id, len(gone), len(new))
 
-    def empty_search(self, *, dry_run: bool) -> Iterator[Change]:
+    def empty_search(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Take out of search what is of no turn, and vectors that cannot be compared."""
         scope = {"workspace": self.workspace}
         for (turn,) in self._run("repair_stray_documents", scope):
             if not dry_run:
                 self._run("repair_drop_document", {**scope, "turn": turn})
-            yield Change("search_documents", str(turn), 1, 0)
+            yield ProjectionDiff("search_documents", str(turn), 1, 0)
         for turn, embedder in self._run("repair_stale_embeddings", scope):
             if not dry_run:
                 self._run("repair_drop_embedding", {**scope, "turn": turn, "embedder": embedder})
-            yield Change("embeddings", f"{turn} by {embedder}", 1, 0)
+            yield ProjectionDiff("embeddings", f"{turn} by {embedder}", 1, 0)
 
-    def _write(self, found: Difference) -> None:
+    def _write(self, found: RowDiff) -> None:
         scope = {"workspace": self.workspace, "turn": UUID(found.turn)}
         self._run(f"repair_drop_{found.table}", scope)
         for row in found.follow:

@@ -19,14 +19,14 @@ from uuid import UUID
 import orjson
 from psycopg import Connection
 
-from turntree.auth.permissions import Right, Rights
+from turntree.auth.permissions import Permissions, Right
 from turntree.core.canonical import digest_from_raw, digest_raw, parse_digest
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.manifest import Manifest
 from turntree.core.value import value
 from turntree.db.sql import QUERIES
-from turntree.integrity.event_checker import EventsRead
-from turntree.integrity.turn_checker import UNREADABLE, Complaint, Derived, TurnsRead, examine
+from turntree.integrity.event_checker import EventChecker
+from turntree.integrity.turn_checker import UNREADABLE, Complaint, Derived, TurnChecker, examine
 
 Row = tuple[Any, ...]
 PAGE_TURNS_MAX = 1000
@@ -44,7 +44,7 @@ WRONG: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @value
-class Difference:
+class RowDiff:
     """Rows of one turn that are not those that follow from the bytes."""
 
     table: str
@@ -54,31 +54,31 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Passage:
+class ScanResult:
     """What reading a range showed."""
 
     turns: int = 0
     complaints: list[Complaint] = field(default_factory=list[Complaint])
-    differences: list[Difference] = field(default_factory=list[Difference])
+    differences: list[RowDiff] = field(default_factory=list[RowDiff])
     sources: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     substitutions: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
 
 
 @dataclass(slots=True)
-class Reader:
+class RangeScanner:
     """Reads ranges of one workspace through a connection that sees one moment."""
 
     connection: "Connection[Row]"
     workspace: UUID
-    examine: Callable[[Sequence[Row]], TurnsRead] = examine
+    examine: Callable[[Sequence[Row]], TurnChecker] = examine
     manifests: dict[str, Manifest | None] = field(default_factory=dict[str, Manifest | None])
     """Those that were read; None for one that could not be."""
-    permissions: dict[str, Rights] = field(default_factory=dict[str, Rights])
+    permissions: dict[str, Permissions] = field(default_factory=dict[str, Permissions])
     """Those that could be read, by the digest of their object."""
 
-    def read(self, after: UUID, last: UUID) -> Passage:
+    def read(self, after: UUID, last: UUID) -> ScanResult:
         """Read everything whose id lies behind one and not behind another."""
-        passage = Passage()
+        passage = ScanResult()
         gaps: dict[str, list[int]] = {}
         for page in self._pages(after, last, passage):
             gaps |= page.gaps
@@ -91,7 +91,7 @@ class Reader:
         passage.complaints += self._check_interrupted(events.interrupted)
         return passage
 
-    def _pages(self, after: UUID, last: UUID, passage: Passage) -> Iterator[TurnsRead]:
+    def _pages(self, after: UUID, last: UUID, passage: ScanResult) -> Iterator[TurnChecker]:
         while rows := self._fetch("fsck_turns", after=after, last=last, limit=PAGE_TURNS_MAX):
             until = UUID(rows[-1][0])
             page = self.examine(rows)
@@ -104,9 +104,9 @@ class Reader:
             yield page
             after = until
         # Rows behind the last turn follow from nothing.
-        passage.differences += self._compare_page(TurnsRead(), after, last)
+        passage.differences += self._compare_page(TurnChecker(), after, last)
 
-    def _compare_page(self, page: TurnsRead, after: UUID, last: UUID) -> Iterator[Difference]:
+    def _compare_page(self, page: TurnChecker, after: UUID, last: UUID) -> Iterator[RowDiff]:
         calls = self._fetch("fsck_tool_calls", after=after, last=last)
         yield from _compare_said("tool_calls", calls, page.tool_calls, page)
         files = self._fetch("fsck_files", after=after, last=last)
@@ -116,8 +116,8 @@ class Reader:
         holders = self._fetch("fsck_holders", after=after, last=last)
         yield from _compare("object_holders", holders, page.holders, page.unproven)
 
-    def _read_events(self, after: UUID, last: UUID, passage: Passage) -> EventsRead:
-        events = EventsRead()
+    def _read_events(self, after: UUID, last: UUID, passage: ScanResult) -> EventChecker:
+        events = EventChecker()
         stream, seq, since = after, 2**31 - 1, after
         while rows := self._fetch(
             "fsck_events", after=stream, seq=seq, last=last, limit=PAGE_EVENTS_MAX
@@ -134,7 +134,7 @@ class Reader:
         passage.substitutions += events.substitutions
         return events
 
-    def _compare_streams(self, events: EventsRead, after: UUID, last: UUID) -> Iterator[Difference]:
+    def _compare_streams(self, events: EventChecker, after: UUID, last: UUID) -> Iterator[RowDiff]:
         calls, events.model_calls = events.model_calls, []
         stored = self._fetch("fsck_model_calls", after=after, last=last)
         yield from _compare("model_calls", stored, calls, events.unproven)
@@ -155,7 +155,7 @@ class Reader:
             digest = wanted[bytes(raw)]
             yield "I37", f"the object {digest} is missing", holders[digest]
 
-    def _check_tools(self, page: TurnsRead) -> Iterator[Complaint]:
+    def _check_tools(self, page: TurnChecker) -> Iterator[Complaint]:
         yield from self._load_manifests(page)
         for turn, digest, used in page.manifests:
             manifest = self.manifests.get(digest)
@@ -187,10 +187,12 @@ class Reader:
             return
         for raw, data in self._fetch("fsck_objects", digests=wanted):
             # What another tool wrote down as permissions need not be ours.
-            with contextlib.suppress(*UNREADABLE, Refused):
-                self.permissions[digest_from_raw(bytes(raw))] = Rights.from_json(orjson.loads(data))
+            with contextlib.suppress(*UNREADABLE, InvalidOperation):
+                self.permissions[digest_from_raw(bytes(raw))] = Permissions.from_json(
+                    orjson.loads(data)
+                )
 
-    def _load_manifests(self, page: TurnsRead) -> Iterator[Complaint]:
+    def _load_manifests(self, page: TurnChecker) -> Iterator[Complaint]:
         holders = {d: turn for turn, d, _ in page.manifests if d not in self.manifests}
         if not holders:
             return
@@ -225,8 +227,8 @@ class Reader:
 
 
 def _compare_said(
-    table: str, stored: Sequence[Derived], follow: Sequence[Derived], page: TurnsRead
-) -> Iterator[Difference]:
+    table: str, stored: Sequence[Derived], follow: Sequence[Derived], page: TurnChecker
+) -> Iterator[RowDiff]:
     """Yield the turns whose rows differ from what was said, as far as it is still there."""
     for found in _compare(table, stored, follow, page.unproven):
         # What an erased message held stands in the rows alone, and numbers go on behind it.
@@ -243,14 +245,14 @@ def _unnumbered(rows: Sequence[Derived], table: str) -> set[Derived]:
 
 def _compare(
     table: str, stored: Sequence[Derived], follow: Sequence[Derived], unproven: set[str]
-) -> Iterator[Difference]:
+) -> Iterator[RowDiff]:
     """Yield the turns whose rows differ; a turn from which nothing may be derived is left out."""
     if stored == follow:
         return
     found, wanted = _by_turn(stored), _by_turn(follow)
     for turn in sorted(found.keys() | wanted.keys()):
         if found[turn] != wanted[turn] and turn not in unproven:
-            yield Difference(table, turn, found[turn], wanted[turn])
+            yield RowDiff(table, turn, found[turn], wanted[turn])
 
 
 def _by_turn(rows: Sequence[Derived]) -> defaultdict[str, list[Derived]]:

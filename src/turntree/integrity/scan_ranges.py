@@ -22,9 +22,9 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import require_direct, take_role_params, translated
 from turntree.db.sql import QUERIES
-from turntree.integrity.check_process import Examiner
-from turntree.integrity.scan import Passage, Reader, Row
-from turntree.integrity.turn_checker import TurnsRead, examine
+from turntree.integrity.check_process import CheckProcess
+from turntree.integrity.scan import RangeScanner, Row, ScanResult
+from turntree.integrity.turn_checker import TurnChecker, examine
 
 Range = tuple[UUID, UUID]
 FIRST: Final = UUID(int=0)
@@ -37,7 +37,7 @@ SECOND_PROCESS_FROM_TURNS = 3000
 
 
 @value
-class Moment:
+class SharedSnapshot:
     """A moment of a workspace that several connections can see."""
 
     conninfo: str
@@ -72,12 +72,12 @@ def cut(total: int) -> int:
 
 
 @dataclass(slots=True)
-class Reading:
+class RangeScan:
     """All ranges, being read."""
 
-    moment: Moment
+    moment: SharedSnapshot
     ranges: list[Range]
-    found: Callable[[Passage], bool]
+    found: Callable[[ScanResult], bool]
     """Told what each range showed; returns whether to go on."""
     failures: list[Exception] = field(default_factory=list[Exception])
 
@@ -97,15 +97,15 @@ class Reading:
             raise self.failures[0]
 
     async def _work_elsewhere(self) -> None:
-        with closing(await anyio.to_thread.run_sync(Examiner)) as examiner:
+        with closing(await anyio.to_thread.run_sync(CheckProcess)) as examiner:
             await self._work(examiner.examine)
 
-    async def _work(self, examine: Callable[[Sequence[Row]], TurnsRead]) -> None:
+    async def _work(self, examine: Callable[[Sequence[Row]], TurnChecker]) -> None:
         joined = ExitStack()
         try:
             connection = await anyio.to_thread.run_sync(joined.enter_context, self.moment.joined())
             with joined:
-                reader = Reader(connection, self.moment.workspace, examine)
+                reader = RangeScanner(connection, self.moment.workspace, examine)
                 while self.ranges and not self.failures:
                     wanted = self.ranges.pop()
                     passage = await anyio.to_thread.run_sync(reader.read, *wanted)

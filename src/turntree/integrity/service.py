@@ -12,9 +12,14 @@ from turntree.core.errors import NotFound, Unsupported
 from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
 from turntree.integrity import store_port as ports
-from turntree.integrity.findings import Change, Finding, Verified
+from turntree.integrity.findings import ProjectionDiff, VerifyResult, Violation
 from turntree.integrity.store_port import Report
-from turntree.resources.driver import Loss, Mender, Prover, ResourceKeeper
+from turntree.resources.driver import (
+    MissingObject,
+    RepairsSnapshots,
+    ResourceDriver,
+    VerifiesSnapshots,
+)
 from turntree.resources.resource import Resource
 from turntree.resources.service import Resources, in_thread
 
@@ -31,7 +36,7 @@ class Checks:
     ledger: ports.Checks
     resources: Resources
 
-    async def verify(self, head: TurnId) -> Verified:
+    async def verify(self, head: TurnId) -> VerifyResult:
         """Hash the stored bytes of a thread from its root to a head.
 
         Raises:
@@ -41,7 +46,7 @@ class Checks:
 
     async def fsck(
         self, *, full: bool = True, report: Report = lambda _stage, _done, _total: None
-    ) -> list[Finding]:
+    ) -> list[Violation]:
         """Check the whole workspace against its invariants, and the files that turns pin.
 
         Without ``full`` nothing is hashed but the lists of folders.
@@ -49,7 +54,7 @@ class Checks:
         findings = await self.ledger.fsck(full=full, report=report)
         return findings + await self._check_states(full=full, report=report)
 
-    async def repair_derived(self, *, dry_run: bool) -> list[Change]:
+    async def repair_derived(self, *, dry_run: bool) -> list[ProjectionDiff]:
         """Rebuild what follows from the facts and return what changed, or would change.
 
         Pinned files that are damaged or missing are kept anew where the same bytes still stand at
@@ -62,28 +67,28 @@ class Checks:
         changes = await self.ledger.repair_derived(dry_run=dry_run)
         return changes if dry_run else await self._mend_states() + changes
 
-    async def _check_states(self, *, full: bool, report: Report) -> list[Finding]:
-        findings: list[Finding] = []
+    async def _check_states(self, *, full: bool, report: Report) -> list[Violation]:
+        findings: list[Violation] = []
         for prover in await self._list_provers():
             pinned = await self.resources.list_pinned_states(prover.external_kind)
             unknown = await in_thread(prover.list_unknown, pinned.here)
             if unknown:
                 findings.append(_warn(prover.external_kind, len(unknown)))
             findings += [
-                Finding(RULE, f"{one.path}: {one.why}", f"state {one.state}")
+                Violation(RULE, f"{one.path}: {one.why}", f"state {one.state}")
                 for one in await _list_losses(prover, pinned.here - unknown, report, full=full)
             ]
         return findings
 
-    async def _mend_states(self) -> list[Change]:
+    async def _mend_states(self) -> list[ProjectionDiff]:
         """Keep anew what was damaged or lost and still stands somewhere; return what came back."""
-        changes: list[Change] = []
+        changes: list[ProjectionDiff] = []
         for prover in await self._list_provers():
-            if isinstance(prover, Mender):
+            if isinstance(prover, RepairsSnapshots):
                 changes += await self._mend(prover)
         return changes
 
-    async def _mend(self, mender: Mender) -> list[Change]:
+    async def _mend(self, mender: RepairsSnapshots) -> list[ProjectionDiff]:
         pinned = await self.resources.list_pinned_states(mender.external_kind)
         states = pinned.here - await in_thread(mender.list_unknown, pinned.here)
         lost = left = await _list_losses(mender, states, _unheard, full=True)
@@ -97,7 +102,7 @@ class Checks:
                 left = await _list_losses(mender, states, _unheard, full=True)
         missing = {(one.state, one.path) for one in left}
         return [
-            Change(mender.external_kind, f"{one.path} of {one.state}", removed=0, added=1)
+            ProjectionDiff(mender.external_kind, f"{one.path} of {one.state}", removed=0, added=1)
             for one in lost
             if (one.state, one.path) not in missing
         ]
@@ -108,12 +113,12 @@ class Checks:
         while page:
             for resource in page:
                 keeper = self._find_keeper(resource)
-                if isinstance(keeper, Mender) and keeper.external_kind == external_kind:
+                if isinstance(keeper, RepairsSnapshots) and keeper.external_kind == external_kind:
                     with suppress(NotFound, OSError):
                         await in_thread(keeper.snapshot, resource.place)
             page = await self.resources.ledger.list_page(after=page[-1].id, limit=PAGE)
 
-    def _find_keeper(self, resource: Resource) -> ResourceKeeper | None:
+    def _find_keeper(self, resource: Resource) -> ResourceDriver | None:
         if resource.host != self.resources.host:
             return None
         try:
@@ -121,25 +126,25 @@ class Checks:
         except Unsupported:
             return None
 
-    async def _list_provers(self) -> list[Prover]:
+    async def _list_provers(self) -> list[VerifiesSnapshots]:
         """Return what can tell of the states that are pinned; of others nobody here can.
 
         Kinds of resource may share their states: these are looked at once.
         """
-        found: dict[str, Prover] = {}
+        found: dict[str, VerifiesSnapshots] = {}
         for kind in await self.resources.ledger.list_pinned_kinds():
             try:
                 keeper = self.resources.keepers(kind)
             except Unsupported:
                 continue
-            if isinstance(keeper, Prover):
+            if isinstance(keeper, VerifiesSnapshots):
                 found.setdefault(keeper.external_kind, keeper)
         return list(found.values())
 
 
 async def _list_losses(
-    prover: Prover, states: Collection[Digest], report: Report, *, full: bool
-) -> list[Loss]:
+    prover: VerifiesSnapshots, states: Collection[Digest], report: Report, *, full: bool
+) -> list[MissingObject]:
     told = partial(_tell, report, len(states))
     look = partial(prover.list_losses, states, told, full=full, limit=FINDINGS_MAX)
     return await in_thread(look)
@@ -149,10 +154,10 @@ def _unheard(_stage: str, _done: int, _total: int) -> None:
     """Tell nobody."""
 
 
-def _warn(kind: str, count: int) -> Finding:
+def _warn(kind: str, count: int) -> Violation:
     """Return what is said of states that another home of this machine has to keep."""
     sentence = f"{count} pinned here, never kept in this home: see that another one has them"
-    return Finding(RULE, sentence, f"states of {kind}", "warning")
+    return Violation(RULE, sentence, f"states of {kind}", "warning")
 
 
 def _tell(report: Report, total: int, done: int) -> None:

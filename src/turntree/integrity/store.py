@@ -8,27 +8,27 @@ from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.integrity import fsck, repair, verify
-from turntree.integrity.findings import Change, Finding, Verified
+from turntree.integrity.findings import ProjectionDiff, VerifyResult, Violation
 from turntree.integrity.store_port import Report
 
 
 @value
-class PostgresChecks:
+class IntegrityStore:
     """Proofs and invariants, on PostgreSQL. See ``ports.checks``."""
 
     database: Database
 
-    async def verify(self, head: TurnId) -> Verified:
+    async def verify(self, head: TurnId) -> VerifyResult:
         """Hash the stored bytes of a thread from its root to a head."""
         return await verify.verify_thread(self.database, head)
 
     async def fsck(
         self, *, full: bool = True, report: Report = lambda _stage, _done, _total: None
-    ) -> list[Finding]:
+    ) -> list[Violation]:
         """Check the whole workspace against the ledger's invariants."""
         return await fsck.fsck(self.database, full=full, report=report)
 
-    async def repair_derived(self, *, dry_run: bool) -> list[Change]:
+    async def repair_derived(self, *, dry_run: bool) -> list[ProjectionDiff]:
         """Rebuild what follows from the facts, or only say what would change."""
         database = self.database
         return await anyio.to_thread.run_sync(

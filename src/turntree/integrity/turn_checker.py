@@ -44,14 +44,14 @@ _COMPACTION: Final = (
 )  # fmt: skip
 
 
-def examine(rows: Sequence[Sequence[Any]]) -> "TurnsRead":
+def examine(rows: Sequence[Sequence[Any]]) -> "TurnChecker":
     """Return what a page of stored turns shows."""
-    read = TurnsRead()
+    read = TurnChecker()
     read.read(rows)
     return read
 
 
-class Said:
+class MessageTotals:
     """What the messages of one turn amount to."""
 
     __slots__ = ("answers", "files", "gaps", "objects", "roles", "uses")
@@ -73,7 +73,7 @@ class Said:
 
 
 @dataclass(slots=True)
-class TurnsRead:
+class TurnChecker:
     """What a page of stored turns shows."""
 
     complaints: list[Complaint] = field(default_factory=list[Complaint])
@@ -181,8 +181,8 @@ class TurnsRead:
         if not (is_instant(started) and is_instant(sealed)):
             self._complain("I4", "a moment is not written as one", id)
 
-    def _listen(self, id: str, documents: list[Any]) -> Said:
-        said = Said()
+    def _listen(self, id: str, documents: list[Any]) -> MessageTotals:
+        said = MessageTotals()
         for place, message in enumerate(documents[1:]):
             parts = message.get("parts")
             if parts is None:
@@ -203,7 +203,7 @@ class TurnsRead:
                     self._hear(id, said, part, part["part"] if kind == "object_ref" else kind)
         return said
 
-    def _hear(self, id: str, said: Said, part: Mapping[str, Any], kind: str) -> None:
+    def _hear(self, id: str, said: MessageTotals, part: Mapping[str, Any], kind: str) -> None:
         if kind == "tool_use":
             said.uses.append((part["call_id"], part["tool"]))
         elif kind == "tool_result":
@@ -212,7 +212,7 @@ class TurnsRead:
             self.objects[part["object"]] = id
             said.objects.add(part["object"])
 
-    def _derive(self, id: str, digest: bytes, head: Mapping[str, Any], said: Said) -> None:
+    def _derive(self, id: str, digest: bytes, head: Mapping[str, Any], said: MessageTotals) -> None:
         if said.gaps:
             self.gaps[id] = said.gaps
         answers = dict(said.answers)
@@ -240,13 +240,13 @@ class TurnsRead:
         for source in head.get("derived_from", ()):
             self.sources.append((id, f"sha256:{digest.hex()}", str(source)))
 
-    def _check_exchange(self, id: str, head: Mapping[str, Any], said: Said) -> None:
+    def _check_exchange(self, id: str, head: Mapping[str, Any], said: MessageTotals) -> None:
         count = head["messages"]["query"]
         query, reply = said.roles[:count], said.roles[count:]
         for sentence in _list_faults(head, query, reply, len(said.roles), count):
             self._complain("I16", sentence, id)
 
-    def _check_calls(self, id: str, said: Said) -> None:
+    def _check_calls(self, id: str, said: MessageTotals) -> None:
         if said.gaps:
             return
         asked = [call for call, _ in said.uses]

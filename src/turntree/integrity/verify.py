@@ -10,12 +10,12 @@ from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.turn import Finding, verify
 from turntree.db.database import Database
-from turntree.integrity.findings import Verified
+from turntree.integrity.findings import VerifyResult
 
 PAGE_TURNS_MAX = 500
 
 
-async def verify_thread(database: Database, head: TurnId) -> Verified:
+async def verify_thread(database: Database, head: TurnId) -> VerifyResult:
     """Hash the stored bytes of a thread from its root to a head.
 
     Raises:
@@ -25,7 +25,7 @@ async def verify_thread(database: Database, head: TurnId) -> Verified:
     if row is None:
         raise NotFound(f"there is no turn {head}")
     depth: int = row[0]
-    verified = Verified()
+    verified = VerifyResult()
     parent: Digest | None = None
     for low in range(1, depth + 1, PAGE_TURNS_MAX):
         high = min(low + PAGE_TURNS_MAX - 1, depth)

@@ -4,25 +4,25 @@ import orjson
 
 from turntree.core import event as events
 from turntree.core.event import Event
-from turntree.core.feed import BEGINNING, Position
+from turntree.core.feed import BEGINNING, FeedPosition
 from turntree.core.value import value
 from turntree.db.database import Database
 
 
 @value
-class PostgresFeed:
+class Feed:
     """The journal read by position. See ``ports.feed``."""
 
     database: Database
 
     async def read(
-        self, after: Position = BEGINNING, *, limit: int = 1000
-    ) -> list[tuple[Position, Event]]:
+        self, after: FeedPosition = BEGINNING, *, limit: int = 1000
+    ) -> list[tuple[FeedPosition, Event]]:
         """Return the events after a position, in the order every reader sees."""
         rows = await self.database.fetch(
             "read_feed", epoch=after.epoch, xid=str(after.transaction), n=after.n, limit=limit
         )
         return [
-            (Position(epoch, xid, n), events.from_json(orjson.loads(body)))
+            (FeedPosition(epoch, xid, n), events.from_json(orjson.loads(body)))
             for epoch, xid, n, body in rows
         ]

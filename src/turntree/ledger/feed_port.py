@@ -3,14 +3,14 @@
 from typing import Protocol
 
 from turntree.core.event import Event
-from turntree.core.feed import Position
+from turntree.core.feed import FeedPosition
 
 
 class Feed(Protocol):
     """Every event of a workspace in one order; a reader never skips a late commit."""
 
     async def read(
-        self, after: Position = ..., *, limit: int = 1000
-    ) -> list[tuple[Position, Event]]:
+        self, after: FeedPosition = ..., *, limit: int = 1000
+    ) -> list[tuple[FeedPosition, Event]]:
         """Return the events after a position, in the order every reader sees."""
         ...

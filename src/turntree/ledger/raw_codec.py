@@ -20,10 +20,10 @@ from turntree.core.canonical import canonical, digest_bytes, digest_from_raw
 from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
-from turntree.ledger.turn_rows import Prepared
+from turntree.ledger.turn_rows import TurnRows
 
 
-class Block(NamedTuple):
+class RawBlock(NamedTuple):
     """Records that are kept together, packed, and their address."""
 
     digest: Digest
@@ -45,7 +45,7 @@ class Block(NamedTuple):
 
 
 @value
-class Record:
+class RawRecord:
     """One record of a source, as it stood there."""
 
     file: str
@@ -77,17 +77,17 @@ _LEANING: Final = zstandard.ZstdCompressionParameters(
 _STUB: Final = b'{"erased":"sha256:'
 
 
-class Unpacked(NamedTuple):
+class UnpackedBlock(NamedTuple):
     """A block's records, with what its first line says of them."""
 
     address: bytes
     origin: str
     bundle: str
     first: int
-    records: list[Record]
+    records: list[RawRecord]
 
 
-def cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+def cut(records: Sequence[RawRecord]) -> Iterator[Sequence[RawRecord]]:
     """Yield records in runs of one file and about a megabyte."""
     begin, size = 0, 0
     for place, record in enumerate(records):
@@ -106,7 +106,7 @@ def lean_on(bodies: Iterable[str], objects: Iterable[bytes]) -> bytes:
 
 
 def pack(
-    origin: str, bundle: str, first: int, records: Sequence[Record], texts: bytes = b""
+    origin: str, bundle: str, first: int, records: Sequence[RawRecord], texts: bytes = b""
 ) -> tuple[bytes, bytes]:
     """Return a block's address and its packed bytes, which lean on texts if there are any."""
     head = canonical(
@@ -128,7 +128,7 @@ def pack(
     return sha256(text).digest(), packer.compress(text)
 
 
-def unpack(packed: bytes, texts: bytes = b"") -> Unpacked:
+def unpack(packed: bytes, texts: bytes = b"") -> UnpackedBlock:
     """Return the address that packed bytes prove, and the records they hold.
 
     Raises:
@@ -141,15 +141,17 @@ def unpack(packed: bytes, texts: bytes = b"") -> Unpacked:
         head: dict[str, Any] = orjson.loads(text[:end])
     except (zstandard.ZstdError, ValueError) as error:
         raise NotFound("the records cannot be unpacked") from error
-    records: list[Record] = []
+    records: list[RawRecord] = []
     at = end + 1
     for offset, size in zip(head["offsets"], head["sizes"], strict=True):
-        records.append(Record(head["file"], offset, text[at : at + size]))
+        records.append(RawRecord(head["file"], offset, text[at : at + size]))
         at += size
-    return Unpacked(sha256(text).digest(), head["origin"], head["bundle"], head["first"], records)
+    return UnpackedBlock(
+        sha256(text).digest(), head["origin"], head["bundle"], head["first"], records
+    )
 
 
-def erase(block: Unpacked, first: int, last: int) -> Unpacked:
+def erase(block: UnpackedBlock, first: int, last: int) -> UnpackedBlock:
     """Return a block whose records of some numbers are replaced by stubs with their digests."""
     records = [
         _stub(record) if first <= number <= last else record
@@ -158,7 +160,9 @@ def erase(block: Unpacked, first: int, last: int) -> Unpacked:
     return block._replace(records=records)
 
 
-def erase_turn(block: Unpacked, turns: Sequence[str], spans: Sequence[int], turn: str) -> Unpacked:
+def erase_turn(
+    block: UnpackedBlock, turns: Sequence[str], spans: Sequence[int], turn: str
+) -> UnpackedBlock:
     """Return a block without a turn's records, up to the next turn's: those between may quote it.
 
     ``spans`` holds the numbers of the first and the last record of each of ``turns``.
@@ -171,14 +175,14 @@ def erase_turn(block: Unpacked, turns: Sequence[str], spans: Sequence[int], turn
     return block
 
 
-def erase_stretches(block: Unpacked, stretches: Sequence[int]) -> Unpacked:
+def erase_stretches(block: UnpackedBlock, stretches: Sequence[int]) -> UnpackedBlock:
     """Return a block without stretches of records: the first and the last number of each."""
     for first, last in zip(stretches[::2], stretches[1::2], strict=True):
         block = erase(block, first, last)
     return block
 
 
-def _stub(record: Record) -> Record:
+def _stub(record: RawRecord) -> RawRecord:
     if record.data.startswith(_STUB):
         return record
     return replace(record, data=b'{"erased":"' + digest_bytes(record.data).encode() + b'"}')
@@ -189,8 +193,8 @@ def _dictionary(texts: bytes) -> zstandard.ZstdCompressionDict:
 
 
 def stand_alone(
-    block: Block, turns: Sequence[Prepared], erased: Collection[TurnId], *, without_ours: bool
-) -> Block:
+    block: RawBlock, turns: Sequence[TurnRows], erased: Collection[TurnId], *, without_ours: bool
+) -> RawBlock:
     """Return a block packed again without the texts it leans on.
 
     The records of turns of which something was erased are left out, and so are those that we

@@ -17,12 +17,12 @@ from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.db.database import Connection, Row, as_uuid, as_uuids, fetch, run
 from turntree.ledger import raw_codec as raw
-from turntree.ledger.raw_codec import Block, stand_alone
-from turntree.ledger.turn_rows import Prepared
+from turntree.ledger.raw_codec import RawBlock, stand_alone
+from turntree.ledger.turn_rows import TurnRows
 
 
 async def keep_blocks(
-    connection: Connection, workspace: UUID, blocks: Sequence[Block], turns: Sequence[Prepared]
+    connection: Connection, workspace: UUID, blocks: Sequence[RawBlock], turns: Sequence[TurnRows]
 ) -> None:
     """Keep blocks, all of them or none; what is kept already stays."""
     async with connection.transaction():
@@ -62,7 +62,7 @@ async def _erased_threads(
     return {id for (id,) in rows}
 
 
-def _columns(block: Block) -> dict[str, object]:
+def _columns(block: RawBlock) -> dict[str, object]:
     return {
         "digest": digest_raw(block.digest),
         "now": None if block.now is None else digest_raw(block.now),
@@ -76,18 +76,18 @@ def _columns(block: Block) -> dict[str, object]:
     }
 
 
-class Kept(NamedTuple):
+class StoredBlock(NamedTuple):
     """A block that was read back, and the turns that were made of it."""
 
     digest: Digest
-    unpacked: raw.Unpacked
+    unpacked: raw.UnpackedBlock
     turns: Sequence[str]
     spans: Sequence[int]
     written: Sequence[int]
     """Stretches of records that we wrote ourselves."""
 
 
-async def read_block(connection: Connection, workspace: UUID, digest: Digest) -> Kept:
+async def read_block(connection: Connection, workspace: UUID, digest: Digest) -> StoredBlock:
     """Return a block that is what its digest says.
 
     Raises:
@@ -101,7 +101,7 @@ async def read_block(connection: Connection, workspace: UUID, digest: Digest) ->
     unpacked = raw.unpack(packed, texts)
     if unpacked.address != bytes(now):
         raise NotFound(f"the records {digest} are not what they were")
-    return Kept(digest, unpacked, [str(turn) for turn in turns], spans, written)
+    return StoredBlock(digest, unpacked, [str(turn) for turn in turns], spans, written)
 
 
 async def _texts(
@@ -112,7 +112,7 @@ async def _texts(
     return raw.lean_on([body for (body,) in bodies], [bytes(data) for (data,) in held])
 
 
-async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> list[Kept]:
+async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> list[StoredBlock]:
     """Return the blocks that hold a turn's records, in any copy, ours too. Waits for imports.
 
     Raises:
@@ -127,7 +127,7 @@ async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> 
 
 
 async def erase_records(
-    connection: Connection, workspace: UUID, turn: TurnId, blocks: Sequence[Kept]
+    connection: Connection, workspace: UUID, turn: TurnId, blocks: Sequence[StoredBlock]
 ) -> None:
     """Replace a turn's records by stubs with their digests, and our own copies of its words.
 

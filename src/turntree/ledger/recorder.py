@@ -9,24 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from turntree.core.clock import World
+from turntree.core.clock import Clock
 from turntree.core.compaction import Compaction
 from turntree.core.errors import Conflict
-from turntree.core.event import Recorded
-from turntree.core.ids import Digest, Instant, SessionId, TurnId
+from turntree.core.event import SealedEvent
+from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
 from turntree.core.journal import recorded
 from turntree.core.message import Message, lift_parts
 from turntree.core.message_redaction import all_without_secrets
 from turntree.core.principal import Principal
 from turntree.core.redaction import BY_FORMAT, Redactor
-from turntree.core.thread import Placed
-from turntree.core.turn import AgentRole, Header, Outcome, Sealed, seal
+from turntree.core.thread import ThreadTurn
+from turntree.core.turn import AgentRole, Header, Outcome, SealedTurn, seal
 from turntree.core.usage import ModelCall
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.ledger.thread_store_port import Threads
 
 
-class Details(TypedDict, total=False):
+class TurnDetails(TypedDict, total=False):
     """What else may be said of a recorded turn."""
 
     model: str
@@ -34,7 +34,7 @@ class Details(TypedDict, total=False):
     calls: Sequence[ModelCall]
     outcome: Outcome
     agent_role: AgentRole
-    started_at: Instant
+    started_at: Timestamp
     manifest: Digest
     compaction: Compaction
     retry_of: TurnId
@@ -48,7 +48,7 @@ def check_arguments(query: object, reply: object, details: Mapping[str, object])
     Raises:
         TypeError: A detail nobody knows, or bare words where messages belong.
     """
-    if unknown := sorted(details.keys() - Details.__annotations__.keys()):
+    if unknown := sorted(details.keys() - TurnDetails.__annotations__.keys()):
         raise TypeError(f"record() knows no {', '.join(unknown)}")
     if isinstance(query, str) or isinstance(reply, str):
         raise TypeError("record() takes messages: user('…') and assistant('…') make them")
@@ -58,9 +58,9 @@ def check_arguments(query: object, reply: object, details: Mapping[str, object])
 class Recorder:
     """Appends turns to one session, one after the other."""
 
-    ledger: Ledger
+    ledger: LedgerPort
     threads: Threads
-    world: World
+    world: Clock
     by: Principal
     session: SessionId
     head: TurnId | None
@@ -75,8 +75,8 @@ class Recorder:
         *,
         key: str | None = None,
         strict: bool = False,
-        **details: Unpack[Details],
-    ) -> Placed:
+        **details: Unpack[TurnDetails],
+    ) -> ThreadTurn:
         """Seal an exchange as the session's next turn and return it.
 
         What looks like a secret is taken out first. ``strict`` refuses to go on if the session
@@ -105,7 +105,9 @@ class Recorder:
             if strict:
                 raise
 
-            def build(head: TurnId | None, digest: Digest | None) -> tuple[Sealed, list[Recorded]]:
+            def build(
+                head: TurnId | None, digest: Digest | None
+            ) -> tuple[SealedTurn, list[SealedEvent]]:
                 nonlocal parent
                 parent = head
                 again = seal(replace(header, parent=digest), query, reply)
@@ -114,7 +116,7 @@ class Recorder:
             stored, sealed = await self.ledger.seal_at_head(
                 build, self.session, by=by, at=at, calls=calls, key=key
             )
-        placed = Placed(sealed.turn, stored.depth, parent)
+        placed = ThreadTurn(sealed.turn, stored.depth, parent)
         if stored.repeated:
             placed = await self.threads.get_turn(stored.turn)
         # An answer that was lost moves us on; one from further back leaves us where we stand.
@@ -122,7 +124,7 @@ class Recorder:
             self.head, self.head_digest = placed.turn.id, placed.turn.digest
         return placed
 
-    def _header(self, at: Instant, details: Details) -> Header:
+    def _header(self, at: Timestamp, details: TurnDetails) -> Header:
         calls = details.get("calls", ())
         last = calls[-1] if calls else None
         return Header(

@@ -4,9 +4,9 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from turntree.core.clock import World
-from turntree.core.errors import Ambiguous, BadRevision, NotFound
-from turntree.core.ids import SHORT_ID_LENGTH, Digest, Instant, SessionId, TurnId, find_long_id
+from turntree.core.clock import Clock
+from turntree.core.errors import Ambiguous, InvalidRevision, NotFound
+from turntree.core.ids import SHORT_ID_LENGTH, Digest, SessionId, Timestamp, TurnId, find_long_id
 from turntree.core.program import Program
 from turntree.core.revision import (
     Ancestor,
@@ -18,13 +18,13 @@ from turntree.core.revision import (
     ProgramRef,
     Range,
     Revision,
+    TextMatch,
     TurnRef,
-    Words,
     parse_range,
     parse_revision,
 )
 from turntree.core.session import Session, SessionMove
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
 from turntree.ledger.session_store_port import Reflog, Sessions
@@ -38,7 +38,7 @@ _UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
 
 
 @value
-class Found:
+class ResolvedRevision:
     """What a revision names: a turn, the session it was reached by, and a part of it."""
 
     turn: TurnId
@@ -47,23 +47,23 @@ class Found:
 
 
 @value
-class Revisions:
+class RevisionResolver:
     """Resolves revisions against the ledger."""
 
     sessions: Sessions
     reflog: Reflog
     threads: Threads
     index: Index
-    world: World
+    world: Clock
     current: str | None = None
     """The session that ``HEAD`` stands for."""
     find_program: Callable[[str], Awaitable[Program | None]] | None = None
 
-    async def resolve(self, text: str) -> Found:
+    async def resolve(self, text: str) -> ResolvedRevision:
         """Return the turn a revision names.
 
         Raises:
-            BadRevision: It is not written like one.
+            InvalidRevision: It is not written like one.
             NotFound: It names nothing.
             Ambiguous: It names several turns.
         """
@@ -83,7 +83,7 @@ class Revisions:
         right = (await self.resolve_parsed(parsed.right)).turn
         return left, right, parsed.kind == "..."
 
-    async def resolve_parsed(self, revision: Revision) -> Found:
+    async def resolve_parsed(self, revision: Revision) -> ResolvedRevision:
         """Return the turn a parsed revision names."""
         at, session = await self._base(revision)
         for step in revision.steps:
@@ -99,7 +99,7 @@ class Revisions:
                     assert_never(step)
         if at is None:
             raise NotFound(f"{revision} has no turns yet")
-        return Found(at, session, revision.part)
+        return ResolvedRevision(at, session, revision.part)
 
     async def get_session(self, name: str) -> Session:
         """Return the session a name, or ``HEAD``, stands for.
@@ -132,7 +132,7 @@ class Revisions:
                 if holder is not None:
                     await self._check_held(named, holder)
                 return named, holder
-            case Words(text):
+            case TextMatch(text):
                 said = await self.index.find_by_words(text)
                 if said is None:
                     raise NotFound(f"no turn says {text!r}")
@@ -210,7 +210,7 @@ class Revisions:
 
     async def _move_back(self, session: Session | None, n: int, revision: Revision) -> SessionMove:
         if session is None:
-            raise BadRevision(f"{revision}: only a session has a reflog to look back in")
+            raise InvalidRevision(f"{revision}: only a session has a reflog to look back in")
         version = session.version - n
         moves = await self.reflog.list_moves(session.id, before=version + 1, limit=1)
         if not moves:
@@ -218,10 +218,10 @@ class Revisions:
         return moves[0]
 
     async def _move_at(
-        self, session: Session | None, at: Instant, revision: Revision
+        self, session: Session | None, at: Timestamp, revision: Revision
     ) -> SessionMove:
         if session is None:
-            raise BadRevision(f"{revision}: only a session has a reflog to look back in")
+            raise InvalidRevision(f"{revision}: only a session has a reflog to look back in")
         move = await self.reflog.find_move_at(session.id, at)
         if move is None:
             raise NotFound(f"{session.label} began after {at}, at {session.created_at}")
@@ -243,19 +243,19 @@ def _id_bounds(prefix: str) -> list[tuple[str, str]]:
     return bounds
 
 
-def _list_candidates(text: str, turns: list[Placed], *, more: bool) -> str:
+def _list_candidates(text: str, turns: list[ThreadTurn], *, more: bool) -> str:
     lines = [f"{text!r} is the beginning of several turns:"]
     lines += [f"  {placed.turn.digest[7:19]}  {placed.turn.title[:60]}" for placed in turns]
     return "\n".join([*lines, "  …"] if more else lines)
 
 
-def parse_time(words: str, now: Instant) -> Instant:
+def parse_time(words: str, now: Timestamp) -> Timestamp:
     """Return the moment that words mean: ``yesterday``, ``2 hours ago``, ``2026-11-15 09:30``.
 
     Raises:
-        BadRevision: They mean none.
+        InvalidRevision: They mean none.
     """
     moment = find_moment(words, now)
     if moment is None:
-        raise BadRevision(f"{words!r} is not a time; say {EXAMPLES}")
+        raise InvalidRevision(f"{words!r} is not a time; say {EXAMPLES}")
     return moment

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from turntree.core.canonical import digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
-from turntree.core.event import Recorded
-from turntree.core.ids import Digest, Instant, Label, SessionId, TurnId
+from turntree.core.event import SealedEvent
+from turntree.core.ids import Digest, Label, SessionId, Timestamp, TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import (
     AliasReason,
@@ -19,7 +19,7 @@ from turntree.core.session import (
     Spawn,
     begun,
 )
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, Row, as_uuid
@@ -28,7 +28,7 @@ VERSION_MAX = 2**31 - 1
 
 
 @value
-class PostgresSessions:
+class SessionStore:
     """Pointers into the tree, on PostgreSQL. See ``ports.sessions``."""
 
     database: Database
@@ -39,27 +39,27 @@ class PostgresSessions:
         label: Label,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         head: TurnId | None = None,
         key: str | None = None,
         origin: Origin | None = None,
         spawn: Spawn | None = None,
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
-    ) -> Moved:
+    ) -> MoveResult:
         """Begin a session, empty or at any turn."""
         if key is None and spawn is None:
             made = await self.begin(
                 session, label, by=by, at=at, head=head, origin=origin, source=source,
                 visibility=visibility,
             )  # fmt: skip
-            return Moved(session, made.version, None, head, repeated=False)
+            return MoveResult(session, made.version, None, head, repeated=False)
         fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
         row = await self.database.fetch_one("create_session", **params, key=key, **_spawn(spawn))
         assert row is not None, "the function returns one row or raises"
         found, version, stands_at, repeated = row
-        return Moved(found, version, None, stands_at, repeated)
+        return MoveResult(found, version, None, stands_at, repeated)
 
     async def begin(
         self,
@@ -67,7 +67,7 @@ class PostgresSessions:
         label: Label,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         head: TurnId | None = None,
         origin: Origin | None = None,
         source: SessionId | TurnId | None = None,
@@ -91,11 +91,11 @@ class PostgresSessions:
         target: TurnId | None,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         expected_head: TurnId | None = None,
         check_head: bool = False,
         key: str | None = None,
-    ) -> Moved:
+    ) -> MoveResult:
         """Move a session's head, typed and logged."""
         row = await self.database.fetch_one(
             "move_session",
@@ -109,7 +109,7 @@ class PostgresSessions:
             key=key,
         )
         assert row is not None, "the function returns one row or raises"
-        return Moved(*row)
+        return MoveResult(*row)
 
     async def name(
         self,
@@ -117,7 +117,7 @@ class PostgresSessions:
         name: Label,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         as_label: bool,
         reason: AliasReason = "manual",
     ) -> None:
@@ -133,7 +133,7 @@ class PostgresSessions:
         )
 
     async def merge(
-        self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Instant
+        self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Timestamp
     ) -> None:
         """Let every name of ``other`` lead to ``session``; ``other`` is archived."""
         await self.database.fetch(
@@ -146,7 +146,7 @@ class PostgresSessions:
         )
 
     async def set_status(
-        self, session: SessionId, status: SessionStatus, *, by: str, at: Instant
+        self, session: SessionId, status: SessionStatus, *, by: str, at: Timestamp
     ) -> None:
         """Archive a session, mark it deleted, or bring it back."""
         await self.database.fetch(
@@ -188,7 +188,7 @@ class PostgresSessions:
 
 
 @value
-class PostgresReflog:
+class ReflogStore:
     """Where sessions stood and when. See ``ports.sessions``."""
 
     database: Database
@@ -202,7 +202,7 @@ class PostgresReflog:
         )
         return [_move(row) for row in rows]
 
-    async def find_move_at(self, session: SessionId, at: Instant) -> SessionMove | None:
+    async def find_move_at(self, session: SessionId, at: Timestamp) -> SessionMove | None:
         """Return the move that had set the head at a moment, or None before the first."""
         row = await self.database.fetch_one("find_move_at", session=UUID(session), at=at)
         return None if row is None else _move(row)
@@ -218,10 +218,10 @@ def _spawn(spawn: Spawn | None) -> dict[str, Any]:
     }
 
 
-def as_instant(moment: datetime) -> Instant:
+def as_instant(moment: datetime) -> Timestamp:
     """Return a moment as the domain writes it."""
     text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
-    return Instant(text.removesuffix("+00:00") + "Z")
+    return Timestamp(text.removesuffix("+00:00") + "Z")
 
 
 def _digest(raw: bytes | None) -> Digest | None:
@@ -233,8 +233,8 @@ def _first_row(
     label: Label,
     head: TurnId | None,
     by: str,
-    at: Instant,
-    fact: Recorded,
+    at: Timestamp,
+    fact: SealedEvent,
     origin: Origin | None,
     source: SessionId | TurnId | None,
     visibility: Visibility | None,

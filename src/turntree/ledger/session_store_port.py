@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from turntree.core.ids import Instant, Label, SessionId, TurnId
+from turntree.core.ids import Label, SessionId, Timestamp, TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import (
     AliasReason,
@@ -13,7 +13,7 @@ from turntree.core.session import (
     SessionStatus,
     Spawn,
 )
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 
 
 class Sessions(Protocol):
@@ -25,14 +25,14 @@ class Sessions(Protocol):
         label: Label,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         head: TurnId | None = None,
         key: str | None = None,
         origin: Origin | None = None,
         spawn: Spawn | None = None,
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
-    ) -> Moved:
+    ) -> MoveResult:
         """Begin a session, empty or at any turn; nothing is copied.
 
         It is as closed as its ``source``, which is what spawned it or else its head: whoever owns a
@@ -52,7 +52,7 @@ class Sessions(Protocol):
         label: Label,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         head: TurnId | None = None,
         origin: Origin | None = None,
         source: SessionId | TurnId | None = None,
@@ -74,11 +74,11 @@ class Sessions(Protocol):
         target: TurnId | None,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         expected_head: TurnId | None = None,
         check_head: bool = False,
         key: str | None = None,
-    ) -> Moved:
+    ) -> MoveResult:
         """Move a session's head; ``undo`` needs no target.
 
         Raises:
@@ -94,7 +94,7 @@ class Sessions(Protocol):
         name: Label,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         as_label: bool,
         reason: AliasReason = "manual",
     ) -> None:
@@ -106,7 +106,7 @@ class Sessions(Protocol):
         ...
 
     async def merge(
-        self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Instant
+        self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Timestamp
     ) -> None:
         """Let every name of ``other`` lead to ``session``; ``other`` is archived.
 
@@ -116,7 +116,7 @@ class Sessions(Protocol):
         ...
 
     async def set_status(
-        self, session: SessionId, status: SessionStatus, *, by: str, at: Instant
+        self, session: SessionId, status: SessionStatus, *, by: str, at: Timestamp
     ) -> None:
         """Archive a session, mark it deleted, or bring it back. Its turns stay."""
         ...
@@ -161,6 +161,6 @@ class Reflog(Protocol):
         """Return moves, newest first, from before a version on."""
         ...
 
-    async def find_move_at(self, session: SessionId, at: Instant) -> SessionMove | None:
+    async def find_move_at(self, session: SessionId, at: Timestamp) -> SessionMove | None:
         """Return the move that had set the head at a moment, or None before the first."""
         ...

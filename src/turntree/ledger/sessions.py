@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from typing import TypedDict
 
-from turntree.core.clock import World
-from turntree.core.errors import Conflict, Refused
-from turntree.core.ids import Instant, SessionId, TurnId, find_long_id
+from turntree.core.clock import Clock
+from turntree.core.errors import Conflict, InvalidOperation
+from turntree.core.ids import SessionId, Timestamp, TurnId, find_long_id
 from turntree.core.principal import Principal
 from turntree.core.program import Visibility
 from turntree.core.revision import check_label
@@ -18,10 +18,10 @@ from turntree.core.session import (
     SessionStatus,
     Spawn,
 )
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.ledger import session_store_port as ports
-from turntree.ledger.revisions import Revisions
+from turntree.ledger.revisions import RevisionResolver
 
 PAGE = 500
 KEPT_CHARS_MAX = 180
@@ -32,7 +32,7 @@ class Signature(TypedDict):
     """Who does it, and when."""
 
     by: str
-    at: Instant
+    at: Timestamp
 
 
 @value
@@ -41,8 +41,8 @@ class Sessions:
 
     ledger: ports.Sessions
     reflog: ports.Reflog
-    revisions: Revisions
-    world: World
+    revisions: RevisionResolver
+    world: Clock
     by: Principal
 
     async def create(
@@ -100,14 +100,14 @@ class Sessions:
         *,
         before: bool = False,
         expected_head: TurnId | None = None,
-    ) -> Moved:
+    ) -> MoveResult:
         """Move a session back to an ancestor of its head. Nothing is deleted.
 
         With ``before`` it goes where it stood before that turn: the first one of all is taken back
         too.
 
         Raises:
-            Refused: The turn is no ancestor.
+            InvalidOperation: The turn is no ancestor.
             Conflict: ``expected_head`` was given and the session stands elsewhere; or the session
                 moved while it was asked what stands ``before`` the turn.
         """
@@ -117,12 +117,14 @@ class Sessions:
         threads, head = self.revisions.threads, expected_head or (await self.get(session)).head
         # Before the first turn stands none, whosever first turn it is: the ledger could not tell.
         if head is None or not await threads.is_ancestor(turn, head):
-            raise Refused(f"a session rewinds to an ancestor of its head, and {turn} is none")
+            raise InvalidOperation(
+                f"a session rewinds to an ancestor of its head, and {turn} is none"
+            )
         return await self._move(session, "rewind", (await threads.get_turn(turn)).parent, head)
 
     async def replay(
         self, session: str, revision: str | TurnId, *, expected_head: TurnId | None = None
-    ) -> Moved:
+    ) -> MoveResult:
         """Move a session to any turn.
 
         Raises:
@@ -131,11 +133,11 @@ class Sessions:
         target = (await self.revisions.resolve(revision)).turn
         return await self._move(session, "reset", target, expected_head)
 
-    async def undo(self, session: str, *, expected_head: TurnId | None = None) -> Moved:
+    async def undo(self, session: str, *, expected_head: TurnId | None = None) -> MoveResult:
         """Take the newest move back that has not been taken back yet.
 
         Raises:
-            Refused: There is nothing to undo.
+            InvalidOperation: There is nothing to undo.
         """
         return await self._move(session, "undo", None, expected_head)
 
@@ -248,7 +250,7 @@ class Sessions:
         kind: MoveKind,
         target: TurnId | None,
         expected_head: TurnId | None,
-    ) -> Moved:
+    ) -> MoveResult:
         found = await self.get(session)
         return await self.ledger.move(
             found.id,

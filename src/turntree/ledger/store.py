@@ -11,16 +11,16 @@ from psycopg.types.numeric import Int4
 from turntree.core import event as events
 from turntree.core import message as messages
 from turntree.core.canonical import digest_bytes, digest_from_raw, digest_raw
-from turntree.core.errors import NotFound, Refused
-from turntree.core.event import Recorded
-from turntree.core.ids import Digest, Instant, RunId, SessionId, TurnId
+from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.event import SealedEvent
+from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import (
     Message,
 )
 from turntree.core.message_context import TouchedFile
-from turntree.core.run import Fact
-from turntree.core.thread import Stored
-from turntree.core.turn import Sealed
+from turntree.core.run import RunEvent
+from turntree.core.thread import SealResult
+from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, int_array, text_array
@@ -33,24 +33,24 @@ TOKENS_MAX = 2**31 - 1
 
 
 @value
-class PostgresLedger:
+class Ledger:
     """The permanent record, on PostgreSQL. See ``ports.ledger``."""
 
     database: Database
 
     async def seal(
         self,
-        sealed: Sealed,
+        sealed: SealedTurn,
         parent: TurnId | None,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         session: SessionId | None = None,
         calls: Sequence[ModelCall] = (),
-        journal: Sequence[Recorded] = (),
+        journal: Sequence[SealedEvent] = (),
         epoch: int | None = None,
         key: str | None = None,
-    ) -> Stored:
+    ) -> SealResult:
         """Store a turn, end its run and advance its session: all or nothing."""
         asked = {"by": by, "at": at, "key": key, "epoch": epoch, "session": as_uuid(session)}
         params = {**turn_params(sealed, parent, calls), **_journal_params(journal), **asked}
@@ -62,10 +62,10 @@ class PostgresLedger:
         session: SessionId,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         calls: Sequence[ModelCall] = (),
         key: str | None = None,
-    ) -> tuple[Stored, Sealed]:
+    ) -> tuple[SealResult, SealedTurn]:
         """Hold the session, build a turn after its head and store it."""
         # A waiting writer costs nothing; a writer that tries and loses costs a whole turn.
         async with self.database.connection() as connection, connection.transaction():
@@ -81,15 +81,15 @@ class PostgresLedger:
             rows = await fetch(connection, "append_turn", **scope, **params, **asked)
             return _stored(rows[0]), sealed
 
-    async def append(self, recorded: Recorded, *, epoch: int | None = None) -> bool:
+    async def append(self, recorded: SealedEvent, *, epoch: int | None = None) -> bool:
         """Record a fact at its place; see ``ports.ledger``."""
         return await self._append(recorded, None, epoch)
 
-    async def append_fact(self, fact: Fact, *, epoch: int) -> bool:
+    async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
         """Record a fact of an open run with what was said."""
         return await self._append(events.record(fact.event), _payload(fact.message), epoch)
 
-    async def start(self, run: RunId, session: SessionId | None, first: Fact) -> int:
+    async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
         """Begin a run with its first fact and return the epoch to write under."""
         recorded = events.record(first.event)
         row = await self.database.fetch_one(
@@ -113,14 +113,15 @@ class PostgresLedger:
         epoch: int = row[0]
         return epoch
 
-    async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
+    async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
         """Return the facts of a stream in order, from a place on."""
-        found: list[Fact] = []
+        found: list[RunEvent] = []
         while rows := await self.database.fetch(
             "list_run_events", stream=UUID(stream), after=after + len(found), limit=EVENTS_PAGE_MAX
         ):
             found += [
-                Fact(events.from_json(orjson.loads(body)), _message(said)) for body, said in rows
+                RunEvent(events.from_json(orjson.loads(body)), _message(said))
+                for body, said in rows
             ]
         return found
 
@@ -137,7 +138,7 @@ class PostgresLedger:
             raise NotFound(f"there is no object {digest}")
         return bytes(row[0])
 
-    async def _append(self, recorded: Recorded, payload: str | None, epoch: int | None) -> bool:
+    async def _append(self, recorded: SealedEvent, payload: str | None, epoch: int | None) -> bool:
         event = recorded.event
         row = await self.database.fetch_one(
             "append_event",
@@ -153,12 +154,12 @@ class PostgresLedger:
 
 
 @value
-class PostgresMarks:
+class Tags:
     """What may be put on a turn or a program, or taken out of a turn. See ``ports.ledger``."""
 
     database: Database
 
-    async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Instant) -> bool:
+    async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Timestamp) -> bool:
         """Put a tag on a turn or a program or take it off; returns whether anything changed."""
         row = await self.database.fetch_one(
             "set_tag", node=UUID(node), tag=tag, on=on, by=by, at=at
@@ -173,7 +174,7 @@ class PostgresMarks:
         return [(TurnId(found), word) for found, word in rows]
 
     async def erase(
-        self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Instant
+        self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Timestamp
     ) -> bool:
         """Take one message out for good; its digest and an event stay."""
         # What is known of transcripts takes long to load, and no reader needs it.
@@ -195,14 +196,14 @@ class PostgresMarks:
         return bool(changed)
 
 
-def _stored(row: Row | None) -> Stored:
+def _stored(row: Row | None) -> SealResult:
     assert row is not None, "the function returns one row or raises"
     turn, depth, version, repeated = row
-    return Stored(TurnId(turn), depth, version, repeated)
+    return SealResult(TurnId(turn), depth, version, repeated)
 
 
 def turn_params(
-    sealed: Sealed, parent: TurnId | None, calls: Sequence[ModelCall]
+    sealed: SealedTurn, parent: TurnId | None, calls: Sequence[ModelCall]
 ) -> dict[str, Any]:
     """Return the columns of a turn and of its slim projections."""
     header = sealed.turn.header
@@ -239,7 +240,7 @@ def turn_params(
     }
 
 
-def _journal_params(journal: Sequence[Recorded]) -> dict[str, Any]:
+def _journal_params(journal: Sequence[SealedEvent]) -> dict[str, Any]:
     return {
         "event_ids": bytea_array([digest_raw(fact.id) for fact in journal]),
         "event_kinds": text_array([fact.event.kind for fact in journal]),
@@ -256,7 +257,9 @@ def _numbers(call: ModelCall) -> tuple[int, int, int, int, int]:
     u = call.usage
     numbers = u.input, u.output, u.cached_input, u.cache_write, u.reasoning
     if not all(0 <= number <= TOKENS_MAX for number in numbers):
-        raise Refused(f"a model call uses between 0 and {TOKENS_MAX} tokens of a kind, not {u}")
+        raise InvalidOperation(
+            f"a model call uses between 0 and {TOKENS_MAX} tokens of a kind, not {u}"
+        )
     return numbers
 
 

@@ -3,36 +3,36 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from turntree.core.event import Recorded
-from turntree.core.ids import Digest, Instant, ProgramId, RunId, SessionId, TurnId
-from turntree.core.run import Fact
-from turntree.core.thread import Stored
-from turntree.core.turn import Sealed
+from turntree.core.event import SealedEvent
+from turntree.core.ids import Digest, ProgramId, RunId, SessionId, Timestamp, TurnId
+from turntree.core.run import RunEvent
+from turntree.core.thread import SealResult
+from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
 
-Build = Callable[[TurnId | None, Digest | None], tuple[Sealed, Sequence[Recorded]]]
+Build = Callable[[TurnId | None, Digest | None], tuple[SealedTurn, Sequence[SealedEvent]]]
 """Seals a turn after the head it is given, with the facts its journal still lacks."""
 
 NodeId = TurnId | ProgramId
 """What may carry a tag."""
 
 
-class Ledger(Protocol):
+class LedgerPort(Protocol):
     """Turns, runs and events. It only ever grows."""
 
     async def seal(
         self,
-        sealed: Sealed,
+        sealed: SealedTurn,
         parent: TurnId | None,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         session: SessionId | None = None,
         calls: Sequence[ModelCall] = (),
-        journal: Sequence[Recorded] = (),
+        journal: Sequence[SealedEvent] = (),
         epoch: int | None = None,
         key: str | None = None,
-    ) -> Stored:
+    ) -> SealResult:
         """Store a turn, end its run and advance its session: all or nothing.
 
         A turn or a key the ledger already knows is answered again and changes nothing.
@@ -50,10 +50,10 @@ class Ledger(Protocol):
         session: SessionId,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         calls: Sequence[ModelCall] = (),
         key: str | None = None,
-    ) -> tuple[Stored, Sealed]:
+    ) -> tuple[SealResult, SealedTurn]:
         """Hold the session, build a turn after its head and store it: nobody can come between.
 
         Raises:
@@ -61,7 +61,7 @@ class Ledger(Protocol):
         """
         ...
 
-    async def start(self, run: RunId, session: SessionId | None, first: Fact) -> int:
+    async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
         """Begin a run with its first fact and return the epoch to write under.
 
         Raises:
@@ -77,7 +77,7 @@ class Ledger(Protocol):
         """
         ...
 
-    async def append_fact(self, fact: Fact, *, epoch: int) -> bool:
+    async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
         """Record a fact of an open run, with what was said. False if it stood there already.
 
         Raises:
@@ -85,7 +85,7 @@ class Ledger(Protocol):
         """
         ...
 
-    async def append(self, recorded: Recorded) -> bool:
+    async def append(self, recorded: SealedEvent) -> bool:
         """Record a fact of any stream at its place. False if it stood there already.
 
         Raises:
@@ -93,7 +93,7 @@ class Ledger(Protocol):
         """
         ...
 
-    async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
+    async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
         """Return the facts of a stream in order, from a place on."""
         ...
 
@@ -110,10 +110,10 @@ class Ledger(Protocol):
         ...
 
 
-class Marks(Protocol):
+class Tags(Protocol):
     """What may be put on a turn or a program, or taken out of a turn."""
 
-    async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Instant) -> bool:
+    async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Timestamp) -> bool:
         """Put a tag on a turn or a program or take it off; returns whether anything changed.
 
         Raises:
@@ -128,7 +128,7 @@ class Marks(Protocol):
         ...
 
     async def erase(
-        self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Instant
+        self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Timestamp
     ) -> bool:
         """Take one message out for good; its digest and an event stay as the receipt.
 

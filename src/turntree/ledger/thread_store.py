@@ -7,7 +7,7 @@ from turntree.core import turn as turns
 from turntree.core.canonical import canonical, digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, SessionId, TurnId
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
 from turntree.db.database import Database, Row, as_uuids
@@ -19,12 +19,12 @@ ID_MIN = "00000000-0000-0000-0000-000000000000"
 
 
 @value
-class PostgresThreads:
+class ThreadStore:
     """Threads and the shape of the tree, on PostgreSQL. See ``ports.threads``."""
 
     database: Database
 
-    async def get_turn(self, turn: TurnId) -> Placed:
+    async def get_turn(self, turn: TurnId) -> ThreadTurn:
         """Return a turn and its place."""
         row = await self.database.fetch_one("find_turn", turn=UUID(turn))
         if row is None:
@@ -33,7 +33,7 @@ class PostgresThreads:
 
     async def list_range(
         self, head: TurnId, *, low: int = 1, high: int = DEPTH_MAX
-    ) -> tuple[Placed, ...]:
+    ) -> tuple[ThreadTurn, ...]:
         """Return the turns of a thread between two depths, root first."""
         rows = await self.database.fetch("thread_page", head=UUID(head), low=low, high=high)
         return tuple([_placed(row) for row in rows])
@@ -77,12 +77,12 @@ class PostgresThreads:
 
 
 @value
-class PostgresIndex:
+class TurnIndex:
     """Finding turns by address, words and time, and adding up usage. See ``ports.threads``."""
 
     database: Database
 
-    async def list_newest(self, *, before: str = ID_MAX, limit: int = 100) -> list[Placed]:
+    async def list_newest(self, *, before: str = ID_MAX, limit: int = 100) -> list[ThreadTurn]:
         """Return turns, newest first."""
         rows = await self.database.fetch("list_turns", before=UUID(before), limit=limit)
         return [_placed(row) for row in rows]
@@ -146,6 +146,6 @@ class PostgresIndex:
         return int(row[0])
 
 
-def _placed(row: Row) -> Placed:
+def _placed(row: Row) -> ThreadTurn:
     digest, body, depth, parent = row
-    return Placed(turns.read(body, digest_from_raw(bytes(digest))), depth, parent)
+    return ThreadTurn(turns.read(body, digest_from_raw(bytes(digest))), depth, parent)

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from turntree.core.ids import Digest, SessionId, TurnId
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall, Usage
 
 
 class Threads(Protocol):
     """Threads and the shape of the tree."""
 
-    async def get_turn(self, turn: TurnId) -> Placed:
+    async def get_turn(self, turn: TurnId) -> ThreadTurn:
         """Return a turn and its place.
 
         Raises:
@@ -21,7 +21,7 @@ class Threads(Protocol):
 
     async def list_range(
         self, head: TurnId, *, low: int = 1, high: int = ...
-    ) -> tuple[Placed, ...]:
+    ) -> tuple[ThreadTurn, ...]:
         """Return the turns of a thread between two depths, root first."""
         ...
 
@@ -61,7 +61,7 @@ class Threads(Protocol):
 class Index(Protocol):
     """Finding turns by address, words and time, and adding up usage."""
 
-    async def list_newest(self, *, before: str = ..., limit: int = 100) -> list[Placed]:
+    async def list_newest(self, *, before: str = ..., limit: int = 100) -> list[ThreadTurn]:
         """Return turns, newest first."""
         ...
 

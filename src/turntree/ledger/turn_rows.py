@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from turntree.core.canonical import digest_raw
 from turntree.core.ids import Digest, TurnId
 from turntree.core.message import (
-    Lifted,
     Media,
     Message,
+    ObjectRef,
     ToolResult,
     ToolUse,
     answers_call,
@@ -33,7 +33,7 @@ class TurnSource(NamedTuple):
     projector: int
 
 
-class Prepared(NamedTuple):
+class TurnRows(NamedTuple):
     """A turn as rows: everything about it but its place in the tree.
 
     Made wherever there is a processor to spare, so it holds plain values only; a named tuple,
@@ -80,9 +80,9 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
     statuses: dict[str, str] = {}
     for said in turn.messages[turn.query_count :]:
         for part in said.parts:
-            if isinstance(part, ToolUse | Lifted) and calls_tool(part):
+            if isinstance(part, ToolUse | ObjectRef) and calls_tool(part):
                 uses.append((str(part.call_id), str(part.tool)))
-            elif isinstance(part, ToolResult | Lifted) and answers_call(part):
+            elif isinstance(part, ToolResult | ObjectRef) and answers_call(part):
                 statuses[str(part.call_id)] = str(part.status)
     return [(call_id, tool, statuses[call_id]) for call_id, tool in uses]
 
@@ -99,6 +99,6 @@ def referred_objects(turn: Turn) -> list[bytes]:
         for said in turn.messages
         if isinstance(said, Message)
         for part in said.parts
-        if isinstance(part, Lifted | Media) and part.object is not None
+        if isinstance(part, ObjectRef | Media) and part.object is not None
     }
     return sorted(referred)

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Unpack
 
-from turntree.core.clock import World
-from turntree.core.errors import Refused
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, TurnId
 from turntree.core.message import Message
 from turntree.core.principal import Principal
 from turntree.core.redaction import BY_FORMAT, Redactor
-from turntree.core.thread import Comparison, Placed
+from turntree.core.thread import Comparison, ThreadTurn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
-from turntree.ledger.recorder import Details, Recorder, check_arguments
-from turntree.ledger.revisions import Revisions
+from turntree.ledger.recorder import Recorder, TurnDetails, check_arguments
+from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import Ledger, Marks
+from turntree.ledger.store_port import LedgerPort, Tags
 from turntree.ledger.thread_store_port import Index, Threads
 
 UNIQUE_CHARS_MIN = 4
@@ -25,13 +25,13 @@ UNIQUE_CHARS_MIN = 4
 class Turns:
     """``tree.turns``: what never changes."""
 
-    ledger: Ledger
-    marks: Marks
+    ledger: LedgerPort
+    marks: Tags
     threads: Threads
     index: Index
-    revisions: Revisions
+    revisions: RevisionResolver
     sessions: Sessions
-    world: World
+    world: Clock
     by: Principal
     redactor: Redactor = BY_FORMAT
 
@@ -50,14 +50,14 @@ class Turns:
         reply: Sequence[Message],
         *,
         key: str | None = None,
-        **details: Unpack[Details],
-    ) -> Placed:
+        **details: Unpack[TurnDetails],
+    ) -> ThreadTurn:
         """Seal an exchange as a session's next turn; see ``Recorder.record``."""
         check_arguments(query, reply, details)
         recorder = await self.recorder(session)
         return await recorder.record(query, reply, key=key, **details)
 
-    async def get(self, revision: str | TurnId) -> Placed:
+    async def get(self, revision: str | TurnId) -> ThreadTurn:
         """Return the turn a revision names.
 
         Raises:
@@ -65,7 +65,7 @@ class Turns:
         """
         return await self.threads.get_turn((await self.revisions.resolve(revision)).turn)
 
-    async def list_newest(self, *, limit: int = 100) -> list[Placed]:
+    async def list_newest(self, *, limit: int = 100) -> list[ThreadTurn]:
         """Return turns of all sessions, newest first."""
         return await self.index.list_newest(limit=limit)
 
@@ -77,10 +77,10 @@ class Turns:
         """Put a word on a turn; returns whether it was new.
 
         Raises:
-            Refused: It says nothing.
+            InvalidOperation: It says nothing.
         """
         if not tag.strip():
-            raise Refused("a tag says something: turntree tag REV WORD")
+            raise InvalidOperation("a tag says something: turntree tag REV WORD")
         turn = (await self.revisions.resolve(revision)).turn
         return await self.marks.set_tag(turn, tag, on=True, by=str(self.by), at=self.world.now())
 
@@ -120,11 +120,11 @@ class ThreadReader:
 
     threads: Threads
     index: Index
-    revisions: Revisions
+    revisions: RevisionResolver
 
     async def read(
         self, revision: str | TurnId, *, last: int | None = None, first: int | None = None
-    ) -> tuple[Placed, ...]:
+    ) -> tuple[ThreadTurn, ...]:
         """Return a thread, root first: all of it, its last turns, or its first ones."""
         head = (await self.revisions.resolve(revision)).turn
         if last is not None:
@@ -134,12 +134,12 @@ class ThreadReader:
             return await self.threads.list_range(head, high=first)
         return await self.threads.list_range(head)
 
-    async def page(self, revision: str | TurnId, *, low: int, high: int) -> tuple[Placed, ...]:
+    async def page(self, revision: str | TurnId, *, low: int, high: int) -> tuple[ThreadTurn, ...]:
         """Return the turns of a thread between two depths, root first."""
         head = (await self.revisions.resolve(revision)).turn
         return await self.threads.list_range(head, low=low, high=high)
 
-    async def read_visible(self, revision: str | TurnId) -> tuple[Placed, ...]:
+    async def read_visible(self, revision: str | TurnId) -> tuple[ThreadTurn, ...]:
         """Return what a context reads: from the newest compaction on, its summary first."""
         head = (await self.revisions.resolve(revision)).turn
         found = await self.threads.find_compaction(head)

@@ -14,24 +14,24 @@ from collections.abc import Sequence
 
 from turntree.core.compaction import visible
 from turntree.core.message import Message
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.models.token_estimate import MESSAGE_TOKENS, estimate_messages
 
 
 @value
-class View:
+class ContextWindow:
     """The end of a thread as a context reads it, root first, with what each turn costs.
 
     Turns that could not be shown anyway may be missing at its beginning.
     """
 
-    turns: tuple[Placed, ...] = ()
+    turns: tuple[ThreadTurn, ...] = ()
     costs: tuple[int, ...] = ()
     first: int = 1
     """The depth of the first turn that a context might read."""
-    summary: Placed | None = None
+    summary: ThreadTurn | None = None
     """The newest compaction: it stands for everything that is not read."""
 
     @property
@@ -50,7 +50,7 @@ class View:
         return not self.turns or self.turns[0].depth <= self.first
 
 
-def view_of(thread: Sequence[Placed]) -> View:
+def view_of(thread: Sequence[ThreadTurn]) -> ContextWindow:
     """Return what a context reads of a whole thread, given root first."""
     seen = visible([(one.turn.id, one.turn.header.compaction, one) for one in thread])
     newest = max((one.depth for one in thread if one.turn.header.compaction), default=None)
@@ -60,9 +60,11 @@ def view_of(thread: Sequence[Placed]) -> View:
     return make_view(rest, first=rest[0].depth if rest else newest + 1, summary=summary)
 
 
-def make_view(turns: Sequence[Placed], *, first: int, summary: Placed | None = None) -> View:
+def make_view(
+    turns: Sequence[ThreadTurn], *, first: int, summary: ThreadTurn | None = None
+) -> ContextWindow:
     """Return a view of turns, root first, that are the end of what a context reads."""
-    return View(tuple(turns), tuple(cost_of(one.turn) for one in turns), first, summary)
+    return ContextWindow(tuple(turns), tuple(cost_of(one.turn) for one in turns), first, summary)
 
 
 def cost_of(turn: Turn) -> int:
@@ -72,7 +74,7 @@ def cost_of(turn: Turn) -> int:
     return estimate_messages(whole) + 2 * MESSAGE_TOKENS * (1 + len(turn.messages) - len(whole))
 
 
-def cut(view: View, room: int) -> tuple[Placed, ...]:
+def cut(view: ContextWindow, room: int) -> tuple[ThreadTurn, ...]:
     """Return the turns of a view that are shown in a room of so many tokens.
 
     A turn is shown whole or not at all, so that no call is parted from its result.
@@ -89,7 +91,7 @@ def cut(view: View, room: int) -> tuple[Placed, ...]:
     return view.turns[start:]
 
 
-def count_left_out(view: View, shown: Sequence[Placed]) -> int:
+def count_left_out(view: ContextWindow, shown: Sequence[ThreadTurn]) -> int:
     """Return how many of the turns that a context might read are not shown."""
     if not view.turns:
         return 0

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Message,
+    ObjectRef,
     Part,
     Text,
     ToolResult,
@@ -50,11 +50,11 @@ def show_turn(turn: Turn) -> list[Message]:
 
 
 def show_exchange(
-    query: Sequence[Message | Erased], reply: Sequence[Message | Erased]
+    query: Sequence[Message | ErasedMessage], reply: Sequence[Message | ErasedMessage]
 ) -> list[Message]:
     """Return a query, and as much of its reply as there is, as a model is shown them."""
     asked = (
-        told(ERASED_TEXT) if isinstance(said, Erased) else Message(said.role, said.parts)
+        told(ERASED_TEXT) if isinstance(said, ErasedMessage) else Message(said.role, said.parts)
         for said in query
     )
     return [said for said in (*asked, *_answered(reply)) if said.parts]
@@ -71,14 +71,14 @@ def _summary(turn: Turn) -> list[Message]:
 
 
 def _is_words(part: Part) -> bool:
-    return isinstance(part, Text) or (isinstance(part, Lifted) and part.of == "text")
+    return isinstance(part, Text) or (isinstance(part, ObjectRef) and part.of == "text")
 
 
-def _answered(reply: Sequence[Message | Erased]) -> Iterator[Message]:
+def _answered(reply: Sequence[Message | ErasedMessage]) -> Iterator[Message]:
     results = {part.call_id: part for said in reply for part in said.parts if answers_call(part)}
     lost = 0
     for said in reply:
-        if isinstance(said, Erased):
+        if isinstance(said, ErasedMessage):
             # Right after a call without a result it was the result, which is told already.
             if lost:
                 lost -= 1

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import Refused
-from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Media,
     Message,
+    ObjectRef,
     Part,
     Reasoning,
     Role,
@@ -29,7 +29,7 @@ from turntree.core.message import (
     ToolUse,
     part_from_json,
 )
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
 
@@ -43,13 +43,13 @@ Piece: TypeAlias = Text | Reasoning | Media | ToolUse | ToolResult
 
 
 @value
-class Said:
+class PortableMessage:
     """One message as it is handed on."""
 
     role: Role
     parts: tuple[Piece, ...]
     turn: TurnId
-    at: Instant
+    at: Timestamp
     model: str | None = None
     provider: str | None = None
     """Who made it; its reasoning means something to them alone."""
@@ -62,7 +62,9 @@ class Said:
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-def hand_over(thread: Iterable[Placed], objects: Mapping[Digest, bytes]) -> list[Said]:
+def hand_over(
+    thread: Iterable[ThreadTurn], objects: Mapping[Digest, bytes]
+) -> list[PortableMessage]:
     """Return what a context reads of a thread, given as a context reads it: summary first.
 
     Every call is answered in the message after it and every answer was asked for, also where
@@ -70,25 +72,27 @@ def hand_over(thread: Iterable[Placed], objects: Mapping[Digest, bytes]) -> list
     model, not as something that the model said.
 
     Raises:
-        Refused: A part stands as an object and its bytes are not among ``objects``.
+        InvalidOperation: A part stands as an object and its bytes are not among ``objects``.
     """
     told = [said for placed in thread for said in _turn(placed.turn, objects)]
     return [said for said in told if said.parts]
 
 
-def objects_of(thread: Iterable[Placed]) -> list[Digest]:
+def objects_of(thread: Iterable[ThreadTurn]) -> list[Digest]:
     """Return the digests of the objects that ``hand_over`` needs for a thread."""
     found = (
         part.object
         for placed in thread
         for said in placed.turn.messages
         for part in said.parts
-        if isinstance(part, Lifted | Media)
+        if isinstance(part, ObjectRef | Media)
     )
     return list(dict.fromkeys(digest for digest in found if digest is not None))
 
 
-def fit(told: Iterable[Said], *, provider: str, call_prefix: str) -> list[Said]:
+def fit(
+    told: Iterable[PortableMessage], *, provider: str, call_prefix: str
+) -> list[PortableMessage]:
     """Return what a vendor accepts: its own reasoning only, and ids of calls in its shape.
 
     A call and its result keep one id between them, and no two calls of the thread share one,
@@ -99,12 +103,12 @@ def fit(told: Iterable[Said], *, provider: str, call_prefix: str) -> list[Said]:
     return [said for said in fitted if said.parts]
 
 
-def flatten(told: Iterable[Said]) -> list[Said]:
+def flatten(told: Iterable[PortableMessage]) -> list[PortableMessage]:
     """Return the thread with calls and results as words, for a reader that has no tools."""
     return [_flat(said) for said in told]
 
 
-def without_system(told: Iterable[Said]) -> list[Said]:
+def without_system(told: Iterable[PortableMessage]) -> list[PortableMessage]:
     """Return the thread without the instructions that one tool gave to its own model."""
     return [said for said in told if said.role != "system"]
 
@@ -138,10 +142,12 @@ def compact(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[Said]:
+def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[PortableMessage]:
     header = turn.header
-    asked = Said("user", (), turn.id, header.started_at)
-    answered = Said("assistant", (), turn.id, header.sealed_at, header.model, header.provider)
+    asked = PortableMessage("user", (), turn.id, header.started_at)
+    answered = PortableMessage(
+        "assistant", (), turn.id, header.sealed_at, header.model, header.provider
+    )
     if header.compaction is not None:
         summary = "\n\n".join(said.text for said in turn.reply if said.text)
         if summary:
@@ -169,8 +175,10 @@ def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[Said]:
             yield replace(said, role="tool", parts=answers)
 
 
-def _said(message: Message | Erased, frame: Said, objects: Mapping[Digest, bytes]) -> Said:
-    if isinstance(message, Erased):
+def _said(
+    message: Message | ErasedMessage, frame: PortableMessage, objects: Mapping[Digest, bytes]
+) -> PortableMessage:
+    if isinstance(message, ErasedMessage):
         return replace(frame, parts=(Text(ERASED_TEXT),))
     parts = tuple(_whole(message.parts, objects))
     return replace(frame, role=message.role, parts=parts, at=message.at or frame.at)
@@ -179,9 +187,11 @@ def _said(message: Message | Erased, frame: Said, objects: Mapping[Digest, bytes
 def _whole(parts: Iterable[Part], objects: Mapping[Digest, bytes]) -> Iterator[Piece]:
     for part in parts:
         match part:
-            case Lifted(of, digest):
+            case ObjectRef(of, digest):
                 if digest not in objects:
-                    raise Refused(f"a {of} stands as the object {digest}; its bytes are needed")
+                    raise InvalidOperation(
+                        f"a {of} stands as the object {digest}; its bytes are needed"
+                    )
                 yield from _whole([part_from_json(json.loads(objects[digest]))], objects)
             case Media(object=digest) if digest is not None and digest in objects:
                 data = base64.b64encode(objects[digest]).decode()
@@ -221,7 +231,7 @@ class _Calls:
         )
 
 
-def _fit_parts(said: Said, provider: str, calls: _Calls) -> Iterator[Piece]:
+def _fit_parts(said: PortableMessage, provider: str, calls: _Calls) -> Iterator[Piece]:
     for part in said.parts:
         match part:
             case Reasoning(signature=signature):
@@ -235,7 +245,7 @@ def _fit_parts(said: Said, provider: str, calls: _Calls) -> Iterator[Piece]:
                 yield part
 
 
-def _flat(said: Said) -> Said:
+def _flat(said: PortableMessage) -> PortableMessage:
     parts = tuple(_flat_part(part) for part in said.parts)
     return replace(said, role="user" if said.role == "tool" else said.role, parts=parts)
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.manifest import Manifest
-from turntree.core.message import Erased, Message, line_of, to_json
+from turntree.core.message import ErasedMessage, Message, line_of, to_json
 from turntree.core.value import value
-from turntree.models.context_window import View, count_left_out, cut
+from turntree.models.context_window import ContextWindow, count_left_out, cut
 from turntree.models.messages import LEFT_OUT_TEXT, show_exchange, show_turn, told
 from turntree.models.token_estimate import estimate_messages, estimate_text, estimate_tool
 
@@ -62,7 +62,7 @@ class ToolSpec:
         """Return the tool that a document stands for.
 
         Raises:
-            Refused: It is none of ours.
+            InvalidOperation: It is none of ours.
         """
         match document:
             case {"name": str(name), "description": str(description), "parameters": Mapping()}:
@@ -72,11 +72,13 @@ class ToolSpec:
                 program: str | None = document.get("program")
                 return cls(name, description, schema, repeatable, timeout_s, program)
             case _:
-                raise Refused(f"{dict(document)!r} is no tool: name, description and parameters")
+                raise InvalidOperation(
+                    f"{dict(document)!r} is no tool: name, description and parameters"
+                )
 
 
 @value
-class Parts:
+class PromptPrefix:
     """What stands before a thread."""
 
     system: tuple[str, ...] = ()
@@ -144,11 +146,11 @@ class Prompt:
         }
 
 
-def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> Parts:
+def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefix:
     """Return what a manifest puts before a thread, in its own order.
 
     Raises:
-        Refused: An object is missing, or is not what its entry says.
+        InvalidOperation: An object is missing, or is not what its entry says.
     """
     system: list[str] = []
     tools: list[ToolSpec] = []
@@ -156,7 +158,9 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> Parts:
         if entry.kind not in ("persona", "prompt", "rules", "tool"):
             continue
         if entry.object not in objects:
-            raise Refused(f"the {entry.kind} {entry.name} is the object {entry.object}: it lacks")
+            raise InvalidOperation(
+                f"the {entry.kind} {entry.name} is the object {entry.object}: it lacks"
+            )
         data = objects[entry.object]
         match entry.kind:
             case "persona":
@@ -165,7 +169,7 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> Parts:
                 tools.append(ToolSpec.from_json(json.loads(data)))
             case _:
                 system.append(data.decode())
-    return Parts(tuple(text for text in system if text.strip()), tuple(tools))
+    return PromptPrefix(tuple(text for text in system if text.strip()), tuple(tools))
 
 
 def persona_text(persona: Persona) -> str:
@@ -174,7 +178,9 @@ def persona_text(persona: Persona) -> str:
     return f"{who}\n\n{persona.identity.soul}" if persona.identity.soul.strip() else who
 
 
-def thread_room(parts: Parts, view: View, own_tokens: int, budget_tokens: int) -> int:
+def thread_room(
+    parts: PromptPrefix, view: ContextWindow, own_tokens: int, budget_tokens: int
+) -> int:
     """Return how many tokens of a budget are left for the turns of a thread.
 
     What the turn itself needs is taken in quarters of the budget: most turns need one, whatever
@@ -186,10 +192,10 @@ def thread_room(parts: Parts, view: View, own_tokens: int, budget_tokens: int) -
 
 
 def assemble(
-    view: View,
-    parts: Parts,
-    query: Sequence[Message | Erased],
-    reply: Sequence[Message | Erased] = (),
+    view: ContextWindow,
+    parts: PromptPrefix,
+    query: Sequence[Message | ErasedMessage],
+    reply: Sequence[Message | ErasedMessage] = (),
     *,
     budget_tokens: int,
 ) -> Prompt:

@@ -13,7 +13,7 @@ from turntree.models.prompt import Prompt
 
 
 @value
-class Delta:
+class ReplyDelta:
     """Some words of an answer that is on its way."""
 
     kind: Literal["text", "reasoning", "tool"]
@@ -24,7 +24,7 @@ class Delta:
 
 
 @value
-class Answer:
+class ModelReply:
     """A whole answer, as the provider gave it."""
 
     message: Message
@@ -42,7 +42,7 @@ Objects = Callable[[Digest], Awaitable[bytes]]
 
 
 @value
-class Setup:
+class ProviderSetup:
     """What a provider is built from: the config of its program, and who fetches the rest."""
 
     config: Mapping[str, Json]
@@ -62,7 +62,7 @@ class Provider(Protocol):
 
     def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         """Yield the answer in pieces as they come, and the whole of it last.
 
         Closing the generator ends the request.
@@ -72,7 +72,7 @@ class Provider(Protocol):
         """
         ...
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         """Return the whole answer at once.
 
         Raises:
@@ -93,5 +93,5 @@ class Provider(Protocol):
         ...
 
 
-BuildsProvider = Callable[[Setup], Provider]
+BuildsProvider = Callable[[ProviderSetup], Provider]
 """What the entry point of a provider's type names."""

@@ -15,10 +15,10 @@ from typing import Final
 
 from turntree.core.canonical import Json, canonical
 from turntree.core.message import (
-    Lifted,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -89,9 +89,9 @@ def estimate_part(part: Part) -> int:
             return PART_TOKENS + estimate_value(output)
         case Media():
             return MEDIA_TOKENS
-        case Lifted(size=size):
+        case ObjectRef(size=size):
             return PART_TOKENS + size // BYTES_PER_TOKEN
-        case Opaque(document):
+        case OpaquePart(document):
             return PART_TOKENS + len(canonical(dict(document))) // BYTES_PER_TOKEN
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, Label, ProgramId, SessionId
 from turntree.core.program import Program, Right, Visibility, a_kind, version_of
 from turntree.core.value import value
@@ -26,7 +26,7 @@ class NextVersion:
 
 
 @value
-class BeginSession:
+class CreateEmptySession:
     """An empty session begins, for a program that will need one."""
 
     session: SessionId
@@ -34,7 +34,7 @@ class BeginSession:
 
 
 @value
-class Begin:
+class CreateProgram:
     """A program begins."""
 
     program: ProgramId
@@ -50,7 +50,7 @@ class Begin:
 
 
 @value
-class Tell:
+class ChangeProgram:
     """A fact of a program, with what becomes true by it."""
 
     program: ProgramId
@@ -65,7 +65,7 @@ class Tell:
 
 
 @value
-class Grant:
+class SetGrant:
     """A right is granted, or taken back."""
 
     program: ProgramId
@@ -75,7 +75,7 @@ class Grant:
     data: Mapping[str, Json]
 
 
-Change: TypeAlias = BeginSession | Begin | Tell | Grant
+Change: TypeAlias = CreateEmptySession | CreateProgram | ChangeProgram | SetGrant
 
 
 def next_version(
@@ -84,7 +84,7 @@ def next_version(
     """Return a config as the version of a number.
 
     Raises:
-        Refused: A secret stands in it, or it is too large.
+        InvalidOperation: A secret stands in it, or it is too large.
     """
     version, data = version_of(number, config)
     return NextVersion(number, version.digest, data, tuple(refs))
@@ -100,7 +100,7 @@ def begin(
     by: str,
     visibility: Visibility = "public",
     sets: Mapping[str, Json] | None = None,
-) -> Begin:
+) -> CreateProgram:
     """Return the beginning of a program, in the first state of its kind."""
     state = kind.lifecycle.initial
     data: dict[str, Json] = {
@@ -115,7 +115,7 @@ def begin(
     }
     if sets:
         data["details"] = dict(sets)
-    return Begin(
+    return CreateProgram(
         id, kind.name, name, owner, state, visibility, version, sets or {}, kind.created, data
     )
 
@@ -130,16 +130,16 @@ def tell(
     sets: Mapping[str, Json] | None = None,
     version: NextVersion | None = None,
     more: Mapping[str, Json] | None = None,
-) -> Tell:
+) -> ChangeProgram:
     """Return a fact of a program: a move, a new version, details set anew, or just the fact.
 
     Whether the move is lawful is for its lifecycle to say, before.
 
     Raises:
-        Refused: The event is not one of its kind.
+        InvalidOperation: The event is not one of its kind.
     """
     if not event.startswith(f"{program.kind}."):
-        raise Refused(
+        raise InvalidOperation(
             f"what is told of {a_kind(program.kind)} begins with {program.kind}., not {event}"
         )
     data: dict[str, Json] = {**(more or {}), "by": by}
@@ -150,16 +150,18 @@ def tell(
     if version is not None:
         data |= {"config": version.digest, "version": version.number}
     step = None if to is None else (program.state, to)
-    return Tell(program.id, right, event, data, step, sets, version)
+    return ChangeProgram(program.id, right, event, data, step, sets, version)
 
 
-def show(program: Program, visibility: Visibility, *, by: str) -> Tell:
+def show(program: Program, visibility: Visibility, *, by: str) -> ChangeProgram:
     """Return the fact that a program is seen by everybody, or only by those let in."""
     data: dict[str, Json] = {"by": by, "visibility": visibility}
-    return Tell(program.id, "configure", "program.visibility_changed", data, visibility=visibility)
+    return ChangeProgram(
+        program.id, "configure", "program.visibility_changed", data, visibility=visibility
+    )
 
 
-def grant(program: Program, grantee: str, right: Right, *, on: bool, by: str) -> Grant:
+def grant(program: Program, grantee: str, right: Right, *, on: bool, by: str) -> SetGrant:
     """Return the fact that somebody may do something with a program, or no longer."""
     data: dict[str, Json] = {"access": right, "by": by, "to": grantee}
-    return Grant(program.id, grantee, right, on, data)
+    return SetGrant(program.id, grantee, right, on, data)

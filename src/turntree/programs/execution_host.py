@@ -7,16 +7,23 @@ from typing import Final
 import anyio
 
 from turntree.core.canonical import Json
-from turntree.core.errors import NoSandbox, Refused
+from turntree.core.errors import InvalidOperation, SandboxUnavailable
 from turntree.core.value import value
-from turntree.sandbox.code import LANGUAGES, Code, CodeLimits, CommandEnded, CommandLimits, Language
+from turntree.sandbox.code import (
+    LANGUAGES,
+    Code,
+    CodeLimits,
+    CommandLimits,
+    CommandResult,
+    Language,
+)
 from turntree.sandbox.sandbox import Sandbox
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 @value
-class Folder:
+class LocalFolder:
     """A folder, and a terminal in which whoever works there reads."""
 
     root: Path
@@ -33,18 +40,18 @@ class Folder:
         try:
             file = await (root / path).resolve()
         except (OSError, RuntimeError, ValueError) as error:
-            raise Refused(f"{path!r} cannot be a file: {error}") from error
+            raise InvalidOperation(f"{path!r} cannot be a file: {error}") from error
         # Links are followed first: where they end is what counts.
         if not file.is_relative_to(root):
-            raise Refused(f"{path} leads out of the folder that is worked in")
+            raise InvalidOperation(f"{path} leads out of the folder that is worked in")
         if not await file.is_file():
             return None
         size = (await file.stat()).st_size
         if size > FILE_BYTES_MAX:
-            raise Refused(f"{path} has {size} bytes; at most {FILE_BYTES_MAX} are read")
+            raise InvalidOperation(f"{path} has {size} bytes; at most {FILE_BYTES_MAX} are read")
         return await file.read_bytes()
 
-    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandResult:
         """Run a command that can read the folder and change nothing."""
         limits = CommandLimits(wall_s=timeout_s, cpu_s=max(1, int(timeout_s)))
         return await self._sandbox().run_command(command, str(self.root.absolute()), limits=limits)
@@ -65,7 +72,7 @@ class Folder:
 
     def _sandbox(self) -> Sandbox:
         if self.find_sandbox is None:
-            raise NoSandbox("there is no sandbox here, so nothing is run")
+            raise SandboxUnavailable("there is no sandbox here, so nothing is run")
         return self.find_sandbox()
 
 
@@ -73,4 +80,4 @@ def _language(word: str) -> Language:
     for one in LANGUAGES:
         if one == word:
             return one
-    raise Refused(f"{word!r} is no language here; there are {', '.join(LANGUAGES)}")
+    raise InvalidOperation(f"{word!r} is no language here; there are {', '.join(LANGUAGES)}")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from turntree.core.canonical import Json
-from turntree.sandbox.code import CommandEnded
+from turntree.sandbox.code import CommandResult
 
 
-class Workplace(Protocol):
+class ExecutionHost(Protocol):
     """What programs reach of the machine they are invoked on."""
 
     @property
@@ -23,7 +23,7 @@ class Workplace(Protocol):
         """
         ...
 
-    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandResult:
         """Run a command in the folder, inside a sandbox.
 
         Raises:

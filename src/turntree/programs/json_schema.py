@@ -16,7 +16,7 @@ import anyio.lowlevel
 import orjson
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.programs import schema_process
 from turntree.programs.schema_process import NoSchemaError
 
@@ -40,19 +40,20 @@ def check_schema(schema: Json) -> Mapping[str, Any] | bool:
     """Return a JSON Schema as it is; what is none is refused.
 
     Raises:
-        Refused: It is none.
+        InvalidOperation: It is none.
     """
     try:
         return schema_process.check(schema)
     except NoSchemaError as error:
-        raise Refused(str(error)) from error
+        raise InvalidOperation(str(error)) from error
 
 
 async def find_faults(schema: Json, value: Json) -> list[str]:
     """Return what is wrong with a value, a few faults, each with its place.
 
     Raises:
-        Refused: The schema is none, refers to what is not in it, or takes too long to check.
+        InvalidOperation: The schema is none, refers to what is not in it, or takes too long to
+            check.
     """
     if is_quick(schema, value):
         return list_faults(schema, value)
@@ -65,26 +66,28 @@ async def find_faults(schema: Json, value: Json) -> list[str]:
                     _COMMAND, input=asked, stderr=subprocess.DEVNULL, check=False
                 )
         except TimeoutError as error:
-            raise Refused(f"the schema was not checked within {CHECK_S:g} seconds") from error
+            raise InvalidOperation(
+                f"the schema was not checked within {CHECK_S:g} seconds"
+            ) from error
     match json.loads(ended.stdout) if ended.returncode == 0 else None:
         case {"faults": [*faults]}:
             return [str(one) for one in faults]
         case {"refused": str(why)}:
-            raise Refused(why)
+            raise InvalidOperation(why)
         case _:
-            raise Refused("the schema was not checked: that took too much memory or time")
+            raise InvalidOperation("the schema was not checked: that took too much memory or time")
 
 
 def list_faults(schema: Json, value: Json) -> list[str]:
     """Return what ``find_faults`` does, in this process, however long it takes.
 
     Raises:
-        Refused: The schema is none, or refers to what is not in it.
+        InvalidOperation: The schema is none, or refers to what is not in it.
     """
     try:
         return schema_process.list_faults(schema, value)
     except NoSchemaError as error:
-        raise Refused(str(error)) from error
+        raise InvalidOperation(str(error)) from error
 
 
 def is_quick(schema: Json, value: Json) -> bool:

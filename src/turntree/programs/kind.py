@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.program import Lifecycle, Program, a_kind, address_of, name_in
 from turntree.core.value import value
 
@@ -31,7 +31,7 @@ class Option:
 
 
 @value
-class Fill:
+class DefaultReference:
     """A member that, left out, names a program whose config fits one of our own members.
 
     It is looked for when the config is made, among what is the owner's or the system's, and written
@@ -58,7 +58,7 @@ class Kind:
     options: tuple[Option, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Which kinds a member may refer to, by a pattern of its way: ``tools/*``. Others, any."""
-    fills: tuple[Fill, ...] = ()
+    fills: tuple[DefaultReference, ...] = ()
     move_events: Mapping[str, str] = field(default_factory=dict[str, str])
     """Moves whose event has its own name: ``completed``, or ``error>idle`` if both ends count."""
     earned: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
@@ -99,32 +99,32 @@ class Kind:
         """Refuse a reference to a program that cannot stand there.
 
         Raises:
-            Refused: The program is of another kind, or is no longer to be used.
+            InvalidOperation: The program is of another kind, or is no longer to be used.
         """
         wanted = next(
             (kinds for way, kinds in self.targets.items() if fnmatchcase(member, way)), None
         )
         if wanted is not None and target.kind not in wanted:
-            raise Refused(
+            raise InvalidOperation(
                 f"{member} refers to {' or '.join(map(a_kind, wanted))}, and {target.address} is "
                 f"{a_kind(target.kind)}: see `turntree program list --kind {wanted[0]}`"
             )
         if is_new and target.state == "deprecated":
-            raise Refused(f"{target.address} is deprecated: nothing new refers to it")
+            raise InvalidOperation(f"{target.address} is deprecated: nothing new refers to it")
 
 
 def put_member(config: Mapping[str, Json], way: str, value: Json) -> dict[str, Json]:
     """Return a config with one member set; null takes it out.
 
     Raises:
-        Refused: The way leads through something that has no members.
+        InvalidOperation: The way leads through something that has no members.
     """
     first, _, rest = way.partition("/")
     if not rest:
         return {k: v for k, v in {**config, first: value}.items() if v is not None}
     inner = config.get(first, {})
     if not isinstance(inner, Mapping):
-        raise Refused(f"{first} has no members: {way} cannot be set")
+        raise InvalidOperation(f"{first} has no members: {way} cannot be set")
     return {**config, first: put_member(inner, rest, value)}
 
 

@@ -6,10 +6,10 @@ The order is ``domain.model_config``'s; here it is found out what each level say
 from collections.abc import Mapping
 
 from turntree.core.canonical import Json
-from turntree.core.errors import NoProvider, Refused
+from turntree.core.errors import InvalidOperation, ProviderNotConfigured
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
-from turntree.programs.model_config import Chosen, Layer, resolve
+from turntree.programs.model_config import ConfigLayer, ResolvedValue, resolve
 from turntree.programs.registry import Registry
 
 DEFAULT_TAG = "default"
@@ -25,7 +25,7 @@ class Choice:
     model: Program
     provider: Program | None
     """None where the model names none."""
-    values: Mapping[str, Chosen]
+    values: Mapping[str, ResolvedValue]
 
     def to_json(self) -> dict[str, Json]:
         """Return the document that a turn carries of it, with the versions that were used."""
@@ -52,7 +52,7 @@ async def choose_model(
     A session says its model, its parameters and its situation; an agent says its model alone.
 
     Raises:
-        Refused: Nobody says which model, or there is no such situation.
+        InvalidOperation: Nobody says which model, or there is no such situation.
         NotFound: A program that is named does not exist.
     """
     found = None if session is None else await programs.find(session)
@@ -78,31 +78,37 @@ async def choose_for(
     those of the session's owner, of whoever asks and of the system.
 
     Raises:
-        Refused: Nobody says which model, or there is no such situation.
+        InvalidOperation: Nobody says which model, or there is no such situation.
         NotFound: A program that is named does not exist.
     """
-    layers = [Layer("turn", dict(turn or {})), Layer("persona", dict(persona or {}))]
+    layers = [ConfigLayer("turn", dict(turn or {})), ConfigLayer("persona", dict(persona or {}))]
     if session is not None:
-        layers.append(Layer("session", _session_values(session), session.address))
+        layers.append(ConfigLayer("session", _session_values(session), session.address))
         situation = situation or _text(session.config.get("situation"))
     if agent is not None:
-        layers.append(Layer("agent", {"model": agent.config.get("default_model")}, agent.address))
+        layers.append(
+            ConfigLayer("agent", {"model": agent.config.get("default_model")}, agent.address)
+        )
     named = resolve(layers).get("model")
     if named is None:
         model = await _default_model(programs, session)
-        named = Chosen(model.address, "workspace")
+        named = ResolvedValue(model.address, "workspace")
     else:
         model = await programs.get(str(named.value))
     if model.kind != "model":
-        raise Refused(f"{model.address} is {a_kind(model.kind)}, and a model has to answer")
-    layers.append(Layer("model", _model_values(model), model.address))
+        raise InvalidOperation(
+            f"{model.address} is {a_kind(model.kind)}, and a model has to answer"
+        )
+    layers.append(ConfigLayer("model", _model_values(model), model.address))
     provider = await find_provider(programs, model)
     if provider is not None:
-        layers.append(Layer("provider", _mapping(provider.config.get("params")), provider.address))
+        layers.append(
+            ConfigLayer("provider", _mapping(provider.config.get("params")), provider.address)
+        )
     overlays = _mapping(model.config.get("situations"))
     situations = {name: _mapping(values) for name, values in overlays.items()}
     values = resolve(layers, situations=situations, situation=situation)
-    values["model"] = Chosen(model.address, named.level, named.address)
+    values["model"] = ResolvedValue(model.address, named.level, named.address)
     return Choice(model, provider, values)
 
 
@@ -113,7 +119,8 @@ async def find_provider(programs: Registry, model: Program) -> Program | None:
     that may have changed since, so that it is asked again.
 
     Raises:
-        NoProvider: Whoever acts, or whoever owns the model, may not use it, or it is no provider.
+        ProviderNotConfigured: Whoever acts, or whoever owns the model, may not use it, or it is no
+            provider.
     """
     named = model.config.get("provider")
     return None if named is None else await check_provider(programs, model, str(named))
@@ -123,21 +130,23 @@ async def check_provider(programs: Registry, model: Program, named: str) -> Prog
     """Return a provider once it is sure that it may answer for a model.
 
     Raises:
-        NoProvider: As ``find_provider`` says.
+        ProviderNotConfigured: As ``find_provider`` says.
     """
     word = name_in(named)
     # By its name alone: what is hidden must not make way for a session of the same label.
     found = await programs.store.find(word, by=str(programs.by))
     for principal in dict.fromkeys((str(programs.by), model.owner)):
         if found is None or not await programs.allows(found, principal, "invoke"):
-            raise NoProvider(
+            raise ProviderNotConfigured(
                 f"{named} answers for {model.address}, and {principal} may not use it: its owner "
                 f"lets others in with `turntree program invite {word} NAME`, or name another with "
                 f"`turntree model configure {model.name} --provider PROVIDER`"
             )
     assert found is not None, "whoever acts was asked for"
     if found.kind != "provider":
-        raise NoProvider(f"{named} is {a_kind(found.kind)}, and a provider has to answer")
+        raise ProviderNotConfigured(
+            f"{named} is {a_kind(found.kind)}, and a provider has to answer"
+        )
     return found
 
 
@@ -158,14 +167,14 @@ async def _default_model(programs: Registry, session: Program | None) -> Program
     if len(chosen) == 1:
         return chosen[0]
     if not known:
-        raise Refused(
+        raise InvalidOperation(
             "there is no model that could answer: "
             "`turntree model create NAME --backend MODEL --provider PROVIDER`"
         )
     named = chosen or known
     names = ", ".join(one.name if chosen else f"{one.name} ({one.owner}'s)" for one in named)
     tag = f", or for all with `turntree tag add '{named[0].address}' default`" if chosen else ""
-    raise Refused(
+    raise InvalidOperation(
         f"nobody says which model answers, and there are {names}: name one with --model, or for a "
         f"session with `turntree session configure SESSION --model {named[0].name}`{tag}"
     )

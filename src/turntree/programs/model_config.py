@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 
 Level = Literal["turn", "session", "persona", "agent", "model", "provider"]
@@ -39,7 +39,7 @@ _FAMILIES: Final = (
 
 
 @value
-class Layer:
+class ConfigLayer:
     """What one level says. A value that is null is not said."""
 
     level: Level
@@ -49,7 +49,7 @@ class Layer:
 
 
 @value
-class Chosen:
+class ResolvedValue:
     """A value, and where it came from."""
 
     value: Json
@@ -64,34 +64,34 @@ class Chosen:
 
 
 def resolve(
-    layers: Sequence[Layer],
+    layers: Sequence[ConfigLayer],
     *,
     situations: Mapping[str, Mapping[str, Json]] | None = None,
     situation: str | None = None,
-) -> dict[str, Chosen]:
+) -> dict[str, ResolvedValue]:
     """Return every value that any level says, each with where it came from.
 
     Raises:
-        Refused: There is no such situation, or a level speaks twice.
+        InvalidOperation: There is no such situation, or a level speaks twice.
     """
     levels = [layer.level for layer in layers]
     if len(levels) != len(set(levels)):
-        raise Refused(f"each level speaks once, not {', '.join(levels)}")
-    chosen: dict[str, Chosen] = {}
+        raise InvalidOperation(f"each level speaks once, not {', '.join(levels)}")
+    chosen: dict[str, ResolvedValue] = {}
     for layer in sorted(layers, key=lambda layer: LEVELS.index(layer.level)):
         for name, setting in layer.values.items():
             if setting is not None and name not in chosen:
-                chosen[name] = Chosen(setting, layer.level, layer.address)
+                chosen[name] = ResolvedValue(setting, layer.level, layer.address)
     if situation is None:
         return dict(sorted(chosen.items()))
     known = situations or {}
     if situation not in known:
-        raise Refused(
+        raise InvalidOperation(
             f"there is no situation {situation!r}: there "
             + (f"are {', '.join(sorted(known))}" if known else "is none")
         )
     overlay = {
-        name: Chosen(value, "situation", situation)
+        name: ResolvedValue(value, "situation", situation)
         for name, value in known[situation].items()
         if value is not None
     }

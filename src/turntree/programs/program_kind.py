@@ -10,11 +10,11 @@ from turntree.core.canonical import Json
 from turntree.core.principal import Principal
 from turntree.core.program import Program
 from turntree.core.value import value
-from turntree.programs.host_port import Workplace
+from turntree.programs.host_port import ExecutionHost
 from turntree.programs.kind import Kind
 
 
-class Surroundings(Workplace, Protocol):
+class ProgramContext(ExecutionHost, Protocol):
     """What an invocation may reach: the workplace, other programs and a model.
 
     Whatever it changes is told in the program's stream. The folder is for programs that the user
@@ -75,13 +75,13 @@ class Surroundings(Workplace, Protocol):
 
 
 @value
-class Call:
+class Invocation:
     """One invocation of a program."""
 
     program: Program
     request: Mapping[str, Json]
     by: Principal
-    around: Surroundings
+    around: ProgramContext
 
 
 class ProgramKind(Protocol):
@@ -104,7 +104,7 @@ class ProgramKind(Protocol):
         """Return the JSON Schema of its config."""
         ...
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Do what a program of this kind is for, and return one document.
 
         Raises:

@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from turntree.core.canonical import Json
-from turntree.core.clock import World
-from turntree.core.errors import NotFound, Refused
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import ProgramId, SessionId
 from turntree.core.principal import Principal
 from turntree.core.program import (
     RIGHTS,
-    Pin,
     Program,
     ProgramVersion,
     Right,
+    VersionPin,
     Visibility,
     check_name,
     list_references,
@@ -29,8 +29,8 @@ from turntree.core.revision import check_label
 from turntree.core.value import value
 from turntree.ledger.session_store_port import Sessions
 from turntree.programs.changes import (
-    BeginSession,
     Change,
+    CreateEmptySession,
     NextVersion,
     begin,
     grant,
@@ -38,10 +38,10 @@ from turntree.programs.changes import (
     show,
     tell,
 )
-from turntree.programs.kind import Fill, Kind, put_member
+from turntree.programs.kind import DefaultReference, Kind, put_member
 from turntree.programs.program_kind import ProgramKind
+from turntree.programs.store_port import ProgramFilter, ProgramReference, VersionRow
 from turntree.programs.store_port import Programs as Store
-from turntree.programs.store_port import Use, VersionRow, Wanted
 
 PAGE: Final = 500
 STATE_WORDS: Final = {"in_progress": "active"}
@@ -55,7 +55,7 @@ class Registry:
     store: Store
     kinds: Mapping[str, ProgramKind]
     sessions: Sessions
-    world: World
+    world: Clock
     by: Principal
 
     async def configure(self, name: str, members: Mapping[str, Json]) -> Program:
@@ -64,7 +64,7 @@ class Registry:
         Nothing changes if the config stays the same. Sessions that have no config yet get one.
 
         Raises:
-            Refused: The result is no config of its kind.
+            InvalidOperation: The result is no config of its kind.
             Denied: Only the owner, and whoever was granted it, may.
             Conflict: Somebody configured it meanwhile.
         """
@@ -108,7 +108,7 @@ class Registry:
         self, *, kind: str | None = None, state: str | None = None, tags: Sequence[str] = ()
     ) -> AsyncIterator[Program]:
         """Yield programs in order of their names."""
-        wanted = Wanted(kind, STATE_WORDS.get(state or "", state), tuple(tags))
+        wanted = ProgramFilter(kind, STATE_WORDS.get(state or "", state), tuple(tags))
         after = ""
         while page := await self.store.list_page(wanted, by=str(self.by), after=after, limit=PAGE):
             for program in page:
@@ -121,11 +121,11 @@ class Registry:
         """Return the private programs of a kind, in no order."""
         return await self.store.list_private(kind, by=str(self.by))
 
-    async def refs_to(self, name: str) -> list[Use]:
+    async def refs_to(self, name: str) -> list[ProgramReference]:
         """Return who names a program: "who uses this model?"."""
         return await self.store.list_uses((await self.get(name)).id, by=str(self.by))
 
-    async def refs_from(self, name: str) -> list[Use]:
+    async def refs_from(self, name: str) -> list[ProgramReference]:
         """Return whom a program names."""
         return await self.store.list_used((await self.get(name)).id, by=str(self.by))
 
@@ -141,10 +141,12 @@ class Registry:
         """
         return await self.store.get_version((await self.get(name)).id, number)
 
-    async def pin(self, name: str) -> Pin:
+    async def pin(self, name: str) -> VersionPin:
         """Return the version that a reference means now, for a turn to hold on to."""
         program = await self.get(name)
-        return Pin(program.id, program.version.number, program.version.digest, program.address)
+        return VersionPin(
+            program.id, program.version.number, program.version.digest, program.address
+        )
 
     async def grant(self, name: str, grantee: str, right: Right, *, on: bool = True) -> Program:
         """Let somebody do something with a program, or no longer.
@@ -153,7 +155,7 @@ class Registry:
             Denied: Only the owner may.
         """
         if right not in RIGHTS:
-            raise Refused(f"{right!r} is no right: there are {', '.join(RIGHTS)}")
+            raise InvalidOperation(f"{right!r} is no right: there are {', '.join(RIGHTS)}")
         program = await self.get(name)
         await self.commit(grant(program, as_principal(grantee), right, on=on, by=str(self.by)))
         return await self.get(program.id)
@@ -223,7 +225,7 @@ class Registry:
             before: list[Change] = []
             if session is None:
                 id = ProgramId(self.world.new_id())
-                before = [BeginSession(SessionId(id), check_label(name))]
+                before = [CreateEmptySession(SessionId(id), check_label(name))]
             else:
                 id = ProgramId(session.id)
             # A label moves; the address has to stay.
@@ -259,7 +261,8 @@ class Registry:
         """Return a config as it is stored, and as the version that follows.
 
         Raises:
-            Refused: It is no config of this kind, or names a program that cannot stand there.
+            InvalidOperation: It is no config of this kind, or names a program that cannot stand
+                there.
             NotFound: A program that it names does not exist.
         """
         known = made.check(config)
@@ -285,7 +288,7 @@ class Registry:
         return written, next_version(number, written, refs)
 
     async def _fill(
-        self, kind: Kind, fill: Fill, config: Mapping[str, Json], owner: str
+        self, kind: Kind, fill: DefaultReference, config: Mapping[str, Json], owner: str
     ) -> dict[str, Json]:
         """Return the member that a config leaves out, if there is one program that it can mean."""
         wanted = config.get(fill.ours)
@@ -305,7 +308,7 @@ class Registry:
                 return {fill.member: only.address}
             case several:
                 names = ", ".join(one.name for one in several)
-                raise Refused(
+                raise InvalidOperation(
                     f"several could be its {fill.member}: {names}; say which with "
                     f"{kind.flag_of(fill.member)}"
                 )

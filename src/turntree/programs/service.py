@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, NoProvider, NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied, ProviderNotConfigured
 from turntree.core.ids import Digest
 from turntree.core.principal import Principal
 from turntree.core.program import (
@@ -20,11 +20,11 @@ from turntree.core.program import (
     a_kind,
 )
 from turntree.core.value import value
-from turntree.programs.changes import Begin, Change, Tell, tell
-from turntree.programs.host_port import Workplace
-from turntree.programs.program_kind import Call
+from turntree.programs.changes import Change, ChangeProgram, CreateProgram, tell
+from turntree.programs.host_port import ExecutionHost
+from turntree.programs.program_kind import Invocation
 from turntree.programs.registry import Registry
-from turntree.sandbox.code import CommandEnded
+from turntree.sandbox.code import CommandResult
 
 Spoken = Callable[[str], None]
 """Is told words of an answer while it comes."""
@@ -38,7 +38,7 @@ def unheard(words: str) -> None:
     """Wait for the whole answer."""
 
 
-class Voices(Protocol):
+class InferenceBackend(Protocol):
     """Has questions answered, where something is there that answers."""
 
     async def ask(
@@ -62,8 +62,8 @@ class Voices(Protocol):
 class Programs(Registry):
     """Everything that has an address."""
 
-    workplace: Workplace | None = None
-    voices: Voices | None = None
+    workplace: ExecutionHost | None = None
+    voices: InferenceBackend | None = None
     """None where nothing can answer."""
     user: Principal | None = None
     """Whose process this is, and whose workplace; ``by`` may be another, whom it serves."""
@@ -82,13 +82,14 @@ class Programs(Registry):
         A task whose config says who does it is assigned at once.
 
         Raises:
-            Refused: The config is none of this kind, or names a program that cannot stand there.
+            InvalidOperation: The config is none of this kind, or names a program that cannot stand
+                there.
             NotFound: There is no such kind, or a program that is named does not exist.
             Conflict: The name is taken.
-            Denied: The owner is another principal, and only the system may say so.
+            PermissionDenied: The owner is another principal, and only the system may say so.
         """
         changes = await self.beginning(kind, name, config, visibility, owner or self.by)
-        begun = next(change for change in changes if isinstance(change, Begin))
+        begun = next(change for change in changes if isinstance(change, CreateProgram))
         if kind == "task" and config.get("assignee") is not None:
             checked, _ = await self.check(self.kind(kind), config)
             at = self.world.now()
@@ -115,23 +116,24 @@ class Programs(Registry):
         every fact of it.
 
         Raises:
-            NoProvider: A model would have to answer, and none is wired.
-            Denied: This principal may not invoke it.
-            Refused: It cannot be done.
+            ProviderNotConfigured: A model would have to answer, and none is wired.
+            PermissionDenied: This principal may not invoke it.
+            InvalidOperation: It cannot be done.
         """
         program = await self.get(name)
         await self.check_right(program, "invoke")
         if version is not None and version != program.version.digest:
             program = replace(program, version=await self._find_version(program, version))
-        around = _Around(self, program, hear, told or {})
-        call = Call(program, request or {}, self.by, around)
+        around = _InvocationContext(self, program, hear, told or {})
+        call = Invocation(program, request or {}, self.by, around)
         return await self.kind(program.kind).invoke(call)
 
     async def assign(self, task: str, agent: str) -> Program:
         """Give a task to an agent, for which a session begins, or to a human.
 
         Raises:
-            Refused: The task is being worked on or has ended, or there is nobody of that name who
+            InvalidOperation: The task is being worked on or has ended, or there is nobody of that
+                name who
                 could do it.
         """
         found = await self.get(task)
@@ -142,25 +144,26 @@ class Programs(Registry):
         """Have an agent begin with a task that was given to it; return the agent.
 
         Raises:
-            Refused: The task is no agent's, or the agent is busy with another, or in error.
+            InvalidOperation: The task is no agent's, or the agent is busy with another, or in
+                error.
         """
         named, session = task.details.get("assignee"), task.details.get("session")
         if named is None or session is None:
-            raise Refused(
+            raise InvalidOperation(
                 f"{task.address} is no agent's: `turntree agent assign AGENT {task.name}`"
             )
         agent = await self.get(str(named))
         current = agent.details.get("current_task")
         if not await self.is_free(agent, task):
             seen = await self.find(str(current)) is not None
-            raise Refused(
+            raise InvalidOperation(
                 f"{agent.address} is busy with {current}: see `turntree task show {current}`"
                 if seen
                 else f"{agent.address} is busy with a task that is private: "
                 f"`turntree agent assign AGENT {task.name}` gives it to another"
             )
         if agent.state == "error":
-            raise Refused(
+            raise InvalidOperation(
                 f"{agent.address} is in error: `turntree agent move {agent.name} idle` resets it"
             )
         if current != task.name:
@@ -191,8 +194,8 @@ class Programs(Registry):
         """Record a fact of a program, with the move and the details that become true by it.
 
         Raises:
-            Refused: The move is not lawful.
-            Denied: This principal may not.
+            InvalidOperation: The move is not lawful.
+            PermissionDenied: This principal may not.
         """
         program = await self.get(name)
         if to is not None:
@@ -205,9 +208,10 @@ class Programs(Registry):
         """Move a program to another state of its lifecycle; one that has to be earned is earned.
 
         Raises:
-            Refused: The move is not lawful, and the message names those that are; or the program
+            InvalidOperation: The move is not lawful, and the message names those that are; or the
+                program
                 has not earned the state, and the message says what is missing.
-            Denied: It is not for this principal to do.
+            PermissionDenied: It is not for this principal to do.
         """
         program = await self.get(name)
         kind, target = self.kind(program.kind).kind, self.state_word(state)
@@ -222,10 +226,12 @@ class Programs(Registry):
         """Refuse somebody who lacks a right.
 
         Raises:
-            Denied: The principal has not got it.
+            PermissionDenied: The principal has not got it.
         """
         if not await self.allows(program, str(self.by), right):
-            raise Denied(f"{self.by} may not {right} {program.address}: it is {program.owner}'s")
+            raise PermissionDenied(
+                f"{self.by} may not {right} {program.address}: it is {program.owner}'s"
+            )
 
     async def is_own(self, program: Program) -> bool:
         """Say whether the user of this process owns a program and wrote all of its versions.
@@ -240,11 +246,11 @@ class Programs(Registry):
         """Refuse the folder of this process to a program that another person wrote.
 
         Raises:
-            Denied: It is another's, and the folder was not named for such programs.
+            PermissionDenied: It is another's, and the folder was not named for such programs.
         """
         is_lent = self.workplace is not None and self.workplace.is_lent
         if not is_lent and not await self.is_own(program):
-            raise Denied(
+            raise PermissionDenied(
                 f"{program.address} was not written by {self.user or 'the user of this process'} "
                 "alone, so it may not use this folder: `turntree worker --folder PATH` names one "
                 "that it may use"
@@ -254,10 +260,10 @@ class Programs(Registry):
         lifecycle = self.kind(program.kind).kind.lifecycle
         try:
             lifecycle.check(program.state, target)
-        except Refused as error:
+        except InvalidOperation as error:
             step = lifecycle.find_step(program.state, target)
             way = f": `turntree {program.kind} move {program.name} {step}`" if step else ""
-            raise Refused(f"{program.address}: {error}{way}") from error
+            raise InvalidOperation(f"{program.address}: {error}{way}") from error
 
     async def _find_version(self, program: Program, digest: Digest) -> ProgramVersion:
         for row in await self.store.list_versions(program.id):
@@ -267,12 +273,12 @@ class Programs(Registry):
 
     async def _assignment(self, task: Program, agent: Program) -> list[Change]:
         if task.kind != "task" or agent.kind not in ("agent", "human"):
-            raise Refused(
+            raise InvalidOperation(
                 "a task is assigned to an agent or a human, "
                 f"not {a_kind(task.kind)} to {a_kind(agent.kind)}"
             )
         if task.state not in ("pending", "blocked"):
-            raise Refused(
+            raise InvalidOperation(
                 f"{task.address} is {task.state}: what waits can be assigned, and no other"
             )
         changes: list[Change] = []
@@ -301,7 +307,7 @@ class Programs(Registry):
         )
         return [*changes, assigned]
 
-    def _accept(self, agent: Program, task: Program, label: str, *, begins: bool) -> Tell:
+    def _accept(self, agent: Program, task: Program, label: str, *, begins: bool) -> ChangeProgram:
         """Return the fact that an agent was given a task; one that is free begins with it."""
         more: dict[str, Json] = {"task": task.name, "session": label}
         sets: dict[str, Json] = {
@@ -350,11 +356,11 @@ class Programs(Registry):
             tried = label if number == 1 else f"{label}-{number}"
             if await self.sessions.find(tried) is None:
                 return tried
-        raise Refused(f"{label} was begun {LABELS_TRIED_MAX} times: that is enough")
+        raise InvalidOperation(f"{label} was begun {LABELS_TRIED_MAX} times: that is enough")
 
 
 @value
-class _Around:
+class _InvocationContext:
     """What an invocation may reach. See ``ports.program_kinds``."""
 
     programs: Programs
@@ -403,7 +409,7 @@ class _Around:
         await self.programs.check_folder(self.program)
         return await self._workplace().read_file(path)
 
-    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandEnded:
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandResult:
         """Run a command inside a sandbox."""
         await self.programs.check_folder(self.program)
         return await self._workplace().run_command(command, timeout_s=timeout_s)
@@ -423,7 +429,7 @@ class _Around:
         """Have a model answer, or the one that an agent asks; a provider says which it has."""
         voices = self.programs.voices
         if voices is None:
-            raise NoProvider(f"no provider wired, so {asked.address} cannot answer")
+            raise ProviderNotConfigured(f"no provider wired, so {asked.address} cannot answer")
         if asked.kind == "provider":
             return await voices.list_models(asked)
         return await voices.ask(self.programs, asked, request, self.hear)
@@ -431,10 +437,10 @@ class _Around:
     async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
         """Send a message to a session and return what was answered."""
         if self.programs.voices is None:
-            raise NoProvider("no provider wired, so nobody answers in the session")
+            raise ProviderNotConfigured("no provider wired, so nobody answers in the session")
         return await self.programs.voices.send(self.programs, session, request, self.hear)
 
-    def _workplace(self) -> Workplace:
+    def _workplace(self) -> ExecutionHost:
         if self.programs.workplace is None:
-            raise Refused("there is no folder to work in")
+            raise InvalidOperation("there is no folder to work in")
         return self.programs.workplace

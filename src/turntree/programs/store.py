@@ -9,7 +9,7 @@ from psycopg.types.numeric import Int4
 
 from turntree.core.canonical import Json, canonical, digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
-from turntree.core.ids import Digest, Instant, ProgramId, find_long_id
+from turntree.core.ids import Digest, ProgramId, Timestamp, find_long_id
 from turntree.core.program import Program, ProgramVersion, Right
 from turntree.core.session import begun
 from turntree.core.value import value
@@ -17,25 +17,25 @@ from turntree.db.arrays import text_array
 from turntree.db.database import Database, Row, as_uuid, as_uuids, run
 from turntree.ledger.session_store import as_instant
 from turntree.programs.changes import (
-    Begin,
-    BeginSession,
     Change,
-    Grant,
+    ChangeProgram,
+    CreateEmptySession,
+    CreateProgram,
     NextVersion,
-    Tell,
+    SetGrant,
 )
-from turntree.programs.store_port import Use, VersionRow, Wanted
+from turntree.programs.store_port import ProgramFilter, ProgramReference, VersionRow
 
 
 @value
-class PostgresPrograms:
+class ProgramStore:
     """Everything that has an address, on PostgreSQL. See ``ports.programs``."""
 
     database: Database
 
-    async def commit(self, changes: Sequence[Change], *, by: str, at: Instant) -> None:
+    async def commit(self, changes: Sequence[Change], *, by: str, at: Timestamp) -> None:
         """Let changes become true together, each with its event."""
-        held = [change.program for change in changes if not isinstance(change, BeginSession)]
+        held = [change.program for change in changes if not isinstance(change, CreateEmptySession)]
         scope = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
             await run(connection, "lock_programs", {**scope, "programs": as_uuids(held)})
@@ -64,7 +64,7 @@ class PostgresPrograms:
         return [_program(row) for row in rows]
 
     async def list_page(
-        self, wanted: Wanted, *, by: str, after: str = "", limit: int = 500
+        self, wanted: ProgramFilter, *, by: str, after: str = "", limit: int = 500
     ) -> list[Program]:
         """Return programs in order of their names."""
         rows = await self.database.fetch(
@@ -96,15 +96,15 @@ class PostgresPrograms:
             for number, digest, at, by in rows
         ]
 
-    async def list_uses(self, program: ProgramId, *, by: str) -> list[Use]:
+    async def list_uses(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
         """Return the programs whose newest config names this one."""
         rows = await self.database.fetch("list_program_uses", program=UUID(program), by=by)
-        return [Use(_program(row), member) for member, *row in rows]
+        return [ProgramReference(_program(row), member) for member, *row in rows]
 
-    async def list_used(self, program: ProgramId, *, by: str) -> list[Use]:
+    async def list_used(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
         """Return the programs that this one's newest config names."""
         rows = await self.database.fetch("list_program_used", program=UUID(program), by=by)
-        return [Use(_program(row), member) for member, *row in rows]
+        return [ProgramReference(_program(row), member) for member, *row in rows]
 
     async def list_private(self, kind: str, *, by: str) -> list[ProgramId]:
         """Return the private programs of a kind that the principal may see, in no order."""
@@ -117,9 +117,9 @@ class PostgresPrograms:
         return [(grantee, right) for grantee, right in rows]
 
 
-def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any]]:
+def _statement(change: Change, by: str, at: Timestamp) -> tuple[str, dict[str, Any]]:
     match change:
-        case BeginSession(session, label):
+        case CreateEmptySession(session, label):
             fact = begun(session, label, None, by=by, at=at)
             return "insert_session", {
                 "session": UUID(session),
@@ -132,7 +132,7 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
                 "source": None,
                 "visibility": None,
             }
-        case Begin():
+        case CreateProgram():
             return "create_program", {
                 "program": UUID(change.program),
                 "kind": change.kind,
@@ -145,7 +145,7 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
                 "data": _text(change.data),
                 **_version(change.version),
             }
-        case Tell():
+        case ChangeProgram():
             before, after = change.step or (None, None)
             return "change_program", {
                 "program": UUID(change.program),
@@ -158,7 +158,7 @@ def _statement(change: Change, by: str, at: Instant) -> tuple[str, dict[str, Any
                 "visibility": change.visibility,
                 **_version(change.version),
             }
-        case Grant():
+        case SetGrant():
             return "set_program_grant", {
                 "program": UUID(change.program),
                 "grantee": change.grantee,

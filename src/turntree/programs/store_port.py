@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from turntree.core.ids import Digest, Instant, ProgramId
+from turntree.core.ids import Digest, ProgramId, Timestamp
 from turntree.core.program import Program, ProgramVersion, Right
 from turntree.core.value import value
 from turntree.programs.changes import Change
 
 
 @value
-class Wanted:
+class ProgramFilter:
     """Which programs a list is asked for; None leaves a question open."""
 
     kind: str | None = None
@@ -20,7 +20,7 @@ class Wanted:
 
 
 @value
-class Use:
+class ProgramReference:
     """The newest config of one program names another."""
 
     program: Program
@@ -34,14 +34,14 @@ class VersionRow:
 
     number: int
     digest: Digest
-    at: Instant
+    at: Timestamp
     by: str
 
 
 class Programs(Protocol):
     """Everything that has an address. Nothing is ever taken out."""
 
-    async def commit(self, changes: Sequence[Change], *, by: str, at: Instant) -> None:
+    async def commit(self, changes: Sequence[Change], *, by: str, at: Timestamp) -> None:
         """Let changes become true together, each with its event.
 
         Raises:
@@ -62,7 +62,7 @@ class Programs(Protocol):
         ...
 
     async def list_page(
-        self, wanted: Wanted, *, by: str, after: str = "", limit: int = 500
+        self, wanted: ProgramFilter, *, by: str, after: str = "", limit: int = 500
     ) -> list[Program]:
         """Return programs that the principal may see, in order of their names."""
         ...
@@ -79,11 +79,11 @@ class Programs(Protocol):
         """Return every version, the newest first."""
         ...
 
-    async def list_uses(self, program: ProgramId, *, by: str) -> list[Use]:
+    async def list_uses(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
         """Return the programs whose newest config names this one."""
         ...
 
-    async def list_used(self, program: ProgramId, *, by: str) -> list[Use]:
+    async def list_used(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
         """Return the programs that this one's newest config names."""
         ...
 

@@ -13,80 +13,84 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from turntree.core.ids import Instant, TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.value import value
-from turntree.resources.resource import Change
+from turntree.resources.resource import FileChange
 
 Side = Literal["ours", "others", "unclear"]
 """Whose a change is to somebody who goes back: of the turns left behind, of others, or of both."""
 
 
 @value
-class Work:
+class TurnActivity:
     """A turn at work in a place: when, what changed meanwhile, and what it says it wrote."""
 
     turn: TurnId
-    began_at: Instant
-    ended_at: Instant
+    began_at: Timestamp
+    ended_at: Timestamp
     changed: frozenset[str]
     written: frozenset[str] = frozenset()
 
 
 @value
-class ByTurn:
+class ChangedByTurn:
     """A turn changed it."""
 
     turn: TurnId
 
 
 @value
-class Outside:
+class ChangedOutside:
     """It was changed while no turn was at work."""
 
 
 @value
-class Mixed:
+class ChangedByUnknown:
     """Several turns were at work, and nothing tells which of them changed it."""
 
     turns: tuple[TurnId, ...]
 
 
-By: TypeAlias = ByTurn | Outside | Mixed
+By: TypeAlias = ChangedByTurn | ChangedOutside | ChangedByUnknown
 
 
-def attribute(works: Sequence[Work]) -> dict[TurnId, dict[str, ByTurn | Mixed]]:
+def attribute(
+    works: Sequence[TurnActivity],
+) -> dict[TurnId, dict[str, ChangedByTurn | ChangedByUnknown]]:
     """Return for each turn whose the changes are that were made while it was at work."""
-    found: dict[TurnId, dict[str, ByTurn | Mixed]] = {}
+    found: dict[TurnId, dict[str, ChangedByTurn | ChangedByUnknown]] = {}
     for work in works:
         rivals = [other for other in works if other.turn != work.turn and _overlap(work, other)]
         found[work.turn] = {path: _whose(path, work, rivals) for path in sorted(work.changed)}
     return found
 
 
-def attribute_gap(paths: Collection[str], at_work: Sequence[Work]) -> dict[str, By]:
+def attribute_gap(paths: Collection[str], at_work: Sequence[TurnActivity]) -> dict[str, By]:
     """Return whose the changes are that were made between two turns while others were at work."""
     found: dict[str, By] = {}
     for path in sorted(paths):
         involved = [work for work in at_work if path in work.changed]
-        found[path] = _among(path, involved) if involved else Outside()
+        found[path] = _among(path, involved) if involved else ChangedOutside()
     return found
 
 
-def _whose(path: str, work: Work, rivals: Sequence[Work]) -> ByTurn | Mixed:
+def _whose(
+    path: str, work: TurnActivity, rivals: Sequence[TurnActivity]
+) -> ChangedByTurn | ChangedByUnknown:
     # Who changed nothing here is no rival, whatever it says; what it wrote was overwritten.
     return _among(path, [work, *(rival for rival in rivals if path in rival.changed)])
 
 
-def _among(path: str, involved: Sequence[Work]) -> ByTurn | Mixed:
+def _among(path: str, involved: Sequence[TurnActivity]) -> ChangedByTurn | ChangedByUnknown:
     if len(involved) == 1:
-        return ByTurn(involved[0].turn)
+        return ChangedByTurn(involved[0].turn)
     named = [one for one in involved if path in one.written]
     if len(named) == 1:
-        return ByTurn(named[0].turn)
-    return Mixed(tuple(sorted(one.turn for one in involved)))
+        return ChangedByTurn(named[0].turn)
+    return ChangedByUnknown(tuple(sorted(one.turn for one in involved)))
 
 
-def _overlap(left: Work, right: Work) -> bool:
+def _overlap(left: TurnActivity, right: TurnActivity) -> bool:
     if left.began_at == right.began_at or left.ended_at == right.ended_at:
         return True
     # Whoever begins as the other ends was not at work with it: turns pinned by hand do so.
@@ -100,34 +104,34 @@ def sides(changes: Mapping[str, By], ours: Collection[TurnId]) -> dict[str, Side
 
 def _side(by: By, ours: Collection[TurnId]) -> Side:
     match by:
-        case ByTurn(turn):
+        case ChangedByTurn(turn):
             return "ours" if turn in ours else "others"
-        case Outside():
+        case ChangedOutside():
             return "others"
-        case Mixed(turns):
+        case ChangedByUnknown(turns):
             known = {turn in ours for turn in turns}
-            return "unclear" if len(known) > 1 else _side(ByTurn(turns[0]), ours)
+            return "unclear" if len(known) > 1 else _side(ChangedByTurn(turns[0]), ours)
 
 
 @value
-class Settled:
+class RestoreDecision:
     """What going back does to each path that differs."""
 
-    applied: tuple[Change, ...] = ()
+    applied: tuple[FileChange, ...] = ()
     """These become what they were."""
-    kept: tuple[Change, ...] = ()
+    kept: tuple[FileChange, ...] = ()
     """These stay, for only others changed them."""
-    conflicts: tuple[Change, ...] = ()
+    conflicts: tuple[FileChange, ...] = ()
     """Turns that are left behind changed these, and so did others."""
     paths: frozenset[str] = field(default_factory=frozenset[str])
     """The paths of what is applied."""
 
 
 def settle(
-    differences: Sequence[Change],
+    differences: Sequence[FileChange],
     deeds: Sequence[Mapping[str, Side]],
     wanted: Collection[str] = frozenset(),
-) -> Settled:
+) -> RestoreDecision:
     """Decide, path by path, how to get from the present to the state that is wanted.
 
     ``differences`` lead from the present to that state. ``deeds`` say who changed which paths
@@ -145,15 +149,15 @@ def settle(
             verdicts[change.path] = "conflicts"
     _spare_folders(differences, verdicts)
 
-    def judged(word: str) -> tuple[Change, ...]:
+    def judged(word: str) -> tuple[FileChange, ...]:
         return tuple(one for one in differences if verdicts.get(one.path) == word)
 
     applied = judged("applied")
     paths = frozenset(change.path for change in applied)
-    return Settled(applied, judged("kept"), judged("conflicts"), paths)
+    return RestoreDecision(applied, judged("kept"), judged("conflicts"), paths)
 
 
-def _spare_folders(differences: Sequence[Change], verdicts: dict[str, str]) -> None:
+def _spare_folders(differences: Sequence[FileChange], verdicts: dict[str, str]) -> None:
     """Let a folder stand in which something stays, and nothing come below what stays."""
     stays = {path for path, verdict in verdicts.items() if verdict != "applied"}
     within = {above for path in stays for above in _above(path)}
@@ -174,7 +178,7 @@ def _spare_folders(differences: Sequence[Change], verdicts: dict[str, str]) -> N
             verdicts[change.path] = "conflicts"
 
 
-def of_paths(changes: Sequence[Change], only: Collection[str] | None) -> list[Change]:
+def of_paths(changes: Sequence[FileChange], only: Collection[str] | None) -> list[FileChange]:
     """Return the changes of some paths, and of the folders above them that came for their sake.
 
     A folder that goes takes part if nothing else stands in it. None means all paths.
@@ -188,12 +192,12 @@ def of_paths(changes: Sequence[Change], only: Collection[str] | None) -> list[Ch
     return [one for one in changes if one.path in only or one.path in going - held]
 
 
-def _goes(change: Change) -> bool:
+def _goes(change: FileChange) -> bool:
     return change.new is None and change.old is not None and change.old.kind == "directory"
 
 
 def untouched_since(
-    differences: Sequence[Change], known: Mapping[str, Collection[object]]
+    differences: Sequence[FileChange], known: Mapping[str, Collection[object]]
 ) -> frozenset[str]:
     """Return the paths that can be taken back without losing what somebody did in between.
 
@@ -218,7 +222,7 @@ def untouched_since(
     )
 
 
-def _stays_folder(change: Change) -> bool:
+def _stays_folder(change: FileChange) -> bool:
     return change.new is not None and change.new.kind == "directory"
 
 

@@ -11,27 +11,27 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from turntree.core.clock import World
-from turntree.core.errors import Lost, NotFound, Unsupported
-from turntree.core.ids import Instant, TurnId
+from turntree.core.clock import Clock
+from turntree.core.errors import DataMissing, NotFound, Unsupported
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.resources.attribution import ByTurn
-from turntree.resources.changes_since import Deeds
-from turntree.resources.driver import FileKeeper
+from turntree.resources.attribution import ChangedByTurn
+from turntree.resources.changes_since import ChangeAttribution
+from turntree.resources.driver import HasFiles
 from turntree.resources.file_diff import LARGE_BYTES_MAX
-from turntree.resources.file_history import Stay, Step, Writer, list_steps
+from turntree.resources.file_history import ChangeAuthor, StateChange, TurnInterval, list_steps
 from turntree.resources.files import Files, Report
 from turntree.resources.line_diff import is_binary, split_lines
 from turntree.resources.line_trace import find_likeness, trace_lines
 from turntree.resources.lineage import list_origins, origin_of
 from turntree.resources.resource import Resource
 from turntree.resources.service import Resources, in_thread
-from turntree.resources.store_port import Pinned
-from turntree.search.results import PinnedChange
+from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.search.results import SnapshotChange
 
-FIRST_INSTANT: Final = Instant("0001-01-01T00:00:00.000Z")
+FIRST_INSTANT: Final = Timestamp("0001-01-01T00:00:00.000Z")
 STATES_READ_MAX: Final = 4_000
 LIKE_FILES_READ_MAX: Final = 40
 """How many files that vanished are compared with one that appeared."""
@@ -44,13 +44,13 @@ class FileLine:
     number: int
     """From 1."""
     text: bytes
-    writer: Writer
+    writer: ChangeAuthor
     path: str
     """What the file was called then."""
 
 
 @value
-class Doubt:
+class AmbiguousChange:
     """A path that changed while a turn was at work, and that another may have changed."""
 
     path: str
@@ -82,14 +82,14 @@ class LineBlame:
 
     resources: Resources
     files: Files
-    world: World
+    world: Clock
 
     async def __call__(
         self,
         resource: Resource,
         path: str,
         *,
-        at: Pinned | None = None,
+        at: ResolvedTurnSnapshot | None = None,
         report: Report = lambda done, total: None,  # noqa: ARG005  (nobody asked)
     ) -> FileBlame:
         """Return who wrote each line of a file, as a turn left it, or as it is now.
@@ -125,7 +125,7 @@ class LineBlame:
         path: str,
         *,
         report: Report = lambda done, total: None,  # noqa: ARG005
-    ) -> list[PinnedChange]:
+    ) -> list[SnapshotChange]:
         """Return the changes of a file that turns made, by the states they found and left."""
         steps, _ = await self._steps_until(resource, self.world.now())
         read = (await self._with_origins(resource, steps))[-STATES_READ_MAX:]
@@ -135,30 +135,30 @@ class LineBlame:
             {place: await self._writer(read[place], resource, path) for place in kinds}
         )
         return [
-            PinnedChange(turn, kinds[place], path, writer.kind == "turn")
+            SnapshotChange(turn, kinds[place], path, writer.kind == "turn")
             for place, writer in named.items()
             if writer.kind in ("turn", "mixed")
             for turn in writer.turns
         ]
 
-    async def list_doubts(self, pinned: Pinned) -> list[Doubt]:
+    async def list_doubts(self, pinned: ResolvedTurnSnapshot) -> list[AmbiguousChange]:
         """Return what changed while a turn was at work and may be the work of another.
 
         What a subagent does is also its parent's: neither is the other's rival.
         """
         turn, resource = pinned.pin.turn, pinned.resource
         keeper = self.resources.file_keeper_of(resource)
-        found = await Deeds(self.resources.all_pins).of_turn(keeper, resource, pinned)
+        found = await ChangeAttribution(self.resources.all_pins).of_turn(keeper, resource, pinned)
         rivals = {
-            path: {by.turn} if isinstance(by, ByTurn) else {*by.turns}
+            path: {by.turn} if isinstance(by, ChangedByTurn) else {*by.turns}
             for path, by in found.items()
-            if by != ByTurn(turn)
+            if by != ChangedByTurn(turn)
         }
         named = sorted({other for turns in rivals.values() for other in turns} - {turn})
         kin = await self._list_kin(turn, named)
         sees = {one.pin.turn for one in await self.resources.pins.list_pins(named)}
         return [
-            Doubt(path, tuple(sorted((turns & sees) - kin)), is_theirs=not turns & kin)
+            AmbiguousChange(path, tuple(sorted((turns & sees) - kin)), is_theirs=not turns & kin)
             for path, turns in rivals.items()
             if turns - kin
         ]
@@ -170,18 +170,20 @@ class LineBlame:
         now = self.world.now()
         return bool(await self.resources.pins.list_pins_between(resource.id, FIRST_INSTANT, now))
 
-    async def _list_steps(self, resource: Resource, at: Pinned | None) -> list[Step]:
+    async def _list_steps(
+        self, resource: Resource, at: ResolvedTurnSnapshot | None
+    ) -> list[StateChange]:
         until = self.world.now() if at is None else at.pin.ended_at
         steps, last = await self._steps_until(resource, until)
         if at is None:
             present = await self.files.keep_present(resource)
             if not steps or steps[-1].state != present:
-                steps.append(Step(present, until, (), last, is_first=not steps))
+                steps.append(StateChange(present, until, (), last, is_first=not steps))
         return await self._with_origins(resource, steps)
 
     async def _steps_until(
-        self, resource: Resource, until: Instant
-    ) -> tuple[list[Step], TurnId | None]:
+        self, resource: Resource, until: Timestamp
+    ) -> tuple[list[StateChange], TurnId | None]:
         """Return the states of a place up to a moment, and the turn that ended last.
 
         What stood there before it was made anew is no past of what stands there now.
@@ -193,7 +195,9 @@ class LineBlame:
         last = ended[-1].pin.turn if ended else None
         return list_steps([_stay(pinned) for pinned in ended]), last
 
-    async def _with_origins(self, resource: Resource, steps: list[Step]) -> list[Step]:
+    async def _with_origins(
+        self, resource: Resource, steps: list[StateChange]
+    ) -> list[StateChange]:
         """Put what a place was made from before it: a worktree's files have an older history."""
         for older in await list_origins(self.resources.ledger, resource):
             origin = origin_of(resource)
@@ -215,7 +219,7 @@ class LineBlame:
         above = [one for one in others if await pins.list_spawned([turn], [one])]
         return frozenset({turn, *below, *above})
 
-    async def _writer(self, step: Step, resource: Resource, path: str) -> Writer:
+    async def _writer(self, step: StateChange, resource: Resource, path: str) -> ChangeAuthor:
         is_plain = len(step.active) <= 1 and not step.is_unseen
         naming = set[TurnId]() if is_plain else await self._naming(step.active, resource, path)
         return step.writer(naming.__contains__)
@@ -226,7 +230,7 @@ class LineBlame:
         written = await self.resources.all_pins.list_written(turns)
         return {turn for turn, paths in written.items() if names & paths}
 
-    async def _name_open(self, writers: Mapping[int, Writer]) -> dict[int, Writer]:
+    async def _name_open(self, writers: Mapping[int, ChangeAuthor]) -> dict[int, ChangeAuthor]:
         """Name no turn that is closed to the user; to them somebody outside wrote what it did."""
         turns = {turn for writer in writers.values() for turn in writer.turns}
         sees = {one.pin.turn for one in await self.resources.pins.list_pins(sorted(turns))}
@@ -241,10 +245,10 @@ class _Version:
     content: bytes | None
 
 
-def _stay(pinned: Pinned) -> Stay:
+def _stay(pinned: ResolvedTurnSnapshot) -> TurnInterval:
     pin = pinned.pin
     before = None if pinned.before is None else pinned.before.external
-    return Stay(pin.turn, pin.began_at, pin.ended_at, before, pinned.after.external)
+    return TurnInterval(pin.turn, pin.began_at, pin.ended_at, before, pinned.after.external)
 
 
 def _lines_of(version: _Version, resource: Resource) -> list[bytes]:
@@ -255,7 +259,9 @@ def _lines_of(version: _Version, resource: Resource) -> list[bytes]:
     return split_lines(content)
 
 
-def _follow(keeper: FileKeeper, steps: Sequence[Step], path: str, report: Report) -> list[_Version]:
+def _follow(
+    keeper: HasFiles, steps: Sequence[StateChange], path: str, report: Report
+) -> list[_Version]:
     """Return a file in every state, oldest first, under the name it had there."""
     versions: list[_Version] = []
     for place in range(len(steps) - 1, -1, -1):
@@ -271,7 +277,7 @@ def _follow(keeper: FileKeeper, steps: Sequence[Step], path: str, report: Report
 
 
 def _list_kinds(
-    keeper: FileKeeper, steps: Sequence[Step], path: str, report: Report
+    keeper: HasFiles, steps: Sequence[StateChange], path: str, report: Report
 ) -> dict[int, ChangeKind]:
     """Return how a file differs from the state before, for each state in which it does."""
     kinds: dict[int, ChangeKind] = {}
@@ -283,16 +289,16 @@ def _list_kinds(
     return kinds
 
 
-def _find(keeper: FileKeeper, state: ExtRef, path: str) -> bytes | None:
+def _find(keeper: HasFiles, state: ExtRef, path: str) -> bytes | None:
     try:
         return keeper.read(state, path)
-    except Lost:
+    except DataMissing:
         raise  # It was there. Who says otherwise blames the wrong turn.
     except NotFound:
         return None
 
 
-def _earlier_name(keeper: FileKeeper, old: ExtRef, new: ExtRef, version: _Version) -> str | None:
+def _earlier_name(keeper: HasFiles, old: ExtRef, new: ExtRef, version: _Version) -> str | None:
     """Return what a file that appeared was called before, if one vanished that it was made of."""
     changes = keeper.compare(old, new)
     digest = next((c.new.digest for c in changes if c.path == version.path and c.new), None)

@@ -7,52 +7,52 @@ from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from turntree.core.ids import Instant, TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
 from turntree.resources.attribution import (
-    ByTurn,
-    Mixed,
-    Outside,
+    ChangedByTurn,
+    ChangedByUnknown,
+    ChangedOutside,
     Side,
-    Work,
+    TurnActivity,
     attribute,
     attribute_gap,
     sides,
 )
-from turntree.resources.driver import FileKeeper
+from turntree.resources.driver import HasFiles
 from turntree.resources.resource import Resource
 from turntree.resources.service import in_thread
-from turntree.resources.store_port import Pinned, Pins
+from turntree.resources.store_port import ResolvedTurnSnapshot, TurnSnapshots
 
 
 class _Gap(NamedTuple):
     """What changed between two turns of a thread."""
 
     paths: frozenset[str]
-    since: Instant | None
+    since: Timestamp | None
     """When the one before it ended; None before the first."""
-    until: Instant | None
+    until: Timestamp | None
     """When the one after it began; None after the last."""
 
-    def meets(self, work: Work) -> bool:
+    def meets(self, work: TurnActivity) -> bool:
         """Say whether a turn was at work then."""
         is_over = self.since is not None and work.ended_at < self.since
         return not is_over and (self.until is None or work.began_at <= self.until)
 
 
 @value
-class Deeds:
+class ChangeAttribution:
     """Looks into the states that turns of a thread left."""
 
-    pins: Pins
+    pins: TurnSnapshots
 
     async def since(
         self,
-        files: FileKeeper,
+        files: HasFiles,
         resource: Resource,
         base: ExtRef | None,
-        chain: Sequence[Pinned],
+        chain: Sequence[ResolvedTurnSnapshot],
         present: ExtRef,
         left: Sequence[TurnId],
     ) -> list[dict[str, Side]]:
@@ -74,8 +74,8 @@ class Deeds:
         return [*deeds, *(_sides_of(gap, rivals, ours, unseen) for gap in gaps)]
 
     async def of_turn(
-        self, files: FileKeeper, resource: Resource, pinned: Pinned
-    ) -> dict[str, ByTurn | Mixed]:
+        self, files: HasFiles, resource: Resource, pinned: ResolvedTurnSnapshot
+    ) -> dict[str, ChangedByTurn | ChangedByUnknown]:
         """Return whose the changes are that were made while a turn was at work, path by path."""
         written = await self._written(resource, [pinned.pin.turn])
         (changed,) = await in_thread(_changes_of, files, [pinned])
@@ -83,8 +83,8 @@ class Deeds:
         return attribute([_work(pinned, changed, written), *rivals])[pinned.pin.turn]
 
     async def _rivals(
-        self, files: FileKeeper, resource: Resource, chain: Sequence[Pinned]
-    ) -> list[Work]:
+        self, files: HasFiles, resource: Resource, chain: Sequence[ResolvedTurnSnapshot]
+    ) -> list[TurnActivity]:
         """Return the turns of others that were at work while those of a thread were."""
         mine = {one.pin.turn for one in chain}
         first, last = chain[0].pin.began_at, max(one.pin.ended_at for one in chain)
@@ -118,7 +118,7 @@ def relative(path: str, place: str) -> str:
 
 
 def _compare_all(
-    files: FileKeeper, base: ExtRef | None, chain: Sequence[Pinned], present: ExtRef
+    files: HasFiles, base: ExtRef | None, chain: Sequence[ResolvedTurnSnapshot], present: ExtRef
 ) -> tuple[list[_Gap], list[frozenset[str]]]:
     """Return what changed between turns, and what changed while each was at work."""
     gaps: list[_Gap] = []
@@ -135,7 +135,7 @@ def _compare_all(
     return gaps, works
 
 
-def _changes_of(files: FileKeeper, rivals: Sequence[Pinned]) -> list[frozenset[str]]:
+def _changes_of(files: HasFiles, rivals: Sequence[ResolvedTurnSnapshot]) -> list[frozenset[str]]:
     return [
         frozenset()
         if one.before is None
@@ -144,20 +144,26 @@ def _changes_of(files: FileKeeper, rivals: Sequence[Pinned]) -> list[frozenset[s
     ]
 
 
-def _paths(files: FileKeeper, old: ExtRef, new: ExtRef) -> frozenset[str]:
+def _paths(files: HasFiles, old: ExtRef, new: ExtRef) -> frozenset[str]:
     if old == new:
         return frozenset()
     return frozenset(change.path for change in files.compare(old, new))
 
 
 def _sides_of(
-    gap: _Gap, rivals: Sequence[Work], ours: Collection[TurnId], unseen: Collection[str]
+    gap: _Gap, rivals: Sequence[TurnActivity], ours: Collection[TurnId], unseen: Collection[str]
 ) -> dict[str, Side]:
     found = attribute_gap(gap.paths, [one for one in rivals if gap.meets(one)])
-    nobodys = [path for path, by in found.items() if isinstance(by, Outside) and path in unseen]
+    nobodys = [
+        path for path, by in found.items() if isinstance(by, ChangedOutside) and path in unseen
+    ]
     return {**sides(found, ours), **dict.fromkeys(nobodys, "ours")}
 
 
-def _work(one: Pinned, changed: frozenset[str], said: dict[TurnId, frozenset[str]]) -> Work:
+def _work(
+    one: ResolvedTurnSnapshot, changed: frozenset[str], said: dict[TurnId, frozenset[str]]
+) -> TurnActivity:
     pin = one.pin
-    return Work(pin.turn, pin.began_at, pin.ended_at, changed, said.get(pin.turn, frozenset()))
+    return TurnActivity(
+        pin.turn, pin.began_at, pin.ended_at, changed, said.get(pin.turn, frozenset())
+    )

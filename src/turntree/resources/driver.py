@@ -13,11 +13,11 @@ from typing import Literal, Protocol, runtime_checkable
 from turntree.core.ids import Digest
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.resources.resource import Capability, Change, Entry, Liveness
+from turntree.resources.resource import Capability, FileChange, FileEntry, Liveness
 
 
 @value
-class Taken:
+class TakenSnapshot:
     """A state that was kept."""
 
     external: ExtRef
@@ -30,7 +30,7 @@ class Taken:
 
 
 @value
-class Cost:
+class SnapshotCost:
     """What keeping or bringing back a state would take, as far as one can tell beforehand."""
 
     size: int
@@ -39,7 +39,7 @@ class Cost:
     """Bytes that would have to be written."""
 
 
-class ResourceKeeper(Protocol):
+class ResourceDriver(Protocol):
     """Looks after resources of one kind."""
 
     @property
@@ -61,7 +61,7 @@ class ResourceKeeper(Protocol):
         """Say whether the place is there. Advice: it may be gone a moment later."""
         ...
 
-    def measure(self, place: str) -> Cost:
+    def measure(self, place: str) -> SnapshotCost:
         """Say what a snapshot would take, without taking one.
 
         Raises:
@@ -69,7 +69,7 @@ class ResourceKeeper(Protocol):
         """
         ...
 
-    def snapshot(self, place: str) -> Taken:
+    def snapshot(self, place: str) -> TakenSnapshot:
         """Keep the present state; an unchanged one costs a look at what is there.
 
         When this returns, the state survives a power cut.
@@ -82,7 +82,7 @@ class ResourceKeeper(Protocol):
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
-    ) -> list[Change]:
+    ) -> list[FileChange]:
         """Make the place equal to a state and return what had to change.
 
         ``only`` leaves every other path alone. Each path changes at once or not at all; asked
@@ -113,10 +113,10 @@ class ResourceKeeper(Protocol):
         ...
 
 
-class FileKeeper(ResourceKeeper, Protocol):
+class HasFiles(ResourceDriver, Protocol):
     """A keeper whose states are made of files, so that people can look into them."""
 
-    def list_entries(self, external: ExtRef) -> Iterator[Entry]:
+    def list_entries(self, external: ExtRef) -> Iterator[FileEntry]:
         """Yield what a state holds, directories too, in the order of paths.
 
         Raises:
@@ -132,7 +132,7 @@ class FileKeeper(ResourceKeeper, Protocol):
         """
         ...
 
-    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[Change]:
+    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[FileChange]:
         """Return how two states differ, path by path; None is an empty one.
 
         Raises:
@@ -142,7 +142,7 @@ class FileKeeper(ResourceKeeper, Protocol):
 
 
 @runtime_checkable
-class Selective(Protocol):
+class HasIgnoreRules(Protocol):
     """A keeper whose states do not hold everything that stands at a place."""
 
     def list_left_out(self, place: str, external: ExtRef) -> list[str]:
@@ -155,7 +155,7 @@ class Selective(Protocol):
 
 
 @runtime_checkable
-class Maker(Protocol):
+class TracksForks(Protocol):
     """A keeper that knows which places it made."""
 
     def forked_from(self, place: str) -> ExtRef | None:
@@ -164,7 +164,7 @@ class Maker(Protocol):
 
 
 @value
-class Loss:
+class MissingObject:
     """Something that a state is made of and that cannot be read."""
 
     state: Digest
@@ -172,7 +172,7 @@ class Loss:
     why: str
 
 
-class Store(Protocol):
+class SnapshotStore(Protocol):
     """What knows which states it keeps."""
 
     @property
@@ -189,12 +189,12 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class Prover(Store, Protocol):
+class VerifiesSnapshots(SnapshotStore, Protocol):
     """What can tell whether the states that it keeps are whole."""
 
     def list_losses(
         self, states: Collection[Digest], report: Callable[[int], None], *, full: bool, limit: int
-    ) -> list[Loss]:
+    ) -> list[MissingObject]:
         """Return what is missing of states or damaged, and tell how many states are done.
 
         Without ``full`` not every byte is read.
@@ -203,7 +203,7 @@ class Prover(Store, Protocol):
 
 
 @runtime_checkable
-class Mender(Prover, Protocol):
+class RepairsSnapshots(VerifiesSnapshots, Protocol):
     """What can take back what was damaged, if somebody brings it again."""
 
     def mend(self, *, unreadable: bool) -> int:
@@ -223,7 +223,7 @@ class Mender(Prover, Protocol):
 
 
 @value
-class Swept:
+class GcResult:
     """What sweeping removed and left."""
 
     removed: int
@@ -235,7 +235,7 @@ class Swept:
 
 
 @runtime_checkable
-class Sweeper(Store, Protocol):
+class CollectsGarbage(SnapshotStore, Protocol):
     """What keeps states in a store of its own, which several keepers may share."""
 
     @property
@@ -250,7 +250,7 @@ class Sweeper(Store, Protocol):
         grace_s: float,
         elsewhere: Collection[Digest] = (),
         dry_run: bool = False,
-    ) -> Swept:
+    ) -> GcResult:
         """Remove what no state needs that is to be kept or was taken within the grace period.
 
         ``keep`` and ``elsewhere`` name states of every kind in the store. Those of ``elsewhere``

@@ -12,7 +12,7 @@ from turntree.core.ids import Digest
 from turntree.core.message_context import ChangeKind
 from turntree.core.value import value
 from turntree.resources.line_diff import Hunk, hunks_of, is_binary, split_lines
-from turntree.resources.resource import Change, Entry
+from turntree.resources.resource import FileChange, FileEntry
 
 LARGE_BYTES_MAX: Final = 1_000_000
 """Of a larger file only its size is told."""
@@ -28,8 +28,8 @@ class FileDiff:
     path: str
     kind: DiffKind
     shape: Shape
-    old: Entry | None
-    new: Entry | None
+    old: FileEntry | None
+    new: FileEntry | None
     hunks: tuple[Hunk, ...] = ()
 
     @property
@@ -53,18 +53,18 @@ class FileDiff:
         return sum(one == sign for hunk in self.hunks for one, _ in hunk.lines)
 
 
-def pair_renames(changes: Sequence[Change]) -> list[Change | tuple[Change, Change]]:
+def pair_renames(changes: Sequence[FileChange]) -> list[FileChange | tuple[FileChange, FileChange]]:
     """Return changes in the order of paths, with what was only moved as one: (from, to).
 
     Only equal bytes prove a move; an empty file says nothing. A folder that came or went with what
     lies in it is not told of.
     """
     changes = _without_implied(changes)
-    gone: dict[Digest, list[Change]] = {}
+    gone: dict[Digest, list[FileChange]] = {}
     for change in changes:
         if (digest := _moved_digest(change.old)) is not None and change.kind == "removed":
             gone.setdefault(digest, []).append(change)
-    pairs: dict[str, Change] = {}
+    pairs: dict[str, FileChange] = {}
     for change in changes:
         digest = _moved_digest(change.new)
         if change.kind == "added" and digest is not None and gone.get(digest):
@@ -78,7 +78,7 @@ def pair_renames(changes: Sequence[Change]) -> list[Change | tuple[Change, Chang
     ]
 
 
-def _without_implied(changes: Sequence[Change]) -> list[Change]:
+def _without_implied(changes: Sequence[FileChange]) -> list[FileChange]:
     above = {
         change.path[:place]
         for change in changes
@@ -92,13 +92,17 @@ def _without_implied(changes: Sequence[Change]) -> list[Change]:
     ]
 
 
-def has_to_be_read(change: Change) -> bool:
+def has_to_be_read(change: FileChange) -> bool:
     """Say whether the bytes of both sides are needed to tell how a path differs."""
     return _shape_of(change.old, change.new) in ("text", "link")
 
 
 def diff_file(
-    change: Change, old: bytes | None, new: bytes | None, *, moved_from: Change | None = None
+    change: FileChange,
+    old: bytes | None,
+    new: bytes | None,
+    *,
+    moved_from: FileChange | None = None,
 ) -> FileDiff:
     """Return how one path differs, given the bytes of its sides if they have to be read."""
     if moved_from is not None:
@@ -112,7 +116,7 @@ def diff_file(
     return FileDiff(change.path, change.kind, shape, change.old, change.new, tuple(hunks))
 
 
-def _shape_of(old: Entry | None, new: Entry | None) -> Shape:
+def _shape_of(old: FileEntry | None, new: FileEntry | None) -> Shape:
     sides = [side for side in (old, new) if side is not None]
     kinds = {side.kind for side in sides}
     if kinds == {"directory"}:
@@ -124,5 +128,5 @@ def _shape_of(old: Entry | None, new: Entry | None) -> Shape:
     return "large" if any(side.size > LARGE_BYTES_MAX for side in sides) else "text"
 
 
-def _moved_digest(entry: Entry | None) -> Digest | None:
+def _moved_digest(entry: FileEntry | None) -> Digest | None:
     return entry.digest if entry is not None and entry.kind == "file" and entry.size else None

@@ -10,25 +10,25 @@ Pure. It must never know what a state holds, nor how it is read.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal
 
-from turntree.core.ids import Instant, TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
 
 
 @value
-class Stay:
+class TurnInterval:
     """A turn at work on a place: from when to when, and the states it found and left."""
 
     turn: TurnId
-    began_at: Instant
-    ended_at: Instant
+    began_at: Timestamp
+    ended_at: Timestamp
     before: ExtRef | None
     """None when nobody looked as it began."""
     after: ExtRef
 
 
 @value
-class Writer:
+class ChangeAuthor:
     """Who may have made a change."""
 
     kind: Literal["turn", "outside", "mixed", "earlier"]
@@ -36,18 +36,18 @@ class Writer:
     turns: tuple[TurnId, ...] = ()
     """One for ``turn``, those at work for ``mixed``, for ``outside`` the one that ended before."""
 
-    def told_to(self, sees: Collection[TurnId]) -> "Writer":
+    def told_to(self, sees: Collection[TurnId]) -> "ChangeAuthor":
         """Return the same for somebody who may not know of every turn: others are outside."""
         named = tuple(turn for turn in self.turns if turn in sees)
-        return Writer("outside" if self.turns and not named else self.kind, named)
+        return ChangeAuthor("outside" if self.turns and not named else self.kind, named)
 
 
 @value
-class Step:
+class StateChange:
     """A state, and which turns were at work since the one before it."""
 
     state: ExtRef
-    at: Instant
+    at: Timestamp
     active: tuple[TurnId, ...]
     last: TurnId | None
     """The turn that ended last before this state."""
@@ -55,23 +55,23 @@ class Step:
     is_unseen: bool = False
     """Whether nobody looked as the turn began that left this state."""
 
-    def writer(self, has_written: Callable[[TurnId], bool]) -> Writer:
+    def writer(self, has_written: Callable[[TurnId], bool]) -> ChangeAuthor:
         """Return who made a change, given which turns say that they wrote the file."""
         if self.is_first:
-            return Writer("earlier")
+            return ChangeAuthor("earlier")
         if not self.active:
-            return Writer("outside", () if self.last is None else (self.last,))
+            return ChangeAuthor("outside", () if self.last is None else (self.last,))
         naming = [turn for turn in self.active if has_written(turn)]
         if len(naming) == 1:
-            return Writer("turn", (naming[0],))
+            return ChangeAuthor("turn", (naming[0],))
         if len(self.active) == 1 and not self.is_unseen:
-            return Writer("turn", self.active)
-        return Writer("mixed", tuple(naming) or self.active)
+            return ChangeAuthor("turn", self.active)
+        return ChangeAuthor("mixed", tuple(naming) or self.active)
 
 
-def list_steps(stays: Sequence[Stay]) -> list[Step]:
+def list_steps(stays: Sequence[TurnInterval]) -> list[StateChange]:
     """Return the states of a place in the order of time; equal neighbours are one."""
-    steps: list[Step] = []
+    steps: list[StateChange] = []
     active: dict[TurnId, None] = {}
     last: TurnId | None = None
     is_unseen = False
@@ -81,7 +81,7 @@ def list_steps(stays: Sequence[Stay]) -> list[Step]:
         elif not steps or steps[-1].state != state:
             # The first state ever kept is what was there, whoever made it.
             is_first = not steps
-            steps.append(Step(state, at, tuple(active), last, is_first, is_unseen))
+            steps.append(StateChange(state, at, tuple(active), last, is_first, is_unseen))
         if state is not None:
             is_unseen = False
         if is_end:
@@ -92,12 +92,14 @@ def list_steps(stays: Sequence[Stay]) -> list[Step]:
     return steps
 
 
-def _moments(stays: Sequence[Stay]) -> Iterator[tuple[Instant, ExtRef | None, TurnId, bool]]:
+def _moments(
+    stays: Sequence[TurnInterval],
+) -> Iterator[tuple[Timestamp, ExtRef | None, TurnId, bool]]:
     """Yield when a turn began or ended, and the state that was kept then, if one was.
 
     At the same moment, what one turn leaves comes before what the next one finds.
     """
-    moments: list[tuple[Instant, int, int, ExtRef | None, TurnId, bool]] = []
+    moments: list[tuple[Timestamp, int, int, ExtRef | None, TurnId, bool]] = []
     for place, stay in enumerate(stays):
         end = 2 if stay.began_at == stay.ended_at else 0
         moments.append((stay.began_at, 1, place, stay.before, stay.turn, False))

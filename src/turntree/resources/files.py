@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.resources.driver import FileKeeper
+from turntree.resources.driver import HasFiles
 from turntree.resources.file_diff import FileDiff, diff_file, has_to_be_read, pair_renames
-from turntree.resources.resource import Change, Entry, Resource
+from turntree.resources.resource import FileChange, FileEntry, Resource
 from turntree.resources.service import Resources, in_thread
 
 Report = Callable[[int, int], None]
@@ -23,7 +23,7 @@ class Files:
 
     resources: Resources
 
-    async def list_entries(self, resource: Resource, state: ExtRef) -> list[Entry]:
+    async def list_entries(self, resource: Resource, state: ExtRef) -> list[FileEntry]:
         """Return what a state holds, directories too, in the order of paths.
 
         Raises:
@@ -51,7 +51,7 @@ class Files:
 
     async def compare(
         self, resource: Resource, old: ExtRef | None, new: ExtRef | None
-    ) -> list[Change]:
+    ) -> list[FileChange]:
         """Return how two states differ, path by path; None is an empty one."""
         return await in_thread(self.resources.file_keeper_of(resource).compare, old, new)
 
@@ -61,7 +61,7 @@ class Files:
         old: ExtRef | None,
         new: ExtRef | None,
         *,
-        only: Collection[Change] | None = None,
+        only: Collection[FileChange] | None = None,
         report: Report = lambda done, total: None,  # noqa: ARG005  (nobody asked)
     ) -> list[FileDiff]:
         """Return how two states differ, line by line; ``only`` these changes if given."""
@@ -80,10 +80,10 @@ class Files:
 
 
 def _diff_one(
-    keeper: FileKeeper,
+    keeper: HasFiles,
     old: ExtRef | None,
     new: ExtRef | None,
-    pair: Change | tuple[Change, Change],
+    pair: FileChange | tuple[FileChange, FileChange],
 ) -> FileDiff:
     if isinstance(pair, tuple):
         return diff_file(pair[1], None, None, moved_from=pair[0])

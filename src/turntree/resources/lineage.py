@@ -12,7 +12,7 @@ from turntree.core.ids import ResourceId
 from turntree.core.ref import ExtRef, from_json
 from turntree.resources import store_port as ports
 from turntree.resources.resource import Resource
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 ORIGINS_MAX = 20
 """How many times a place may have been made from another one."""
@@ -58,7 +58,7 @@ async def find_heirs(
 
 
 async def find_newest(
-    ledger: ports.Resources, pins: Sequence[Pinned]
+    ledger: ports.Resources, pins: Sequence[ResolvedTurnSnapshot]
 ) -> dict[ResourceId, Resource]:
     """Return the same of a thread that no session works on: what it worked on last is the place.
 
@@ -73,7 +73,9 @@ async def find_newest(
     return await find_heirs(ledger, [one for one in places.values() if one.id not in older])
 
 
-def inherit(pins: Sequence[Pinned], heirs: Mapping[ResourceId, Resource]) -> list[Pinned]:
+def inherit(
+    pins: Sequence[ResolvedTurnSnapshot], heirs: Mapping[ResourceId, Resource]
+) -> list[ResolvedTurnSnapshot]:
     """Return pins as those of the places that a session works on; without heirs, as they are.
 
     What a session does not work on is not its business, whatever its turns once pinned.

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Final, Literal, get_args
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Digest, Instant, ResourceId, SessionId, SnapshotId, TurnId
+from turntree.core.ids import Digest, ResourceId, SessionId, SnapshotId, Timestamp, TurnId
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
 from turntree.core.ref import to_json as ref_to_json
@@ -50,7 +50,7 @@ class Resource:
     capabilities: frozenset[Capability]
     imperative: bool
     """Whether it changes the world in ways that no snapshot holds."""
-    created_at: Instant
+    created_at: Timestamp
     scope: Scope = field(default_factory=Scope)
     part_of: ResourceId | None = None
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -68,7 +68,7 @@ class Snapshot:
     """Where the bytes are; the id ends in the sha256 of what it names."""
     size: int
     """How many bytes the state has, were it brought back."""
-    at: Instant
+    at: Timestamp
     restorable: bool = True
     consistency: Literal["exact", "crash_consistent", "inconsistent"] = "exact"
     """exact: nothing changed while it was taken. crash: as after a power cut. mixed: it did."""
@@ -96,11 +96,11 @@ class Lease:
 
     resource: ResourceId
     holder: str
-    expires_at: Instant
+    expires_at: Timestamp
 
 
 @value
-class Pin:
+class TurnSnapshot:
     """In which state a turn found a resource, and in which it left it."""
 
     turn: TurnId
@@ -109,15 +109,15 @@ class Pin:
     before: SnapshotId | None
     """None when nobody looked as the turn began."""
     mode: AttachMode
-    began_at: Instant
-    ended_at: Instant
+    began_at: Timestamp
+    ended_at: Timestamp
 
 
 EntryKind = Literal["file", "symlink", "directory"]
 
 
 @value
-class Entry:
+class FileEntry:
     """One path inside a snapshot that is made of files."""
 
     path: str
@@ -131,13 +131,13 @@ class Entry:
 
 
 @value
-class Change:
+class FileChange:
     """How one path differs between two states."""
 
     path: str
     kind: ChangeKind
-    old: Entry | None
-    new: Entry | None
+    old: FileEntry | None
+    new: FileEntry | None
 
 
 def describe(resource: Resource) -> dict[str, Json]:
@@ -183,7 +183,7 @@ def describe_state(snapshot: Snapshot) -> dict[str, Json]:
     }
 
 
-def describe_pin(pin: Pin) -> dict[str, Json]:
+def describe_pin(pin: TurnSnapshot) -> dict[str, Json]:
     """Return what an event of the turn says of a pin."""
     said: dict[str, Json] = {
         "resource_ref": pin.resource,

@@ -11,31 +11,31 @@ from typing import TypeAlias, cast
 
 import anyio.to_thread
 
-from turntree.core.clock import World
-from turntree.core.errors import NotFound, Refused, Unsupported
-from turntree.core.ids import Digest, Instant, ResourceId, SessionId, SnapshotId, TurnId
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation, NotFound, Unsupported
+from turntree.core.ids import Digest, ResourceId, SessionId, SnapshotId, Timestamp, TurnId
 from turntree.core.principal import Principal
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.revisions import Revisions
+from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.thread_store_port import Threads
 from turntree.resources import store_port as ports
-from turntree.resources.driver import FileKeeper, ResourceKeeper, Taken
+from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.lineage import find_heirs, find_newest, inherit
 from turntree.resources.resource import (
     AttachMode,
     Liveness,
-    Pin,
     Resource,
     Scope,
     Snapshot,
+    TurnSnapshot,
 )
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 PINNED_TURNS_MAX = 10_000
 
-FindKeeper: TypeAlias = Callable[[str], ResourceKeeper]
+FindKeeper: TypeAlias = Callable[[str], ResourceDriver]
 """Returns the keeper of a kind of resource, or raises ``Unsupported``."""
 
 
@@ -54,16 +54,16 @@ class Resources:
 
     ledger: ports.Resources
     attachments: ports.Attachments
-    pins: ports.Pins
-    all_pins: ports.Pins
+    pins: ports.TurnSnapshots
+    all_pins: ports.TurnSnapshots
     """With those of sessions that are closed to the user: no answer may name these."""
-    advice: ports.Advice
+    advice: ports.Leases
     keepers: FindKeeper
     host: str
     threads: Threads
-    revisions: Revisions
+    revisions: RevisionResolver
     sessions: Sessions
-    world: World
+    world: Clock
     by: Principal
 
     async def ensure(
@@ -82,12 +82,12 @@ class Resources:
         Raises:
             Unsupported: Nothing is installed that looks after this kind.
             NotFound: No such session.
-            Refused: The place has a name whose bytes are no text.
+            InvalidOperation: The place has a name whose bytes are no text.
         """
         try:
             place.encode()
         except UnicodeEncodeError as error:
-            raise Refused(f"{place!r} has a name whose bytes are no text") from error
+            raise InvalidOperation(f"{place!r} has a name whose bytes are no text") from error
         keeper = self.keepers(kind)
         found = None if session is None else await self.sessions.get(session)
         resource = await self.ledger.ensure(
@@ -175,11 +175,11 @@ class Resources:
         keeper = self.keeper_of(resource)
         return await self.note(resource, await in_thread(keeper.snapshot, resource.place))
 
-    async def note(self, resource: Resource, taken: Taken) -> Snapshot:
+    async def note(self, resource: Resource, taken: TakenSnapshot) -> Snapshot:
         """Note a state that was kept before, perhaps by another process.
 
         Raises:
-            Refused: No state of the resource can be kept.
+            InvalidOperation: No state of the resource can be kept.
         """
         keeper = self.keeper_of(resource)
         return await self.ledger.keep(
@@ -200,10 +200,10 @@ class Resources:
         self,
         turn: TurnId,
         resource: Resource,
-        before: Taken | None,
-        after: Taken,
-        began_at: Instant,
-        ended_at: Instant,
+        before: TakenSnapshot | None,
+        after: TakenSnapshot,
+        began_at: Timestamp,
+        ended_at: Timestamp,
         mode: AttachMode = "rw",
     ) -> bool:
         """Note in which states a turn found and left a resource; False if that is known.
@@ -213,10 +213,10 @@ class Resources:
         """
         found = None if before is None else (await self.note(resource, before)).id
         left = (await self.note(resource, after)).id
-        pin = Pin(turn, resource.id, left, found, mode, began_at, ended_at)
+        pin = TurnSnapshot(turn, resource.id, left, found, mode, began_at, ended_at)
         return await self.pins.pin(pin, by=str(self.by), at=self.world.now())
 
-    async def pins_of(self, revision: str | TurnId) -> list[Pinned]:
+    async def pins_of(self, revision: str | TurnId) -> list[ResolvedTurnSnapshot]:
         """Return what the turn that a revision names pins.
 
         Raises:
@@ -230,7 +230,9 @@ class Resources:
         here = frozenset(Digest(id) for id, is_here in found.items() if is_here)
         return PinnedStates(here, frozenset(map(Digest, found)) - here)
 
-    async def nearest(self, revision: str | TurnId) -> tuple[Placed, list[Pinned]]:
+    async def nearest(
+        self, revision: str | TurnId
+    ) -> tuple[ThreadTurn, list[ResolvedTurnSnapshot]]:
         """Return the nearest turn, at a revision or above it, that pins anything, and its pins.
 
         Raises:
@@ -243,7 +245,9 @@ class Resources:
         nearest = found[0][0]
         return await self.threads.get_turn(nearest), await self.pins.list_pins([nearest])
 
-    async def pins_along(self, revision: str | TurnId, limit: int = 100) -> list[Pinned]:
+    async def pins_along(
+        self, revision: str | TurnId, limit: int = 100
+    ) -> list[ResolvedTurnSnapshot]:
         """Return the pins of a thread's newest pinned turns, newest first.
 
         Raises:
@@ -266,16 +270,16 @@ class Resources:
 
     async def nearest_pins(
         self, turn: TurnId, heirs: Mapping[ResourceId, Resource]
-    ) -> dict[ResourceId, Pinned]:
+    ) -> dict[ResourceId, ResolvedTurnSnapshot]:
         """Return, for each place that a session works on, the nearest pin at a turn or above it."""
-        found: dict[ResourceId, Pinned] = {}
+        found: dict[ResourceId, ResolvedTurnSnapshot] = {}
         for pinned in inherit(await self.pins_along(turn, PINNED_TURNS_MAX), heirs):
             found.setdefault(pinned.resource.id, pinned)
         return found
 
     async def pins_before(
-        self, turn: Placed, heirs: Mapping[ResourceId, Resource]
-    ) -> dict[ResourceId, Pinned]:
+        self, turn: ThreadTurn, heirs: Mapping[ResourceId, Resource]
+    ) -> dict[ResourceId, ResolvedTurnSnapshot]:
         """Return, for each place that a session works on, the state in which a turn found it.
 
         What the turn itself did not note is as the nearest one above it left it. The state stands
@@ -288,7 +292,7 @@ class Resources:
         }
         return {**above, **found}
 
-    def keeper_of(self, resource: Resource) -> ResourceKeeper:
+    def keeper_of(self, resource: Resource) -> ResourceDriver:
         """Return what looks after a resource.
 
         Raises:
@@ -296,7 +300,7 @@ class Resources:
         """
         return self.keepers(resource.kind)
 
-    def file_keeper_of(self, resource: Resource) -> FileKeeper:
+    def file_keeper_of(self, resource: Resource) -> HasFiles:
         """Return the keeper of a resource whose states are made of files.
 
         Raises:
@@ -321,13 +325,15 @@ class Resources:
 
     def _check_here(self, resource: Resource) -> None:
         if resource.host != self.host:
-            raise Refused(f"{resource.name} is on {resource.host}, and this is {self.host}")
+            raise InvalidOperation(
+                f"{resource.name} is on {resource.host}, and this is {self.host}"
+            )
 
 
-def find_files(keeper: ResourceKeeper) -> FileKeeper | None:
+def find_files(keeper: ResourceDriver) -> HasFiles | None:
     """Return the same keeper if its states are made of files."""
     looks_inside = all(hasattr(keeper, name) for name in ("list_entries", "read", "compare"))
-    return cast("FileKeeper", keeper) if looks_inside else None
+    return cast("HasFiles", keeper) if looks_inside else None
 
 
 def settled(path: str) -> str:

@@ -11,13 +11,13 @@ import orjson
 from psycopg.types.json import Jsonb
 
 from turntree.core.canonical import Json, canonical, digest_from_raw
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import (
     EventId,
-    Instant,
     ResourceId,
     SessionId,
     SnapshotId,
+    Timestamp,
     TurnId,
 )
 from turntree.core.ref import EventRef, ExtRef
@@ -32,15 +32,15 @@ from turntree.resources.resource import (
     Handle,
     Lease,
     Liveness,
-    Pin,
     Resource,
     Scope,
     Snapshot,
+    TurnSnapshot,
     describe,
     describe_pin,
     describe_state,
 )
-from turntree.resources.store_port import Left, Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot, ResourceAfterTurn
 
 _RESOURCE_COLUMNS = 13
 _PIN_COLUMNS = 4
@@ -48,7 +48,7 @@ _SNAPSHOT_COLUMNS = 9
 
 
 @value
-class PostgresResources:
+class ResourceStore:
     """Facts about resources, on PostgreSQL. See ``ports.resources``."""
 
     database: Database
@@ -112,7 +112,7 @@ class PostgresResources:
 
 
 @value
-class PostgresAttachments:
+class AttachmentStore:
     """Which session works on what, on PostgreSQL. See ``ports.resources``."""
 
     database: Database
@@ -124,11 +124,11 @@ class PostgresAttachments:
         mode: AttachMode,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         handle: Handle | None = None,
     ) -> bool:
         """Let a session work on a resource; False if it did already."""
-        found = await PostgresResources(self.database).get(resource)
+        found = await ResourceStore(self.database).get(resource)
         async with self.database.connection() as connection, connection.transaction():
             scope = self.database.workspace
             if handle is not None:
@@ -138,7 +138,7 @@ class PostgresAttachments:
             )
 
     async def detach(
-        self, resource: ResourceId, session: SessionId, *, by: str, at: Instant
+        self, resource: ResourceId, session: SessionId, *, by: str, at: Timestamp
     ) -> bool:
         """Take a resource away from a session; False if it had none."""
         async with self.database.connection() as connection, connection.transaction():
@@ -151,7 +151,7 @@ class PostgresAttachments:
         return [(_resource(row), row[_RESOURCE_COLUMNS]) for row in rows]
 
     async def list_holders(
-        self, resource: ResourceId, *, since: Instant | None = None
+        self, resource: ResourceId, *, since: Timestamp | None = None
     ) -> list[SessionId]:
         """Return the sessions that work on a resource, perhaps only those that began lately."""
         if since is None:
@@ -170,10 +170,10 @@ class PostgresAttachments:
         return None if row is None else SessionId(row[0])
 
     async def has_holders(
-        self, resource: ResourceId, *, since: Instant | None = None, but: SessionId | None = None
+        self, resource: ResourceId, *, since: Timestamp | None = None, but: SessionId | None = None
     ) -> bool:
         """Say whether any session works on a resource, closed ones too, and not which."""
-        whole = PostgresAttachments(self.database.seen_by(EVERYTHING))
+        whole = AttachmentStore(self.database.seen_by(EVERYTHING))
         return any(one != but for one in await whole.list_holders(resource, since=since))
 
     async def leave(
@@ -182,11 +182,11 @@ class PostgresAttachments:
         snapshot: SnapshotId,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         force: bool = False,
-    ) -> Left:
+    ) -> ResourceAfterTurn:
         """Take a resource that goes away from everybody, and note the state it is left in."""
-        left = Left(snapshot, tuple(await self.list_holders(resource)))
+        left = ResourceAfterTurn(snapshot, tuple(await self.list_holders(resource)))
         said = {"snapshot_ref": snapshot, "sessions": list(left.sessions), "by": by}
         # Everybody means those too who are closed to whoever takes it away.
         whole = self.database.seen_by(EVERYTHING)
@@ -196,20 +196,24 @@ class PostgresAttachments:
             await run(connection, "lock_resource", asked)
             holders = [SessionId(id) for (id,) in await fetch(connection, "list_holders", **asked)]
             if not force and set(holders) - set(left.sessions):
-                raise Refused("somebody else works there, in a session that is closed to you")
+                raise InvalidOperation(
+                    "somebody else works there, in a session that is closed to you"
+                )
             for session in holders:
                 await detach_resource(connection, scope, resource, session, by=by, at=at)
             told = {"workspace": scope, "stream": UUID(resource), "kind": "resource.removed"}
             await run(connection, "record_event", {**told, "at": at, "data": as_data(said)})
         return left
 
-    async def find_left(self, resource: ResourceId) -> Left | None:
+    async def find_left(self, resource: ResourceId) -> ResourceAfterTurn | None:
         """Return how a resource was left when it last went."""
         row = await self.database.fetch_one("find_resource_after_turn", resource=UUID(resource))
         if row is None:
             return None
         data = orjson.loads(row[0])["data"]
-        return Left(SnapshotId(data["snapshot_ref"]), tuple(map(SessionId, data["sessions"])))
+        return ResourceAfterTurn(
+            SnapshotId(data["snapshot_ref"]), tuple(map(SessionId, data["sessions"]))
+        )
 
     async def newest_event(self, session: SessionId) -> EventRef | None:
         """Return the newest event of a session."""
@@ -220,12 +224,12 @@ class PostgresAttachments:
 
 
 @value
-class PostgresPins:
+class TurnSnapshotStore:
     """In which states turns found and left resources. See ``ports.resources``."""
 
     database: Database
 
-    async def pin(self, pin: Pin, *, by: str, at: Instant) -> bool:
+    async def pin(self, pin: TurnSnapshot, *, by: str, at: Timestamp) -> bool:
         """Note in which states a turn found and left a resource; False if that is known."""
         row = await self.database.fetch_one(
             "insert_turn_snapshot",
@@ -241,7 +245,7 @@ class PostgresPins:
         )
         return row is not None and bool(row[0])
 
-    async def list_pins(self, turns: Sequence[TurnId]) -> list[Pinned]:
+    async def list_pins(self, turns: Sequence[TurnId]) -> list[ResolvedTurnSnapshot]:
         """Return the pins of turns, in the order of the turns given."""
         rows = await self.database.fetch("list_turn_snapshots", turns=as_uuids(turns))
         return [_pinned(row) for row in rows]
@@ -252,8 +256,8 @@ class PostgresPins:
         return [(TurnId(turn), depth) for turn, depth in rows]
 
     async def list_pins_between(
-        self, resource: ResourceId, since: Instant, until: Instant
-    ) -> list[Pinned]:
+        self, resource: ResourceId, since: Timestamp, until: Timestamp
+    ) -> list[ResolvedTurnSnapshot]:
         """Return the pins of a resource whose turns were at work in an interval, oldest first."""
         rows = await self.database.fetch(
             "list_turn_snapshots_between", resource=UUID(resource), since=since, until=until
@@ -283,12 +287,12 @@ class PostgresPins:
 
 
 @value
-class PostgresAdvice:
+class LeaseStore:
     """What may be out of date the moment it is read. See ``ports.resources``."""
 
     database: Database
 
-    async def note_liveness(self, resource: ResourceId, status: Liveness, at: Instant) -> None:
+    async def note_liveness(self, resource: ResourceId, status: Liveness, at: Timestamp) -> None:
         """Note whether a resource was there."""
         data = as_data({"resource_ref": resource, "status": status})
         await self.database.run(
@@ -296,7 +300,7 @@ class PostgresAdvice:
         )
 
     async def lease(
-        self, resource: ResourceId, holder: str, until: Instant, now: Instant
+        self, resource: ResourceId, holder: str, until: Timestamp, now: Timestamp
     ) -> Lease | None:
         """Take or renew a lease; None while somebody else's has not run out."""
         row = await self.database.fetch_one(
@@ -349,7 +353,7 @@ async def attach_resource(
     mode: AttachMode,
     *,
     by: str,
-    at: Instant,
+    at: Timestamp,
     handle: Handle | None = None,
 ) -> bool:
     """Attach a resource inside a transaction; False if it was attached already."""
@@ -388,7 +392,7 @@ async def detach_resource(
     session: SessionId,
     *,
     by: str,
-    at: Instant,
+    at: Timestamp,
 ) -> bool:
     """Detach a resource inside a transaction; False if it was not attached."""
     ((detached,),) = await fetch(
@@ -442,15 +446,15 @@ def _snapshot(row: Row) -> Snapshot:
     )  # fmt: skip
 
 
-def _pinned(row: Row) -> Pinned:
+def _pinned(row: Row) -> ResolvedTurnSnapshot:
     turn, mode, began, ended = row[:_PIN_COLUMNS]
     rest = row[_PIN_COLUMNS:]
     resource, states = _resource(rest), rest[_RESOURCE_COLUMNS:]
     after = _snapshot(states[:_SNAPSHOT_COLUMNS])
     found = states[_SNAPSHOT_COLUMNS:]
     before = None if found[0] is None else _snapshot(found)
-    pin = Pin(
+    pin = TurnSnapshot(
         TurnId(turn), resource.id, after.id, None if before is None else before.id, mode,
         as_instant(began), as_instant(ended),
     )  # fmt: skip
-    return Pinned(pin, resource, after, before)
+    return ResolvedTurnSnapshot(pin, resource, after, before)

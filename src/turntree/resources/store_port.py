@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from turntree.core.ids import Instant, ResourceId, SessionId, SnapshotId, TurnId
+from turntree.core.ids import ResourceId, SessionId, SnapshotId, Timestamp, TurnId
 from turntree.core.ref import EventRef
 from turntree.core.value import value
 from turntree.resources.resource import (
@@ -11,24 +11,24 @@ from turntree.resources.resource import (
     Handle,
     Lease,
     Liveness,
-    Pin,
     Resource,
     Snapshot,
+    TurnSnapshot,
 )
 
 
 @value
-class Pinned:
+class ResolvedTurnSnapshot:
     """A pin with the states it names."""
 
-    pin: Pin
+    pin: TurnSnapshot
     resource: Resource
     after: Snapshot
     before: Snapshot | None
 
 
 @value
-class Left:
+class ResourceAfterTurn:
     """How a resource was left that is gone."""
 
     snapshot: SnapshotId
@@ -98,7 +98,7 @@ class Attachments(Protocol):
         mode: AttachMode,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         handle: Handle | None = None,
     ) -> bool:
         """Let a session work on a resource; False if it did already.
@@ -109,7 +109,7 @@ class Attachments(Protocol):
         ...
 
     async def detach(
-        self, resource: ResourceId, session: SessionId, *, by: str, at: Instant
+        self, resource: ResourceId, session: SessionId, *, by: str, at: Timestamp
     ) -> bool:
         """Take a resource away from a session; False if it had none."""
         ...
@@ -119,7 +119,7 @@ class Attachments(Protocol):
         ...
 
     async def list_holders(
-        self, resource: ResourceId, *, since: Instant | None = None
+        self, resource: ResourceId, *, since: Timestamp | None = None
     ) -> list[SessionId]:
         """Return the sessions that work on a resource, perhaps only those that began lately."""
         ...
@@ -135,7 +135,7 @@ class Attachments(Protocol):
         ...
 
     async def has_holders(
-        self, resource: ResourceId, *, since: Instant | None = None, but: SessionId | None = None
+        self, resource: ResourceId, *, since: Timestamp | None = None, but: SessionId | None = None
     ) -> bool:
         """Say whether any session works on a resource, closed ones too, and not which.
 
@@ -149,9 +149,9 @@ class Attachments(Protocol):
         snapshot: SnapshotId,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         force: bool = False,
-    ) -> Left:
+    ) -> ResourceAfterTurn:
         """Take a resource that goes away from everybody, and note the state it is left in.
 
         Returns who worked on it, without those that are closed to whoever looks.
@@ -161,7 +161,7 @@ class Attachments(Protocol):
         """
         ...
 
-    async def find_left(self, resource: ResourceId) -> Left | None:
+    async def find_left(self, resource: ResourceId) -> ResourceAfterTurn | None:
         """Return how a resource was left when it last went."""
         ...
 
@@ -170,10 +170,10 @@ class Attachments(Protocol):
         ...
 
 
-class Pins(Protocol):
+class TurnSnapshots(Protocol):
     """In which states turns found and left resources."""
 
-    async def pin(self, pin: Pin, *, by: str, at: Instant) -> bool:
+    async def pin(self, pin: TurnSnapshot, *, by: str, at: Timestamp) -> bool:
         """Note in which states a turn found and left a resource; False if that is known.
 
         Raises:
@@ -181,7 +181,7 @@ class Pins(Protocol):
         """
         ...
 
-    async def list_pins(self, turns: Sequence[TurnId]) -> list[Pinned]:
+    async def list_pins(self, turns: Sequence[TurnId]) -> list[ResolvedTurnSnapshot]:
         """Return the pins of turns, in the order of the turns given."""
         ...
 
@@ -190,8 +190,8 @@ class Pins(Protocol):
         ...
 
     async def list_pins_between(
-        self, resource: ResourceId, since: Instant, until: Instant
-    ) -> list[Pinned]:
+        self, resource: ResourceId, since: Timestamp, until: Timestamp
+    ) -> list[ResolvedTurnSnapshot]:
         """Return the pins of a resource whose turns were at work in an interval, oldest first."""
         ...
 
@@ -210,15 +210,15 @@ class Pins(Protocol):
         ...
 
 
-class Advice(Protocol):
+class Leases(Protocol):
     """What may be out of date the moment it is read. Nothing here enters a digest."""
 
-    async def note_liveness(self, resource: ResourceId, status: Liveness, at: Instant) -> None:
+    async def note_liveness(self, resource: ResourceId, status: Liveness, at: Timestamp) -> None:
         """Note whether a resource was there."""
         ...
 
     async def lease(
-        self, resource: ResourceId, holder: str, until: Instant, now: Instant
+        self, resource: ResourceId, holder: str, until: Timestamp, now: Timestamp
     ) -> Lease | None:
         """Take or renew a lease; None while somebody else's has not run out."""
         ...

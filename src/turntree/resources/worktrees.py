@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePath
 
-from turntree.core.errors import Denied, NotFound, Refused, Unpinned
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied, UnsavedChanges
 from turntree.core.ids import Digest, TurnId
 from turntree.core.ref import ExtRef
 from turntree.core.session import Session
 from turntree.core.value import value
-from turntree.resources.driver import Maker, Prover, Selective
+from turntree.resources.driver import HasIgnoreRules, TracksForks, VerifiesSnapshots
 from turntree.resources.files import Files
 from turntree.resources.lineage import origin_of
-from turntree.resources.resource import Change, Liveness, Resource, Snapshot
+from turntree.resources.resource import FileChange, Liveness, Resource, Snapshot
 from turntree.resources.service import Resources, in_thread
 
 PAGE = 1000
@@ -40,13 +40,13 @@ class Worktree:
 
 
 @value
-class Removed:
+class RemovedWorktree:
     """A worktree that is gone, and the state it was left in."""
 
     worktree: Worktree
     last: Snapshot | None
     """None if it had gone before."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FileChange, ...] = ()
     """What was changed since a turn last pinned it, or since it was made."""
     left_out: tuple[str, ...] = ()
     """What no state holds, and is gone for good."""
@@ -84,27 +84,29 @@ class Worktrees:
                 return one
         raise NotFound(f"{place} is no worktree that was made from a turn")
 
-    async def remove(self, place: str, *, force: bool = False) -> Removed:
+    async def remove(self, place: str, *, force: bool = False) -> RemovedWorktree:
         """Remove a worktree; its last state is kept, and nobody works there any more.
 
         Raises:
             NotFound: There is none, or it was not made from a turn.
-            Unpinned: It holds changes that no turn has pinned or files that no state holds, and
+            UnsavedChanges: It holds changes that no turn has pinned or files that no state holds,
+                and
                 ``force`` was not given.
-            Refused: Another folder stands there than the one that was made, or a session that is
+            InvalidOperation: Another folder stands there than the one that was made, or a session
+                that is
                 closed works there and ``force`` was not given. Nothing has changed.
         """
         one = await self.get(place)
         resource = one.resource
         if one.liveness == "dead":
             await self._let_go(one)
-            return Removed(one, None)
+            return RemovedWorktree(one, None)
         await self._check_made(resource)
         last = await self.resources.take(resource)
         changes = await self.files.compare(resource, await self._pinned(one), last.external)
         left_out = await self._list_left_out(resource, last)
         if (changes or left_out) and not force:
-            raise Unpinned(f"{place} holds {_describe(len(changes), left_out)}")
+            raise UnsavedChanges(f"{place} holds {_describe(len(changes), left_out)}")
         world, by = self.resources.world, str(self.resources.by)
         # First, so that whoever dies here finds the place as it was, or can bring it back.
         await self.resources.attachments.leave(
@@ -112,18 +114,18 @@ class Worktrees:
         )
         await in_thread(self.resources.keeper_of(resource).discard, resource.place)
         await self.resources.probe(resource)
-        return Removed(one, last, tuple(changes), tuple(left_out))
+        return RemovedWorktree(one, last, tuple(changes), tuple(left_out))
 
     async def restore(self, place: str) -> Worktree:
         """Bring a worktree back that was removed: its last state, and who worked there.
 
         Raises:
             NotFound: None was removed there, or its last state is no longer kept.
-            Refused: Something is there.
+            InvalidOperation: Something is there.
         """
         one = await self.get(place)
         if one.liveness != "dead":
-            raise Refused(f"something is at {place}")
+            raise InvalidOperation(f"something is at {place}")
         resource, attachments = one.resource, self.resources.attachments
         left = await attachments.find_left(resource.id)
         if left is None:
@@ -134,7 +136,7 @@ class Worktrees:
         world, by = self.resources.world, str(self.resources.by)
         for session in left.sessions:
             # Whoever was closed meanwhile to who restores it comes back by itself.
-            with contextlib.suppress(NotFound, Denied):
+            with contextlib.suppress(NotFound, PermissionDenied):
                 await attachments.attach(resource.id, session, "rw", by=by, at=world.now())
         # Last: as long as there is no folder, all of it can be asked for again.
         await in_thread(self.resources.keeper_of(resource).fork, state.external, place)
@@ -160,15 +162,15 @@ class Worktrees:
     async def _check_made(self, resource: Resource) -> None:
         """Refuse what stands where a worktree was made and is another folder."""
         keeper, place = self.resources.keeper_of(resource), resource.place
-        if isinstance(keeper, Maker) and await in_thread(keeper.forked_from, place) is None:
-            raise Refused(
+        if isinstance(keeper, TracksForks) and await in_thread(keeper.forked_from, place) is None:
+            raise InvalidOperation(
                 f"what stands at {place} is not what was made there: it was replaced or copied back"
                 "\ntake it away by hand, then remove the worktree once more"
             )
 
     async def _check_kept(self, resource: Resource, state: Snapshot) -> None:
         keeper = self.resources.keeper_of(resource)
-        if not isinstance(keeper, Prover):
+        if not isinstance(keeper, VerifiesSnapshots):
             return
         states = {Digest(state.external.id)}
         look = partial(keeper.list_losses, states, lambda _: None, full=False, limit=1)
@@ -177,7 +179,7 @@ class Worktrees:
 
     async def _list_left_out(self, resource: Resource, state: Snapshot) -> list[str]:
         keeper = self.resources.keeper_of(resource)
-        if not isinstance(keeper, Selective):
+        if not isinstance(keeper, HasIgnoreRules):
             return []
         return await in_thread(keeper.list_left_out, resource.place, state.external)
 

@@ -10,9 +10,9 @@ from typing import Final
 from turntree.core.ids import TurnId
 from turntree.core.turn import Turn
 from turntree.core.value import value
-from turntree.routing.rank import Evidence, Scored, rank, terms_of
+from turntree.routing.rank import Evidence, ScoredThread, rank, terms_of
 from turntree.routing.route import Candidate
-from turntree.routing.store_port import Holding, RouteReader
+from turntree.routing.store_port import HoldingSession, RouteReader
 from turntree.search.query import Query, Term
 from turntree.search.results import Vector
 from turntree.search.service import Search
@@ -26,7 +26,7 @@ TURNS_FIRST_MAX: Final = 2_000
 
 
 @value
-class Matched:
+class ThreadMatches:
     """The threads that fit, best first, and what they were compared by."""
 
     candidates: tuple[Candidate, ...]
@@ -45,7 +45,7 @@ class Matcher:
 
     async def match(
         self, text: str, *, sender: str, limit: int, by_words: bool = True, by_meaning: bool = True
-    ) -> Matched:
+    ) -> ThreadMatches:
         """Return the threads that fit a text and that the sender may read.
 
         Either side can be left out; meanings are, if none are indexed.
@@ -64,7 +64,7 @@ class Matcher:
                 break
             proposed *= 2
         found = await self._candidates(scored[:limit], holders)
-        return Matched(tuple(found), len(scored), bool(terms), vector is not None)
+        return ThreadMatches(tuple(found), len(scored), bool(terms), vector is not None)
 
     async def _vector(self, text: str) -> Vector | None:
         embedder = self.search.embedder
@@ -90,14 +90,14 @@ class Matcher:
         }
 
     async def _candidates(
-        self, scored: Sequence[Scored], holders: Mapping[TurnId, Sequence[Holding]]
+        self, scored: Sequence[ScoredThread], holders: Mapping[TurnId, Sequence[HoldingSession]]
     ) -> list[Candidate]:
         turns = list(dict.fromkeys(one.turn for one in scored))
         read = {one.placed.turn.id: one.placed.turn for one in await self.search.reader.read(turns)}
         return [_candidate(one, read[one.turn], holders[one.turn]) for one in scored]
 
 
-def _candidate(one: Scored, turn: Turn, holders: Sequence[Holding]) -> Candidate:
+def _candidate(one: ScoredThread, turn: Turn, holders: Sequence[HoldingSession]) -> Candidate:
     held = next((holder for holder in holders if holder.session == one.thread), None)
     return Candidate(
         turn.id,
@@ -113,7 +113,7 @@ def _candidate(one: Scored, turn: Turn, holders: Sequence[Holding]) -> Candidate
     )
 
 
-def _threads(turn: TurnId, holders: Sequence[Holding]) -> list[str]:
+def _threads(turn: TurnId, holders: Sequence[HoldingSession]) -> list[str]:
     """Return the threads a turn speaks for: sessions that go on, or else itself; none if closed."""
     open_ = [holder for holder in holders if not holder.is_closed]
     if holders and not open_:

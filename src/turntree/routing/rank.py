@@ -35,7 +35,7 @@ class Evidence:
 
 
 @value
-class Scored:
+class ScoredThread:
     """A thread and what speaks for it."""
 
     thread: str
@@ -59,7 +59,9 @@ def terms_of(text: str) -> tuple[Term, ...]:
     return tuple(term for term in found.values() if term in kept)
 
 
-def rank(evidence: Iterable[Evidence], threads: Mapping[TurnId, Sequence[str]]) -> list[Scored]:
+def rank(
+    evidence: Iterable[Evidence], threads: Mapping[TurnId, Sequence[str]]
+) -> list[ScoredThread]:
     """Return threads, the one that fits best first; ``threads`` says which hold each turn.
 
     Threads that fit alike keep the order in which they are given.
@@ -76,7 +78,7 @@ def rank(evidence: Iterable[Evidence], threads: Mapping[TurnId, Sequence[str]]) 
     return sorted(scored, key=lambda one: -one.score)
 
 
-def _score(thread: str, held: Sequence[Evidence], rarity: Mapping[str, float]) -> Scored:
+def _score(thread: str, held: Sequence[Evidence], rarity: Mapping[str, float]) -> ScoredThread:
     matched = dict.fromkeys(word for one in held for word in one.words)
     words = _share(matched, rarity)
     first, second = sorted((0.0, 0.0, *(one.likeness for one in held)), reverse=True)[:2]
@@ -88,7 +90,7 @@ def _score(thread: str, held: Sequence[Evidence], rarity: Mapping[str, float]) -
         ),
     )
     score = WORDS_WEIGHT * words + LIKENESS_WEIGHT * first + SECOND_WEIGHT * second
-    return Scored(thread, best.turn, score, words, first, tuple(matched))
+    return ScoredThread(thread, best.turn, score, words, first, tuple(matched))
 
 
 def _share(words: Iterable[str], rarity: Mapping[str, float]) -> float:

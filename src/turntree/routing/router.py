@@ -8,7 +8,7 @@ the session that a route still lacks.
 from dataclasses import replace
 from typing import Final, assert_never
 
-from turntree.core.errors import BadQuery, NotFound
+from turntree.core.errors import InvalidQuery, NotFound
 from turntree.core.ids import Label, TurnId
 from turntree.core.principal import Principal
 from turntree.core.revision import Name, Revision
@@ -16,7 +16,7 @@ from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
 from turntree.programs.store_port import Programs
-from turntree.routing.matching import Matched, Matcher
+from turntree.routing.matching import Matcher, ThreadMatches
 from turntree.routing.route import Candidate, Route
 from turntree.routing.target import (
     Overrides,
@@ -63,7 +63,7 @@ class Router:
 
         Raises:
             NotFound: The target names nothing that the sender may read, or no thread fits.
-            BadQuery: The text decides, and it says nothing.
+            InvalidQuery: The text decides, and it says nothing.
             BadRevision: The target is not written like one.
         """
         who = str(sender or self.by)
@@ -164,7 +164,7 @@ class Router:
     async def _to_content(self, target: Target, text: str, who: str, limit: int) -> Route:
         said = " ".join(text.split())[:TEXT_CHARS_MAX]
         if not said:
-            raise BadQuery("there is nothing to route by: the message is empty")
+            raise InvalidQuery("there is nothing to route by: the message is empty")
         count = min(max(limit, 1), CANDIDATES_MAX)
         matched = await self.matcher.match(said, sender=who, limit=count)
         if not matched.candidates:
@@ -192,7 +192,7 @@ def _at(target: Target, session: Session, name: Label, *steps: str) -> Route:
     )
 
 
-def _told(matched: Matched) -> tuple[str, ...]:
+def _told(matched: ThreadMatches) -> tuple[str, ...]:
     sides = [
         *(["words"] if matched.by_words else []),
         *(["meanings"] if matched.by_meaning else []),

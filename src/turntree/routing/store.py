@@ -8,8 +8,8 @@ import orjson
 from turntree.core.ids import Label, SessionId, TurnId, find_long_id
 from turntree.core.value import value
 from turntree.db.database import Database, Row, as_uuid, as_uuids
-from turntree.routing.store_port import Holding
-from turntree.search.embedding import Described, program_text
+from turntree.routing.store_port import HoldingSession
+from turntree.search.embedding import EmbeddableText, program_text
 from turntree.search.query import Term
 from turntree.search.results import Vector
 from turntree.search.store import term_query
@@ -20,7 +20,7 @@ HOLDERS_MAX: Final = 20
 
 
 @value
-class PostgresRouting:
+class RoutingStore:
     """Proposes turns. See ``ports.routing.RouteReader``."""
 
     database: Database
@@ -59,16 +59,16 @@ class PostgresRouting:
 
     async def list_holders(
         self, turns: Sequence[TurnId], *, to: str
-    ) -> dict[TurnId, list[Holding]]:
+    ) -> dict[TurnId, list[HoldingSession]]:
         """Return the sessions that hold each turn, the one to continue in first."""
-        found: dict[TurnId, list[Holding]] = {turn: [] for turn in turns}
+        found: dict[TurnId, list[HoldingSession]] = {turn: [] for turn in turns}
         if not turns:
             return found
         rows = await self.database.fetch(
             "route_holders", turns=as_uuids(turns), by=to, limit=HOLDERS_MAX
         )
         for turn, session, label, head, is_active, is_closed in rows:
-            held = Holding(SessionId(session), Label(label), head, is_active, is_closed)
+            held = HoldingSession(SessionId(session), Label(label), head, is_active, is_closed)
             found[TurnId(turn)].append(held)
         return found
 
@@ -79,13 +79,13 @@ class PostgresRouting:
 
 
 @value
-class PostgresDescriber:
+class ProgramTexts:
     """Programs as one principal sees them. See ``ports.meanings.Describer``."""
 
     database: Database
     by: str
 
-    async def find(self, name: str) -> Described | None:
+    async def find(self, name: str) -> EmbeddableText | None:
         """Return what a name, ``@(name)`` or an id stands for."""
         plain = name.removeprefix("@(").removesuffix(")") if name.startswith("@(") else name
         id = find_long_id(plain)
@@ -93,12 +93,12 @@ class PostgresDescriber:
         rows = await self._rows(**asked, after=None, limit=1)
         return _described(rows[0]) if rows else None
 
-    async def list_by_ids(self, ids: Sequence[str]) -> list[Described]:
+    async def list_by_ids(self, ids: Sequence[str]) -> list[EmbeddableText]:
         """Return those of some programs that may be seen."""
         rows = await self._rows(ids=as_uuids(ids), name=None, after=None, limit=len(ids))
         return [_described(row) for row in rows]
 
-    async def list_after(self, id: str, *, limit: int) -> list[Described]:
+    async def list_after(self, id: str, *, limit: int) -> list[EmbeddableText]:
         """Return all programs that may be seen, page by page."""
         rows = await self._rows(ids=None, name=None, after=as_uuid(id or None), limit=limit)
         return [_described(row) for row in rows]
@@ -107,6 +107,6 @@ class PostgresDescriber:
         return await self.database.fetch("list_described_programs", by=self.by, **asked)
 
 
-def _described(row: Row) -> Described:
+def _described(row: Row) -> EmbeddableText:
     id, kind, name, config = row
-    return Described(id, kind, name, program_text(kind, name, orjson.loads(bytes(config))))
+    return EmbeddableText(id, kind, name, program_text(kind, name, orjson.loads(bytes(config))))

@@ -10,7 +10,7 @@ from turntree.search.results import Vector
 
 
 @value
-class Holding:
+class HoldingSession:
     """A session whose thread ever held a turn."""
 
     session: SessionId
@@ -41,7 +41,7 @@ class RouteReader(Protocol):
 
     async def list_holders(
         self, turns: Sequence[TurnId], *, to: str
-    ) -> dict[TurnId, list[Holding]]:
+    ) -> dict[TurnId, list[HoldingSession]]:
         """Return the sessions that hold each turn, the one to continue in first.
 
         Those that are closed to a principal are among them, marked, so that whoever asks can tell

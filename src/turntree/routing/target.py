@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Final, Literal, assert_never
 
 from turntree.core.canonical import Json
-from turntree.core.errors import BadRevision
+from turntree.core.errors import InvalidRevision
 from turntree.core.ids import Label, TurnId
 from turntree.core.revision import (
     LABEL_CHARS_MAX,
@@ -96,12 +96,12 @@ class TriggerRouting:
         """Return the target of a trigger that belongs to a persona.
 
         Raises:
-            BadRevision: It addresses a session or a turn and names none.
+            InvalidRevision: It addresses a session or a turn and names none.
         """
         if self.mode == "persona":
             return ToPersona(self.target or persona)
         if not self.target:
-            raise BadRevision(f"a trigger that addresses a {self.mode} names one")
+            raise InvalidRevision(f"a trigger that addresses a {self.mode} names one")
         match self.mode:
             case "session":
                 return ToSession(check_label(self.target))
@@ -118,7 +118,7 @@ def parse_target(text: str) -> Target | Revision:
     senders, nothing at all is the thread that fits, anything else is a revision.
 
     Raises:
-        BadRevision: It is none of these.
+        InvalidRevision: It is none of these.
     """
     if not text.strip():
         return ToContent()
@@ -136,7 +136,7 @@ def main_session(persona: str) -> Label:
     """Return the label of a persona's main session.
 
     Raises:
-        BadRevision: No persona can be called that.
+        InvalidRevision: No persona can be called that.
     """
     return check_label(f"{persona}:{MAIN}")
 

@@ -11,15 +11,15 @@ import anyio
 
 from turntree.core.canonical import Json
 from turntree.core.event import Event
-from turntree.core.ids import Digest, Instant, RunId, SessionId, TurnId
+from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message, lift_parts
 from turntree.core.principal import Principal
-from turntree.core.run import Fact, Run
+from turntree.core.run import Run, RunEvent
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.runs.inbox import Inbox
 
-Moment = Callable[[RunId, int], Instant]
+Moment = Callable[[RunId, int], Timestamp]
 """When the fact at a place of a run is recorded. The clock says so, except in worlds that repeat
 themselves."""
 
@@ -39,10 +39,10 @@ class Attempt:
     """A run as far as it was recorded, under an epoch."""
 
     inbox: Inbox
-    ledger: Ledger
+    ledger: LedgerPort
     moment: Moment
     epoch: int
-    facts: list[Fact]
+    facts: list[RunEvent]
     run: Run
     one_by_one: anyio.Lock = field(default_factory=anyio.Lock)
     """Results of calls that were made at once are recorded one after the other."""
@@ -67,7 +67,7 @@ class Attempt:
         return TurnId(str(parent)), Digest(str(digest))
 
     @property
-    def requested(self) -> Fact | None:
+    def requested(self) -> RunEvent | None:
         """The newest request to a model."""
         for fact in reversed(self.facts):
             if fact.event.kind == "model_call.started":
@@ -89,7 +89,7 @@ class Attempt:
             Refused: A fact cannot follow.
         """
         async with self.one_by_one:
-            facts: list[Fact] = []
+            facts: list[RunEvent] = []
             run = self.run
             for draft in drafts:
                 fact = await self._fact(draft, run.seq)
@@ -99,19 +99,19 @@ class Attempt:
             self.run = run
             self.facts += facts
 
-    async def _fact(self, draft: Draft, seq: int) -> Fact:
+    async def _fact(self, draft: Draft, seq: int) -> RunEvent:
         run = self.run.id
         event = Event(
             run, seq, draft.kind, self.moment(run, seq), draft.data,
             correlation_id=draft.correlation_id,
         )  # fmt: skip
         if draft.message is None:
-            return Fact.of(event)
+            return RunEvent.of(event)
         objects: list[bytes] = []
         stands = lift_parts(draft.message, objects)
         for data in objects:
             await self.ledger.put_object(data)
-        return Fact.of(event, stands)
+        return RunEvent.of(event, stands)
 
 
 def principal_of(by: str, agent: Json = None) -> Principal:

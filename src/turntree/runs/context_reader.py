@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from turntree.core.ids import TurnId
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.ledger.thread_store_port import Threads
-from turntree.models.context_window import View, cost_of, make_view, view_of
+from turntree.models.context_window import ContextWindow, cost_of, make_view, view_of
 
 FIRST_PAGE_TURNS: Final = 32
 """How many turns are asked for at first; each further page is twice as long."""
 
 
-async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> View:
+async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> ContextWindow:
     """Return the end of a thread, as far back as might be shown in a room of so many tokens.
 
     Raises:
         NotFound: No such turn.
     """
     if head is None:
-        return View()
+        return ContextWindow()
     last = await threads.get_turn(head)
     if last.depth <= FIRST_PAGE_TURNS:
         # A short thread is read in one go, and shows itself whether it was compacted.
@@ -42,8 +42,8 @@ async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> 
 
 
 async def _read_back(
-    threads: Threads, last: Placed, first: int, room_tokens: int
-) -> Sequence[Placed]:
+    threads: Threads, last: ThreadTurn, first: int, room_tokens: int
+) -> Sequence[ThreadTurn]:
     """Return turns from the last one back until they do not fit, or to the first that counts."""
     turns = [last] if last.depth >= first else []
     cost, size = sum(cost_of(one.turn) for one in turns), FIRST_PAGE_TURNS

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from turntree.core.ids import Instant, SessionId
+from turntree.core.ids import SessionId, Timestamp
 
 Handle = Callable[[SessionId], Awaitable[None]]
 """What is done for a session that was woken up."""
@@ -59,6 +59,6 @@ class Engine(Protocol):
         """Return those of these wake-ups that still have to be handled, or are being handled."""
         ...
 
-    async def prune(self, *, before: Instant) -> int:
+    async def prune(self, *, before: Timestamp) -> int:
         """Forget wake-ups that were handled before a moment; returns how many."""
         ...

@@ -12,20 +12,20 @@ from typing import Any, Literal
 
 from turntree.core import usage
 from turntree.core.canonical import digest_bytes
-from turntree.core.ids import Instant, RunId, TurnId, unix_ms
-from turntree.core.message import Lifted, Message, ToolResult, ToolUse, line_of
-from turntree.core.run import Fact
-from turntree.core.thread import Placed
+from turntree.core.ids import RunId, Timestamp, TurnId, unix_ms
+from turntree.core.message import Message, ObjectRef, ToolResult, ToolUse, line_of
+from turntree.core.run import RunEvent
+from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
-from turntree.runs.live import Live
+from turntree.runs.live import LiveChunk
 from turntree.runs.service import Runs
 
 WordKind = Literal["text", "reasoning", "tool"]
 
 
 @value
-class Begun:
+class RunStarted:
     """A run began with what was sent."""
 
     run: RunId
@@ -33,7 +33,7 @@ class Begun:
 
 
 @value
-class Words:
+class TextChunk:
     """Some words of an answer that is on its way to a place in the journal."""
 
     seq: int
@@ -43,14 +43,14 @@ class Words:
 
 
 @value
-class Dropped:
+class TextDiscarded:
     """Somebody begins the answer for a place again: the words so far are void."""
 
     seq: int
 
 
 @value
-class Said:
+class ModelReplied:
     """A model has answered."""
 
     seq: int
@@ -59,24 +59,24 @@ class Said:
 
 
 @value
-class CallBegun:
+class ToolCallStarted:
     """A tool is at work."""
 
-    use: ToolUse | Lifted
+    use: ToolUse | ObjectRef
 
 
 @value
-class CallEnded:
+class ToolCallFinished:
     """A tool has answered, or never will."""
 
-    use: ToolUse | Lifted
-    result: ToolResult | Lifted
+    use: ToolUse | ObjectRef
+    result: ToolResult | ObjectRef
     took_ms: int | None
     """None if nobody recorded that it had begun."""
 
 
 @value
-class Told:
+class RunNotice:
     """Something else that people want to know: it waits, was interrupted or failed."""
 
     kind: Literal["parked", "unparked", "interrupted", "failed"]
@@ -84,28 +84,37 @@ class Told:
 
 
 @value
-class Ended:
+class TurnSealed:
     """The turn is sealed."""
 
-    placed: Placed
+    placed: ThreadTurn
     calls: tuple[ModelCall, ...]
 
 
-Heard = Begun | Words | Dropped | Said | CallBegun | CallEnded | Told | Ended
+Heard = (
+    RunStarted
+    | TextChunk
+    | TextDiscarded
+    | ModelReplied
+    | ToolCallStarted
+    | ToolCallFinished
+    | RunNotice
+    | TurnSealed
+)
 
 
 @value
-class Following:
+class RunFollower:
     """Tells runs to those who watch."""
 
     runs: Runs
 
-    async def follow(self, run: RunId, hear: Callable[[Heard], None]) -> Placed:
+    async def follow(self, run: RunId, hear: Callable[[Heard], None]) -> ThreadTurn:
         """Tell everything of a run until its turn is sealed; return the turn."""
         journal, sealed = _Journal(run), dict[str, Message]()
         async with aclosing(self.runs.follow(run)) as news:
             async for one in news:
-                if isinstance(one, Live):
+                if isinstance(one, LiveChunk):
                     hear(_words(one))
                     continue
                 if one.message is None and "message" in one.event.data and not sealed:
@@ -113,7 +122,7 @@ class Following:
                 for heard in journal.read(one, sealed):
                     hear(heard)
         placed = await self.runs.threads.get_turn(TurnId(run))
-        hear(Ended(placed, tuple(journal.calls)))
+        hear(TurnSealed(placed, tuple(journal.calls)))
         return placed
 
     async def recount(self, run: RunId, hear: Callable[[Heard], None]) -> None:
@@ -135,33 +144,33 @@ class _Journal:
 
     run: RunId
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
-    uses: dict[str, ToolUse | Lifted] = field(default_factory=dict[str, ToolUse | Lifted])
-    begun: dict[str, Instant] = field(default_factory=dict[str, Instant])
+    uses: dict[str, ToolUse | ObjectRef] = field(default_factory=dict[str, ToolUse | ObjectRef])
+    begun: dict[str, Timestamp] = field(default_factory=dict[str, Timestamp])
 
-    def read(self, fact: Fact, sealed: Mapping[str, Message]) -> Sequence[Heard]:
+    def read(self, fact: RunEvent, sealed: Mapping[str, Message]) -> Sequence[Heard]:
         """Return what one more fact tells."""
         data: Mapping[str, Any] = fact.event.data
         said = fact.message or sealed.get(str(data.get("message")))
         match fact.event.kind:
             case "run.started":
-                return [Begun(self.run, () if said is None else (said,))]
+                return [RunStarted(self.run, () if said is None else (said,))]
             case "message.appended" if said is not None:
-                return [Begun(self.run, (said,))]
+                return [RunStarted(self.run, (said,))]
             case "model_call.finished":
                 return self._answer(fact, said)
             case "tool_call.started":
                 call_id = str(data["call_id"])
                 self.begun[call_id] = fact.event.at
                 use = self.uses.get(call_id)
-                return [] if use is None else [CallBegun(use)]
+                return [] if use is None else [ToolCallStarted(use)]
             case "tool_call.finished":
                 return self._result(fact, said)
             case "run.interrupted" if said is not None:
-                return [Said(fact.event.seq, said, None), *_told("run.interrupted", data)]
+                return [ModelReplied(fact.event.seq, said, None), *_told("run.interrupted", data)]
             case kind:
                 return _told(kind, data)
 
-    def _answer(self, fact: Fact, said: Message | None) -> Sequence[Heard]:
+    def _answer(self, fact: RunEvent, said: Message | None) -> Sequence[Heard]:
         data: Mapping[str, Any] = fact.event.data
         call = usage.from_json(data["call"]) if "call" in data else None
         if call is not None:
@@ -169,9 +178,9 @@ class _Journal:
         if said is None:
             return []
         self.uses |= {str(use.call_id): use for use in said.tool_uses}
-        return [Said(fact.event.seq, said, call)]
+        return [ModelReplied(fact.event.seq, said, call)]
 
-    def _result(self, fact: Fact, said: Message | None) -> Sequence[Heard]:
+    def _result(self, fact: RunEvent, said: Message | None) -> Sequence[Heard]:
         call_id = str(fact.event.data["call_id"])
         use = self.uses.get(call_id)
         results = () if said is None else said.tool_results
@@ -180,26 +189,26 @@ class _Journal:
             return []
         begun = self.begun.get(call_id)
         took = None if begun is None else unix_ms(fact.event.at) - unix_ms(begun)
-        return [CallEnded(use, result, took)]
+        return [ToolCallFinished(use, result, took)]
 
 
-def _words(live: Live) -> Words | Dropped:
+def _words(live: LiveChunk) -> TextChunk | TextDiscarded:
     if live.kind == "restart":
-        return Dropped(live.position.seq)
-    return Words(live.position.seq, live.kind, live.text, live.tool)
+        return TextDiscarded(live.position.seq)
+    return TextChunk(live.position.seq, live.kind, live.text, live.tool)
 
 
 def _told(kind: str, data: Mapping[str, Any]) -> Sequence[Heard]:
     reason = str(data.get("reason", ""))
     match kind:
         case "run.parked":
-            return [Told("parked", reason)]
+            return [RunNotice("parked", reason)]
         case "run.unparked":
-            return [Told("unparked", reason)]
+            return [RunNotice("unparked", reason)]
         case "run.interrupted" if not data.get("affects"):
-            return [Told("interrupted", reason)]
+            return [RunNotice("interrupted", reason)]
         case "run.failed":
             error = str(data.get("error") or "")
-            return [Told("failed", f"{reason}: {error}" if error else reason)]
+            return [RunNotice("failed", f"{reason}: {error}" if error else reason)]
         case _:
             return []

@@ -9,14 +9,14 @@ from dataclasses import field
 from typing import Protocol
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Digest, Instant, RunId, SessionId, TurnId
+from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.value import value
 
 
 @value
-class Posted:
+class QueuedMessage:
     """A message that was taken in."""
 
     run: RunId
@@ -30,40 +30,40 @@ class Posted:
 
 
 @value
-class Waiting:
+class PendingMessage:
     """A message that nobody has begun to answer."""
 
     seq: int
     run: RunId
     message: Message
     by: str
-    at: Instant
+    at: Timestamp
     options: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """What the sender asked for: ``model``, ``situation``, ``params``, ``fold``, ``agent``."""
 
 
 @value
-class Pile:
+class Backlog:
     """What waits in one session."""
 
     session: SessionId
     label: str
     count: int
-    since: Instant
+    since: Timestamp
     """When the oldest of it was sent."""
 
 
 @value
-class Begin:
+class StartRun:
     """Nobody works for the session, and messages wait: the first, and those that fold into it."""
 
-    messages: tuple[Waiting, ...]
+    messages: tuple[PendingMessage, ...]
     head: TurnId | None
     head_digest: Digest | None
 
 
 @value
-class Continue:
+class ResumeRun:
     """A run is open and now ours."""
 
     run: RunId
@@ -72,11 +72,11 @@ class Continue:
 
 
 @value
-class Sleep:
+class Idle:
     """Nothing is left to do: the session fell asleep in the same transaction."""
 
 
-Work = Begin | Continue | Sleep
+Work = StartRun | ResumeRun | Idle
 
 
 class Inbox(Protocol):
@@ -88,10 +88,10 @@ class Inbox(Protocol):
         message: Message,
         *rest: Message,
         by: str,
-        at: Instant,
+        at: Timestamp,
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
-    ) -> Posted:
+    ) -> QueuedMessage:
         """Take a message in, with those that are answered in the same turn; wake its session up.
 
         Keys of messages and keys of turns are two kinds: neither answers for the other.
@@ -105,7 +105,7 @@ class Inbox(Protocol):
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
         """Say what is to be done for a session; an open run that is not parked is taken over.
 
-        A session that another worker looks after, who holds a lease, is left to him: ``Sleep``.
+        A session that another worker looks after, who holds a lease, is left to him: ``Idle``.
         """
         ...
 
@@ -113,7 +113,7 @@ class Inbox(Protocol):
         self,
         run: RunId,
         session: SessionId,
-        facts: Sequence[Fact],
+        facts: Sequence[RunEvent],
         messages: Sequence[int],
         *,
         worker: str,
@@ -125,7 +125,7 @@ class Inbox(Protocol):
         """
         ...
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
+    async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
         """Record facts of an open run that become true together; False if they stood there.
 
         ``run.parked`` parks the run as well.
@@ -136,17 +136,19 @@ class Inbox(Protocol):
         """
         ...
 
-    async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
+    async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
         """Let a parked run go on, and wake its session; False if it was not parked."""
         ...
 
     async def cancel(
-        self, session: SessionId, *, by: str, at: Instant, discard: bool = False
+        self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
         """Ask for the end of the run that is open in a session; None if there is none."""
         ...
 
-    async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
+    async def cancel_one(
+        self, run: RunId, *, by: str, at: Timestamp, discard: bool = False
+    ) -> bool:
         """Ask for the end of one run and no other; False if it is sealed, or there is none.
 
         One that nobody has begun keeps its place, and ends as soon as it begins.
@@ -167,18 +169,18 @@ class Inbox(Protocol):
         """
         ...
 
-    async def list_waiting(self, session: SessionId) -> list[Waiting]:
+    async def list_waiting(self, session: SessionId) -> list[PendingMessage]:
         """Return what was sent to a session, has not been begun and was not taken back."""
         ...
 
-    async def list_piles(self) -> list[Pile]:
+    async def list_piles(self) -> list[Backlog]:
         """Return what waits in each session that is not archived, the longest waiting first.
 
         What was taken back waits for nobody.
         """
         ...
 
-    async def find_waiting(self, run: RunId) -> Waiting | None:
+    async def find_waiting(self, run: RunId) -> PendingMessage | None:
         """Return the message that a run will begin with, if nobody has begun it."""
         ...
 
@@ -191,7 +193,7 @@ class OpenRun:
     session: SessionId
     status: str
     """``open`` or ``parked``."""
-    started_at: Instant
+    started_at: Timestamp
     worker: str | None
     is_canceled: bool
     parked_reason: str | None = None
@@ -208,7 +210,7 @@ class FailedRun:
     run: RunId
     session: SessionId
     label: str
-    at: Instant
+    at: Timestamp
     reason: str | None
     """Why, as its journal says it."""
 

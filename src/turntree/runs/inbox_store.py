@@ -17,19 +17,27 @@ from psycopg.types.numeric import Int4
 from turntree.core import event as events
 from turntree.core import message as messages
 from turntree.core.canonical import Json, canonical, digest_bytes, digest_from_raw, digest_raw
-from turntree.core.errors import Denied, NotFound
-from turntree.core.ids import Instant, RunId, SessionId
+from turntree.core.errors import NotFound, PermissionDenied
+from turntree.core.ids import RunId, SessionId, Timestamp
 from turntree.core.message import Message
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, int_array, text_array
 from turntree.db.database import Database, Row, fetch
 from turntree.runs.engine import Engine, Transaction
-from turntree.runs.inbox import Begin, Continue, Pile, Posted, Sleep, Waiting, Work
+from turntree.runs.inbox import (
+    Backlog,
+    Idle,
+    PendingMessage,
+    QueuedMessage,
+    ResumeRun,
+    StartRun,
+    Work,
+)
 
 
 @value
-class PostgresInbox:
+class InboxStore:
     """Messages on their way in, on PostgreSQL. See ``ports.inbox``."""
 
     database: Database
@@ -41,10 +49,10 @@ class PostgresInbox:
         message: Message,
         *rest: Message,
         by: str,
-        at: Instant,
+        at: Timestamp,
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
-    ) -> Posted:
+    ) -> QueuedMessage:
         """Take a message in, with those that are answered in the same turn; wake its session up."""
         asked, said = dict(options or {}), [_words(one) for one in rest]
         following = {"rest": digest_bytes("\n".join(said).encode())} if said and key else {}
@@ -62,7 +70,7 @@ class PostgresInbox:
                 )  # fmt: skip
             if wake is not None:
                 await transaction.wake(session, wake)
-        return Posted(RunId(run), seq, repeated)
+        return QueuedMessage(RunId(run), seq, repeated)
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
         """Say what is to be done for a session; an open run that is not parked is taken over."""
@@ -70,20 +78,20 @@ class PostgresInbox:
         what, run, epoch, canceled, head, digest, *_ = rows[0]
         match what:
             case "continue":
-                return Continue(RunId(run), epoch, canceled)
+                return ResumeRun(RunId(run), epoch, canceled)
             case "begin":
                 head_digest = None if digest is None else digest_from_raw(bytes(digest))
-                return Begin(
+                return StartRun(
                     tuple(_waiting(row[6], row[1], *row[7:]) for row in rows), head, head_digest
                 )
             case _:
-                return Sleep()
+                return Idle()
 
     async def begin(
         self,
         run: RunId,
         session: SessionId,
-        facts: Sequence[Fact],
+        facts: Sequence[RunEvent],
         messages: Sequence[int],
         *,
         worker: str,
@@ -102,7 +110,7 @@ class PostgresInbox:
         epoch: int = row[0]
         return epoch
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
+    async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
         """Record facts of an open run that become true together; False if they stood there."""
         first = facts[0].event
         ((is_new,),) = await self.database.fetch(
@@ -114,13 +122,13 @@ class PostgresInbox:
         )
         return bool(is_new)
 
-    async def unpark(self, run: RunId, *, by: str, at: Instant, data: Mapping[str, Json]) -> bool:
+    async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
         """Let a parked run go on, and wake its session; False if it was not parked."""
         said = canonical({**data, "by": by}).decode()
         return await self._changing("unpark_run", run=UUID(run), at=at, data=said)
 
     async def cancel(
-        self, session: SessionId, *, by: str, at: Instant, discard: bool = False
+        self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
         """Ask for the end of the run that is open in a session; None if there is none."""
         run, _ = await self._waking(
@@ -128,7 +136,9 @@ class PostgresInbox:
         )
         return None if run is None else RunId(run)
 
-    async def cancel_one(self, run: RunId, *, by: str, at: Instant, discard: bool = False) -> bool:
+    async def cancel_one(
+        self, run: RunId, *, by: str, at: Timestamp, discard: bool = False
+    ) -> bool:
         """Ask for the end of one run and no other; False if it is sealed, or there is none."""
         return await self._changing("cancel_run", run=UUID(run), by=by, at=at, discard=discard)
 
@@ -145,17 +155,17 @@ class PostgresInbox:
         counted: dict[str, int] = {} if row is None else orjson.loads(row[0])
         return {call: counted.get(call, 0) for call in calls}
 
-    async def list_waiting(self, session: SessionId) -> list[Waiting]:
+    async def list_waiting(self, session: SessionId) -> list[PendingMessage]:
         """Return what was sent to a session and has not been begun."""
         rows = await self.database.fetch("list_waiting", session=UUID(session))
         return [_waiting(*row) for row in rows]
 
-    async def list_piles(self) -> list[Pile]:
+    async def list_piles(self) -> list[Backlog]:
         """Return what waits in each session that is not archived, the longest waiting first."""
         rows = await self.database.fetch("list_backlogs")
-        return [Pile(SessionId(session), *row) for session, *row in rows]
+        return [Backlog(SessionId(session), *row) for session, *row in rows]
 
-    async def find_waiting(self, run: RunId) -> Waiting | None:
+    async def find_waiting(self, run: RunId) -> PendingMessage | None:
         """Return the message that a run will begin with, if nobody has begun it."""
         row = await self.database.fetch_one("find_waiting", run=UUID(run))
         return None if row is None else _waiting(*row)
@@ -182,7 +192,7 @@ class PostgresInbox:
         """Write down who was denied a right, once the engine's transaction is over."""
         try:
             yield
-        except (Denied, NotFound) as error:
+        except (PermissionDenied, NotFound) as error:
             await self.database.note_denial(error)
             raise
 
@@ -196,7 +206,7 @@ def _words(message: Message) -> str:
     return messages.line_of(message).decode()
 
 
-def _fact_params(facts: Sequence[Fact]) -> dict[str, Any]:
+def _fact_params(facts: Sequence[RunEvent]) -> dict[str, Any]:
     recorded = [events.record(fact.event) for fact in facts]
     said = [fact.message for fact in facts]
     return {
@@ -210,8 +220,8 @@ def _fact_params(facts: Sequence[Fact]) -> dict[str, Any]:
 
 
 def _waiting(
-    seq: int, run: str, payload: str, by: str, at: Instant, options: Mapping[str, Json]
-) -> Waiting:
+    seq: int, run: str, payload: str, by: str, at: Timestamp, options: Mapping[str, Json]
+) -> PendingMessage:
     message = messages.from_json(orjson.loads(payload))
     assert isinstance(message, Message), "nothing that waits was erased"
-    return Waiting(seq, RunId(run), message, by, at, options)
+    return PendingMessage(seq, RunId(run), message, by, at, options)

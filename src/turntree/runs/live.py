@@ -8,7 +8,7 @@ journal it alone is true, and an attempt that is begun again takes back what it 
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
 from turntree.core.value import value
 
@@ -16,7 +16,7 @@ LiveKind = Literal["text", "reasoning", "tool", "restart"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Position:
+class StreamPosition:
     """From where a follower reads on; written ``3.1.40``."""
 
     seq: int = 0
@@ -30,25 +30,25 @@ class Position:
         return f"{self.seq}.{self.epoch}.{self.offset}"
 
     @classmethod
-    def parse(cls, text: str) -> "Position":
+    def parse(cls, text: str) -> "StreamPosition":
         """Return the position that a text stands for.
 
         Raises:
-            Refused: It stands for none.
+            InvalidOperation: It stands for none.
         """
         pieces = text.split(".")
         if len(pieces) != 3 or not all(piece.isascii() and piece.isdigit() for piece in pieces):  # noqa: PLR2004
-            raise Refused(f"{text!r} is no position in a stream; one reads like 3.1.40")
+            raise InvalidOperation(f"{text!r} is no position in a stream; one reads like 3.1.40")
         seq, epoch, offset = map(int, pieces)
         return cls(seq, epoch, offset)
 
 
 @value
-class Live:
+class LiveChunk:
     """One piece of what is being said, or word that all of it was taken back."""
 
     run: RunId
-    position: Position
+    position: StreamPosition
     """Where whoever has read this piece reads on."""
     kind: LiveKind
     text: str = ""
@@ -57,13 +57,13 @@ class Live:
 
 
 @value
-class Partial:
+class PartialMessage:
     """What a follower has of an event that is not recorded yet."""
 
-    position: Position = Position()
+    position: StreamPosition = StreamPosition()
     text: str = ""
 
-    def read(self, live: Live) -> "Partial":
+    def read(self, live: LiveChunk) -> "PartialMessage":
         """Return what there is after one more piece; a repeated one changes nothing."""
         before, after = self.position, live.position
         if after <= before:
@@ -73,10 +73,12 @@ class Partial:
             before.epoch,
         )
         said = live.text if live.kind == "text" else ""
-        return Partial(after, said if begins_anew else self.text + said)
+        return PartialMessage(after, said if begins_anew else self.text + said)
 
-    def recorded(self, seq: int) -> "Partial":
+    def recorded(self, seq: int) -> "PartialMessage":
         """Return what there is once the event at a place is recorded: nothing, after it."""
         return (
-            self if seq < self.position.seq else replace(self, position=Position(seq + 1), text="")
+            self
+            if seq < self.position.seq
+            else replace(self, position=StreamPosition(seq + 1), text="")
         )

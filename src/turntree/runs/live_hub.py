@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from turntree.core.ids import RunId
-from turntree.runs.live import Live, LiveKind, Position
+from turntree.runs.live import LiveChunk, LiveKind, StreamPosition
 
 PIECES_MAX = 4096
 """How many pieces of a run are kept for those who come late."""
@@ -19,9 +19,9 @@ RUNS_MAX = 1024
 
 
 @dataclass(slots=True)
-class _Ring:
-    pieces: deque[Live] = field(default_factory=lambda: deque[Live](maxlen=PIECES_MAX))
-    at: Position = field(default_factory=Position)
+class _RingBuffer:
+    pieces: deque[LiveChunk] = field(default_factory=lambda: deque[LiveChunk](maxlen=PIECES_MAX))
+    at: StreamPosition = field(default_factory=StreamPosition)
     attempt: int = 0
     words: list[str] = field(default_factory=list[str])
     """All that this attempt has said of the event, however many pieces it took."""
@@ -37,15 +37,15 @@ class _Ring:
 
 
 @dataclass(slots=True)
-class Hub:
+class LiveHub:
     """Pieces of what is being said, by run."""
 
-    _rings: dict[RunId, _Ring] = field(default_factory=dict[RunId, _Ring])
+    _rings: dict[RunId, _RingBuffer] = field(default_factory=dict[RunId, _RingBuffer])
 
     def publish(
         self,
         run: RunId,
-        at: Position,
+        at: StreamPosition,
         attempt: int,
         kind: LiveKind,
         text: str,
@@ -63,7 +63,7 @@ class Hub:
         if begun != (at.seq, at.epoch, attempt):
             is_other = bool(ring.pieces) and ring.at.seq == at.seq
             offset = ring.at.offset if ring.at.epoch == at.epoch and is_other else 0
-            ring.at, ring.attempt = Position(at.seq, at.epoch, offset), attempt
+            ring.at, ring.attempt = StreamPosition(at.seq, at.epoch, offset), attempt
             ring.words = []
             if is_other:
                 self._add(run, ring, "restart", "", None, None)
@@ -71,7 +71,7 @@ class Hub:
             ring.words.append(text)
         self._add(run, ring, kind, text, tool, call_id)
 
-    def said(self, run: RunId, at: Position) -> str:
+    def said(self, run: RunId, at: StreamPosition) -> str:
         """Return the words of the event at a place that were said under an epoch so far."""
         ring = self._rings.get(run)
         if ring is None or (ring.at.seq, ring.at.epoch) != (at.seq, at.epoch):
@@ -88,11 +88,11 @@ class Hub:
         if (ring := self._rings.pop(run, None)) is not None:
             ring.ring()
 
-    def pieces(self, run: RunId, after: Position) -> list[Live]:
+    def pieces(self, run: RunId, after: StreamPosition) -> list[LiveChunk]:
         """Return the pieces after a position that are still there."""
         return list(self.listen(run)(after))
 
-    def listen(self, run: RunId) -> Callable[[Position], Iterator[Live]]:
+    def listen(self, run: RunId) -> Callable[[StreamPosition], Iterator[LiveChunk]]:
         """Return what gives the pieces after a position, also once the run is forgotten."""
         pieces = self._ring(run).pieces
         return lambda after: (live for live in tuple(pieces) if live.position > after)
@@ -108,24 +108,24 @@ class Hub:
             with anyio.move_on_after(timeout_s):
                 await ring.bell.wait()
 
-    def _ring(self, run: RunId) -> _Ring:
+    def _ring(self, run: RunId) -> _RingBuffer:
         ring = self._rings.get(run)
         if ring is None:
             # The oldest make room: their followers find everything in the ledger.
             while len(self._rings) >= RUNS_MAX:
                 self.forget(next(iter(self._rings)))
-            ring = self._rings[run] = _Ring()
+            ring = self._rings[run] = _RingBuffer()
         return ring
 
     def _add(
         self,
         run: RunId,
-        ring: _Ring,
+        ring: _RingBuffer,
         kind: LiveKind,
         text: str,
         tool: str | None,
         call_id: str | None,
     ) -> None:
-        ring.at = Position(ring.at.seq, ring.at.epoch, ring.at.offset + 1)
-        ring.pieces.append(Live(run, ring.at, kind, text, tool, call_id))
+        ring.at = StreamPosition(ring.at.seq, ring.at.epoch, ring.at.offset + 1)
+        ring.pieces.append(LiveChunk(run, ring.at, kind, text, tool, call_id))
         ring.ring()

@@ -11,21 +11,21 @@ from typing import Protocol
 import anyio
 
 from turntree.core.canonical import Json
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.ids import RunId, SessionId, TurnId
 from turntree.core.run import Run
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Provider
+from turntree.models.provider import ModelReply, Provider
 from turntree.models.retry import find_pause
-from turntree.runs.live import Position
-from turntree.runs.live_hub import Hub
+from turntree.runs.live import StreamPosition
+from turntree.runs.live_hub import LiveHub
 
 SILENCE_MAX_S = 300.0
 """A provider that says nothing for so long has gone."""
 
 
-class Assembled(Protocol):
+class ModelRequest(Protocol):
     """What is sent to a model, and what the journal says of it."""
 
     @property
@@ -55,7 +55,7 @@ class Assembled(Protocol):
 
 
 @value
-class Question:
+class PromptInput:
     """What a prompt is assembled from: a run as far as it got."""
 
     run: Run
@@ -68,42 +68,42 @@ class Question:
     """The request as it was recorded, if it is this one that is sent again."""
 
 
-Assemble = Callable[[Question], Awaitable[Assembled]]
+Assemble = Callable[[PromptInput], Awaitable[ModelRequest]]
 
 
 @value
-class Answered:
+class ModelCallResult:
     """An answer, and what it took to get it."""
 
-    answer: Answer
+    answer: ModelReply
     attempts: int
     latency_ms: int
     """From the beginning of the attempt that succeeded to its end."""
 
 
 @value
-class Asking:
+class ModelCaller:
     """Asks providers, patiently."""
 
-    hub: Hub
+    hub: LiveHub
     clock: Callable[[], float]
     """Seconds that only ever go forward."""
     chance: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     silence_max_s: float = SILENCE_MAX_S
 
-    async def ask(self, asked: Assembled, run: RunId, at: Position) -> Answered:
+    async def ask(self, asked: ModelRequest, run: RunId, at: StreamPosition) -> ModelCallResult:
         """Return the answer to a prompt; ``at`` is the place it will be recorded at.
 
         Raises:
-            ProviderFailed: There is none, and asking again would not help.
+            ProviderError: There is none, and asking again would not help.
         """
         attempt = 1
         while True:
             begun = self.clock()
             try:
                 answer = await self._listen(asked, run, at, attempt)
-            except ProviderFailed as failed:
+            except ProviderError as failed:
                 pause = find_pause(
                     failed.kind, attempt, retry_after_s=failed.retry_after_s, chance=self.chance()
                 )
@@ -112,9 +112,11 @@ class Asking:
                 await self.sleep(pause)
                 attempt += 1
             else:
-                return Answered(answer, attempt, round((self.clock() - begun) * 1000))
+                return ModelCallResult(answer, attempt, round((self.clock() - begun) * 1000))
 
-    async def _listen(self, asked: Assembled, run: RunId, at: Position, attempt: int) -> Answer:
+    async def _listen(
+        self, asked: ModelRequest, run: RunId, at: StreamPosition, attempt: int
+    ) -> ModelReply:
         # Closing the stream ends the request, also when this task is canceled.
         stream = asked.provider.stream(asked.model, asked.prompt, asked.settings)
         async with aclosing(stream):
@@ -124,10 +126,10 @@ class Asking:
                         piece = await anext(stream, None)
                 except TimeoutError as error:
                     said = f"{asked.provider.name} said nothing for {self.silence_max_s:g} seconds"
-                    raise ProviderFailed(said, "timeout") from error
+                    raise ProviderError(said, "timeout") from error
                 if piece is None:
-                    raise ProviderFailed("the answer ended before it was whole", "broken")
-                if isinstance(piece, Answer):
+                    raise ProviderError("the answer ended before it was whole", "broken")
+                if isinstance(piece, ModelReply):
                     return piece
                 self.hub.publish(
                     run, at, attempt, piece.kind, piece.text,

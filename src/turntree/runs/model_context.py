@@ -7,25 +7,25 @@ request proves that they still give the very same prompt, or tells that somethin
 from collections.abc import Mapping
 
 from turntree.core.canonical import Json
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import TurnId
-from turntree.core.message import Erased
-from turntree.core.thread import Placed
+from turntree.core.message import ErasedMessage
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.ledger.thread_store_port import Threads
-from turntree.models.context_window import View
+from turntree.models.context_window import ContextWindow
 from turntree.models.prompt import Prompt, assemble
-from turntree.runs.recorded_calls import TapedCall, list_taped_calls
-from turntree.runs.request_builder import Frame, restore_frame
-from turntree.runs.request_resolver import Pinning
+from turntree.runs.recorded_calls import RecordedCall, list_taped_calls
+from turntree.runs.request_builder import RequestFrame, restore_frame
+from turntree.runs.request_resolver import RequestResolver
 
 
 @value
-class SeenCall:
+class ModelCallContext:
     """One call of a model, and what it was given."""
 
-    taped: TapedCall
+    taped: RecordedCall
     prompt: Prompt
 
     @property
@@ -35,11 +35,11 @@ class SeenCall:
 
 
 @value
-class Seen:
+class TurnContext:
     """What the models of a turn were given, call by call."""
 
-    placed: Placed
-    calls: tuple[SeenCall, ...]
+    placed: ThreadTurn
+    calls: tuple[ModelCallContext, ...]
     absence: str | None = None
     """Why there is nothing to see, if there is not."""
     is_erased: bool = False
@@ -47,14 +47,14 @@ class Seen:
 
 
 @value
-class Contexts:
+class ModelContexts:
     """Looks at what models were given."""
 
-    pinning: Pinning
-    ledger: Ledger
+    pinning: RequestResolver
+    ledger: LedgerPort
     threads: Threads
 
-    async def read(self, turn: TurnId) -> Seen:
+    async def read(self, turn: TurnId) -> TurnContext:
         """Return what the models of a sealed turn saw.
 
         Raises:
@@ -63,29 +63,31 @@ class Contexts:
         placed = await self.threads.get_turn(turn)
         taped = list_taped_calls(await self.ledger.facts(turn), placed.turn)
         if not taped:
-            return Seen(placed, (), "it was taken elsewhere, and nobody recorded its requests here")
+            return TurnContext(
+                placed, (), "it was taken elsewhere, and nobody recorded its requests here"
+            )
         try:
             frame = await self.restore(placed, taped[0].request)
-        except (NotFound, Refused, KeyError) as error:
-            return Seen(placed, (), f"what was recorded of it is not enough: {error}")
-        calls = tuple(SeenCall(call, _prompt(frame, placed, call)) for call in taped)
-        return Seen(placed, calls, is_erased=_has_erased(frame.view, placed))
+        except (NotFound, InvalidOperation, KeyError) as error:
+            return TurnContext(placed, (), f"what was recorded of it is not enough: {error}")
+        calls = tuple(ModelCallContext(call, _prompt(frame, placed, call)) for call in taped)
+        return TurnContext(placed, calls, is_erased=_has_erased(frame.view, placed))
 
-    async def restore(self, placed: Placed, request: Mapping[str, Json]) -> Frame:
+    async def restore(self, placed: ThreadTurn, request: Mapping[str, Json]) -> RequestFrame:
         """Return what the requests of a turn share, as they recorded it.
 
         Raises:
             NotFound: Something of it is gone.
-            Refused: Too little was recorded.
+            InvalidOperation: Too little was recorded.
         """
         return await restore_frame(self.pinning, self.threads, placed.parent, request)
 
 
-def _prompt(frame: Frame, placed: Placed, call: TapedCall) -> Prompt:
+def _prompt(frame: RequestFrame, placed: ThreadTurn, call: RecordedCall) -> Prompt:
     query, budget = placed.turn.query, frame.budget_tokens
     return assemble(frame.view, frame.parts, query, call.reply, budget_tokens=budget)
 
 
-def _has_erased(view: View, placed: Placed) -> bool:
+def _has_erased(view: ContextWindow, placed: ThreadTurn) -> bool:
     turns = [placed, *view.turns, *(() if view.summary is None else (view.summary,))]
-    return any(isinstance(said, Erased) for one in turns for said in one.turn.messages)
+    return any(isinstance(said, ErasedMessage) for one in turns for said in one.turn.messages)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
 from turntree.core.ids import Digest
-from turntree.core.message import Erased, Message, line_of
-from turntree.core.run import Fact
+from turntree.core.message import ErasedMessage, Message, line_of
+from turntree.core.run import RunEvent
 from turntree.core.turn import Turn
 from turntree.core.usage import ModelCall
 from turntree.core.usage import from_json as call_from_json
@@ -22,12 +22,12 @@ _REPLIES: Final = ("model_call.finished", "tool_call.finished")
 
 
 @value
-class TapedCall:
+class RecordedCall:
     """One request to a model, and what came of it."""
 
     number: int
     request: Mapping[str, Json]
-    reply: tuple[Message | Erased, ...]
+    reply: tuple[Message | ErasedMessage, ...]
     """What had been answered before."""
     response: Event | None
     """None if it was never answered."""
@@ -48,9 +48,9 @@ class TapedCall:
         return None if found is None else Digest(str(found))
 
 
-def list_taped_calls(facts: Sequence[Fact], turn: Turn) -> list[TapedCall]:
+def list_taped_calls(facts: Sequence[RunEvent], turn: Turn) -> list[RecordedCall]:
     """Return the requests of a sealed run; none if its turn was taken elsewhere."""
-    found: list[TapedCall] = []
+    found: list[RecordedCall] = []
     first: Mapping[str, Json] = {}
     replied = 0
     for place, fact in enumerate(facts):
@@ -60,13 +60,13 @@ def list_taped_calls(facts: Sequence[Fact], turn: Turn) -> list[TapedCall]:
             first = first or event.data
             request = {**first, **event.data}
             response = next(_after(facts[place + 1 :]), None)
-            found.append(TapedCall(len(found) + 1, request, turn.reply[:replied], response))
+            found.append(RecordedCall(len(found) + 1, request, turn.reply[:replied], response))
         elif event.kind in _REPLIES:
             replied += 1
     return found
 
 
-def _after(facts: Sequence[Fact]) -> Iterator[Event]:
+def _after(facts: Sequence[RunEvent]) -> Iterator[Event]:
     """Yield the answer to a request, if it came before the next one."""
     for fact in facts:
         if fact.event.kind == "model_call.started":
@@ -75,23 +75,23 @@ def _after(facts: Sequence[Fact]) -> Iterator[Event]:
             yield fact.event
 
 
-def with_words(facts: Sequence[Fact], turn: Turn) -> list[Fact]:
+def with_words(facts: Sequence[RunEvent], turn: Turn) -> list[RunEvent]:
     """Return the facts of a sealed run with what was said put back.
 
     Raises:
-        Refused: Something that was said has been erased, or was never in the turn.
+        InvalidOperation: Something that was said has been erased, or was never in the turn.
     """
     said = {digest_bytes(line_of(one)): one for one in turn.messages if isinstance(one, Message)}
-    return [Fact(fact.event, _find(fact, said)) for fact in facts]
+    return [RunEvent(fact.event, _find(fact, said)) for fact in facts]
 
 
-def _find(fact: Fact, said: Mapping[Digest, Message]) -> Message | None:
+def _find(fact: RunEvent, said: Mapping[Digest, Message]) -> Message | None:
     wanted = fact.event.data.get("message")
     if fact.message is not None or wanted is None:
         return fact.message
     found = said.get(Digest(str(wanted)))
     if found is None:
-        raise Refused(
+        raise InvalidOperation(
             f"what was said in fact {fact.event.seq} ({fact.event.kind}) is no longer there"
         )
     return found

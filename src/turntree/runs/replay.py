@@ -14,34 +14,34 @@ import anyio
 import orjson
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import ProviderFailed, Refused
-from turntree.core.ids import Digest, Instant, RunId, TurnId
+from turntree.core.errors import InvalidOperation, ProviderError
+from turntree.core.ids import Digest, RunId, Timestamp, TurnId
 from turntree.core.message import (
-    Lifted,
     Message,
+    ObjectRef,
     ToolResult,
     ToolUse,
     part_from_json,
 )
 from turntree.core.redaction import Redactor
-from turntree.core.run import Fact, Run
-from turntree.core.thread import Placed
-from turntree.core.turn import Sealed, Turn
+from turntree.core.run import Run, RunEvent
+from turntree.core.thread import ThreadTurn
+from turntree.core.turn import SealedTurn, Turn
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.ledger.thread_store_port import Threads
 from turntree.models.prompt import Prompt, ToolSpec, assemble
-from turntree.models.provider import Answer, Delta
+from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.runs.attempt import Attempt
 from turntree.runs.inbox import Inbox
-from turntree.runs.live_hub import Hub
-from turntree.runs.model_call import Asking, Question
-from turntree.runs.model_context import Contexts
-from turntree.runs.recorded_calls import TapedCall, list_taped_calls, with_words
-from turntree.runs.request_builder import Assembled, Frame
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.model_call import ModelCaller, PromptInput
+from turntree.runs.model_context import ModelContexts
+from turntree.runs.recorded_calls import RecordedCall, list_taped_calls, with_words
+from turntree.runs.request_builder import Assembled, RequestFrame
 from turntree.runs.runner import Runner
-from turntree.runs.tool_calls import Calling
-from turntree.tools.toolset import Occasion
+from turntree.runs.tool_calls import ToolCaller
+from turntree.tools.toolset import ToolContext
 
 NEVER_S: Final = 3600.0
 """How long a tool of a tape may take: it waits for the results that came before its own."""
@@ -49,7 +49,7 @@ _FIRST: Final = ("run.started", "message.appended")
 
 
 @value
-class Replayed:
+class ReplayResult:
     """A turn, and what came out when it was played again."""
 
     original: Turn
@@ -64,33 +64,34 @@ class Replayed:
 
 
 @value
-class Replays:
+class Replayer:
     """Plays turns again from their journals."""
 
-    contexts: Contexts
-    ledger: Ledger
+    contexts: ModelContexts
+    ledger: LedgerPort
     threads: Threads
 
-    async def replay(self, turn: TurnId) -> Replayed:
+    async def replay(self, turn: TurnId) -> ReplayResult:
         """Take a turn again with the answers that were recorded; nothing leaves the process.
 
         Raises:
             NotFound: No such turn.
-            Refused: It was taken elsewhere, or something that was said in it has been erased.
+            InvalidOperation: It was taken elsewhere, or something that was said in it has been
+                erased.
         """
         placed = await self.threads.get_turn(turn)
         facts = await self.ledger.facts(turn)
         taped = list_taped_calls(facts, placed.turn)
         if not taped:
-            raise Refused(
+            raise InvalidOperation(
                 "it was taken elsewhere, and there is no journal of it here: "
                 f"`turntree rerun {turn}`"
             )
         whole = with_words(facts, placed.turn)
         frame = await self.contexts.restore(placed, taped[0].request)
-        tape = _Tape(self.ledger, placed, whole, taped, frame)
+        tape = _RecordedTools(self.ledger, placed, whole, taped, frame)
         sealed = await tape.play()
-        return Replayed(placed.turn, sealed.turn, tuple(tape.prompts))
+        return ReplayResult(placed.turn, sealed.turn, tuple(tape.prompts))
 
 
 class _TapeEnded(BaseException):
@@ -98,27 +99,27 @@ class _TapeEnded(BaseException):
 
 
 @dataclass(slots=True)
-class _Tape:
+class _RecordedTools:
     """A journal that answers for a model and its tools, and keeps what is written meanwhile."""
 
-    ledger: Ledger
-    placed: Placed
-    facts: Sequence[Fact]
-    calls: Sequence[TapedCall]
-    frame: Frame
+    ledger: LedgerPort
+    placed: ThreadTurn
+    facts: Sequence[RunEvent]
+    calls: Sequence[RecordedCall]
+    frame: RequestFrame
     name: str = ""
     prompts: list[bool] = field(default_factory=list[bool])
-    sealed: Sealed | None = None
+    sealed: SealedTurn | None = None
     _kept: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
     _arrived: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
 
-    async def play(self) -> Sealed:
+    async def play(self) -> SealedTurn:
         """Take the turn again."""
         first = [fact for fact in self.facts if fact.event.kind in _FIRST]
-        calling = Calling((self,), redactor=Redactor(is_on=False))
-        asking = Asking(Hub(), clock=lambda: 0.0, chance=lambda: 0.0, sleep=_at_once)
+        calling = ToolCaller((self,), redactor=Redactor(is_on=False))
+        asking = ModelCaller(LiveHub(), clock=lambda: 0.0, chance=lambda: 0.0, sleep=_at_once)
         # Of an inbox and a ledger, a runner uses no more than stands below.
-        here = cast("Ledger", self)
+        here = cast("LedgerPort", self)
         runner = Runner(here, self._assemble, asking, calling, asking.hub)
         run = Run.replay(RunId(self.placed.turn.id), first)
         attempt = Attempt(cast("Inbox", self), here, self._moment, 1, [*first], run)
@@ -144,11 +145,11 @@ class _Tape:
                 return
         await runner.interrupt(attempt, "crash", by=None, discard=False)
 
-    def _moment(self, run: RunId, seq: int) -> Instant:
+    def _moment(self, run: RunId, seq: int) -> Timestamp:
         del run, seq
         return self.placed.turn.header.sealed_at
 
-    async def _assemble(self, question: Question) -> Assembled:
+    async def _assemble(self, question: PromptInput) -> Assembled:
         run, frame = question.run, self.frame
         if run.steps >= len(self.calls):
             raise _TapeEnded
@@ -157,7 +158,7 @@ class _Tape:
             frame.view, frame.parts, run.query, run.reply, budget_tokens=frame.budget_tokens
         )
         self.prompts.append(prompt.digest == taped.input)
-        answerer = _TapedModel(self, taped)
+        answerer = _RecordedModel(self, taped)
         pinned = frame.pinned
         return Assembled(
             prompt, pinned.model, answerer, pinned.settings, pinned.manifest, dict(taped.request)
@@ -169,7 +170,7 @@ class _Tape:
         names = dict.fromkeys(use.tool for use in self._uses())
         return [ToolSpec(name, "", {}, timeout_s=NEVER_S) for name in names if name is not None]
 
-    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         """Answer a call as it was answered, and no earlier than those that came before it."""
         del occasion
         order = [part.call_id for part in self._results()]
@@ -180,7 +181,7 @@ class _Tape:
         await self._after(order[:place])
         return await self._whole(self._results()[place])
 
-    async def append_facts(self, facts: Sequence[Fact], *, epoch: int) -> bool:
+    async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
         """Keep nothing; results that were waited for have arrived."""
         del epoch
         for fact in facts:
@@ -198,15 +199,15 @@ class _Tape:
         """Return an object, of this process or of the ledger."""
         return self._kept.get(digest) or await self.ledger.get_object(digest)
 
-    async def seal(self, sealed: Sealed, parent: TurnId | None, **told: object) -> None:
+    async def seal(self, sealed: SealedTurn, parent: TurnId | None, **told: object) -> None:
         """Keep the turn in memory."""
         del parent, told
         self.sealed = sealed
 
-    def _uses(self) -> list[ToolUse | Lifted]:
+    def _uses(self) -> list[ToolUse | ObjectRef]:
         return [use for said in self._said() for use in said.tool_uses]
 
-    def _results(self) -> list[ToolResult | Lifted]:
+    def _results(self) -> list[ToolResult | ObjectRef]:
         return [part for said in self._said() for part in said.tool_results]
 
     def _said(self) -> list[Message]:
@@ -227,7 +228,7 @@ class _Tape:
     def _event(self, call_id: str) -> anyio.Event:
         return self._arrived.setdefault(call_id, anyio.Event())
 
-    async def _whole(self, part: ToolResult | Lifted) -> ToolResult:
+    async def _whole(self, part: ToolResult | ObjectRef) -> ToolResult:
         if isinstance(part, ToolResult):
             return part
         found = part_from_json(orjson.loads(await self.ledger.get_object(part.object)))
@@ -236,11 +237,11 @@ class _Tape:
 
 
 @value
-class _TapedModel:
+class _RecordedModel:
     """Says what was said. See ``ports.provider``."""
 
-    tape: _Tape
-    taped: TapedCall
+    tape: _RecordedTools
+    taped: RecordedCall
 
     @property
     def name(self) -> str:
@@ -250,7 +251,7 @@ class _TapedModel:
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         """Yield the answer that was recorded."""
         del prompt, settings
         response, call = self.taped.response, self.taped.call
@@ -259,16 +260,16 @@ class _TapedModel:
         said = next(one.message for one in self.tape.facts if one.event is response)
         assert said is not None, "an answer has words"
         data: dict[str, Any] = dict(response.data)
-        yield Answer(
+        yield ModelReply(
             said, call.usage, call.model or model, data.get("finish_reason"), data.get("request_id")
         )
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         """Return the answer that was recorded."""
         async for piece in self.stream(model, prompt, settings):
-            if isinstance(piece, Answer):
+            if isinstance(piece, ModelReply):
                 return piece
-        raise ProviderFailed("the tape has no answer", "broken")
+        raise ProviderError("the tape has no answer", "broken")
 
     async def list_models(self) -> list[str]:
         """Return none."""

@@ -12,21 +12,21 @@ from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
 from turntree.core.canonical import Json
-from turntree.core.errors import NoProvider, NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound, ProviderNotConfigured
 from turntree.core.ids import Digest, RunId, SessionId, TurnId
 from turntree.core.program import Program
-from turntree.core.run import Fact, Run
+from turntree.core.run import Run, RunEvent
 from turntree.core.usage import from_json as call_from_json
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.ledger.thread_store_port import Threads
-from turntree.models.context_window import View
-from turntree.models.prompt import Parts, Prompt, assemble, parts_of, thread_room
+from turntree.models.context_window import ContextWindow
+from turntree.models.prompt import Prompt, PromptPrefix, assemble, parts_of, thread_room
 from turntree.models.provider import Provider
 from turntree.models.token_estimate import FACTOR_MIN, learn_factor
 from turntree.programs.model_choice import without_provider
 from turntree.runs.context_reader import read_view
-from turntree.runs.request_resolver import Pinned, Pinning
+from turntree.runs.request_resolver import RequestResolver, ResolvedRequest
 
 CONTEXT_TOKENS: Final = 128_000
 """How much a model is taken to read and write at once if its config does not say so."""
@@ -37,7 +37,8 @@ NEARLY_FULL: Final = 0.4
 """From this share of the budget on it matters how far estimates are off."""
 
 BuildProvider = Callable[[Program], Provider]
-"""Gives the provider of a program, and may keep it; it raises ``NoProvider`` or ``Refused``."""
+"""Gives the provider of a program, and may keep it; it raises ``ProviderNotConfigured`` or
+``InvalidOperation``."""
 
 
 class Question(Protocol):
@@ -79,35 +80,38 @@ class Assembled:
 
 
 @value
-class Frame:
+class RequestFrame:
     """What all requests of a run share."""
 
-    pinned: Pinned
-    parts: Parts
-    view: View
+    pinned: ResolvedRequest
+    parts: PromptPrefix
+    view: ContextWindow
     budget_tokens: int
     """In estimated tokens: how far those are off is taken into account."""
     factor: float = 1.0
 
 
 @value
-class Assembly:
+class RequestBuilder:
     """Assembles what models are given. Frames are kept while their runs last."""
 
-    pinning: Pinning
-    ledger: Ledger
+    pinning: RequestResolver
+    ledger: LedgerPort
     threads: Threads
     build_provider: BuildProvider
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Makes one transaction of everything that is read for a run."""
-    _frames: OrderedDict[RunId, Frame] = field(default_factory=OrderedDict[RunId, Frame])
+    _frames: OrderedDict[RunId, RequestFrame] = field(
+        default_factory=OrderedDict[RunId, RequestFrame]
+    )
 
     async def __call__(self, question: Question) -> Assembled:
         """Return what a model is given next in a run.
 
         Raises:
-            Refused: Nobody says which model answers, or something that is named does not exist.
-            NoProvider: Nobody answers for the model.
+            InvalidOperation: Nobody says which model answers, or something that is named does not
+                exist.
+            ProviderNotConfigured: Nobody answers for the model.
         """
         run = question.run
         frame = self._frames.get(run.id)
@@ -133,7 +137,7 @@ class Assembly:
             {**request, "provider": provider.name},
         )
 
-    async def _frame(self, question: Question, *, is_first: bool) -> Frame:
+    async def _frame(self, question: Question, *, is_first: bool) -> RequestFrame:
         try:
             if not is_first:
                 request = find_request(await self.ledger.facts(question.run.id))
@@ -144,12 +148,12 @@ class Assembly:
                 question.session, question.parent, question.started
             )
         except NotFound as error:
-            raise Refused(str(error)) from error
+            raise InvalidOperation(str(error)) from error
         parts, budget = parts_of(pinned.entries, objects), budget_of(pinned)
-        room = thread_room(parts, View(), 0, round(budget / FACTOR_MIN))
+        room = thread_room(parts, ContextWindow(), 0, round(budget / FACTOR_MIN))
         view = await read_view(self.threads, question.parent, room)
         factor = await self._factor(question.parent, pinned.model, view.cost / budget)
-        return Frame(pinned, parts, view, round(budget / factor), factor)
+        return RequestFrame(pinned, parts, view, round(budget / factor), factor)
 
     async def _factor(self, parent: TurnId | None, model: str, full: float) -> float:
         """Return how far estimates are off for a thread, if that may matter.
@@ -161,45 +165,45 @@ class Assembly:
             return 1.0
         return learn_from(await self.ledger.facts(parent), model)
 
-    def _provider(self, pinned: Pinned) -> Provider:
+    def _provider(self, pinned: ResolvedRequest) -> Provider:
         if pinned.provider is None:
-            raise NoProvider(without_provider(pinned.address))
+            raise ProviderNotConfigured(without_provider(pinned.address))
         return self.build_provider(pinned.provider)
 
 
 async def restore_frame(
-    pinning: Pinning, threads: Threads, parent: TurnId | None, request: Mapping[str, Json]
-) -> Frame:
+    pinning: RequestResolver, threads: Threads, parent: TurnId | None, request: Mapping[str, Json]
+) -> RequestFrame:
     """Return what the requests of a run share, as the first of them recorded it.
 
     Raises:
         NotFound: An object or a turn is gone.
-        Refused: It recorded too little.
+        InvalidOperation: It recorded too little.
     """
     pinned, objects = await pinning.restore(request)
     parts, budget = parts_of(pinned.entries, objects), request.get("budget_tokens")
     if not isinstance(budget, int):
-        raise Refused("the request does not say how much room there was")
-    view = await read_view(threads, parent, thread_room(parts, View(), 0, budget))
+        raise InvalidOperation("the request does not say how much room there was")
+    view = await read_view(threads, parent, thread_room(parts, ContextWindow(), 0, budget))
     factor = request.get("estimate_factor", 1.0)
-    return Frame(
+    return RequestFrame(
         pinned, parts, view, budget, float(factor) if isinstance(factor, int | float) else 1.0
     )
 
 
-def find_request(facts: Sequence[Fact]) -> Mapping[str, Json]:
+def find_request(facts: Sequence[RunEvent]) -> Mapping[str, Json]:
     """Return the first request of a run, which says everything that the later ones share.
 
     Raises:
-        Refused: There is none.
+        InvalidOperation: There is none.
     """
     for fact in facts:
         if fact.event.kind == "model_call.started" and "manifest" in fact.event.data:
             return fact.event.data
-    raise Refused("nobody recorded what this run asks with")
+    raise InvalidOperation("nobody recorded what this run asks with")
 
 
-def budget_of(pinned: Pinned) -> int:
+def budget_of(pinned: ResolvedRequest) -> int:
     """Return how many tokens a model may be given: what it can read, without its answer."""
     context = pinned.context_tokens or CONTEXT_TOKENS
     asked = pinned.settings.get("max_tokens")
@@ -207,7 +211,7 @@ def budget_of(pinned: Pinned) -> int:
     return context - min(answer, context // 2)
 
 
-def learn_from(facts: Sequence[Fact], model: str) -> float:
+def learn_from(facts: Sequence[RunEvent], model: str) -> float:
     """Return how far estimates were off in a run, as its journal tells it; 1 if it does not."""
     pairs: list[tuple[int, int]] = []
     before, estimated = 1.0, 0
@@ -222,7 +226,7 @@ def learn_from(facts: Sequence[Fact], model: str) -> float:
     return learn_factor(before, pairs)
 
 
-def _request(frame: Frame, prompt: Prompt, *, is_first: bool) -> dict[str, Json]:
+def _request(frame: RequestFrame, prompt: Prompt, *, is_first: bool) -> dict[str, Json]:
     pinned = frame.pinned
     document: dict[str, Json] = {
         "model": pinned.model,
@@ -242,7 +246,7 @@ def _request(frame: Frame, prompt: Prompt, *, is_first: bool) -> dict[str, Json]
     return {name: value for name, value in document.items() if value is not None}
 
 
-def _before(view: View) -> list[Json] | None:
+def _before(view: ContextWindow) -> list[Json] | None:
     """Return the last message of the thread; what the run itself holds needs no reference."""
     if not view.turns:
         return None

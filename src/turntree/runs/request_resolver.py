@@ -13,14 +13,14 @@ import orjson
 
 from turntree.auth.permissions import right
 from turntree.auth.persona import Persona
-from turntree.auth.store_port import Permissions
+from turntree.auth.store_port import PermissionPort
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, SessionId, TurnId
-from turntree.core.manifest import Entry, EntryKind, Manifest
+from turntree.core.manifest import EntryKind, Manifest, ManifestEntry
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.models.prompt import ToolSpec, parts_of
 from turntree.programs.model_choice import Choice, check_provider, choose_for
 from turntree.programs.registry import Registry
@@ -37,7 +37,7 @@ _LEADING: Final = ("owner", "default_model", "provider")
 
 
 @value
-class Pinned:
+class ResolvedRequest:
     """Who is asked, with what, and what stands before the thread."""
 
     model: str
@@ -54,7 +54,7 @@ class Pinned:
 
 
 @value
-class _AtHand:
+class PreloadedPrograms:
     """A store of programs of which some were read already."""
 
     store: Store
@@ -72,23 +72,23 @@ class _AtHand:
 
 
 @value
-class Pinning:
+class RequestResolver:
     """Chooses and pins. Objects are kept in memory by their digests: they never change."""
 
     programs: Registry
     """Looked at as whoever sent the message: whoever serves asks for nothing of its own."""
-    ledger: Ledger
-    permissions: Permissions
+    ledger: LedgerPort
+    permissions: PermissionPort
     toolsets: Sequence[Toolset] = ()
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
     async def choose(
         self, session: SessionId | None, parent: TurnId | None, started: Mapping[str, Json]
-    ) -> tuple[Pinned, dict[Digest, bytes]]:
+    ) -> tuple[ResolvedRequest, dict[Digest, bytes]]:
         """Return what a new run asks with, and the objects of its manifest.
 
         Raises:
-            Refused: Nobody says which model answers, or the situation does not exist.
+            InvalidOperation: Nobody says which model answers, or the situation does not exist.
             NotFound: A program that is named does not exist.
         """
         options = _mapping(started.get("options"))
@@ -121,7 +121,7 @@ class Pinning:
             "situation": situation,
             "missing_tools": lacking or None,
         }
-        pinned = Pinned(
+        pinned = ResolvedRequest(
             str(choice.values["model_id"].value),
             choice.model.address,
             choice.provider,
@@ -133,7 +133,9 @@ class Pinning:
         )
         return pinned, await self.read(entries)
 
-    async def restore(self, request: Mapping[str, Json]) -> tuple[Pinned, dict[Digest, bytes]]:
+    async def restore(
+        self, request: Mapping[str, Json]
+    ) -> tuple[ResolvedRequest, dict[Digest, bytes]]:
         """Return what a run asked with, as its request recorded it, and the manifest's objects.
 
         Who answers now for the model is not looked for.
@@ -143,7 +145,7 @@ class Pinning:
         """
         digest = Digest(str(request["manifest"]))
         entries = await self.read_manifest(digest)
-        pinned = Pinned(
+        pinned = ResolvedRequest(
             str(request["model"]),
             str(_pin_of(request, "model")),
             None,
@@ -205,7 +207,7 @@ class Pinning:
         store, by = self.programs.store, sender_of(started)
         found = await store.list_reachable(asked, _LEADING, by=str(by))
         known = {key: one for one in found for key in (one.id, one.name)}
-        at_hand = cast("Store", _AtHand(store, known, frozenset(asked)))
+        at_hand = cast("Store", PreloadedPrograms(store, known, frozenset(asked)))
         return replace(self.programs, store=at_hand, by=by)
 
     async def _find_persona(
@@ -222,10 +224,10 @@ class Pinning:
         tools: Sequence[ToolSpec],
         code: Sequence[Program],
     ) -> Manifest:
-        entries: list[Entry] = []
+        entries: list[ManifestEntry] = []
 
         async def add(kind: EntryKind, name: str, data: bytes) -> None:
-            entries.append(Entry(kind, name, await self._put(data)))
+            entries.append(ManifestEntry(kind, name, await self._put(data)))
 
         if persona is not None:
             given = persona.get_toolset()
@@ -239,7 +241,7 @@ class Pinning:
         run = {spec.program for spec in tools}
         programs = [one for one in (agent, choice.model, choice.provider) if one is not None]
         programs += [one for one in code if one.address in run]
-        entries += [Entry("program", one.address, one.version.digest) for one in programs]
+        entries += [ManifestEntry("program", one.address, one.version.digest) for one in programs]
         values: dict[str, Json] = {
             # Where a value is from is told without an address: a session has one of its own.
             name: {"value": chosen.value, "from": chosen.level}
@@ -282,18 +284,20 @@ def offered(
     no function of the same name.
 
     Raises:
-        Refused: Two tools have one name, or a program has a name that no tool can have.
+        InvalidOperation: Two tools have one name, or a program has a name that no tool can have.
     """
     specs: dict[str, ToolSpec] = {}
     for spec in (one for toolset in toolsets for one in toolset.specs):
         if spec.name in specs:
-            raise Refused(f"there are two tools of the name {spec.name}: a model could not choose")
+            raise InvalidOperation(
+                f"there are two tools of the name {spec.name}: a model could not choose"
+            )
         specs[spec.name] = spec
     wanted = None if agent is None else _listed(agent)
     functions = None if agent is None else agent.config.get("functions")
     for one in code:
         if isinstance(functions, list) and one.name in functions:
-            raise Refused(
+            raise InvalidOperation(
                 f"{one.address} is listed as a tool and as a function: a model could not choose"
             )
         specs[one.name] = spec_of(one)
@@ -344,7 +348,9 @@ async def _find_agent(
 
 def _as_agent(program: Program) -> Program:
     if program.kind != "agent":
-        raise Refused(f"{program.address} is {a_kind(program.kind)}, and an agent has to act")
+        raise InvalidOperation(
+            f"{program.address} is {a_kind(program.kind)}, and an agent has to act"
+        )
     return program
 
 

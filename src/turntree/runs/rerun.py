@@ -7,18 +7,18 @@ answers hang side by side in the tree. It is as private as the turn.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from turntree.core.errors import Conflict, Refused
-from turntree.core.message import Erased, Message, Role
-from turntree.core.run import Fact
+from turntree.core.errors import Conflict, InvalidOperation
+from turntree.core.message import ErasedMessage, Message, Role
+from turntree.core.run import RunEvent
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.programs.registry import Registry
-from turntree.runs.inbox import Posted
-from turntree.runs.service import Asked, Runs
+from turntree.runs.inbox import QueuedMessage
+from turntree.runs.service import PostOptions, Runs
 
 LABELS_TRIED_MAX: Final = 100
 DIGITS: Final = 8
@@ -27,30 +27,30 @@ _KEPT: Final = ("model", "situation", "params", "agent", "max_steps")
 
 
 @value
-class Begun:
+class RerunStarted:
     """A turn that is taken again."""
 
     session: Session
-    posted: Posted
+    posted: QueuedMessage
 
 
 async def rerun(
     runs: Runs,
     sessions: Sessions,
-    ledger: Ledger,
+    ledger: LedgerPort,
     programs: Registry,
-    placed: Placed,
+    placed: ThreadTurn,
     *,
     label: str | None = None,
     model: str | None = None,
-) -> Begun:
+) -> RerunStarted:
     """Send a turn's query again, to a new session at the same place; returns at once.
 
     What its sender had asked for is asked for again: agent, parameters, situation and model, unless
     another model is named. If no model was ever asked, it is what the session of the turn says now.
 
     Raises:
-        Refused: The query has been erased.
+        InvalidOperation: The query has been erased.
         Conflict: The name is taken.
     """
     said = query_of(placed.turn)
@@ -61,17 +61,17 @@ async def rerun(
         options = await _as_its_session(programs, str(session), options, model)
     options["retry_of"] = placed.turn.id
     begun = await _begin(sessions, placed, label)
-    return Begun(begun, await runs.post(begun.label, said, **options))
+    return RerunStarted(begun, await runs.post(begun.label, said, **options))
 
 
-def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
+def asked_in(facts: Sequence[RunEvent], model: str | None) -> PostOptions:
     """Return what was asked for in a run, as whoever sends its query again has to ask for it.
 
     What the session said then, it may not say now, and the new one says nothing: model, agent and
     parameters are those that were resolved. Another model brings parameters of its own.
     """
     if not facts:
-        return Asked() if model is None else Asked(model=model)
+        return PostOptions() if model is None else PostOptions(model=model)
     options: dict[str, Any] = {}
     started: Any = facts[0].event.data.get("options")
     if isinstance(started, Mapping):
@@ -87,12 +87,12 @@ def asked_in(facts: Sequence[Fact], model: str | None) -> Asked:
         options |= {"model": pins["model"]["address"], "params": recorded.get("params", {})}
         # Its overlay is among the parameters already.
         options.pop("situation", None)
-    return cast("Asked", options)
+    return cast("PostOptions", options)
 
 
 async def _as_its_session(
-    programs: Registry, session: str, options: Asked, model: str | None
-) -> Asked:
+    programs: Registry, session: str, options: PostOptions, model: str | None
+) -> PostOptions:
     """Return what was asked for, with what its session says if whoever asks may read that.
 
     Another model brings parameters of its own.
@@ -110,25 +110,27 @@ async def _as_its_session(
         said.setdefault("model", config.get("default_model"))
         said.setdefault("situation", config.get("situation"))
         said["params"] = {**(config.get("params") or {}), **(options.get("params") or {})}
-    return cast("Asked", {name: value for name, value in said.items() if value})
+    return cast("PostOptions", {name: value for name, value in said.items() if value})
 
 
 def query_of(turn: Turn) -> list[Message]:
     """Return a turn's query as it is sent again, message by message.
 
     Raises:
-        Refused: Some of it has been erased.
+        InvalidOperation: Some of it has been erased.
     """
     query: list[Message] = []
     for said in turn.query:
-        if isinstance(said, Erased):
-            raise Refused("what was asked has been erased, so that it cannot be asked again")
+        if isinstance(said, ErasedMessage):
+            raise InvalidOperation(
+                "what was asked has been erased, so that it cannot be asked again"
+            )
         role: Role = "system" if said.role == "system" else "user"
         query.append(Message(role, said.parts, said.source))
     return query
 
 
-async def _begin(sessions: Sessions, placed: Placed, label: str | None) -> Session:
+async def _begin(sessions: Sessions, placed: ThreadTurn, label: str | None) -> Session:
     wanted = label or f"rerun-{placed.turn.digest.removeprefix('sha256:')[:DIGITS]}"
     for number in range(1, LABELS_TRIED_MAX):
         tried = wanted if number == 1 else f"{wanted}-{number}"
@@ -139,4 +141,6 @@ async def _begin(sessions: Sessions, placed: Placed, label: str | None) -> Sessi
         except Conflict:
             if label is not None:
                 raise
-    raise Refused(f"{wanted} was begun {LABELS_TRIED_MAX} times: name a session with --session")
+    raise InvalidOperation(
+        f"{wanted} was begun {LABELS_TRIED_MAX} times: name a session with --session"
+    )

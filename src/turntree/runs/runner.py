@@ -14,12 +14,18 @@ from turntree.auth import audit
 from turntree.auth.permissions import Decision, right
 from turntree.core import event as events
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, NoProvider, NotCanonical, ProviderFailed, Refused
+from turntree.core.errors import (
+    Conflict,
+    InvalidOperation,
+    NotCanonical,
+    ProviderError,
+    ProviderNotConfigured,
+)
 from turntree.core.event import Event
 from turntree.core.ids import Digest, TurnId
 from turntree.core.message import (
-    Lifted,
     Message,
+    ObjectRef,
     ToolResult,
     ToolUse,
     check_message,
@@ -39,19 +45,25 @@ from turntree.core.run import (
     InterruptionReason,
     Seal,
     SettleCalls,
-    Wait,
+    WaitForUnpark,
 )
 from turntree.core.turn import Header, Outcome, seal
 from turntree.core.usage import ModelCall
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.runs.attempt import Attempt, Draft, principal_of, sender_of
-from turntree.runs.live import Position
-from turntree.runs.live_hub import Hub
-from turntree.runs.model_call import Answered, Asking, Assemble, Assembled, Question
-from turntree.runs.tool_calls import Calling
-from turntree.tools.toolset import Occasion, Toolset
+from turntree.runs.live import StreamPosition
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.model_call import (
+    Assemble,
+    ModelCaller,
+    ModelCallResult,
+    ModelRequest,
+    PromptInput,
+)
+from turntree.runs.tool_calls import ToolCaller
+from turntree.tools.toolset import ToolContext, Toolset
 
 ERROR_SIGNS_MAX = 2000
 """What a journal keeps of an error; a provider may answer with a whole page."""
@@ -87,11 +99,11 @@ async def no_own_tools(
 class Runner:
     """Drives runs, one step after the other."""
 
-    ledger: Ledger
+    ledger: LedgerPort
     assemble: Assemble
-    asking: Asking
-    calling: Calling
-    hub: Hub
+    asking: ModelCaller
+    calling: ToolCaller
+    hub: LiveHub
     gate: Gate = let_through
     own_tools: OwnTools = no_own_tools
     retaken_max: int = RETAKEN_MAX
@@ -118,7 +130,7 @@ class Runner:
                 case Seal(outcome, reply):
                     await self.seal(attempt, outcome, reply)
                     return
-                case Wait() | Done():
+                case WaitForUnpark() | Done():
                     return
                 case _:
                     assert_never(step)
@@ -160,13 +172,13 @@ class Runner:
     async def _ask(self, attempt: Attempt, *, is_requested: bool) -> None:
         run, (parent, _) = attempt.run, attempt.parent
         before = attempt.requested if is_requested else None
-        question = Question(
+        question = PromptInput(
             run, attempt.session, parent, attempt.started,
             None if before is None else before.event.data,
         )  # fmt: skip
         try:
             asked = await self.assemble(question)
-        except (NoProvider, Refused) as error:
+        except (ProviderNotConfigured, InvalidOperation) as error:
             await self.fail(attempt, "no_model", str(error))
             return
         if before is None:
@@ -174,18 +186,18 @@ class Runner:
             await attempt.append(
                 Draft("model_call.started", asked.request, correlation_id=f"{run.id}/{run.seq}")
             )
-        place = Position(attempt.run.seq, attempt.epoch)
+        place = StreamPosition(attempt.run.seq, attempt.epoch)
         try:
             answered = await self.asking.ask(asked, run.id, place)
             said = _fit(answered.answer.message, attempt)
-        except ProviderFailed as error:
+        except ProviderError as error:
             await self.fail(attempt, f"provider_{error.kind}", str(error))
-        except (Refused, NotCanonical) as error:
+        except (InvalidOperation, NotCanonical) as error:
             await self.fail(attempt, "unfit_answer", str(error))
         else:
             await attempt.append(_response(asked, answered, said, attempt))
 
-    async def _call(self, attempt: Attempt, asked: Sequence[ToolUse | Lifted]) -> None:
+    async def _call(self, attempt: Attempt, asked: Sequence[ToolUse | ObjectRef]) -> None:
         uses = [await self._whole(use) for use in asked]
         if (reason := await self.gate(attempt, uses)) is not None:
             calls: list[Json] = [use.call_id for use in uses]
@@ -234,16 +246,16 @@ class Runner:
             self.hub.tell(attempt.run.id)
 
         run, session = attempt.run.id, attempt.session
-        calls = [(use, Occasion(run, session, use.call_id)) for use in uses]
+        calls = [(use, ToolContext(run, session, use.call_id)) for use in uses]
         await (await self._calling(attempt)).call_all(calls, record)
 
-    async def _calling(self, attempt: Attempt) -> Calling:
+    async def _calling(self, attempt: Attempt) -> ToolCaller:
         own, requested = None, attempt.requested
         if requested is not None:
             own = await self.own_tools(sender_of(attempt.started), requested.event.data)
         return self.calling.besides(own).among(attempt.offered)
 
-    async def _whole(self, use: ToolUse | Lifted) -> ToolUse:
+    async def _whole(self, use: ToolUse | ObjectRef) -> ToolUse:
         if isinstance(use, ToolUse):
             return use
         part = part_from_json(orjson.loads(await self.ledger.get_object(use.object)))
@@ -301,11 +313,11 @@ def _fit(said: Message, attempt: Attempt) -> Message:
     """Return an answer as it can be recorded: its calls differ from all others of the run.
 
     Raises:
-        Refused: No model could have meant it.
+        InvalidOperation: No model could have meant it.
         NotCanonical: It has no spelling that everybody shares.
     """
     if said.role != "assistant":
-        raise Refused(f"a model answers as assistant, not as {said.role}")
+        raise InvalidOperation(f"a model answers as assistant, not as {said.role}")
     check_message(said)
     taken = {str(use.call_id) for one in attempt.run.reply for use in one.tool_uses}
     fitting = distinct_calls(said, taken, attempt.run.seq)
@@ -313,7 +325,9 @@ def _fit(said: Message, attempt: Attempt) -> Message:
     return fitting
 
 
-def _response(asked: Assembled, answered: Answered, said: Message, attempt: Attempt) -> Draft:
+def _response(
+    asked: ModelRequest, answered: ModelCallResult, said: Message, attempt: Attempt
+) -> Draft:
     answer, requested = answered.answer, attempt.requested
     assert requested is not None, "the intent comes first"
     # Some providers give no id to a call; the place in the journal is one of a kind.
@@ -353,7 +367,7 @@ def _result(result: ToolResult) -> Draft:
     return Draft("tool_call.finished", data, tool(result), result.call_id)
 
 
-def _uses(reply: Sequence[Message], call_ids: Sequence[str]) -> list[ToolUse | Lifted]:
+def _uses(reply: Sequence[Message], call_ids: Sequence[str]) -> list[ToolUse | ObjectRef]:
     return [use for said in reply for use in said.tool_uses if use.call_id in call_ids]
 
 

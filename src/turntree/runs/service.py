@@ -10,8 +10,8 @@ from typing import Literal, TypedDict, Unpack
 import anyio
 
 from turntree.core.canonical import Json
-from turntree.core.clock import World
-from turntree.core.errors import NotFound, Refused
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import RunId, TurnId, find_long_id
 from turntree.core.message import (
     Message,
@@ -22,15 +22,15 @@ from turntree.core.message import (
 from turntree.core.message_redaction import without_secrets
 from turntree.core.principal import Principal
 from turntree.core.redaction import BY_FORMAT, Redactor
-from turntree.core.run import Done, Fact, Run, Wait
-from turntree.core.thread import Placed
+from turntree.core.run import Done, Run, RunEvent, WaitForUnpark
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.ledger.thread_store_port import Threads
-from turntree.runs.inbox import FailedRun, Inbox, OpenRun, Posted, Waiting, Workers
-from turntree.runs.live import Live, Position
-from turntree.runs.live_hub import Hub
+from turntree.runs.inbox import FailedRun, Inbox, OpenRun, PendingMessage, QueuedMessage, Workers
+from turntree.runs.live import LiveChunk, StreamPosition
+from turntree.runs.live_hub import LiveHub
 
 POLL_S = 0.2
 """How often it is looked for what another process recorded."""
@@ -44,7 +44,7 @@ UNANSWERED_LAST = 1000
 RunStatus = Literal["waiting", "open", "parked", "finished"]
 
 
-class Asked(TypedDict, total=False):
+class PostOptions(TypedDict, total=False):
     """What a sender may ask for besides an answer."""
 
     model: str
@@ -67,12 +67,12 @@ class Runs:
 
     inbox: Inbox
     workers: Workers
-    ledger: Ledger
+    ledger: LedgerPort
     threads: Threads
     sessions: Sessions
-    world: World
+    world: Clock
     by: Principal
-    hub: Hub
+    hub: LiveHub
     end_here: Callable[[RunId], bool] = _nobody
     """Ends what this process does for a run, if it does anything."""
     poll_s: float = POLL_S
@@ -86,8 +86,8 @@ class Runs:
         *,
         key: str | None = None,
         by: Principal | None = None,
-        **asked: Unpack[Asked],
-    ) -> Posted:
+        **asked: Unpack[PostOptions],
+    ) -> QueuedMessage:
         """Send a message to a session, which begins if there is none; returns at once.
 
         ``key`` makes the call safe to repeat. ``fold`` lets a message join the one before it, if
@@ -96,7 +96,7 @@ class Runs:
         many there were.
 
         Raises:
-            Refused: The message cannot be sent in, or the key belongs to another one.
+            InvalidOperation: The message cannot be sent in, or the key belongs to another one.
         """
         given = [user(said)] if isinstance(said, str) else said
         stands: list[Message] = []
@@ -106,7 +106,7 @@ class Runs:
             stands.append(await self._take(message))
             redacted += count
         if not stands:
-            raise Refused("a message says something")
+            raise InvalidOperation("a message says something")
         found = await self.sessions.get_or_create(session)
         options = {name: value for name, value in asked.items() if value is not None}
         posted = await self.inbox.post(
@@ -141,7 +141,7 @@ class Runs:
         """Let a run go on that waits for somebody; False if it does not wait."""
         return await self.inbox.unpark(run, by=str(self.by), at=self.world.now(), data=data)
 
-    async def wait(self, run: RunId, *, timeout_s: float | None = None) -> Placed:
+    async def wait(self, run: RunId, *, timeout_s: float | None = None) -> ThreadTurn:
         """Return the turn that a run leaves, when it has left it.
 
         Raises:
@@ -156,8 +156,8 @@ class Runs:
                 await self.hub.wait(run, since=news, timeout_s=self.poll_s)
 
     async def follow(
-        self, of: str, *, after: Position | None = None
-    ) -> AsyncGenerator[Live | Fact, None]:
+        self, of: str, *, after: StreamPosition | None = None
+    ) -> AsyncGenerator[LiveChunk | RunEvent, None]:
         """Yield what a run says and does, from a position on, until it is sealed.
 
         ``of`` is a run's address, or a session: then its runs are followed one after the other, and
@@ -168,7 +168,7 @@ class Runs:
             NotFound: No such session.
         """
         if (run := find_long_id(of)) is not None and await self._is_run(run):
-            async for news in self._follow_run(RunId(run), after or Position()):
+            async for news in self._follow_run(RunId(run), after or StreamPosition()):
                 yield news
             return
         async for news in self._follow_session(of):
@@ -182,7 +182,7 @@ class Runs:
         match Run.replay(run, facts).next_step():
             case Done():
                 return "finished"
-            case Wait():
+            case WaitForUnpark():
                 return "parked"
             case _:
                 return "open"
@@ -216,7 +216,7 @@ class Runs:
         reasons = await self.workers.list_reasons([RunId(turn) for turn in turns])
         return {TurnId(run): reason for run, reason in reasons.items()}
 
-    async def list_waiting(self, session: str) -> list[Waiting]:
+    async def list_waiting(self, session: str) -> list[PendingMessage]:
         """Return what was sent to a session, has not been begun and was not taken back.
 
         Raises:
@@ -224,14 +224,14 @@ class Runs:
         """
         return await self.inbox.list_waiting((await self.sessions.get(session)).id)
 
-    async def find_waiting(self, run: RunId) -> Waiting | None:
+    async def find_waiting(self, run: RunId) -> PendingMessage | None:
         """Return the message that a run will begin with, if nobody has begun it."""
         return await self.inbox.find_waiting(run)
 
     async def _take(self, message: Message) -> Message:
         """Return a message as it is sent in; what is large in it is kept as objects."""
         if message.role not in ("user", "system"):
-            raise Refused(f"a message that is sent in is a user's, not {message.role}'s")
+            raise InvalidOperation(f"a message that is sent in is a user's, not {message.role}'s")
         check_message(message)
         objects: list[bytes] = []
         stands = lift_parts(message, objects)
@@ -239,7 +239,7 @@ class Runs:
             await self.ledger.put_object(data)
         return stands
 
-    async def _find(self, run: RunId) -> Placed | None:
+    async def _find(self, run: RunId) -> ThreadTurn | None:
         try:
             return await self.threads.get_turn(TurnId(run))
         except NotFound:
@@ -250,7 +250,9 @@ class Runs:
         facts = await self.ledger.facts(id)
         return not facts or facts[0].event.kind == "run.started"
 
-    async def _follow_run(self, run: RunId, after: Position) -> AsyncGenerator[Live | Fact, None]:
+    async def _follow_run(
+        self, run: RunId, after: StreamPosition
+    ) -> AsyncGenerator[LiveChunk | RunEvent, None]:
         while True:
             news, list_pieces = self.hub.news(run), self.hub.listen(run)
             for fact in await self.ledger.facts(run, after=after.seq):
@@ -259,7 +261,7 @@ class Runs:
                 for live in list_pieces(after):
                     if live.position.seq == fact.event.seq:
                         yield live
-                after = Position(fact.event.seq + 1)
+                after = StreamPosition(fact.event.seq + 1)
                 yield fact
                 if fact.event.kind == "run.finished":
                     return
@@ -270,7 +272,7 @@ class Runs:
                     yield live
             await self.hub.wait(run, since=news, timeout_s=self.poll_s)
 
-    async def _follow_session(self, name: str) -> AsyncGenerator[Live | Fact, None]:
+    async def _follow_session(self, name: str) -> AsyncGenerator[LiveChunk | RunEvent, None]:
         session = (await self.sessions.get(name)).id
         seen: set[RunId] = set()
         moves = len(await self.ledger.facts(session))
@@ -288,7 +290,7 @@ class Runs:
             fresh = [run for run in dict.fromkeys((*moved, *queue)) if run not in seen]
             for run in fresh:
                 seen.add(run)
-                async for news in self._follow_run(run, Position()):
+                async for news in self._follow_run(run, StreamPosition()):
                     yield news
             if not fresh:
                 await anyio.sleep(self.poll_s)
@@ -298,7 +300,7 @@ def _options(asked: Mapping[str, object]) -> dict[str, Json]:
     """Return what was asked for as it is written down; what was not asked for is absent."""
     found: dict[str, Json] = {}
     for name, option in asked.items():
-        if name not in Asked.__annotations__:
+        if name not in PostOptions.__annotations__:
             raise TypeError(f"post() knows no {name}")
         found[name] = dict(option) if isinstance(option, Mapping) else option  # type: ignore[assignment]
     return found

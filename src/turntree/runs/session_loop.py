@@ -12,16 +12,16 @@ from typing import assert_never
 import anyio
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Canceled, Conflict, Unreachable
+from turntree.core.errors import Canceled, Conflict, DatabaseUnavailable
 from turntree.core.event import Event
 from turntree.core.ids import RunId, SessionId
 from turntree.core.message import Message, partial
-from turntree.core.run import Fact, Run, Seal
-from turntree.ledger.store_port import Ledger
+from turntree.core.run import Run, RunEvent, Seal
+from turntree.ledger.store_port import LedgerPort
 from turntree.runs.attempt import Attempt, Moment
 from turntree.runs.capture_error import error_of
-from turntree.runs.inbox import Begin, Continue, Inbox, Sleep, Waiting, Workers
-from turntree.runs.live import Position
+from turntree.runs.inbox import Idle, Inbox, PendingMessage, ResumeRun, StartRun, Workers
+from turntree.runs.live import StreamPosition
 from turntree.runs.runner import Runner
 
 FAILURES_MAX = 3
@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Pumped:
+class _SessionState:
     """A session that this process looks after at the moment."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -41,26 +41,26 @@ class _Pumped:
 
 
 @dataclass(slots=True)
-class Actor:
+class SessionLoop:
     """Pumps sessions for one worker."""
 
     worker: str
     inbox: Inbox
     workers: Workers
-    ledger: Ledger
+    ledger: LedgerPort
     runner: Runner
     moment: Moment
     _scopes: dict[RunId, anyio.CancelScope] = field(default_factory=dict[RunId, anyio.CancelScope])
-    _pumped: dict[SessionId, _Pumped] = field(default_factory=dict[SessionId, _Pumped])
+    _pumped: dict[SessionId, _SessionState] = field(default_factory=dict[SessionId, _SessionState])
 
     async def handle(self, session: SessionId) -> None:
         """Pump a session, whatever goes wrong in it.
 
         Raises:
-            Unreachable: The database is gone; the wake-up is to be handled again.
+            DatabaseUnavailable: The database is gone; the wake-up is to be handled again.
         """
         # One at a time in this process: a second wake-up waits and then finds little to do.
-        pumped = self._pumped.setdefault(session, _Pumped())
+        pumped = self._pumped.setdefault(session, _SessionState())
         pumped.users += 1
         try:
             async with pumped.lock:
@@ -76,17 +76,17 @@ class Actor:
 
         Raises:
             Conflict: Somebody else looks after it.
-            Unreachable: The database is gone.
+            DatabaseUnavailable: The database is gone.
         """
         while True:
             work = await self.inbox.next_work(session, worker=self.worker)
             match work:
-                case Sleep():
+                case Idle():
                     return
-                case Begin():
+                case StartRun():
                     attempt = await self._begin(session, work)
                     await self._drive(session, attempt)
-                case Continue():
+                case ResumeRun():
                     attempt = await self._resume(work)
                     if work.is_canceled:
                         await self._cancel(session, attempt)
@@ -114,7 +114,7 @@ class Actor:
             case None | Conflict():
                 # Whoever took a run over looks after everything that is left.
                 return True
-            case Unreachable():
+            case DatabaseUnavailable():
                 raise error
             case Exception():
                 return await self._failed(session, error)
@@ -137,30 +137,30 @@ class Actor:
 
     async def _give_up(self, session: SessionId, said: str) -> None:
         work = await self.inbox.next_work(session, worker=self.worker)
-        if isinstance(work, Continue):
+        if isinstance(work, ResumeRun):
             attempt = await self._resume(work)
             if not isinstance(attempt.run.next_step(), Seal):
                 await self.runner.fail(attempt, "error", said)
             await self.runner.drive(attempt)
 
-    async def _begin(self, session: SessionId, begin: Begin) -> Attempt:
+    async def _begin(self, session: SessionId, begin: StartRun) -> Attempt:
         first = begin.messages[0]
         run, seqs = first.run, [waiting.seq for waiting in begin.messages]
         facts = _first_facts(session, begin, self.moment)
         epoch = await self.inbox.begin(run, session, facts, seqs, worker=self.worker)
         return self._attempt(run, epoch, facts)
 
-    async def _resume(self, work: Continue) -> Attempt:
+    async def _resume(self, work: ResumeRun) -> Attempt:
         return self._attempt(work.run, work.epoch, await self.ledger.facts(work.run))
 
-    def _attempt(self, run: RunId, epoch: int, facts: Sequence[Fact]) -> Attempt:
+    def _attempt(self, run: RunId, epoch: int, facts: Sequence[RunEvent]) -> Attempt:
         known = Run.replay(run, facts)
         return Attempt(self.inbox, self.ledger, self.moment, epoch, [*facts], known)
 
     async def _drive(self, session: SessionId, attempt: Attempt) -> None:
         """Drive a run until it is sealed, parked or canceled."""
         run = attempt.run.id
-        self._pumped.setdefault(session, _Pumped()).attempt = attempt
+        self._pumped.setdefault(session, _SessionState()).attempt = attempt
         with anyio.CancelScope() as scope:
             self._scopes[run] = scope
             try:
@@ -173,7 +173,7 @@ class Actor:
                     del self._scopes[run]
 
     async def _cancel(self, session: SessionId, attempt: Attempt) -> None:
-        pumped = self._pumped.setdefault(session, _Pumped())
+        pumped = self._pumped.setdefault(session, _SessionState())
         said, pumped.attempt = self._cut_off(pumped.attempt, attempt), attempt
         opened = [run for run in await self.workers.list_open(session) if run.run == attempt.run.id]
         by = opened[0].canceled_by if opened else None
@@ -184,11 +184,11 @@ class Actor:
         """Return what a model had said here when it was cut off, and nothing recorded."""
         if before is None or (before.run.id, before.run.seq) != (now.run.id, now.run.seq):
             return None
-        words = self.runner.hub.said(now.run.id, Position(now.run.seq, before.epoch))
+        words = self.runner.hub.said(now.run.id, StreamPosition(now.run.seq, before.epoch))
         return partial(words) if words.strip() else None
 
 
-def _first_facts(session: SessionId, begin: Begin, moment: Moment) -> list[Fact]:
+def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[RunEvent]:
     first, *rest = begin.messages
     data: dict[str, Json] = {
         "session": session,
@@ -214,11 +214,11 @@ def _first_facts(session: SessionId, begin: Begin, moment: Moment) -> list[Fact]
     return facts
 
 
-def _appended(waiting: Waiting) -> dict[str, Json]:
+def _appended(waiting: PendingMessage) -> dict[str, Json]:
     return {"by": waiting.by, "seq": waiting.seq}
 
 
 def _fact(
     run: RunId, place: int, kind: str, moment: Moment, data: Mapping[str, Json], said: Message
-) -> Fact:
-    return Fact.of(Event(run, place, kind, moment(run, place), data), said)
+) -> RunEvent:
+    return RunEvent.of(Event(run, place, kind, moment(run, place), data), said)

@@ -16,7 +16,7 @@ from turntree.core.message_redaction import result_without_secrets
 from turntree.core.redaction import BY_FORMAT, Redactor
 from turntree.core.value import value
 from turntree.models.prompt import ToolSpec
-from turntree.tools.toolset import Occasion, Toolset
+from turntree.tools.toolset import ToolContext, Toolset
 
 CALLS_AT_ONCE_MAX = 16
 ENDING_S = 1.0
@@ -24,7 +24,7 @@ ENDING_S = 1.0
 
 
 @value
-class Calling:
+class ToolCaller:
     """The tools that a worker has."""
 
     toolsets: tuple[Toolset, ...] = ()
@@ -34,11 +34,11 @@ class Calling:
     redactor: Redactor = BY_FORMAT
     """Takes secrets out of results, before a model or the ledger gets them."""
 
-    def besides(self, own: Toolset | None) -> "Calling":
+    def besides(self, own: Toolset | None) -> "ToolCaller":
         """Return the same tools and those that one run has of its own, which come first."""
         return self if own is None else replace(self, toolsets=(own, *self.toolsets))
 
-    def among(self, names: Iterable[str] | None) -> "Calling":
+    def among(self, names: Iterable[str] | None) -> "ToolCaller":
         """Return the same tools, of which only those may be called that a model was told of."""
         return self if names is None else replace(self, offered=frozenset(names))
 
@@ -60,7 +60,7 @@ class Calling:
 
     async def call_all(
         self,
-        calls: Sequence[tuple[ToolUse, Occasion]],
+        calls: Sequence[tuple[ToolUse, ToolContext]],
         record: Callable[[ToolResult], Awaitable[None]],
     ) -> None:
         """Make calls at once and hand each result over as it arrives.
@@ -70,7 +70,7 @@ class Calling:
         """
         places = anyio.Semaphore(self.at_once_max)
 
-        async def make(use: ToolUse, occasion: Occasion) -> None:
+        async def make(use: ToolUse, occasion: ToolContext) -> None:
             async with places:
                 result = await self._call(use, occasion)
             await record(result_without_secrets(result, self.redactor))
@@ -82,7 +82,7 @@ class Calling:
         except BaseExceptionGroup as errors:
             raise first_of(errors) from errors
 
-    async def _call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def _call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         found = self._find(use.tool)
         # A model may know of a tool from elsewhere, or guess: what it was not given it has not got.
         if found is None or (self.offered is not None and use.tool not in self.offered):
@@ -119,7 +119,7 @@ class Calling:
         return None
 
 
-async def _contained(toolset: Toolset, use: ToolUse, occasion: Occasion) -> ToolResult:
+async def _contained(toolset: Toolset, use: ToolUse, occasion: ToolContext) -> ToolResult:
     """Make a call that may want to end the process; a loop would let it."""
     try:
         return await toolset.call(use, occasion)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from turntree.core.clock import World
-from turntree.core.errors import TurntreeError, Unreachable, first_of
+from turntree.core.clock import Clock
+from turntree.core.errors import DatabaseUnavailable, TurntreeError, first_of
 from turntree.core.ids import instant, unix_ms
 from turntree.runs.capture_error import error_of
 from turntree.runs.engine import Engine
 from turntree.runs.inbox import Workers
-from turntree.runs.session_loop import Actor
+from turntree.runs.session_loop import SessionLoop
 
 BEAT_S = 0.5
 SWEEP_S = 1.0
@@ -40,8 +40,8 @@ class Worker:
 
     engine: Engine
     workers: Workers
-    actor: Actor
-    world: World
+    actor: SessionLoop
+    world: Clock
     at_once: int = SESSIONS_AT_ONCE
     beat_s: float = BEAT_S
     sweep_s: float = SWEEP_S
@@ -63,7 +63,7 @@ class Worker:
 
         Raises:
             Conflict: Somebody who lives has the name.
-            Unreachable: The database is not there to begin with.
+            DatabaseUnavailable: The database is not there to begin with.
         """
         await self.workers.lease(self.name)
         try:
@@ -85,7 +85,7 @@ class Worker:
 
         Raises:
             Conflict: Somebody who lives has the name.
-            Unreachable: The database is not there to begin with.
+            DatabaseUnavailable: The database is not there to begin with.
         """
         begun = anyio.Event()
         try:
@@ -109,7 +109,7 @@ class Worker:
                 await self.engine.serve(
                     self.name, self.actor.handle, at_once=self.at_once, ready=ready
                 )
-            except Unreachable as error:
+            except DatabaseUnavailable as error:
                 _LOG.warning("the engine cannot be reached: %s", error)
                 await anyio.sleep(RETRY_S)
 

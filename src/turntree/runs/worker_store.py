@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from turntree.core.errors import Conflict, Unreachable
+from turntree.core.errors import Conflict, DatabaseUnavailable
 from turntree.core.ids import RunId, SessionId
 from turntree.core.value import value
 from turntree.db.arrays import text_array
@@ -31,7 +31,7 @@ class _Lease:
 
 
 @value
-class PostgresWorkers:
+class WorkerStore:
     """Who serves, on PostgreSQL. See ``ports.inbox``."""
 
     database: Database
@@ -60,7 +60,7 @@ class PostgresWorkers:
         try:
             async with Translated():
                 rows = await fetch(lease.connection, "heartbeat_worker", **scope)
-        except (Unreachable, asyncio.CancelledError):
+        except (DatabaseUnavailable, asyncio.CancelledError):
             # Whatever state the connection is in, the next beat begins afresh.
             await self._drop(worker)
             raise

@@ -26,15 +26,15 @@ import anyio
 import orjson
 
 from turntree.core.canonical import Json
-from turntree.core.errors import CodeFailed, NoSandbox, Refused
+from turntree.core.errors import CodeError, InvalidOperation, SandboxUnavailable
 from turntree.core.value import value
 from turntree.sandbox import bwrap_args as walls
 from turntree.sandbox.cgroup import a_group, inside
-from turntree.sandbox.code import INPUT_BYTES_MAX, Code, CodeLimits, CommandEnded, CommandLimits
+from turntree.sandbox.code import INPUT_BYTES_MAX, Code, CodeLimits, CommandLimits, CommandResult
 from turntree.sandbox.node import MAJOR_MIN
 from turntree.sandbox.process_watch import NamespaceWatch
 from turntree.sandbox.seccomp import find_denials, find_filter
-from turntree.sandbox.subprocess_io import Heard, Patience, converse
+from turntree.sandbox.subprocess_io import IoLimits, ProcessOutput, converse
 
 STDERR_BYTES_MAX: Final = 65_536
 SAID_CHARS_MAX: Final = 500
@@ -98,7 +98,7 @@ class Bubblewrap:
         """Hand a program one document and return the one it answered with."""
         said = orjson.dumps(document)
         if len(said) > INPUT_BYTES_MAX:
-            raise Refused(f"a program is handed at most {INPUT_BYTES_MAX} bytes")
+            raise InvalidOperation(f"a program is handed at most {INPUT_BYTES_MAX} bytes")
         if code.language == "python":
             return await self._run(_python(), code.source, said, limits)
         source = await self._strip(code.source) if code.language == "typescript" else code.source
@@ -111,14 +111,14 @@ class Bubblewrap:
         *,
         writes: bool = False,
         limits: CommandLimits = _COMMAND,
-    ) -> CommandEnded:
+    ) -> CommandResult:
         """Run a command in a folder and return how it ended."""
         where = Path(folder)
         if not command or not await anyio.Path(where).is_dir():
-            raise Refused("there is no command, or no folder to run it in")
+            raise InvalidOperation("there is no command, or no folder to run it in")
         self._check_folder(where)
         prlimit, bwrap = self._tools()
-        patience = Patience(
+        patience = IoLimits(
             limits.wall_s, limits.output_bytes, limits.output_bytes, stops_when_loud=False
         )
         async with AsyncExitStack() as held:
@@ -149,13 +149,13 @@ class Bubblewrap:
         """Refuse to show a command the home: its keys and sockets lead out of every sandbox.
 
         Raises:
-            Refused: The folder holds the home, or lies in it.
+            InvalidOperation: The folder holds the home, or lies in it.
         """
         if self.home is None:
             return
         home, folder = self.home.resolve(), folder.resolve()
         if home.is_relative_to(folder) or folder.is_relative_to(home):
-            raise Refused(
+            raise InvalidOperation(
                 f"no command runs in {folder}: it would see {home}, where Turntree keeps its "
                 "keys and its server; work in another folder"
             )
@@ -169,7 +169,7 @@ class Bubblewrap:
             case {"source": str(stripped)}:
                 return stripped
             case _:
-                raise CodeFailed("the types could not be taken out")
+                raise CodeError("the types could not be taken out")
 
     def _javascript(self, limits: CodeLimits) -> Interpreter:
         heap_mb = max(16, limits.memory_bytes // 1_048_576 // 2)
@@ -178,7 +178,7 @@ class Bubblewrap:
 
     def _node(self) -> str:
         if self.node is None:
-            raise NoSandbox(
+            raise SandboxUnavailable(
                 f"JavaScript needs Node {MAJOR_MIN} or newer: pip install 'turntree[code]'"
             )
         return self.node
@@ -186,7 +186,7 @@ class Bubblewrap:
     def _tools(self) -> tuple[str, str]:
         fault = self.find_fault()
         if fault is not None or self.prlimit is None or self.bwrap is None:
-            raise NoSandbox(f"no sandbox can start here: {fault}")
+            raise SandboxUnavailable(f"no sandbox can start here: {fault}")
         return self.prlimit, self.bwrap
 
     async def _run(
@@ -213,42 +213,42 @@ class Bubblewrap:
             process = await anyio.open_process(
                 words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={}, pass_fds=fds
             )
-            patience = Patience(limits.wall_s, limits.output_bytes, STDERR_BYTES_MAX)
+            patience = IoLimits(limits.wall_s, limits.output_bytes, STDERR_BYTES_MAX)
             heard = await converse(process, said, patience)
             status.seek(0)
             return _answer(heard, status.read(), limits)
 
 
-def _answer(heard: Heard, status: bytes, limits: CodeLimits) -> Json:
+def _answer(heard: ProcessOutput, status: bytes, limits: CodeLimits) -> Json:
     """Return the document a program answered with, or say why there is none."""
     if heard.is_late:
-        raise CodeFailed(f"it took longer than {limits.wall_s:g} s")
+        raise CodeError(f"it took longer than {limits.wall_s:g} s")
     if heard.is_loud:
-        raise CodeFailed(f"it wrote more than {limits.output_bytes} bytes")
+        raise CodeError(f"it wrote more than {limits.output_bytes} bytes")
     said = heard.err.decode(errors="replace").strip()[-SAID_CHARS_MAX:]
     _check_begun(status, said)
     if heard.code != 0:
-        raise CodeFailed(f"it ended with {heard.code}: {said}".removesuffix(": "))
+        raise CodeError(f"it ended with {heard.code}: {said}".removesuffix(": "))
     try:
         document: Json = orjson.loads(heard.out)
     except orjson.JSONDecodeError as error:
-        raise CodeFailed(f"it answered with no JSON document: {error}") from error
+        raise CodeError(f"it answered with no JSON document: {error}") from error
     return document
 
 
 def _ended(
-    heard: Heard, status: bytes, why: str | None, limits: CommandLimits, took_s: float
-) -> CommandEnded:
+    heard: ProcessOutput, status: bytes, why: str | None, limits: CommandLimits, took_s: float
+) -> CommandResult:
     """Return how a command ended, unless it never began."""
     said = heard.err.decode(errors="replace")
     if heard.is_late:
         why = f"it took longer than {limits.wall_s:g} s"
     elif why is None and said.startswith(_NO_PROGRAM) and b"exit-code" not in status:
         # The walls stood, and there was nothing to start behind them.
-        return CommandEnded(NO_PROGRAM_RC, "", said, int(took_s * 1000))
+        return CommandResult(NO_PROGRAM_RC, "", said, int(took_s * 1000))
     elif why is None:
         _check_begun(status, said.strip()[-SAID_CHARS_MAX:])
-    return CommandEnded(
+    return CommandResult(
         rc=heard.code if heard.code is not None and why is None else KILLED_RC,
         stdout=heard.out.decode(errors="replace"),
         stderr=said,
@@ -260,7 +260,7 @@ def _ended(
 def _check_begun(status: bytes, said: str) -> None:
     # The status holds an exit code only if what was to be run was started.
     if b"exit-code" not in status:
-        raise NoSandbox(f"no sandbox can start here: {said or 'bubblewrap said nothing'}")
+        raise SandboxUnavailable(f"no sandbox can start here: {said or 'bubblewrap said nothing'}")
 
 
 def _python() -> Interpreter:

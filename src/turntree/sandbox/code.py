@@ -7,7 +7,7 @@ This module must never know how anything is run.
 
 from typing import Final, Literal, get_args
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 
 Language = Literal["python", "javascript", "typescript"]
@@ -27,16 +27,16 @@ class Code:
         """Refuse what cannot be run.
 
         Raises:
-            Refused: Another language, no program, or one that is too long.
+            InvalidOperation: Another language, no program, or one that is too long.
         """
         if self.language not in LANGUAGES:
-            raise Refused(
+            raise InvalidOperation(
                 f"{self.language!r} is no language here; there are {', '.join(LANGUAGES)}"
             )
         if not self.source.strip():
-            raise Refused("a program without a line does nothing")
+            raise InvalidOperation("a program without a line does nothing")
         if len(self.source.encode(errors="surrogatepass")) > SOURCE_BYTES_MAX:
-            raise Refused(f"a program has at most {SOURCE_BYTES_MAX} bytes")
+            raise InvalidOperation(f"a program has at most {SOURCE_BYTES_MAX} bytes")
 
 
 @value
@@ -52,10 +52,10 @@ class CodeLimits:
         """Refuse limits that are none.
 
         Raises:
-            Refused: One of them is not above zero.
+            InvalidOperation: One of them is not above zero.
         """
         if min(self.wall_s, self.cpu_s, self.memory_bytes, self.output_bytes) <= 0:
-            raise Refused("every limit is above zero")
+            raise InvalidOperation("every limit is above zero")
 
 
 @value
@@ -74,15 +74,15 @@ class CommandLimits:
         """Refuse limits that are none.
 
         Raises:
-            Refused: One of them is not above zero.
+            InvalidOperation: One of them is not above zero.
         """
         least = min(self.wall_s, self.cpu_s, self.memory_bytes, self.processes, self.output_bytes)
         if least <= 0:
-            raise Refused("every limit is above zero")
+            raise InvalidOperation("every limit is above zero")
 
 
 @value
-class CommandEnded:
+class CommandResult:
     """How a command ended and what it said."""
 
     rc: int

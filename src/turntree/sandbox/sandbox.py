@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from turntree.core.canonical import Json
-from turntree.sandbox.code import Code, CodeLimits, CommandEnded, CommandLimits
+from turntree.sandbox.code import Code, CodeLimits, CommandLimits, CommandResult
 
 
 class Sandbox(Protocol):
@@ -35,7 +35,7 @@ class Sandbox(Protocol):
         *,
         writes: bool = False,
         limits: CommandLimits = ...,
-    ) -> CommandEnded:
+    ) -> CommandResult:
         """Run a command in a folder and return how it ended.
 
         It sees the system's programs and the folder, which it may change only if it ``writes``; a

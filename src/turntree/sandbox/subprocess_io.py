@@ -17,7 +17,7 @@ Watch = Callable[[Process], Coroutine[Any, Any, None]]
 
 
 @value
-class Patience:
+class IoLimits:
     """How long and how much is listened to."""
 
     wall_s: float
@@ -28,7 +28,7 @@ class Patience:
 
 
 @dataclass(slots=True)
-class Heard:
+class ProcessOutput:
     """What came of it."""
 
     out: bytes = b""
@@ -39,10 +39,10 @@ class Heard:
 
 
 async def converse(
-    process: Process, said: bytes, patience: Patience, watch: Watch | None = None
-) -> Heard:
+    process: Process, said: bytes, patience: IoLimits, watch: Watch | None = None
+) -> ProcessOutput:
     """Hand a process what it is told, hear it out, and end it whatever happens."""
-    heard = Heard()
+    heard = ProcessOutput()
     try:
         with anyio.move_on_after(patience.wall_s) as scope:
             async with anyio.create_task_group() as group:
@@ -72,7 +72,7 @@ async def _tell(process: Process, said: bytes) -> None:
         pass  # A program need not listen.
 
 
-async def _hear(stream: ByteReceiveStream | None, heard: Heard, patience: Patience) -> None:
+async def _hear(stream: ByteReceiveStream | None, heard: ProcessOutput, patience: IoLimits) -> None:
     assert stream is not None, "it is a pipe"
     async for piece in stream:
         room = patience.out_bytes - len(heard.out)
@@ -83,7 +83,9 @@ async def _hear(stream: ByteReceiveStream | None, heard: Heard, patience: Patien
                 return
 
 
-async def _hear_errors(stream: ByteReceiveStream | None, heard: Heard, bytes_max: int) -> None:
+async def _hear_errors(
+    stream: ByteReceiveStream | None, heard: ProcessOutput, bytes_max: int
+) -> None:
     assert stream is not None, "it is a pipe"
     # Read to the end even when enough was heard: a full pipe would stop the program.
     async for piece in stream:

@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 from turntree.core.canonical import Json
 from turntree.core.ids import Digest
-from turntree.core.message import Erased, Lifted, Message, Text, ToolResult, ToolUse
+from turntree.core.message import ErasedMessage, Message, ObjectRef, Text, ToolResult, ToolUse
 from turntree.core.message_context import files_of
 from turntree.core.turn import Turn
 from turntree.core.value import value
@@ -41,7 +41,7 @@ _ENVELOPE: Final = re.compile(r'"(?:args|call_id|kind|output|status|text|tool)":
 
 
 @value
-class Passage:
+class SearchPassage:
     """A text of a turn that is searched, and the message it stands in."""
 
     where: Where
@@ -94,9 +94,9 @@ def facets_of(turn: Turn) -> set[str]:
     failed = header.outcome != "completed"
     for part in _parts(turn):
         match part:
-            case ToolUse() | Lifted(of="tool_use"):
+            case ToolUse() | ObjectRef(of="tool_use"):
                 found.add(facet("tool", str(part.tool)))
-            case ToolResult() | Lifted(of="tool_result"):
+            case ToolResult() | ObjectRef(of="tool_result"):
                 failed = failed or part.status != "ok"
             case _:
                 pass
@@ -108,14 +108,14 @@ def _parts(turn: Turn) -> Iterator[object]:
         yield from said.parts
 
 
-def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[Passage]:
+def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[SearchPassage]:
     """Yield the texts of a turn that are searched, in the order they were said."""
     outputs = 0
     for place, said in enumerate(turn.messages):
-        if isinstance(said, Erased):
+        if isinstance(said, ErasedMessage):
             continue
         for file in files_of(said):
-            yield Passage("file", file.path, place)
+            yield SearchPassage("file", file.path, place)
         for part in said.parts:
             passage = _passage(said, part, place, lifted)
             if passage is None:
@@ -127,32 +127,32 @@ def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[Passage]
 
 def _passage(
     said: Message, part: object, place: int, lifted: Mapping[Digest, bytes]
-) -> Passage | None:
+) -> SearchPassage | None:
     match part:
         case Text(text):
             where: Where = "answered" if said.role == "assistant" else "asked"
             # Rules and prompts are the same in a thousand turns: nobody finds one of them by those.
-            return None if said.role == "system" else Passage(where, _ends(text), place)
+            return None if said.role == "system" else SearchPassage(where, _ends(text), place)
         case ToolUse(_, name, args):
             words = " ".join(_strings(args))[:ARGUMENT_CHARS_MAX]
-            return Passage("tool", f"{name} {words}", place)
+            return SearchPassage("tool", f"{name} {words}", place)
         case ToolResult(_, _, output):
-            return Passage("output", " ".join(_strings(output))[:OUTPUT_CHARS_MAX], place)
-        case Lifted(of, digest):
+            return SearchPassage("output", " ".join(_strings(output))[:OUTPUT_CHARS_MAX], place)
+        case ObjectRef(of, digest):
             return _lifted(said, of, _unwrapped(lifted.get(digest, b"")), place)
         case _:
             return None
 
 
-def _lifted(said: Message, of: str, text: str, place: int) -> Passage | None:
+def _lifted(said: Message, of: str, text: str, place: int) -> SearchPassage | None:
     match of:
         case "text" if said.role != "system":
             where: Where = "answered" if said.role == "assistant" else "asked"
-            return Passage(where, text[:TEXT_CHARS_MAX], place)
+            return SearchPassage(where, text[:TEXT_CHARS_MAX], place)
         case "tool_use":
-            return Passage("tool", text[:ARGUMENT_CHARS_MAX], place)
+            return SearchPassage("tool", text[:ARGUMENT_CHARS_MAX], place)
         case "tool_result":
-            return Passage("output", text[:OUTPUT_CHARS_MAX], place)
+            return SearchPassage("output", text[:OUTPUT_CHARS_MAX], place)
         case _:
             return None
 

@@ -21,7 +21,7 @@ _NO_WORDS: Final = re.compile(r"@\([^()]*\)|\$\{\w+\}")
 
 
 @value
-class Described:
+class EmbeddableText:
     """Something with an address, and the words that say what it is about."""
 
     id: str
@@ -34,7 +34,7 @@ class Described:
 
 
 @value
-class Near:
+class Neighbor:
     """What an index found near a vector."""
 
     id: str
@@ -44,18 +44,18 @@ class Near:
 
 
 @value
-class Alike:
+class SimilarNode:
     """Something that means what was asked for, and how much so."""
 
-    described: Described
+    described: EmbeddableText
     likeness: float
 
 
 @value
-class Embedded:
+class EmbedResult:
     """What embedding one thing led to."""
 
-    described: Described
+    described: EmbeddableText
     embedder: str
     dims: int
     is_new: bool
@@ -63,7 +63,7 @@ class Embedded:
 
 
 @value
-class MeaningStats:
+class EmbeddingStats:
     """How many vectors an embedder has left."""
 
     embedder: str

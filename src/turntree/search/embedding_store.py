@@ -8,12 +8,12 @@ from typing import Final
 from uuid import UUID
 
 from turntree.core.canonical import digest_from_raw, digest_raw
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuid, as_uuids
-from turntree.search.embedding import TURN, MeaningStats, Near
-from turntree.search.embedding_source import Meaning
+from turntree.search.embedding import TURN, EmbeddingStats, Neighbor
+from turntree.search.embedding_source import StoredEmbedding
 from turntree.search.results import Vector
 
 EXACT_MAX: Final = 5_000
@@ -26,7 +26,7 @@ PROPOSED_MAX: Final = 1_000
 
 
 @value
-class PostgresMeanings:
+class EmbeddingStore:
     """Keeps vectors. See ``ports.meanings.Meanings``."""
 
     database: Database
@@ -38,11 +38,13 @@ class PostgresMeanings:
         assert row is not None, "the shard has one row"
         return int(row[1])
 
-    async def put(self, embedder: str, meanings: Sequence[Meaning], *, seen_from: int) -> None:
+    async def put(
+        self, embedder: str, meanings: Sequence[StoredEmbedding], *, seen_from: int
+    ) -> None:
         """Write vectors; one of a turn of which something was erased since is left out.
 
         Raises:
-            Refused: The database holds no vectors.
+            InvalidOperation: The database holds no vectors.
         """
         await self._check()
         digests = [None if one.digest is None else digest_raw(one.digest) for one in meanings]
@@ -56,7 +58,7 @@ class PostgresMeanings:
             seen_from=str(seen_from),
         )
 
-    async def find(self, id: str, embedder: str) -> Meaning | None:
+    async def find(self, id: str, embedder: str) -> StoredEmbedding | None:
         """Return the vector of a thing, if it has one."""
         if not await self._holds_vectors():
             return None
@@ -64,7 +66,7 @@ class PostgresMeanings:
         if row is None:
             return None
         kind, vector, digest = row
-        return Meaning(id, kind, tuple(vector), _digest(digest))
+        return StoredEmbedding(id, kind, tuple(vector), _digest(digest))
 
     async def list_near(
         self,
@@ -75,7 +77,7 @@ class PostgresMeanings:
         kinds: Sequence[str] = (),
         tags: Sequence[str] = (),
         without: str | None = None,
-    ) -> list[Near]:
+    ) -> list[Neighbor]:
         """Return what lies near a vector, nearest first."""
         if not await self._holds_vectors():
             return []
@@ -90,7 +92,7 @@ class PostgresMeanings:
             proposed=min(max(PROPOSED, limit * PROPOSED_A_RESULT), PROPOSED_MAX),
             limit=limit,
         )
-        return [Near(*row) for row in rows]
+        return [Neighbor(*row) for row in rows]
 
     async def list_digests(self, embedder: str, ids: Sequence[str]) -> dict[str, Digest | None]:
         """Return which of some things have a vector, and of which text."""
@@ -101,16 +103,16 @@ class PostgresMeanings:
         )
         return {id: _digest(digest) for id, digest in rows}
 
-    async def list_stats(self) -> list[MeaningStats]:
+    async def list_stats(self) -> list[EmbeddingStats]:
         """Return what each embedder has left, in order of their ids."""
         if not await self._holds_vectors():
             return []
-        found: dict[str, MeaningStats] = {}
+        found: dict[str, EmbeddingStats] = {}
         for embedder, kind, vectors, described, dims, turns in await self.database.fetch(
             "embedding_stats"
         ):
-            known = found.get(embedder) or MeaningStats(embedder, dims, turns_missing=turns)
-            found[embedder] = MeaningStats(
+            known = found.get(embedder) or EmbeddingStats(embedder, dims, turns_missing=turns)
+            found[embedder] = EmbeddingStats(
                 embedder,
                 dims,
                 {**known.counts, kind: vectors},
@@ -125,7 +127,7 @@ class PostgresMeanings:
 
     async def _check(self) -> None:
         if not await self._holds_vectors():
-            raise Refused("this database holds no vectors: install pgvector 0.8 or later")
+            raise InvalidOperation("this database holds no vectors: install pgvector 0.8 or later")
 
 
 def _numbers(vector: Vector) -> str:

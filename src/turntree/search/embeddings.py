@@ -7,25 +7,25 @@ vector that is there, of the same text, is not made again.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from turntree.core.errors import BadQuery, BadRevision, NotFound, Refused
+from turntree.core.errors import InvalidOperation, InvalidQuery, InvalidRevision, NotFound
 from turntree.core.ids import TurnId
 from turntree.core.value import value
-from turntree.ledger.revisions import Revisions
+from turntree.ledger.revisions import RevisionResolver
 from turntree.search import embedding_source as ports
 from turntree.search.document import meaning_of
 from turntree.search.embedder import Embedder
 from turntree.search.embedding import (
     DESCRIPTION_CHARS_MAX,
     TURN,
-    Alike,
-    Described,
-    Embedded,
-    MeaningStats,
-    Near,
+    EmbeddableText,
+    EmbeddingStats,
+    EmbedResult,
+    Neighbor,
+    SimilarNode,
     text_digest,
 )
-from turntree.search.embedding_source import Describer, Meaning
-from turntree.search.results import Indexed, Readable, Vector
+from turntree.search.embedding_source import EmbeddingSource, StoredEmbedding
+from turntree.search.results import IndexProgress, SearchableTurn, Vector
 from turntree.search.service import Search
 
 ALIKE_DEFAULT: Final = 10
@@ -36,22 +36,23 @@ PAGE: Final = 200
 
 
 @value
-class Meanings:
+class Embeddings:
     """``tree.meanings``: what is like what."""
 
-    store: ports.Meanings
+    store: ports.Embeddings
     search: Search
-    revisions: Revisions
-    describers: tuple[Describer, ...] = ()
+    revisions: RevisionResolver
+    describers: tuple[EmbeddingSource, ...] = ()
 
-    async def embed(self, node: str, *, text: str | None = None) -> Embedded:
+    async def embed(self, node: str, *, text: str | None = None) -> EmbedResult:
         """Embed one thing: a turn by a revision, anything else by its name or id.
 
         ``text`` stands for it instead of its own words, until it is embedded without one.
 
         Raises:
             NotFound: It names nothing.
-            Refused: There is no embedder, or the thing says nothing, or no vectors can be kept.
+            InvalidOperation: There is no embedder, or the thing says nothing, or no vectors can be
+                kept.
         """
         embedder = await self._prepare()
         seen_from = await self.store.horizon()
@@ -59,15 +60,15 @@ class Meanings:
         own = described.kind == TURN and text is None
         said = (described.text if text is None else text).strip()[:DESCRIPTION_CHARS_MAX]
         if not said:
-            raise Refused(f"{described.name or node} says nothing that could be embedded")
+            raise InvalidOperation(f"{described.name or node} says nothing that could be embedded")
         digest = None if own else text_digest(said)
         known = await self.store.list_digests(embedder.id, [described.id])
         if described.id in known and known[described.id] == digest:
-            return Embedded(described, embedder.id, embedder.dims, is_new=False)
+            return EmbedResult(described, embedder.id, embedder.dims, is_new=False)
         (vector,) = await embedder.embed([said], "document")
-        made = Meaning(described.id, described.kind, vector, digest)
+        made = StoredEmbedding(described.id, described.kind, vector, digest)
         await self.store.put(embedder.id, [made], seen_from=seen_from)
-        return Embedded(described, embedder.id, embedder.dims, is_new=True)
+        return EmbedResult(described, embedder.id, embedder.dims, is_new=True)
 
     async def similar_to_text(
         self,
@@ -76,15 +77,15 @@ class Meanings:
         limit: int = ALIKE_DEFAULT,
         kinds: Sequence[str] = (),
         tags: Sequence[str] = (),
-    ) -> list[Alike]:
+    ) -> list[SimilarNode]:
         """Return what means something like a text, most alike first.
 
         Raises:
-            BadQuery: It says nothing.
-            Refused: There is no embedder.
+            InvalidQuery: It says nothing.
+            InvalidOperation: There is no embedder.
         """
         if not text.strip():
-            raise BadQuery("there is nothing to compare with: the text is empty")
+            raise InvalidQuery("there is nothing to compare with: the text is empty")
         embedder = self._embedder()
         (vector,) = await embedder.embed([text.strip()[:DESCRIPTION_CHARS_MAX]], "query")
         return await self._alike(vector, limit, kinds, tags, None)
@@ -96,12 +97,13 @@ class Meanings:
         limit: int = ALIKE_DEFAULT,
         kinds: Sequence[str] = (),
         tags: Sequence[str] = (),
-    ) -> list[Alike]:
+    ) -> list[SimilarNode]:
         """Return what means something like a thing, most alike first; it is embedded if need be.
 
         Raises:
             NotFound: It names nothing.
-            Refused: There is no embedder, or the thing says nothing, or no vectors can be kept.
+            InvalidOperation: There is no embedder, or the thing says nothing, or no vectors can be
+                kept.
         """
         embedder = self._embedder()
         described = await self._get(node)
@@ -113,7 +115,7 @@ class Meanings:
             raise NotFound(f"{node} was erased meanwhile")
         return await self._alike(found.vector, limit, kinds, tags, described.id)
 
-    async def list_stats(self) -> list[MeaningStats]:
+    async def list_stats(self) -> list[EmbeddingStats]:
         """Return how many vectors there are, by embedder and kind."""
         return await self.store.list_stats()
 
@@ -121,14 +123,14 @@ class Meanings:
         self,
         *,
         everything: bool = False,
-        report: Callable[[Indexed], None] = lambda _: None,
-    ) -> Indexed:
+        report: Callable[[IndexProgress], None] = lambda _: None,
+    ) -> IndexProgress:
         """Embed whatever has no vector yet, or one of other words, and return how much that was.
 
         May be stopped at any time: the next to fill goes on.
 
         Raises:
-            Refused: There is no embedder, or no vectors can be kept.
+            InvalidOperation: There is no embedder, or no vectors can be kept.
             Conflict: Somebody else is at it.
         """
         embedder = await self._prepare()
@@ -138,12 +140,12 @@ class Meanings:
                 last = ""
                 while page := await describer.list_after(last, limit=PAGE):
                     made = await self._embed_page(embedder, page)
-                    done = Indexed(done.turns + made, is_behind=len(page) == PAGE)
+                    done = IndexProgress(done.turns + made, is_behind=len(page) == PAGE)
                     report(done)
                     last = page[-1].id
         return done
 
-    async def _embed_page(self, embedder: Embedder, page: Sequence[Described]) -> int:
+    async def _embed_page(self, embedder: Embedder, page: Sequence[EmbeddableText]) -> int:
         seen_from = await self.store.horizon()
         known = await self.store.list_digests(embedder.id, [one.id for one in page])
         texts = {one.id: one.text.strip()[:DESCRIPTION_CHARS_MAX] for one in page}
@@ -154,7 +156,7 @@ class Meanings:
             return 0
         vectors = await embedder.embed([texts[one.id] for one in stale], "document")
         made = [
-            Meaning(one.id, one.kind, vector, text_digest(texts[one.id]))
+            StoredEmbedding(one.id, one.kind, vector, text_digest(texts[one.id]))
             for one, vector in zip(stale, vectors, strict=True)
         ]
         await self.store.put(embedder.id, made, seen_from=seen_from)
@@ -167,7 +169,7 @@ class Meanings:
         kinds: Sequence[str],
         tags: Sequence[str],
         without: str | None,
-    ) -> list[Alike]:
+    ) -> list[SimilarNode]:
         count = min(max(limit, 1), ALIKE_MAX)
         near = await self.store.list_near(
             self._embedder().id,
@@ -178,25 +180,25 @@ class Meanings:
             without=without,
         )
         known = await self._describe(near)
-        shown = [Alike(known[one.id], one.likeness) for one in near if one.id in known]
+        shown = [SimilarNode(known[one.id], one.likeness) for one in near if one.id in known]
         return shown[:count]
 
-    async def _describe(self, near: Sequence[Near]) -> dict[str, Described]:
+    async def _describe(self, near: Sequence[Neighbor]) -> dict[str, EmbeddableText]:
         turns = [TurnId(one.id) for one in near if one.kind == TURN]
         read = await self.search.reader.read(turns) if turns else []
-        found: dict[str, Described] = {one.placed.turn.id: _described(one) for one in read}
+        found: dict[str, EmbeddableText] = {one.placed.turn.id: _described(one) for one in read}
         others = [one.id for one in near if one.kind != TURN]
         for describer in self.describers if others else ():
             found |= {one.id: one for one in await describer.list_by_ids(others)}
         return found
 
-    async def _get(self, node: str) -> Described:
+    async def _get(self, node: str) -> EmbeddableText:
         for describer in self.describers:
             if (found := await describer.find(node)) is not None:
                 return found
         try:
             turn = (await self.revisions.resolve(node)).turn
-        except BadRevision as error:
+        except InvalidRevision as error:
             raise NotFound(f"there is nothing called {node!r}") from error
         (read,) = await self.search.reader.read([turn])
         return _described(read)
@@ -204,17 +206,17 @@ class Meanings:
     async def _prepare(self) -> Embedder:
         embedder = self._embedder()
         if not await self.search.writer.prepare_meanings():
-            raise Refused("this database holds no vectors: install pgvector 0.8 or later")
+            raise InvalidOperation("this database holds no vectors: install pgvector 0.8 or later")
         return embedder
 
     def _embedder(self) -> Embedder:
         if self.search.embedder is None:
-            raise Refused(
+            raise InvalidOperation(
                 "no embedder is installed: `pip install 'turntree[semantic]'`, and its weights"
             )
         return self.search.embedder
 
 
-def _described(read: Readable) -> Described:
+def _described(read: SearchableTurn) -> EmbeddableText:
     turn = read.placed.turn
-    return Described(turn.id, TURN, turn.title, meaning_of(turn, read.lifted), turn.digest)
+    return EmbeddableText(turn.id, TURN, turn.title, meaning_of(turn, read.lifted), turn.digest)

@@ -13,43 +13,43 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection
 
-from turntree.core.feed import Position
+from turntree.core.feed import FeedPosition
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, Row, fetch, run, translated
 from turntree.db.sql import QUERIES
 from turntree.search.document import RECIPE, SearchDocument
-from turntree.search.results import Batch, Vector
-from turntree.search.store import PostgresSearch
+from turntree.search.results import IndexBatch, Vector
+from turntree.search.store import SearchStore
 from turntree.search.store_port import WORDS
 
 EVENTS_READ_MAX: Final = 5_000
 
 
 @value
-class PostgresSearchWriter:
+class IndexStore:
     """Fills indexes. See ``ports.search.SearchWriter``."""
 
     database: Database
 
-    async def next_batch(self, index: str, *, limit: int) -> Batch:
+    async def next_batch(self, index: str, *, limit: int) -> IndexBatch:
         """Return turns that an index lacks: older ones first gone through, then the feed."""
         row = await self.database.fetch_one("search_progress", index=index)
         if row is None:
             return await self.list_missing(index, limit=limit)
-        return await self._follow(index, Position(*row), limit)
+        return await self._follow(index, FeedPosition(*row), limit)
 
-    async def list_missing(self, index: str, *, limit: int) -> Batch:
+    async def list_missing(self, index: str, *, limit: int) -> IndexBatch:
         """Return turns that an index lacks, whatever the feed says of them."""
         epoch, horizon = await self._horizon()
         query = "search_missing_documents" if index == WORDS else "search_missing_embeddings"
         rows = await self.database.fetch(query, limit=limit, **_scope(index))
         is_last = len(rows) < limit
         # Whatever was committed before the horizon was there to be gone through.
-        position = Position(epoch, horizon, -1) if is_last else None
+        position = FeedPosition(epoch, horizon, -1) if is_last else None
         return await self._batch([id for (id,) in rows], horizon, position, is_last=is_last)
 
-    async def _follow(self, index: str, after: Position, limit: int) -> Batch:
+    async def _follow(self, index: str, after: FeedPosition, limit: int) -> IndexBatch:
         _, horizon = await self._horizon()
         events = await self.database.fetch(
             "search_feed",
@@ -64,7 +64,7 @@ class PostgresSearchWriter:
         if any(gap_above for _, gap_above in rows):
             # Many turns came at once, and the journal names only the last: an import did that.
             return await self.list_missing(index, limit=limit)
-        settled = [Position(*place) for *place, _, is_settled in events if is_settled]
+        settled = [FeedPosition(*place) for *place, _, is_settled in events if is_settled]
         position = settled[-1] if settled else after
         is_last = len(events) < min(limit * 2, EVENTS_READ_MAX) or position == after
         return await self._batch([id for id, _ in rows], horizon, position, is_last=is_last)
@@ -75,27 +75,27 @@ class PostgresSearchWriter:
         return row[0], row[1]
 
     async def _batch(
-        self, ids: list[UUID], horizon: int, position: Position | None, *, is_last: bool
-    ) -> Batch:
+        self, ids: list[UUID], horizon: int, position: FeedPosition | None, *, is_last: bool
+    ) -> IndexBatch:
         turns = [TurnId(str(id)) for id in ids]
-        read = await PostgresSearch(self.database).read(turns) if turns else []
-        return Batch(tuple(read), horizon, position, is_last)
+        read = await SearchStore(self.database).read(turns) if turns else []
+        return IndexBatch(tuple(read), horizon, position, is_last)
 
     async def put_documents(
-        self, batch: Batch, documents: Sequence[tuple[TurnId, SearchDocument]]
+        self, batch: IndexBatch, documents: Sequence[tuple[TurnId, SearchDocument]]
     ) -> None:
         """Write the documents of a batch and how far it led; both, or neither."""
         rows = [(UUID(id), [*doc.lexemes, *doc.facets], None) for id, doc in documents]
         await self._put(WORDS, "search_unstage_documents", batch, rows)
 
     async def put_meanings(
-        self, batch: Batch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
+        self, batch: IndexBatch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
     ) -> None:
         """Write the vectors of a batch and how far it led; both, or neither."""
         rows = [(UUID(id), None, list(vector)) for id, vector in vectors]
         await self._put(embedder, "search_unstage_embeddings", batch, rows)
 
-    async def _put(self, index: str, query: str, batch: Batch, rows: Sequence[Row]) -> None:
+    async def _put(self, index: str, query: str, batch: IndexBatch, rows: Sequence[Row]) -> None:
         scope: Mapping[str, Any] = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
             await run(connection, "search_lock", scope)

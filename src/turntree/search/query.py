@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from turntree.core.errors import BadQuery
-from turntree.core.ids import Instant
+from turntree.core.errors import InvalidQuery
+from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
 from turntree.search.tokenizer import Word, words_of
@@ -68,8 +68,8 @@ class Query:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """What each operator but the times and ``failed`` asks for."""
     without_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    after: Instant | None = None
-    before: Instant | None = None
+    after: Timestamp | None = None
+    before: Timestamp | None = None
     failed: bool | None = None
     said: str = field(default="", compare=False)
     """Everything that was asked in words, as it was typed, for whoever compares meanings."""
@@ -90,16 +90,16 @@ class Query:
         return " ".join([*names, *said, *(term.text for term in self.terms)])
 
 
-def parse_query(text: str, now: Instant) -> Query:
+def parse_query(text: str, now: Timestamp) -> Query:
     """Return what a text looks for.
 
     Raises:
-        BadQuery: It names an operator that nobody knows, or an operator's value cannot be read.
+        InvalidQuery: It names an operator that nobody knows, or an operator's value cannot be read.
     """
     if len(text) > QUERY_CHARS_MAX:
-        raise BadQuery(f"a query has at most {QUERY_CHARS_MAX} signs")
+        raise InvalidQuery(f"a query has at most {QUERY_CHARS_MAX} signs")
     if text.count('"') % 2:
-        raise BadQuery('a quotation mark is never closed: "keep the signature"')
+        raise InvalidQuery('a quotation mark is never closed: "keep the signature"')
     query, said = Query(), list[str]()
     for item in _ITEM.finditer(text):
         query = _add(query, item, now)
@@ -111,7 +111,7 @@ def parse_query(text: str, now: Instant) -> Query:
     return _open_last(query, text)
 
 
-def _add(query: Query, item: re.Match[str], now: Instant) -> Query:
+def _add(query: Query, item: re.Match[str], now: Timestamp) -> Query:
     is_minus = bool(item["minus"])
     if item["phrase"] is not None:
         phrase = " ".join(item["phrase"].split())
@@ -147,33 +147,33 @@ def _term(said: str, word: Word) -> Term:
     return Term(said[word.start : word.end], word.whole, word.pieces)
 
 
-def _add_operator(query: Query, name: str, value: str, *, is_minus: bool, now: Instant) -> Query:
+def _add_operator(query: Query, name: str, value: str, *, is_minus: bool, now: Timestamp) -> Query:
     if name not in OPERATORS:
         known = ", ".join(f"{operator}:" for operator in OPERATORS)
-        raise BadQuery(
+        raise InvalidQuery(
             f"there is no operator {name}:; the operators are {known}\n"
             f'words with a colon stand in quotes: "{name}:{value}"'
         )
     if name == "failed":
         if value.lower() not in _TRUTHS:
-            raise BadQuery(f"failed: is followed by yes or no, not by {value!r}")
+            raise InvalidQuery(f"failed: is followed by yes or no, not by {value!r}")
         return replace(query, failed=_TRUTHS[value.lower()] != is_minus)
     if not value:
-        raise BadQuery(f"{name}: needs a value: {OPERATORS[name]}")
+        raise InvalidQuery(f"{name}: needs a value: {OPERATORS[name]}")
     if name in ("before", "after"):
         return _add_time(query, name, value, is_minus=is_minus, now=now)
     if is_minus and name not in NAMES_TAKEN_AWAY:
         allowed = " and ".join(f"-{each}:" for each in NAMES_TAKEN_AWAY)
-        raise BadQuery(f"-{name}: cannot be asked; only {allowed} can")
+        raise InvalidQuery(f"-{name}: cannot be asked; only {allowed} can")
     old = query.without_names if is_minus else query.names
     new = {**old, name: tuple(dict.fromkeys((*old.get(name, ()), value)))}
     return replace(query, without_names=new) if is_minus else replace(query, names=new)
 
 
-def _add_time(query: Query, name: str, value: str, *, is_minus: bool, now: Instant) -> Query:
+def _add_time(query: Query, name: str, value: str, *, is_minus: bool, now: Timestamp) -> Query:
     moment = find_moment(value, now)
     if moment is None:
-        raise BadQuery(f"{value!r} is not a time; say {EXAMPLES}")
+        raise InvalidQuery(f"{value!r} is not a time; say {EXAMPLES}")
     # What is not before a moment is after it.
     if (name == "after") != is_minus:
         return replace(query, after=max(query.after or moment, moment))

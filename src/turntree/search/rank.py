@@ -11,7 +11,7 @@ from typing import Final
 
 from turntree.core.ids import TurnId
 from turntree.core.value import value
-from turntree.search.document import Passage, Where
+from turntree.search.document import SearchPassage, Where
 from turntree.search.query import Query, Term
 from turntree.search.tokenizer import Word, find_words, words_of
 
@@ -40,7 +40,7 @@ class Snippet:
 
 
 @value
-class Judgement:
+class MatchScore:
     """What a query finds in a turn."""
 
     matched: Mapping[str, tuple[Where, ...]]
@@ -53,11 +53,11 @@ class Judgement:
 class _Read:
     """A passage with the words that matter in it."""
 
-    passage: Passage
+    passage: SearchPassage
     hits: list[tuple[Word, str]]
 
 
-def judge(query: Query, passages: Sequence[Passage]) -> Judgement | None:
+def judge(query: Query, passages: Sequence[SearchPassage]) -> MatchScore | None:
     """Return what a query finds in the texts of a turn, or None if it must not be found."""
     # Folding everything is only worth it where something is compared as it is written.
     spelt = query.phrases or any(len(said.split()) > 1 for said in query.without)
@@ -77,7 +77,7 @@ def judge(query: Query, passages: Sequence[Passage]) -> Judgement | None:
         if found_in := _places(term, read):
             matched[term.text] = found_in
     found = {said: tuple(places) for said, places in matched.items()}
-    return Judgement(found, _score(query, found, read), _snippet(query, read))
+    return MatchScore(found, _score(query, found, read), _snippet(query, read))
 
 
 def merge(*rankings: Iterable[TurnId]) -> list[TurnId]:
@@ -104,7 +104,7 @@ def _fold(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _stands(said: str, passages: Sequence[Passage], folded: Sequence[str]) -> bool:
+def _stands(said: str, passages: Sequence[SearchPassage], folded: Sequence[str]) -> bool:
     """Say whether words stand anywhere: one by its lexeme, several as they are written."""
     if len(said.split()) > 1:
         return any(_fold(said) in text for text in folded)
@@ -112,7 +112,7 @@ def _stands(said: str, passages: Sequence[Passage], folded: Sequence[str]) -> bo
     return any(any(find_words(passage.text, wanted)) for passage in passages)
 
 
-def _read(query: Query, passage: Passage) -> _Read:
+def _read(query: Query, passage: SearchPassage) -> _Read:
     keys = {lexeme for term in query.terms for lexeme in (term.whole, *term.pieces)}
     opened = [(term.text.lower(), term.whole) for term in query.terms if term.is_open]
     hits: list[tuple[Word, str]] = []
@@ -190,7 +190,7 @@ def _snippet(query: Query, read: Sequence[_Read]) -> Snippet | None:
     return _cut(one.passage, hits[0][0].start, spans)
 
 
-def _cut(passage: Passage, at: int, spans: Sequence[tuple[int, int]]) -> Snippet:
+def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]]) -> Snippet:
     """Return about a line of a passage around a place, in one line, with its marks moved along."""
     text = passage.text
     start = 0 if len(text) <= SNIPPET_CHARS else max(0, at - _LEAD_CHARS)

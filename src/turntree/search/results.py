@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from turntree.core.feed import Position
+from turntree.core.feed import FeedPosition
 from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.message_context import ChangeKind, FileUse
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.search.document import Where
 from turntree.search.query import Query
@@ -16,7 +16,7 @@ Vector = tuple[float, ...]
 
 
 @value
-class Holder:
+class HoldingSession:
     """A session whose thread ever held a turn."""
 
     id: SessionId
@@ -26,16 +26,16 @@ class Holder:
 
 
 @value
-class Hit:
+class SearchHit:
     """A turn that was found, and why."""
 
-    placed: Placed
+    placed: ThreadTurn
     matched: Mapping[str, tuple[Where, ...]]
     """Each word or phrase that was found, and in which kinds of text."""
     means_the_same: bool
     """Whether it was found by what it means."""
     snippet: Snippet | None
-    holders: tuple[Holder, ...]
+    holders: tuple[HoldingSession, ...]
     """Where it can be continued as it stands; sessions that stand at it come first."""
 
 
@@ -44,7 +44,7 @@ class SearchResult:
     """What a search found, best first."""
 
     query: Query
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
     by_meaning: bool
     """Whether meanings were compared, and not words alone."""
     is_behind: bool = False
@@ -52,27 +52,27 @@ class SearchResult:
 
 
 @value
-class Readable:
+class SearchableTurn:
     """A turn with the beginnings of what is too large to stand in it."""
 
-    placed: Placed
+    placed: ThreadTurn
     lifted: Mapping[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
 
 @value
-class Batch:
+class IndexBatch:
     """Turns that an index lacks, and how far it has come once it has them."""
 
-    turns: tuple[Readable, ...]
+    turns: tuple[SearchableTurn, ...]
     seen_from: int
     """The oldest transaction that was still running when they were read."""
-    position: Position | None
+    position: FeedPosition | None
     """Where to go on in the feed; None while older turns are still being gone through."""
     is_last: bool
 
 
 @value
-class Indexed:
+class IndexProgress:
     """How far filling an index has come."""
 
     turns: int = 0
@@ -80,7 +80,7 @@ class Indexed:
 
 
 @value
-class PinnedChange:
+class SnapshotChange:
     """A change of a file between two states that were kept, and a turn that was at work then."""
 
     turn: TurnId
@@ -91,7 +91,7 @@ class PinnedChange:
 
 
 @value
-class FileTouch:
+class FileUseRecord:
     """One use of a file by a message of a turn."""
 
     turn: TurnId

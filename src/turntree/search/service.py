@@ -11,23 +11,23 @@ from typing import Final
 
 import anyio
 
-from turntree.core.clock import World
-from turntree.core.errors import BadQuery, Conflict, Refused, first_of
+from turntree.core.clock import Clock
+from turntree.core.errors import Conflict, InvalidOperation, InvalidQuery, first_of
 from turntree.core.ids import TurnId
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.db.locks import Holding
+from turntree.db.locks import AdvisoryLock
 from turntree.search.document import document_of, meaning_of, passages_of
 from turntree.search.embedder import Embedder
 from turntree.search.query import Query, parse_query
-from turntree.search.rank import Judgement, judge, merge, near_enough
+from turntree.search.rank import MatchScore, judge, merge, near_enough
 from turntree.search.results import (
-    FileTouch,
-    Hit,
-    Indexed,
-    PinnedChange,
-    Readable,
+    FileUseRecord,
+    IndexProgress,
+    SearchableTurn,
+    SearchHit,
     SearchResult,
+    SnapshotChange,
     Vector,
 )
 from turntree.search.store_port import WORDS, SearchReader, SearchWriter
@@ -46,11 +46,11 @@ TURNS_AT_SEARCH_MAX: Final = 2_000
 class Blame:
     """A turn that used a file, and how."""
 
-    placed: Placed
-    touches: tuple[FileTouch, ...]
+    placed: ThreadTurn
+    touches: tuple[FileUseRecord, ...]
     """What its messages say."""
     sessions: tuple[str, ...]
-    changes: tuple[PinnedChange, ...] = ()
+    changes: tuple[SnapshotChange, ...] = ()
     """What the states show that it found and left."""
 
 
@@ -60,8 +60,8 @@ class Search:
 
     reader: SearchReader
     writer: SearchWriter
-    world: World
-    holding: Holding
+    world: Clock
+    holding: AdvisoryLock
     embedder: Embedder | None = None
 
     async def __call__(
@@ -72,14 +72,14 @@ class Search:
         ``semantic`` asks for meanings too, or not; None asks if there are any.
 
         Raises:
-            BadQuery: It is not written like one, or asks for nothing.
-            Refused: Meanings were asked for and there are none.
+            InvalidQuery: It is not written like one, or asks for nothing.
+            InvalidOperation: Meanings were asked for and there are none.
         """
         parsed = parse_query(query, self.world.now())
         count = min(max(limit, 1), HITS_MAX)
         by_meaning = bool(parsed.said) and await self._compares_meanings(asked=semantic)
         if not (by_meaning or parsed.has_words or _has_names(parsed)):
-            raise BadQuery("there is nothing to look for: every word is too common to tell")
+            raise InvalidQuery("there is nothing to look for: every word is too common to tell")
         done = await self.fill(turns_max=TURNS_AT_SEARCH_MAX)
         proposed = count + PROPOSED_BESIDES
         if by_meaning:
@@ -126,16 +126,16 @@ class Search:
         if asked is None:
             return False
         if self.embedder is None:
-            raise Refused(
+            raise InvalidOperation(
                 "no embedder is installed: `pip install 'turntree[semantic]'`, and its weights"
             )
-        raise Refused("no meanings are indexed yet: run `turntree index --semantic`")
+        raise InvalidOperation("no meanings are indexed yet: run `turntree index --semantic`")
 
     async def _judge(
         self, query: Query, words: list[TurnId], near: list[TurnId], limit: int
-    ) -> list[Hit]:
+    ) -> list[SearchHit]:
         read = await self.reader.read(list(dict.fromkeys((*words, *near))))
-        judged: dict[TurnId, tuple[Readable, Judgement]] = {}
+        judged: dict[TurnId, tuple[SearchableTurn, MatchScore]] = {}
         for one in read:
             found = judge(query, list(passages_of(one.placed.turn, one.lifted)))
             if found is not None:
@@ -145,7 +145,7 @@ class Search:
         shown = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
         holders = await self.reader.list_holders(shown) if shown else {}
         return [
-            Hit(
+            SearchHit(
                 judged[turn][0].placed,
                 judged[turn][1].matched,
                 turn in by_meaning,
@@ -160,13 +160,13 @@ class Search:
         *,
         everything: bool = False,
         turns_max: int | None = None,
-        report: Callable[[Indexed], None] = lambda _: None,
-    ) -> Indexed:
+        report: Callable[[IndexProgress], None] = lambda _: None,
+    ) -> IndexProgress:
         """Put turns that the index of words lacks into it, and return how far that came.
 
         The feed says which they are; ``everything`` compares all turns with the index instead.
         """
-        done = Indexed()
+        done = IndexProgress()
         next_batch = self.writer.list_missing if everything else self.writer.next_batch
         while turns_max is None or done.turns < turns_max:
             batch = await next_batch(WORDS, limit=TURNS_A_BATCH)
@@ -175,7 +175,7 @@ class Search:
                 for one in batch.turns
             ]
             await self.writer.put_documents(batch, documents)
-            done = Indexed(done.turns + len(documents), is_behind=not batch.is_last)
+            done = IndexProgress(done.turns + len(documents), is_behind=not batch.is_last)
             report(done)
             if batch.is_last:
                 break
@@ -186,14 +186,14 @@ class Search:
         *,
         everything: bool = False,
         turns_max: int | None = None,
-        report: Callable[[Indexed], None] = lambda _: None,
-    ) -> Indexed:
+        report: Callable[[IndexProgress], None] = lambda _: None,
+    ) -> IndexProgress:
         """Put turns that the index of meanings lacks into it, and return how far that came.
 
         The feed says which they are; ``everything`` compares all turns with the index instead.
 
         Raises:
-            Refused: There is no embedder, or the database holds no vectors.
+            InvalidOperation: There is no embedder, or the database holds no vectors.
             Conflict: Somebody else is at it.
         """
         async with self.filling():
@@ -218,20 +218,20 @@ class Search:
         *,
         everything: bool = False,
         turns_max: int | None = None,
-        report: Callable[[Indexed], None] = lambda _: None,
-    ) -> Indexed:
+        report: Callable[[IndexProgress], None] = lambda _: None,
+    ) -> IndexProgress:
         """Do what ``fill_meanings`` does, inside of ``filling``.
 
         Raises:
-            Refused: There is no embedder, or the database holds no vectors.
+            InvalidOperation: There is no embedder, or the database holds no vectors.
         """
         if self.embedder is None:
-            raise Refused(
+            raise InvalidOperation(
                 "no embedder is installed: `pip install 'turntree[semantic]'`, and its weights"
             )
         if not await self.writer.prepare_meanings():
-            raise Refused("this database holds no vectors: install pgvector 0.8 or later")
-        done = Indexed()
+            raise InvalidOperation("this database holds no vectors: install pgvector 0.8 or later")
+        done = IndexProgress()
         next_batch = self.writer.list_missing if everything else self.writer.next_batch
         while turns_max is None or done.turns < turns_max:
             batch = await next_batch(self.embedder.id, limit=TURNS_EMBEDDED_A_BATCH)
@@ -243,7 +243,7 @@ class Search:
             ids = [one.placed.turn.id for one in batch.turns]
             vectors = [(id, known[text]) for id, text in zip(ids, texts, strict=True)]
             await self.writer.put_meanings(batch, self.embedder.id, vectors)
-            done = Indexed(done.turns + len(ids), is_behind=not batch.is_last)
+            done = IndexProgress(done.turns + len(ids), is_behind=not batch.is_last)
             report(done)
             if batch.is_last:
                 break
@@ -256,7 +256,7 @@ class Search:
             await self.writer.clear(self.embedder.id)
 
     async def blame(
-        self, path: str, *, limit: int = 100, changes: Sequence[PinnedChange] = ()
+        self, path: str, *, limit: int = 100, changes: Sequence[SnapshotChange] = ()
     ) -> list[Blame]:
         """Return the turns that used a file, newest first.
 
@@ -264,15 +264,15 @@ class Search:
         same file that pinned states show; no message need tell of them.
 
         Raises:
-            BadQuery: It is empty.
+            InvalidQuery: It is empty.
         """
         wanted = path.strip().removeprefix("./")
         if not wanted:
-            raise BadQuery("a path says which file: `turntree blame src/main.py`")
-        by_turn: dict[TurnId, list[FileTouch]] = {}
+            raise InvalidQuery("a path says which file: `turntree blame src/main.py`")
+        by_turn: dict[TurnId, list[FileUseRecord]] = {}
         for touch in await self.reader.list_touches(wanted, limit=limit):
             by_turn.setdefault(touch.turn, []).append(touch)
-        shown: dict[TurnId, list[PinnedChange]] = {}
+        shown: dict[TurnId, list[SnapshotChange]] = {}
         for change in changes:
             shown.setdefault(change.turn, []).append(change)
         turns = sorted({*by_turn, *shown}, reverse=True)[:limit]
@@ -289,7 +289,7 @@ class Search:
 
 
 def _ranked(
-    turns: list[TurnId], judged: Mapping[TurnId, tuple[Readable, Judgement]]
+    turns: list[TurnId], judged: Mapping[TurnId, tuple[SearchableTurn, MatchScore]]
 ) -> list[TurnId]:
     """Return turns by what was found in them; the index's order decides between equals."""
     return sorted(turns, key=lambda turn: -judged[turn][1].score)

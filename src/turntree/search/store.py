@@ -11,14 +11,14 @@ from typing import Any, Final
 from turntree.core import turn as turns_
 from turntree.core.canonical import digest_from_raw, digest_raw
 from turntree.core.ids import Digest, SessionId, TurnId
-from turntree.core.message import Lifted
-from turntree.core.thread import Placed
+from turntree.core.message import ObjectRef
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuids
 from turntree.search.document import LIFTED_BYTES_READ, facet
 from turntree.search.query import Query, Term
-from turntree.search.results import FileTouch, Holder, Readable, Vector
+from turntree.search.results import FileUseRecord, HoldingSession, SearchableTurn, Vector
 from turntree.search.tokenizer import lexemes_of
 
 CANDIDATES_MAX: Final = 2_000
@@ -34,7 +34,7 @@ ENDING_CHARS_MAX: Final = 4
 
 
 @value
-class PostgresSearch:
+class SearchStore:
     """Proposes turns. See ``ports.search.SearchReader``."""
 
     database: Database
@@ -80,17 +80,17 @@ class PostgresSearch:
         )
         return [(TurnId(id), likeness) for id, likeness in rows]
 
-    async def read(self, turns: Sequence[TurnId]) -> list[Readable]:
+    async def read(self, turns: Sequence[TurnId]) -> list[SearchableTurn]:
         """Return some turns, in their order, with the beginnings of their large parts."""
         rows = await self.database.fetch("search_bodies", turns=as_uuids(turns))
         placed = [
-            Placed(turns_.read(body, digest_from_raw(bytes(digest))), depth, parent)
+            ThreadTurn(turns_.read(body, digest_from_raw(bytes(digest))), depth, parent)
             for digest, body, depth, parent, _ in rows
         ]
         wanted = {one.turn.id: list(_lifted(one.turn)) for one in placed}
         found = await self._beginnings([digest for each in wanted.values() for digest in each])
         return [
-            Readable(one, {d: found[d] for d in wanted[one.turn.id] if d in found})
+            SearchableTurn(one, {d: found[d] for d in wanted[one.turn.id] if d in found})
             for one in placed
         ]
 
@@ -103,18 +103,18 @@ class PostgresSearch:
         )
         return {digest_from_raw(bytes(digest)): bytes(data) for digest, data in rows}
 
-    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[Holder]]:
+    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HoldingSession]]:
         """Return the sessions that ever held each turn, those that stand at it first."""
         rows = await self.database.fetch("search_holders", turns=as_uuids(turns), limit=HOLDERS_MAX)
-        found: dict[TurnId, list[Holder]] = {turn: [] for turn in turns}
+        found: dict[TurnId, list[HoldingSession]] = {turn: [] for turn in turns}
         for turn, session, label, is_head in rows:
-            found[TurnId(turn)].append(Holder(SessionId(session), label, bool(is_head)))
+            found[TurnId(turn)].append(HoldingSession(SessionId(session), label, bool(is_head)))
         return found
 
-    async def list_touches(self, path: str, *, limit: int) -> list[FileTouch]:
+    async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:
         """Return who used a file, newest turn first."""
         rows = await self.database.fetch("list_file_uses", path=pattern(path), limit=limit)
-        return [FileTouch(TurnId(turn), *rest) for turn, *rest in rows]
+        return [FileUseRecord(TurnId(turn), *rest) for turn, *rest in rows]
 
     async def sees_everything(self) -> bool:
         """Say whether no turn is hidden from this viewer."""
@@ -124,7 +124,7 @@ class PostgresSearch:
 
 def _lifted(turn: Turn) -> Iterator[Digest]:
     for said in turn.messages:
-        yield from (part.object for part in said.parts if isinstance(part, Lifted))
+        yield from (part.object for part in said.parts if isinstance(part, ObjectRef))
 
 
 def quoted(lexeme: str) -> str:

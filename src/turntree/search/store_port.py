@@ -6,7 +6,13 @@ from typing import Protocol
 from turntree.core.ids import TurnId
 from turntree.search.document import SearchDocument
 from turntree.search.query import Query
-from turntree.search.results import Batch, FileTouch, Holder, Readable, Vector
+from turntree.search.results import (
+    FileUseRecord,
+    HoldingSession,
+    IndexBatch,
+    SearchableTurn,
+    Vector,
+)
 
 WORDS = "words"
 """The name of the index of words; an index of meanings has its embedder's id."""
@@ -29,15 +35,15 @@ class SearchReader(Protocol):
         """Return turns that lie near a vector, nearest first, with how alike they are, up to 1."""
         ...
 
-    async def read(self, turns: Sequence[TurnId]) -> list[Readable]:
+    async def read(self, turns: Sequence[TurnId]) -> list[SearchableTurn]:
         """Return some turns, in their order, with the beginnings of their large parts."""
         ...
 
-    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[Holder]]:
+    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HoldingSession]]:
         """Return the sessions that ever held each turn, those that stand at it first."""
         ...
 
-    async def list_touches(self, path: str, *, limit: int) -> list[FileTouch]:
+    async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:
         """Return who used a file, newest turn first: by its path, the end of it, or a pattern."""
         ...
 
@@ -49,22 +55,22 @@ class SearchReader(Protocol):
 class SearchWriter(Protocol):
     """Fills an index with what it lacks. Everything it writes can be made again."""
 
-    async def next_batch(self, index: str, *, limit: int) -> Batch:
+    async def next_batch(self, index: str, *, limit: int) -> IndexBatch:
         """Return turns that an index lacks: older ones first gone through, then the feed."""
         ...
 
-    async def list_missing(self, index: str, *, limit: int) -> Batch:
+    async def list_missing(self, index: str, *, limit: int) -> IndexBatch:
         """Return turns that an index lacks, whatever the feed says of them."""
         ...
 
     async def put_documents(
-        self, batch: Batch, documents: Sequence[tuple[TurnId, SearchDocument]]
+        self, batch: IndexBatch, documents: Sequence[tuple[TurnId, SearchDocument]]
     ) -> None:
         """Write the documents of a batch and how far it led; both, or neither."""
         ...
 
     async def put_meanings(
-        self, batch: Batch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
+        self, batch: IndexBatch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
     ) -> None:
         """Write the vectors of a batch and how far it led; both, or neither."""
         ...

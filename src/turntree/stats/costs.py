@@ -6,13 +6,13 @@ it says that it is unknown.
 
 from decimal import Decimal
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.usage import ModelCall
 from turntree.stats.prices_port import Prices
 from turntree.stats.spending import Spending
 
 
-def find_cost(call: ModelCall, at: Instant, prices: Prices | None) -> Decimal | None:
+def find_cost(call: ModelCall, at: Timestamp, prices: Prices | None) -> Decimal | None:
     """Return what a call cost in US dollars on its day, or None if nobody knows."""
     if prices is None:
         return None

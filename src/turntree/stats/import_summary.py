@@ -7,7 +7,7 @@ be computed is None.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-from turntree.core.ids import Instant, instant, is_instant, unix_ms
+from turntree.core.ids import Timestamp, instant, is_instant, unix_ms
 from turntree.core.value import value
 
 SOON_DAYS: Final = 7
@@ -15,7 +15,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 @value
-class Held:
+class ImportedCounts:
     """What the ledger holds of what was imported."""
 
     sessions: int
@@ -27,7 +27,7 @@ class Held:
 
 
 @value
-class Sizes:
+class DiskUsage:
     """Bytes on the server's disk, every index included."""
 
     raw: int
@@ -44,24 +44,24 @@ class Sizes:
 
 
 @value
-class Brought:
+class ImportedTranscript:
     """What was noted down of one transcript."""
 
     origin: str
     report: Mapping[str, Any]
-    deleted_on: Instant | None
+    deleted_on: Timestamp | None
     """When its tool may delete it; None if it says nothing of that, or has done so."""
 
 
 @value
-class Tally:
+class ImportSummary:
     """The figures of everything that came home."""
 
     transcripts: int
     sessions: int
     turns: int
     bytes_before: int
-    bytes_after: Sizes
+    bytes_after: DiskUsage
     tokens: int
     tokens_repeated: Mapping[str, int]
     """Counted more than once by whoever adds up what the records tell, by tool.
@@ -71,19 +71,23 @@ class Tally:
     sessions_repaired: int
     calls_repaired: int
     sessions_deleted_soon: int
-    next_deleted_on: Instant | None
+    next_deleted_on: Timestamp | None
     newest: str | None
 
 
 def take_tally(
-    held: Held, bytes_before: int, sizes: Sizes, brought: Iterable[Brought], now: Instant
-) -> Tally:
+    held: ImportedCounts,
+    bytes_before: int,
+    sizes: DiskUsage,
+    brought: Iterable[ImportedTranscript],
+    now: Timestamp,
+) -> ImportSummary:
     """Return the figures of what was brought home."""
     all_ = list(brought)
     soon = instant(unix_ms(now) + SOON_DAYS * _DAY_MS)
     repaired = [number for one in all_ if (number := _number(one, "repaired"))]
     due = sorted(one.deleted_on for one in all_ if one.deleted_on and one.deleted_on <= soon)
-    return Tally(
+    return ImportSummary(
         transcripts=len(all_),
         sessions=held.sessions,
         turns=held.turns,
@@ -99,15 +103,15 @@ def take_tally(
     )
 
 
-def deletion_of(heads: Mapping[str, Any]) -> Instant | None:
+def deletion_of(heads: Mapping[str, Any]) -> Timestamp | None:
     """Return when the first session of a transcript may be deleted, as its details tell."""
     details = (cast("dict[str, Any]", one) for one in heads.values() if isinstance(one, dict))
     told = (one.get("deleted_on") for one in details)
-    days = [Instant(day) for day in told if isinstance(day, str) and is_instant(day)]
+    days = [Timestamp(day) for day in told if isinstance(day, str) and is_instant(day)]
     return min(days, default=None)
 
 
-def _repeated(counted: Mapping[str, int], brought: Iterable[Brought]) -> dict[str, int]:
+def _repeated(counted: Mapping[str, int], brought: Iterable[ImportedTranscript]) -> dict[str, int]:
     told: dict[str, int] = {}
     for one in brought:
         if number := _number(one, "tokens"):
@@ -117,6 +121,6 @@ def _repeated(counted: Mapping[str, int], brought: Iterable[Brought]) -> dict[st
     return {origin: number for origin, number in sorted(more.items()) if number >= 0}
 
 
-def _number(one: Brought, name: str) -> int:
+def _number(one: ImportedTranscript, name: str) -> int:
     found = one.report.get(name, 0)
     return found if isinstance(found, int) else 0

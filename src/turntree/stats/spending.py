@@ -9,7 +9,7 @@ from dataclasses import field
 from decimal import Decimal
 from typing import Final, Literal
 
-from turntree.core.ids import Instant, instant, unix_ms
+from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.usage import Usage
 from turntree.core.value import value
 
@@ -46,13 +46,13 @@ class Spending:
     """In US dollars at list prices; None if nobody knows it."""
 
     @property
-    def at(self) -> Instant:
+    def at(self) -> Timestamp:
         """The beginning of its day."""
-        return Instant(f"{self.day}T00:00:00.000Z")
+        return Timestamp(f"{self.day}T00:00:00.000Z")
 
 
 @value
-class Sum:
+class SpendingTotal:
     """Several spendings added up."""
 
     calls: int = 0
@@ -62,9 +62,9 @@ class Sum:
     calls_unpriced: int = 0
     tokens_unpriced: int = 0
 
-    def __add__(self, one: Spending) -> "Sum":
+    def __add__(self, one: Spending) -> "SpendingTotal":
         known = one.cost is not None
-        return Sum(
+        return SpendingTotal(
             self.calls + one.calls,
             self.usage + one.usage,
             self.cost + (one.cost or 0),
@@ -73,15 +73,15 @@ class Sum:
         )
 
 
-def sum_of(spent: Iterable[Spending]) -> Sum:
+def sum_of(spent: Iterable[Spending]) -> SpendingTotal:
     """Add spendings up."""
-    total = Sum()
+    total = SpendingTotal()
     for one in spent:
         total += one
     return total
 
 
-def group(spent: Iterable[Spending], by: Grouping | None) -> dict[tuple[str, ...], Sum]:
+def group(spent: Iterable[Spending], by: Grouping | None) -> dict[tuple[str, ...], SpendingTotal]:
     """Return sums by agent and model, or by one word; the largest first."""
     return _largest_first(_grouped(spent, lambda one: names_of(one, by)))
 
@@ -101,7 +101,7 @@ def steps_of(spent: Sequence[Spending]) -> tuple[Step, list[str]]:
     return step, list(dict.fromkeys(every))
 
 
-def step_of(at: Instant, step: Step) -> str:
+def step_of(at: Timestamp, step: Step) -> str:
     """Return the step that a moment falls into: a day, the Monday of a week, or a month."""
     if step == "month":
         return at[:7]
@@ -112,7 +112,7 @@ def step_of(at: Instant, step: Step) -> str:
     return instant((day - (day + 3) % 7) * _DAY_MS)[:10]
 
 
-def over_time(spent: Iterable[Spending], step: Step) -> dict[str, Sum]:
+def over_time(spent: Iterable[Spending], step: Step) -> dict[str, SpendingTotal]:
     """Return sums by step."""
     found = _grouped(spent, lambda one: (step_of(one.at, step),))
     return {name: total for (name,), total in found.items()}
@@ -133,12 +133,14 @@ def names_of(one: Spending, by: Grouping | None) -> tuple[str, ...]:
 
 def _grouped(
     spent: Iterable[Spending], key: Callable[[Spending], tuple[str, ...]]
-) -> dict[tuple[str, ...], Sum]:
-    found: dict[tuple[str, ...], Sum] = {}
+) -> dict[tuple[str, ...], SpendingTotal]:
+    found: dict[tuple[str, ...], SpendingTotal] = {}
     for one in spent:
-        found[key(one)] = found.get(key(one), Sum()) + one
+        found[key(one)] = found.get(key(one), SpendingTotal()) + one
     return found
 
 
-def _largest_first(found: Mapping[tuple[str, ...], Sum]) -> dict[tuple[str, ...], Sum]:
+def _largest_first(
+    found: Mapping[tuple[str, ...], SpendingTotal],
+) -> dict[tuple[str, ...], SpendingTotal]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1].usage.total, pair[0])))

@@ -3,37 +3,37 @@
 from collections.abc import Sequence
 from typing import cast
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.usage import Usage
 from turntree.core.value import value
 from turntree.db.arrays import int_array
 from turntree.db.database import Database, Row
-from turntree.stats.import_summary import Held, Sizes
+from turntree.stats.import_summary import DiskUsage, ImportedCounts
 from turntree.stats.spending import Spending
 
 
 @value
-class PostgresStats:
+class StatsStore:
     """Counts what is there."""
 
     database: Database
 
-    async def count_imported(self) -> Held:
+    async def count_imported(self) -> ImportedCounts:
         """Return what there is of what was imported."""
         row = await self.database.fetch_one("count_imported")
         assert row is not None, "an aggregate always has a row"
         sessions, turns, newest = row
         rows = await self.database.fetch("count_imported_tokens")
-        return Held(sessions, turns, cast("dict[str, int]", dict(rows)), newest)
+        return ImportedCounts(sessions, turns, cast("dict[str, int]", dict(rows)), newest)
 
-    async def measure(self) -> Sizes:
+    async def measure(self) -> DiskUsage:
         """Return the bytes on the server's disk, of all workspaces together."""
         row = await self.database.fetch_one("measure")
         assert row is not None, "an aggregate always has a row"
-        return Sizes(*row)
+        return DiskUsage(*row)
 
     async def list_spending(
-        self, bands: Sequence[int], *, since: Instant | None = None, with_sessions: bool = False
+        self, bands: Sequence[int], *, since: Timestamp | None = None, with_sessions: bool = False
     ) -> list[Spending]:
         """Return what distinct model calls used, by day, agent, model, provider and band."""
         query = "list_spending_by_session" if with_sessions else "list_spending"

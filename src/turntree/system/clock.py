@@ -3,19 +3,19 @@
 import secrets
 import time
 
-from turntree.core.ids import RANDOM_BITS, Instant, instant, uuid7
+from turntree.core.ids import RANDOM_BITS, Timestamp, instant, uuid7
 
 _MS = 1_000_000
 
 
-class SystemWorld:
+class SystemClock:
     """The machine this process runs on. See ``ports.world``."""
 
     def __init__(self) -> None:
         """Begin at the present."""
         self._latest_ms = 0
 
-    def now(self) -> Instant:
+    def now(self) -> Timestamp:
         """Return the present moment; a clock set back does not turn time back."""
         self._latest_ms = max(self._latest_ms, time.time_ns() // _MS)
         return instant(self._latest_ms)

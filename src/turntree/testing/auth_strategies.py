@@ -7,8 +7,8 @@ often hold one another; what they draw is lawful.
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from turntree.auth.delegation import Chain
-from turntree.auth.permissions import KINDS, Pattern, Right, Rights, pattern, right
+from turntree.auth.delegation import DelegationChain
+from turntree.auth.permissions import KINDS, Pattern, Permissions, Right, pattern, right
 from turntree.auth.persona import Identity, Persona
 from turntree.core.principal import Principal, PrincipalKind
 from turntree.core.turn import AGENT_ROLES
@@ -35,17 +35,17 @@ def single_rights() -> SearchStrategy[Right]:
     return st.builds(right, st.sampled_from(KINDS), spelt)
 
 
-def rights() -> SearchStrategy[Rights]:
+def rights() -> SearchStrategy[Permissions]:
     """Draw a set of rights."""
     several = st.lists(patterns(), max_size=5).map(tuple)
-    return st.builds(Rights, several, several)
+    return st.builds(Permissions, several, several)
 
 
 @st.composite
-def chains(draw: DrawFn) -> Chain:
+def chains(draw: DrawFn) -> DelegationChain:
     """Draw a chain: somebody begins, then rights are narrowed and handed on."""
     root = draw(st.sampled_from([Principal("human", "ana"), Principal("system", "turntree")]))
-    chain = Chain.begin(root, draw(rights()))
+    chain = DelegationChain.begin(root, draw(rights()))
     for number in range(draw(st.integers(0, LINKS_MAX - 1))):
         if draw(st.booleans()):
             chain = chain.child(draw(rights()))

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import orjson
 
-from turntree.core.errors import NotFound, Refused, Unsupported
+from turntree.core.errors import InvalidOperation, NotFound, Unsupported
 from turntree.core.ids import Digest
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.resources.driver import Cost, Taken
-from turntree.resources.resource import CAPABILITIES, Capability, Change, Entry, Liveness
+from turntree.resources.driver import SnapshotCost, TakenSnapshot
+from turntree.resources.resource import CAPABILITIES, Capability, FileChange, FileEntry, Liveness
 
 _MODE = 0o777
 _MADE = "made"
@@ -29,7 +29,7 @@ EXTERNAL = "copies"
 
 
 @value
-class CopyingKeeper:
+class CopyDriver:
     """Looks after folders and files by copying them. See ``ports.keepers``."""
 
     store: Path
@@ -45,16 +45,16 @@ class CopyingKeeper:
         """Say whether the place is there."""
         return "alive" if os.path.lexists(place) else "dead"
 
-    def measure(self, place: str) -> Cost:
+    def measure(self, place: str) -> SnapshotCost:
         """Say what a snapshot would take."""
         entries = [entry for entry, _ in _walk(Path(place))]
         size = sum(entry.size for entry in entries)
-        return Cost(size, sum(entry.kind == "file" for entry in entries), size)
+        return SnapshotCost(size, sum(entry.kind == "file" for entry in entries), size)
 
-    def snapshot(self, place: str) -> Taken:
+    def snapshot(self, place: str) -> TakenSnapshot:
         """Copy everything that is there."""
         self._check("snapshot")
-        entries: list[Entry] = []
+        entries: list[FileEntry] = []
         for entry, data in _walk(Path(place)):
             if entry.digest is not None:
                 self._put(entry.digest, data)
@@ -64,11 +64,11 @@ class CopyingKeeper:
         self._put(id, listed)
         files = [entry for entry in entries if entry.kind == "file"]
         size = sum(entry.size for entry in files)
-        return Taken(ExtRef(EXTERNAL, id), size, len(files), size)
+        return TakenSnapshot(ExtRef(EXTERNAL, id), size, len(files), size)
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
-    ) -> list[Change]:
+    ) -> list[FileChange]:
         """Make the place equal to a state."""
         self._check("restore")
         root = Path(place)
@@ -92,7 +92,7 @@ class CopyingKeeper:
         """Make a new place in a state."""
         self._check("fork")
         if os.path.lexists(place):
-            raise Refused(f"there is something at {place} already")
+            raise InvalidOperation(f"there is something at {place} already")
         entries = list(self.list_entries(external))
         draft = Path(f"{place}.draft")
         _remove(draft)
@@ -107,14 +107,14 @@ class CopyingKeeper:
         if not os.path.lexists(place):
             return
         if not self._mark(place).exists():
-            raise Refused(f"{place} was not made by a fork")
+            raise InvalidOperation(f"{place} was not made by a fork")
         _remove(Path(place))
         self._mark(place).unlink()
 
-    def list_entries(self, external: ExtRef) -> Iterator[Entry]:
+    def list_entries(self, external: ExtRef) -> Iterator[FileEntry]:
         """Yield what a state holds."""
         for said in orjson.loads(self._get(external.id)):
-            yield Entry(os.fsdecode(bytes.fromhex(said[0])), *said[1:])
+            yield FileEntry(os.fsdecode(bytes.fromhex(said[0])), *said[1:])
 
     def read(self, external: ExtRef, path: str) -> bytes:
         """Return a file's bytes or a link's target."""
@@ -123,7 +123,7 @@ class CopyingKeeper:
                 return self._get(entry.digest)
         raise NotFound(f"there is no file {path} in {external.id}")
 
-    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[Change]:
+    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[FileChange]:
         """Return how two states differ."""
         before, after = (
             {} if one is None else {entry.path: entry for entry in self.list_entries(one)}
@@ -148,7 +148,7 @@ class CopyingKeeper:
     def _mark(self, place: str) -> Path:
         return self.store / _MADE / hashlib.sha256(os.fsencode(place)).hexdigest()
 
-    def _write(self, at: Path, entry: Entry) -> None:
+    def _write(self, at: Path, entry: FileEntry) -> None:
         if entry.kind == "directory":
             at.mkdir(parents=True, exist_ok=True)
             at.chmod(entry.mode)
@@ -165,7 +165,7 @@ class CopyingKeeper:
         draft.replace(at)
 
 
-def _walk(root: Path) -> Iterator[tuple[Entry, bytes]]:
+def _walk(root: Path) -> Iterator[tuple[FileEntry, bytes]]:
     if not os.path.lexists(root):
         raise NotFound(f"there is nothing at {root}")
     found = [root]
@@ -176,35 +176,35 @@ def _walk(root: Path) -> Iterator[tuple[Entry, bytes]]:
             found += sorted(at.iterdir(), reverse=True)
 
 
-def _entry(root: Path, at: Path) -> tuple[Entry, bytes]:
+def _entry(root: Path, at: Path) -> tuple[FileEntry, bytes]:
     path = "" if at == root else at.relative_to(root).as_posix()
     mode = at.lstat().st_mode
     if stat.S_ISDIR(mode):
-        return Entry(path, "directory", mode & _MODE, 0, None), b""
+        return FileEntry(path, "directory", mode & _MODE, 0, None), b""
     if stat.S_ISLNK(mode):
         target = os.fsencode(at.readlink())
-        return Entry(path, "symlink", 0o777, len(target), _digest(target)), target
+        return FileEntry(path, "symlink", 0o777, len(target), _digest(target)), target
     data = at.read_bytes()
-    return Entry(path, "file", mode & _MODE, len(data), _digest(data)), data
+    return FileEntry(path, "file", mode & _MODE, len(data), _digest(data)), data
 
 
-def _compare(old: dict[str, Entry], new: dict[str, Entry]) -> list[Change]:
-    changes: list[Change] = []
+def _compare(old: dict[str, FileEntry], new: dict[str, FileEntry]) -> list[FileChange]:
+    changes: list[FileChange] = []
     for path in sorted(old.keys() | new.keys()):
         before, after = old.get(path), new.get(path)
         if before != after:
-            changes.append(Change(path, _kind(before, after), before, after))
+            changes.append(FileChange(path, _kind(before, after), before, after))
     return changes
 
 
-def _kind(before: Entry | None, after: Entry | None) -> ChangeKind:
+def _kind(before: FileEntry | None, after: FileEntry | None) -> ChangeKind:
     if before is None or after is None:
         return "added" if before is None else "removed"
     same = (before.kind, before.digest) == (after.kind, after.digest)
     return "mode" if same else "changed"
 
 
-def _to_json(entry: Entry) -> list[object]:
+def _to_json(entry: FileEntry) -> list[object]:
     return [os.fsencode(entry.path).hex(), entry.kind, entry.mode, entry.size, entry.digest]
 
 

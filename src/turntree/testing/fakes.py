@@ -7,23 +7,23 @@ of one story must end with the same digests, whatever crashed in between.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
-from turntree.core.event import Recorded
+from turntree.core.event import SealedEvent
 from turntree.core.ids import (
     RANDOM_BITS,
     Digest,
-    Instant,
     RunId,
     SessionId,
+    Timestamp,
     TurnId,
     instant,
     uuid7,
 )
-from turntree.core.run import Fact
-from turntree.core.thread import Stored
-from turntree.core.turn import Sealed
+from turntree.core.run import RunEvent
+from turntree.core.thread import SealResult
+from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
-from turntree.ledger.store_port import Build, Ledger
+from turntree.ledger.store_port import Build, LedgerPort
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ _MASK = (1 << RANDOM_BITS) - 1
 Fate = Literal["live", "die before", "die after"]
 
 
-class ScriptedWorld:
+class FakeClock:
     """A clock that ticks a second at every look, and ids that follow from a seed."""
 
     def __init__(self, seed: int = 0, *, tick_ms: int = 1000) -> None:
@@ -42,7 +42,7 @@ class ScriptedWorld:
         self._tick_ms = tick_ms
         self.ms = START_MS
 
-    def now(self) -> Instant:
+    def now(self) -> Timestamp:
         """Return a moment one tick later than the last."""
         self.ms += self._tick_ms
         return instant(self.ms)
@@ -65,7 +65,7 @@ class Crash(BaseException):
     """The process died here. Not an Exception, so that no handler can survive it."""
 
 
-class Dying:
+class CrashPlan:
     """Decides, at each write, whether the process dies before it, after it, or not at all."""
 
     def __init__(self, fates: Iterable[Fate] = ()) -> None:
@@ -91,25 +91,25 @@ class Dying:
 
 
 @value
-class DyingLedger:
+class CrashingLedger:
     """Any ledger, with a process that dies around its writes. See ``ports.ledger``."""
 
-    ledger: Ledger
-    dying: Dying
+    ledger: LedgerPort
+    dying: CrashPlan
 
     async def seal(
         self,
-        sealed: Sealed,
+        sealed: SealedTurn,
         parent: TurnId | None,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         session: SessionId | None = None,
         calls: Sequence[ModelCall] = (),
-        journal: Sequence[Recorded] = (),
+        journal: Sequence[SealedEvent] = (),
         epoch: int | None = None,
         key: str | None = None,
-    ) -> Stored:
+    ) -> SealResult:
         """Store a turn, or die."""
         return await self.dying.write(
             lambda: self.ledger.seal(
@@ -131,16 +131,16 @@ class DyingLedger:
         session: SessionId,
         *,
         by: str,
-        at: Instant,
+        at: Timestamp,
         calls: Sequence[ModelCall] = (),
         key: str | None = None,
-    ) -> tuple[Stored, Sealed]:
+    ) -> tuple[SealResult, SealedTurn]:
         """Build and store a turn, or die."""
         return await self.dying.write(
             lambda: self.ledger.seal_at_head(build, session, by=by, at=at, calls=calls, key=key)
         )
 
-    async def start(self, run: RunId, session: SessionId | None, first: Fact) -> int:
+    async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
         """Begin a run, or die."""
         return await self.dying.write(lambda: self.ledger.start(run, session, first))
 
@@ -148,15 +148,15 @@ class DyingLedger:
         """Take a run over, or die."""
         return await self.dying.write(lambda: self.ledger.take(run))
 
-    async def append_fact(self, fact: Fact, *, epoch: int) -> bool:
+    async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
         """Record a fact of a run, or die."""
         return await self.dying.write(lambda: self.ledger.append_fact(fact, epoch=epoch))
 
-    async def append(self, recorded: Recorded) -> bool:
+    async def append(self, recorded: SealedEvent) -> bool:
         """Record a fact, or die."""
         return await self.dying.write(lambda: self.ledger.append(recorded))
 
-    async def facts(self, stream: str, *, after: int = 0) -> list[Fact]:
+    async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
         """Read facts; reading kills nobody."""
         return await self.ledger.facts(stream, after=after)
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from turntree.core.canonical import digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event, record
 from turntree.core.ids import (
     Digest,
-    Instant,
     Label,
     RunId,
     SessionId,
+    Timestamp,
     TurnId,
     derived_id,
     instant,
@@ -31,16 +31,26 @@ from turntree.core.ids import (
 )
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, line_of, tool, user
 from turntree.core.principal import Principal
-from turntree.core.run import AskModel, CallTools, Done, Fact, Fail, Run, Seal, SettleCalls, Wait
+from turntree.core.run import (
+    AskModel,
+    CallTools,
+    Done,
+    Fail,
+    Run,
+    RunEvent,
+    Seal,
+    SettleCalls,
+    WaitForUnpark,
+)
 from turntree.core.session import Session
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
 from turntree.ledger.session_store_port import Reflog, Sessions
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.ledger.thread_store_port import Threads
-from turntree.testing.fakes import START_MS, Crash, Dying, DyingLedger
+from turntree.testing.fakes import START_MS, Crash, CrashingLedger, CrashPlan
 
 BY: Final = Principal("human", "ana")
 MODEL: Final = "scripted-1"
@@ -49,7 +59,7 @@ _FACT_MS: Final = 1000
 
 
 @value
-class Say:
+class PostStep:
     """Somebody says something to a session, which begins if there is none."""
 
     session: str
@@ -57,7 +67,7 @@ class Say:
 
 
 @value
-class Fork:
+class ForkStep:
     """A session begins where another stands; nothing happens if there is nothing to fork."""
 
     session: str
@@ -65,55 +75,55 @@ class Fork:
 
 
 @value
-class Rewind:
+class RewindStep:
     """A session goes back a turn, if it has two."""
 
     session: str
 
 
 @value
-class Undo:
+class UndoMove:
     """A session takes its last move back, if there is one."""
 
     session: str
 
 
-Scene = Say | Fork | Rewind | Undo
+Scene = PostStep | ForkStep | RewindStep | UndoMove
 
 STORY: Final[tuple[Scene, ...]] = (
-    Say("main", "hello"),
-    Say("main", "tool then"),
-    Fork("main", "side"),
-    Say("side", "tools tool"),
-    Say("main", "silence"),
-    Rewind("main"),
-    Say("main", "tool silence"),
-    Undo("main"),
+    PostStep("main", "hello"),
+    PostStep("main", "tool then"),
+    ForkStep("main", "side"),
+    PostStep("side", "tools tool"),
+    PostStep("main", "silence"),
+    RewindStep("main"),
+    PostStep("main", "tool silence"),
+    UndoMove("main"),
 )
 """One of everything: tools alone and at once, a fork, a rewind, an undo, a turn that did
 nothing and moves no session, and one that was cut short after a tool had run."""
 
 
 @value
-class Neighbours:
+class OtherWriter:
     """The parts of an adapter that a story, or the contract, is played on."""
 
-    ledger: Ledger
+    ledger: LedgerPort
     sessions: Sessions
     reflog: Reflog
     threads: Threads
 
 
-async def play(neighbours: Neighbours, story: Sequence[Scene], dying: Dying) -> dict[str, Any]:
+async def play(neighbours: OtherWriter, story: Sequence[Scene], dying: CrashPlan) -> dict[str, Any]:
     """Tell a story, beginning a scene again whenever the process dies; return the picture."""
-    player = Player(neighbours, DyingLedger(neighbours.ledger, dying), dying)
+    player = ScenarioRunner(neighbours, CrashingLedger(neighbours.ledger, dying), dying)
     for number, scene in enumerate(story):
         while not await _survives(player, number, scene):
             pass
     return await picture(neighbours, story)
 
 
-async def picture(neighbours: Neighbours, story: Sequence[Scene]) -> dict[str, Any]:
+async def picture(neighbours: OtherWriter, story: Sequence[Scene]) -> dict[str, Any]:
     """Return all that a story left: heads, moves and every event and turn by its digest."""
     found: dict[str, Any] = {}
     for label in sorted({name for scene in story for name in _names(scene)}):
@@ -129,7 +139,7 @@ async def picture(neighbours: Neighbours, story: Sequence[Scene]) -> dict[str, A
             "events": await _event_ids(neighbours.ledger, session.id),
         }
     for number, scene in enumerate(story):
-        if isinstance(scene, Say):
+        if isinstance(scene, PostStep):
             placed = await neighbours.threads.get_turn(TurnId(_run_id(number)))
             found[f"turn {number}"] = {
                 "at": [placed.turn.digest, placed.depth, placed.parent],
@@ -140,12 +150,12 @@ async def picture(neighbours: Neighbours, story: Sequence[Scene]) -> dict[str, A
 
 
 @value
-class Player:
+class ScenarioRunner:
     """A process that plays scenes until it dies."""
 
-    neighbours: Neighbours
-    ledger: Ledger
-    dying: Dying
+    neighbours: OtherWriter
+    ledger: LedgerPort
+    dying: CrashPlan
 
     async def tell(self, number: int, scene: Scene) -> None:
         """Play a scene, or what is left of it.
@@ -154,18 +164,18 @@ class Player:
             Crash: The process died.
         """
         match scene:
-            case Say():
+            case PostStep():
                 await self._say(number, scene)
-            case Fork():
+            case ForkStep():
                 await self._fork(number, scene)
-            case Rewind():
+            case RewindStep():
                 await self._rewind(number, scene)
-            case Undo():
+            case UndoMove():
                 await self._undo(number, scene)
             case _:
                 assert_never(scene)
 
-    async def _say(self, number: int, scene: Say) -> None:
+    async def _say(self, number: int, scene: PostStep) -> None:
         run = _run_id(number)
         facts = await self.ledger.facts(run)
         if facts:
@@ -179,7 +189,7 @@ class Player:
             epoch = await self.ledger.start(run, session.id, first)
             facts = [first]
             state = Run.replay(run, facts)
-        await Attempt(self.ledger, number, epoch, facts[0], facts[-1], state).drive()
+        await ScenarioAttempt(self.ledger, number, epoch, facts[0], facts[-1], state).drive()
 
     async def _session(self, number: int, label: str) -> Session:
         found = await self.neighbours.sessions.find(label)
@@ -201,13 +211,13 @@ class Player:
             )
         )
 
-    async def _fork(self, number: int, scene: Fork) -> None:
+    async def _fork(self, number: int, scene: ForkStep) -> None:
         found = await self.neighbours.sessions.find(scene.session)
         taken = await self.neighbours.sessions.find(scene.label)
         if found is not None and found.head is not None and taken is None:
             await self._begin(number, scene.label, found.head)
 
-    async def _rewind(self, number: int, scene: Rewind) -> None:
+    async def _rewind(self, number: int, scene: RewindStep) -> None:
         found = await self.neighbours.sessions.find(scene.session)
         if found is None or found.head is None or found.depth == 1:
             return
@@ -219,7 +229,7 @@ class Player:
             )
         )
 
-    async def _undo(self, number: int, scene: Undo) -> None:
+    async def _undo(self, number: int, scene: UndoMove) -> None:
         found = await self.neighbours.sessions.find(scene.session)
         if found is None:
             return
@@ -229,19 +239,19 @@ class Player:
                     found.id, "undo", None, by=str(BY), at=moment(number, 0), key=f"move {number}"
                 )
             )
-        except Refused:
+        except InvalidOperation:
             return  # There was nothing to undo.
 
 
 @dataclass(slots=True)
-class Attempt:
+class ScenarioAttempt:
     """One process's share of a run: from the facts that were there to the sealed turn."""
 
-    ledger: Ledger
+    ledger: LedgerPort
     number: int
     epoch: int
-    first: Fact
-    last: Fact
+    first: RunEvent
+    last: RunEvent
     run: Run
 
     async def drive(self) -> None:
@@ -262,8 +272,8 @@ class Attempt:
                     await self._answer(call_ids[0])
                 case Fail(reason):
                     await self._append("run.failed", reason=reason)
-                case Wait(reason):
-                    raise Refused(f"nobody in a story unparks a run: {reason}")
+                case WaitForUnpark(reason):
+                    raise InvalidOperation(f"nobody in a story unparks a run: {reason}")
                 case Seal():
                     await self._seal(step)
                     return
@@ -297,7 +307,7 @@ class Attempt:
         if said is not None:
             data["message"] = digest_bytes(line_of(said))
         place = self.run.seq
-        fact = Fact.of(Event(self.run.id, place, kind, moment(self.number, place), data), said)
+        fact = RunEvent.of(Event(self.run.id, place, kind, moment(self.number, place), data), said)
         after = self.run.apply(fact)
         await self.ledger.append_fact(fact, epoch=self.epoch)
         self.run, self.last = after, fact
@@ -349,12 +359,12 @@ def scripted_reply(run: Run) -> Message | None:
             return assistant(f"{word}!")
 
 
-def moment(number: int, place: int) -> Instant:
+def moment(number: int, place: int) -> Timestamp:
     """Return the time at which a fact of a scene is recorded, whoever records it."""
     return instant(START_MS + number * _SCENE_MS + place * _FACT_MS)
 
 
-async def _survives(player: Player, number: int, scene: Scene) -> bool:
+async def _survives(player: ScenarioRunner, number: int, scene: Scene) -> bool:
     try:
         await player.tell(number, scene)
     except Crash:
@@ -362,7 +372,7 @@ async def _survives(player: Player, number: int, scene: Scene) -> bool:
     return True
 
 
-async def _event_ids(ledger: Ledger, stream: str) -> list[str]:
+async def _event_ids(ledger: LedgerPort, stream: str) -> list[str]:
     return [record(fact.event).id for fact in await ledger.facts(stream)]
 
 
@@ -371,10 +381,10 @@ def _run_id(number: int) -> RunId:
 
 
 def _names(scene: Scene) -> tuple[str, ...]:
-    return (scene.session, scene.label) if isinstance(scene, Fork) else (scene.session,)
+    return (scene.session, scene.label) if isinstance(scene, ForkStep) else (scene.session,)
 
 
-def _first_fact(number: int, session: Session, text: str) -> Fact:
+def _first_fact(number: int, session: Session, text: str) -> RunEvent:
     said = user(text)
     data = {
         "message": digest_bytes(line_of(said)),
@@ -382,4 +392,4 @@ def _first_fact(number: int, session: Session, text: str) -> Fact:
         "parent_digest": session.head_digest,
         "session": session.id,
     }
-    return Fact.of(Event(_run_id(number), 0, "run.started", moment(number, 0), data), said)
+    return RunEvent.of(Event(_run_id(number), 0, "run.started", moment(number, 0), data), said)

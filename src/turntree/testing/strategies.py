@@ -15,15 +15,15 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from turntree.core.canonical import INTEGER_MAX, Json, digest_bytes
 from turntree.core.compaction import Compaction, CompactionKind, CompactionTrigger
 from turntree.core.event import KINDS, Event
-from turntree.core.ids import RANDOM_BITS, Digest, EventId, Instant, TurnId, instant, uuid7
+from turntree.core.ids import RANDOM_BITS, Digest, EventId, Timestamp, TurnId, instant, uuid7
 from turntree.core.message import (
     ROLES,
     SOURCES,
     TOOL_STATUSES,
-    Lifted,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Part,
     Reasoning,
     Role,
@@ -34,7 +34,7 @@ from turntree.core.message import (
     ToolUse,
 )
 from turntree.core.principal import Principal, PrincipalKind
-from turntree.core.turn import AgentRole, Header, Outcome, Sealed, seal
+from turntree.core.turn import AgentRole, Header, Outcome, SealedTurn, seal
 
 Exchange = tuple[tuple[Message, ...], tuple[Message, ...]]
 """What was sent in, and what came back."""
@@ -94,7 +94,7 @@ def digests() -> SearchStrategy[Digest]:
 
 
 @cache
-def instants() -> SearchStrategy[Instant]:
+def instants() -> SearchStrategy[Timestamp]:
     """Draw moments of this century and the end of the last."""
     return st.integers(EARLIEST_MS, LATEST_MS).map(instant)
 
@@ -114,7 +114,7 @@ def words() -> SearchStrategy[Part]:
     """Draw parts that neither call a tool nor answer one."""
     kinds = texts(min_size=1).map(lambda text: f"acme.{text}")
     opaque = st.tuples(json_objects(), kinds).map(
-        lambda drawn: Opaque({**drawn[0], "kind": drawn[1]})
+        lambda drawn: OpaquePart({**drawn[0], "kind": drawn[1]})
     )
     media = st.builds(
         Media,
@@ -124,7 +124,7 @@ def words() -> SearchStrategy[Part]:
         object=digests(),
         name=st.none() | texts(),
     )
-    lifted = st.builds(Lifted, st.sampled_from(["text", "reasoning"]), digests(), _SIZES)
+    lifted = st.builds(ObjectRef, st.sampled_from(["text", "reasoning"]), digests(), _SIZES)
     spoken = st.one_of(st.builds(Text, texts()), st.builds(Reasoning, texts(), st.none() | texts()))
     return st.one_of(spoken, media, lifted, opaque)
 
@@ -135,11 +135,11 @@ def tool_uses(call_id: str) -> SearchStrategy[Part]:
 
 
 @cache
-def _tool_uses() -> SearchStrategy[ToolUse | Lifted]:
+def _tool_uses() -> SearchStrategy[ToolUse | ObjectRef]:
     tools, no_id = texts(min_size=1), st.just("")
     return st.one_of(
         st.builds(ToolUse, no_id, tools, json_values()),
-        st.builds(Lifted, st.just("tool_use"), digests(), _SIZES, no_id, tools),
+        st.builds(ObjectRef, st.just("tool_use"), digests(), _SIZES, no_id, tools),
     )
 
 
@@ -149,12 +149,12 @@ def tool_results(call_id: str) -> SearchStrategy[Part]:
 
 
 @cache
-def _tool_results() -> SearchStrategy[ToolResult | Lifted]:
+def _tool_results() -> SearchStrategy[ToolResult | ObjectRef]:
     statuses: SearchStrategy[ToolStatus] = st.sampled_from(TOOL_STATUSES)
     no_id, kind = st.just(""), st.just("tool_result")
     return st.one_of(
         st.builds(ToolResult, no_id, statuses, json_values()),
-        st.builds(Lifted, kind, digests(), _SIZES, no_id, status=statuses),
+        st.builds(ObjectRef, kind, digests(), _SIZES, no_id, status=statuses),
     )
 
 
@@ -252,7 +252,7 @@ def compactions() -> SearchStrategy[Compaction]:
 
 
 @st.composite
-def turns(draw: DrawFn, parent: Digest | None = None) -> Sealed:
+def turns(draw: DrawFn, parent: Digest | None = None) -> SealedTurn:
     """Draw a sealed turn; with a parent, one that follows it."""
     return seal(draw(headers(parent)), *draw(exchanges()))
 

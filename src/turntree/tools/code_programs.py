@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused, TurntreeError
+from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.ids import Digest
 from turntree.core.message import ToolResult, ToolUse
 from turntree.core.program import Program
 from turntree.core.value import value
 from turntree.models.prompt import ToolSpec
 from turntree.programs.service import Programs
-from turntree.tools.toolset import Occasion
+from turntree.tools.toolset import ToolContext
 
 ANY_OBJECT: Final[Mapping[str, Json]] = {"type": "object"}
 TIMEOUT_DEFAULT_S: Final = 10.0
@@ -34,7 +34,7 @@ class CodeTools:
     versions: Mapping[str, Digest]
     """The version of each program that the run pinned, by its address."""
 
-    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         """Run a program on the arguments of a call."""
         spec = next(one for one in self.specs if one.name == use.tool)
         assert spec.program is not None, "only programs are here"
@@ -55,10 +55,10 @@ def spec_of(program: Program) -> ToolSpec:
     """Return what a model is told of a program.
 
     Raises:
-        Refused: Its name cannot be a tool's.
+        InvalidOperation: Its name cannot be a tool's.
     """
     if not _NAME.fullmatch(program.name):
-        raise Refused(
+        raise InvalidOperation(
             f"{program.address} cannot be a tool: a tool's name has letters, digits, _ and -, "
             "and at most 64 of them"
         )

@@ -2,7 +2,7 @@
 
 A function's name, docstring and parameters become the tool's. Arguments are validated before it is
 called, and whatever it returns or raises becomes a result. It must never know the run it is called
-in, unless it asks for the ``Occasion``.
+in, unless it asks for the ``ToolContext``.
 """
 
 import inspect
@@ -15,19 +15,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.message import ToolResult, ToolUse
 from turntree.core.value import value
 from turntree.models.prompt import TOOL_TIMEOUT_MAX_S, TOOL_TIMEOUT_S, ToolSpec
-from turntree.tools.isolation import LoopApart, call_here, call_in_thread
-from turntree.tools.toolset import Occasion
+from turntree.tools.isolation import IsolatedLoop, call_here, call_in_thread
+from turntree.tools.toolset import ToolContext
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK: Final = "__turntree_tool__"
 
 
 @value
-class Mark:
+class ToolMeta:
     """What a function says of itself as a tool."""
 
     name: str | None = None
@@ -65,14 +65,14 @@ def tool(
     call is made again when its result was lost.
 
     Raises:
-        Refused: No call could take that long, or none could end in time.
+        InvalidOperation: No call could take that long, or none could end in time.
     """
     if not 0 < timeout_s <= TOOL_TIMEOUT_MAX_S:
-        raise Refused(
+        raise InvalidOperation(
             f"timeout_s is {timeout_s:g}: it is more than 0 and at most {TOOL_TIMEOUT_MAX_S:g} "
             "seconds. What takes longer is begun by one tool and looked up by another"
         )
-    mark = Mark(name, description, is_repeatable, timeout_s)
+    mark = ToolMeta(name, description, is_repeatable, timeout_s)
 
     def put(marked: F) -> F:
         setattr(marked, _MARK, mark)
@@ -99,7 +99,7 @@ class FunctionTools:
     """A toolset of Python functions. See ``ports.tools``."""
 
     functions: Sequence[Callable[..., Any]]
-    apart: LoopApart | None = None
+    apart: IsolatedLoop | None = None
     """Where those that wait are called; None is the loop of whoever calls."""
     _known: dict[str, _Function] = field(init=False)
 
@@ -107,13 +107,13 @@ class FunctionTools:
         """Read the functions.
 
         Raises:
-            Refused: Two have one name, or a parameter has no type.
+            InvalidOperation: Two have one name, or a parameter has no type.
         """
         self._known = {}
         for function in self.functions:
             read = _read(function)
             if read.spec.name in self._known:
-                raise Refused(f"two tools are called {read.spec.name}")
+                raise InvalidOperation(f"two tools are called {read.spec.name}")
             self._known[read.spec.name] = read
 
     @property
@@ -121,7 +121,7 @@ class FunctionTools:
         """What a model is told of them, in the order they were given."""
         return tuple(known.spec for known in self._known.values())
 
-    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         """Call the function of a tool with validated arguments."""
         known = self._known[use.tool]
         try:
@@ -144,16 +144,18 @@ class FunctionTools:
 
 
 def _read(function: Callable[..., Any]) -> _Function:
-    mark: Mark = getattr(function, _MARK, Mark())
+    mark: ToolMeta = getattr(function, _MARK, ToolMeta())
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
     occasion = None
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in hints:
-            raise Refused(f"{function.__name__}: the parameter {name} has no type")
+            raise InvalidOperation(f"{function.__name__}: the parameter {name} has no type")
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise Refused(f"{function.__name__}: a tool takes named parameters, not {parameter}")
-        if hints[name] is Occasion:
+            raise InvalidOperation(
+                f"{function.__name__}: a tool takes named parameters, not {parameter}"
+            )
+        if hints[name] is ToolContext:
             occasion = name
             continue
         default = ... if parameter.default is parameter.empty else parameter.default

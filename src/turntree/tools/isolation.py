@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 
 THREADS_MAX: Final = 512
 """Threads that are at work at once. One that hangs counts until it comes back."""
@@ -24,7 +24,7 @@ _places = threading.BoundedSemaphore(THREADS_MAX)
 
 
 @dataclass(slots=True)
-class Ended:
+class CallOutcome:
     """How a call ended: with a value, or with what it raised."""
 
     value: Any = None
@@ -51,24 +51,24 @@ class Ended:
         return f"{type(self.error).__name__}: {self.error}".removesuffix(": ")
 
 
-async def call_in_thread(function: Callable[[], Any]) -> Ended:
+async def call_in_thread(function: Callable[[], Any]) -> CallOutcome:
     """Call a function that cannot wait, in a thread of its own.
 
     A thread cannot be ended. Whoever waits no longer leaves it to itself, and it holds up nobody:
     neither other calls nor the end of the process.
 
     Raises:
-        Refused: Too many threads hang already.
+        InvalidOperation: Too many threads hang already.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
-    arrived: asyncio.Future[Ended] = loop.create_future()
+    arrived: asyncio.Future[CallOutcome] = loop.create_future()
 
-    def settle(ended: Ended) -> None:
+    def settle(ended: CallOutcome) -> None:
         if not arrived.done():
             arrived.set_result(ended)
 
     def work() -> None:
-        with Ended() as ended:
+        with CallOutcome() as ended:
             ended.value = context.run(function)
         # A loop that was closed meanwhile has nobody left who waits.
         with suppress(RuntimeError):
@@ -78,9 +78,9 @@ async def call_in_thread(function: Callable[[], Any]) -> Ended:
     return await arrived
 
 
-async def call_here(function: Callable[[], Awaitable[Any]]) -> Ended:
+async def call_here(function: Callable[[], Awaitable[Any]]) -> CallOutcome:
     """Call a function that waits, on the loop of whoever asks."""
-    with Ended() as ended:
+    with CallOutcome() as ended:
         ended.value = await function()
     if isinstance(ended.error, asyncio.CancelledError):
         # Here it is the end of whoever waits. In a thread it is the function's own.
@@ -89,7 +89,7 @@ async def call_here(function: Callable[[], Awaitable[Any]]) -> Ended:
 
 
 @dataclass(slots=True)
-class LoopApart:
+class IsolatedLoop:
     """A loop in a thread of its own: what blocks it holds up no worker.
 
     All functions share it, so that they may share connections. Once it is blocked it is left to
@@ -99,11 +99,11 @@ class LoopApart:
     _loop: asyncio.AbstractEventLoop | None = None
     _choosing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def call(self, function: Callable[[], Awaitable[Any]]) -> Ended:
+    async def call(self, function: Callable[[], Awaitable[Any]]) -> CallOutcome:
         """Call a function that waits, on this loop.
 
         Raises:
-            Refused: Too many threads hang already.
+            InvalidOperation: Too many threads hang already.
         """
         async with self._choosing:
             if self._loop is None or not await _answers(self._loop):
@@ -126,7 +126,7 @@ def _begin_loop() -> asyncio.AbstractEventLoop:
 
 def _begin_thread(work: Callable[[], None]) -> None:
     if not _places.acquire(blocking=False):
-        raise Refused(f"{THREADS_MAX} calls of tools hang; start the worker again")
+        raise InvalidOperation(f"{THREADS_MAX} calls of tools hang; start the worker again")
 
     def run() -> None:
         try:

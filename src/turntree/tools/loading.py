@@ -9,9 +9,9 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final, cast
 
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.tools.functions import FunctionTools
-from turntree.tools.isolation import LoopApart
+from turntree.tools.isolation import IsolatedLoop
 from turntree.tools.toolset import Toolset
 
 GROUP: Final = "turntree.tools"
@@ -32,13 +32,15 @@ def load_named(names: Iterable[str]) -> list[object]:
     return [_load(name) for name in names]
 
 
-def toolsets_of(things: Iterable[object], *, apart: LoopApart | None = None) -> tuple[Toolset, ...]:
+def toolsets_of(
+    things: Iterable[object], *, apart: IsolatedLoop | None = None
+) -> tuple[Toolset, ...]:
     """Return functions, toolsets and lists of them as toolsets; functions come first.
 
     ``apart`` is where functions that wait are called, if not on the loop of whoever calls.
 
     Raises:
-        Refused: Something is neither, or two tools have one name.
+        InvalidOperation: Something is neither, or two tools have one name.
     """
     functions: list[Any] = []
     toolsets: list[Toolset] = []
@@ -48,7 +50,7 @@ def toolsets_of(things: Iterable[object], *, apart: LoopApart | None = None) -> 
         elif callable(thing):
             functions.append(thing)
         else:
-            raise Refused(f"{thing!r} is no tool: neither a function nor a set of tools")
+            raise InvalidOperation(f"{thing!r} is no tool: neither a function nor a set of tools")
     found = (*([FunctionTools(functions, apart)] if functions else []), *toolsets)
     _check_names(found)
     return found
@@ -58,15 +60,15 @@ def apart_of(things: Iterable[object]) -> tuple[Toolset, ...]:
     """Return the same for tools that know nobody's loop: those that wait get one of their own.
 
     Raises:
-        Refused: Something is neither, or two tools have one name.
+        InvalidOperation: Something is neither, or two tools have one name.
     """
-    return toolsets_of(things, apart=LoopApart())
+    return toolsets_of(things, apart=IsolatedLoop())
 
 
 def _load(name: str) -> object:
     module, colon, attribute = name.partition(":")
     if not colon or not attribute:
-        raise Refused(f"{name!r} names no tool: write module:name")
+        raise InvalidOperation(f"{name!r} names no tool: write module:name")
     try:
         found: Any = import_module(module)
     except ModuleNotFoundError as error:
@@ -90,5 +92,5 @@ def _check_names(toolsets: Sequence[Toolset]) -> None:
     seen: set[str] = set()
     for spec in (spec for toolset in toolsets for spec in toolset.specs):
         if spec.name in seen:
-            raise Refused(f"two tools are called {spec.name}")
+            raise InvalidOperation(f"two tools are called {spec.name}")
         seen.add(spec.name)

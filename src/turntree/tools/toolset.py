@@ -10,7 +10,7 @@ from turntree.models.prompt import ToolSpec
 
 
 @value
-class Occasion:
+class ToolContext:
     """In which run a tool is called."""
 
     run: RunId
@@ -26,7 +26,7 @@ class Toolset(Protocol):
         """What a model is told of them, in a lasting order."""
         ...
 
-    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         """Do what a call asks for. What goes wrong inside is a result, not an error.
 
         The caller ends it after ``ToolSpec.timeout_s``, or when the run is canceled.

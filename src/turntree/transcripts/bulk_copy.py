@@ -19,12 +19,12 @@ from uuid import UUID
 import psycopg
 
 from turntree.core.canonical import digest_raw
-from turntree.core.errors import Conflict, NotFound, Refused
+from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.db.database import Connection, Database, as_uuids, fetch, run
 from turntree.db.sql import QUERIES
-from turntree.ledger.turn_rows import Prepared
-from turntree.transcripts.incoming import Imported, Incoming
-from turntree.transcripts.packing import StorePacking
+from turntree.ledger.turn_rows import TurnRows
+from turntree.transcripts.incoming import ImportedTurn, ImportProgress
+from turntree.transcripts.packing import Packer
 
 BATCH_TURNS = 2000
 TURN_RECORDED = "turn.recorded"
@@ -53,7 +53,7 @@ An id goes as the sixteen bytes that it is: a ``UUID`` costs more than all the r
 """
 
 
-Given: TypeAlias = "Iterable[Incoming | Prepared] | AsyncIterable[Incoming | Prepared]"
+Given: TypeAlias = "Iterable[ImportedTurn | TurnRows] | AsyncIterable[ImportedTurn | TurnRows]"
 
 
 async def import_turns(
@@ -62,18 +62,18 @@ async def import_turns(
     *,
     batch_turns: int = BATCH_TURNS,
     hurrying: bool = False,
-    report: Callable[[Imported], None] = lambda _: None,
-) -> Imported:
+    report: Callable[[ImportProgress], None] = lambda _: None,
+) -> ImportProgress:
     """Store turns, parents first, and return how many were new; no session moves.
 
     With ``hurrying`` they outlast a crash once something has been committed after them.
 
     Raises:
         NotFound: A turn comes before its parent.
-        Refused: A turn is known under another digest, was built on another parent, or says
+        InvalidOperation: A turn is known under another digest, was built on another parent, or says
             something that no column holds.
     """
-    progress = Imported()
+    progress = ImportProgress()
     async with database.acting_as("turntree_importer") as connection:
         ((direct,),) = await fetch(connection, "may_bypass")
         async for batch in _batches(incoming, batch_turns):
@@ -84,12 +84,12 @@ async def import_turns(
     return progress
 
 
-async def _batches(incoming: Given, turns_max: int) -> AsyncIterable[list[Prepared]]:
-    packing = StorePacking()
-    batch: list[Prepared] = []
+async def _batches(incoming: Given, turns_max: int) -> AsyncIterable[list[TurnRows]]:
+    packing = Packer()
+    batch: list[TurnRows] = []
     size = 0
     async for given in _each(incoming):
-        item = given if isinstance(given, Prepared) else packing.prepare(given)
+        item = given if isinstance(given, TurnRows) else packing.prepare(given)
         batch.append(item)
         size += len(item.said)
         if len(batch) >= turns_max or size >= BATCH_BYTES_MAX:
@@ -99,7 +99,7 @@ async def _batches(incoming: Given, turns_max: int) -> AsyncIterable[list[Prepar
         yield batch
 
 
-async def _each(incoming: Given) -> AsyncIterable[Incoming | Prepared]:
+async def _each(incoming: Given) -> AsyncIterable[ImportedTurn | TurnRows]:
     if isinstance(incoming, AsyncIterable):
         async for item in incoming:
             yield item
@@ -111,8 +111,8 @@ async def _each(incoming: Given) -> AsyncIterable[Incoming | Prepared]:
 async def _import_batch(
     connection: Connection,
     begin: Mapping[str, Any],
-    batch: list[Prepared],
-    progress: Imported,
+    batch: list[TurnRows],
+    progress: ImportProgress,
     *,
     direct: bool,
 ) -> None:
@@ -132,7 +132,9 @@ async def _import_batch(
                 raise Conflict("somebody keeps appending where this import appends") from error
             continue
         except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
-            raise Refused(f"no column holds this: {error.diag.message_primary or error}") from error
+            raise InvalidOperation(
+                f"no column holds this: {error.diag.message_primary or error}"
+            ) from error
         added = plan.rows["copy_bodies"]
         progress.added += len(added)
         progress.known += len(batch) - len(added)
@@ -163,7 +165,7 @@ class _Plan:
     )
 
     @classmethod
-    async def of(cls, connection: Connection, workspace: UUID, batch: list[Prepared]) -> "_Plan":
+    async def of(cls, connection: Connection, workspace: UUID, batch: list[TurnRows]) -> "_Plan":
         """Place a batch against what the ledger holds now."""
         plan = cls(connection, workspace)
         ids = as_uuids([item.id for item in batch])
@@ -182,12 +184,12 @@ class _Plan:
                 await plan.add(item, digest)
                 known[item.id] = digest
             elif known[item.id] != digest:
-                raise Refused(f"turn {item.id} is sealed with another digest")
+                raise InvalidOperation(f"turn {item.id} is sealed with another digest")
         await plan.add_objects(batch)
         await plan.add_sources(batch)
         return plan
 
-    async def add_objects(self, batch: list[Prepared]) -> None:
+    async def add_objects(self, batch: list[TurnRows]) -> None:
         """Keep what was too large to stand in a message, each once."""
         held = {sha256(data).digest(): data for item in batch for data in item.objects}
         await self._check_references({row[2] for row in self.rows["copy_holders"]} - held.keys())
@@ -211,7 +213,7 @@ class _Plan:
         ):
             raise NotFound(f"there is no object sha256:{bytes(digest).hex()}")
 
-    async def add_sources(self, batch: list[Prepared]) -> None:
+    async def add_sources(self, batch: list[TurnRows]) -> None:
         """Say what each turn was made from; a turn that is known may have come from elsewhere."""
         told = {
             (item.id, item.source.origin, item.source.bundle): item.source
@@ -243,11 +245,13 @@ class _Plan:
                     (self.workspace.bytes, _raw(id), number, s.first, s.last, s.projector, s.key)
                 )
 
-    async def add(self, item: Prepared, digest: bytes) -> None:
+    async def add(self, item: TurnRows, digest: bytes) -> None:
         """Give a turn its place: the first after a turn extends its segment, others fork."""
         if item.parent is None:
             if item.parent_digest is not None:
-                raise Refused(f"turn {item.id} was built on a parent, and comes without one")
+                raise InvalidOperation(
+                    f"turn {item.id} was built on a parent, and comes without one"
+                )
             segment, depth = str(item.id), 1
             self._open(segment, None, 0, 0, segment)
         else:
@@ -255,7 +259,9 @@ class _Plan:
             if place is None:
                 raise NotFound(f"turn {item.id} comes before its parent {item.parent}")
             if item.parent_digest is None or digest_raw(item.parent_digest) != place.digest:
-                raise Refused(f"turn {item.id} was built on another parent than {item.parent}")
+                raise InvalidOperation(
+                    f"turn {item.id} was built on another parent than {item.parent}"
+                )
             segment, depth = place.segment, place.depth + 1
             if place.followed:
                 ordinal, jump = await self._below(segment)
@@ -276,7 +282,7 @@ class _Plan:
         self.rows["copy_bodies"].append((*key, item.header, item.said))
         self._add_projections(key, item)
 
-    def _add_projections(self, key: tuple[bytes, bytes], item: Prepared) -> None:
+    def _add_projections(self, key: tuple[bytes, bytes], item: TurnRows) -> None:
         self.rows["copy_tool_calls"] += [(*key, *call) for call in item.tool_calls]
         self.rows["copy_model_calls"] += [(*key, *call) for call in item.model_calls]
         self.rows["copy_files"] += [(*key, *file) for file in item.files]

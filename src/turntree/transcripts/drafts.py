@@ -16,8 +16,8 @@ from typing import NewType
 
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.compaction import Compaction, CompactionKind, CompactionTrigger
-from turntree.core.errors import Refused
-from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.message import PART_INLINE_MAX_BYTES, Media, Message, Part, lift, lift_parts
 from turntree.core.principal import Principal
 from turntree.core.session import SpawnMode
@@ -25,7 +25,7 @@ from turntree.core.turn import (
     AgentRole,
     Header,
     Outcome,
-    Sealed,
+    SealedTurn,
     TurnKind,
     interrupt_calls,
     seal_derived,
@@ -62,8 +62,8 @@ class DraftTurn:
     parent: Key | None
     query: tuple[Message, ...]
     reply: tuple[Message, ...]
-    started_at: Instant
-    sealed_at: Instant
+    started_at: Timestamp
+    sealed_at: Timestamp
     outcome: Outcome = "completed"
     kind: TurnKind = "normal"
     agent_role: AgentRole = "unified"
@@ -104,7 +104,7 @@ class DraftSession:
 
 
 @value
-class Planted:
+class KnownTurn:
     """A turn that is known already, under a key of the source."""
 
     id: TurnId
@@ -130,7 +130,7 @@ class Projection:
 
     None if nobody has looked, or if its records are read in other bundles too.
     """
-    planted: Mapping[Key, Planted] = field(default_factory=dict[Key, Planted])
+    planted: Mapping[Key, KnownTurn] = field(default_factory=dict[Key, KnownTurn])
     """Turns that are none of its own, which its own may follow."""
 
 
@@ -139,7 +139,7 @@ class SealedDraft:
     """A draft that has become a turn."""
 
     draft: DraftTurn
-    sealed: Sealed
+    sealed: SealedTurn
     parent: TurnId | None
     objects: tuple[bytes, ...]
     """What was too large to stand in its messages."""
@@ -154,7 +154,7 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
     times and ``by`` enters an id or a digest.
 
     Raises:
-        Refused: A turn comes before its parent, or says something impossible.
+        InvalidOperation: A turn comes before its parent, or says something impossible.
     """
     known = {
         key: _Known(turn.id, turn.digest, None, turn.depth)
@@ -163,9 +163,11 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
     for draft in projection.turns:
         parent = None if draft.parent is None else known.get(draft.parent)
         if draft.parent is not None and parent is None:
-            raise Refused(f"the turn {draft.key!r} comes before its parent {draft.parent!r}")
+            raise InvalidOperation(
+                f"the turn {draft.key!r} comes before its parent {draft.parent!r}"
+            )
         if draft.key in known:
-            raise Refused(f"the turn {draft.key!r} comes twice")
+            raise InvalidOperation(f"the turn {draft.key!r} comes twice")
         objects: list[bytes] = []
         whole = interrupt_calls(draft.reply, LOST)
         repaired = sum(len(said.parts) for said in whole) - sum(
@@ -220,7 +222,7 @@ def _compaction(draft: DraftTurn, known: Mapping[Key, _Known]) -> Compaction | N
     before = draft.parent if kept is None else kept.parent
     through = known.get(before or details.summarized_through or Key(""))
     if through is None:
-        raise Refused(f"the compaction {draft.key!r} summarises nothing that is known")
+        raise InvalidOperation(f"the compaction {draft.key!r} summarises nothing that is known")
     return Compaction(
         summarized_through=through.id,
         first_kept=None if kept is None else kept.id,

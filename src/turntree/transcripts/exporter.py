@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.value import value
-from turntree.models.portable_thread import Said
-from turntree.transcripts.importer import Places
+from turntree.models.portable_thread import PortableMessage
+from turntree.transcripts.importer import ToolPaths
 
 
 @value
-class Order:
+class HandoffRequest:
     """What a session of another tool is to be."""
 
     session: str
     """A UUID that nobody else has; a tool with ids of its own kind derives one from it."""
-    at: Instant
+    at: Timestamp
     folder: Path
     """Where the work goes on."""
     title: str
@@ -36,7 +36,7 @@ class NewFile:
 
 
 @value
-class Plan:
+class HandoffFiles:
     """What makes a session of another tool: files first, then perhaps a command, then it runs."""
 
     session: str
@@ -73,7 +73,9 @@ class Exporter(Protocol):
         """How somebody gets the tool who does not have it."""
         ...
 
-    def plan(self, told: Sequence[Said], order: Order, places: Places) -> Plan:
+    def plan(
+        self, told: Sequence[PortableMessage], order: HandoffRequest, places: ToolPaths
+    ) -> HandoffFiles:
         """Return the files and commands that continue a thread. Writes nothing.
 
         Raises:

@@ -15,12 +15,12 @@ from typing import Any, cast
 from turntree.core.ids import SessionId
 from turntree.core.message import Message, Part
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Record
-from turntree.transcripts.drafts import DraftSession, DraftTurn, Key, Planted, Projection
+from turntree.ledger.raw_codec import RawRecord
+from turntree.transcripts.drafts import DraftSession, DraftTurn, Key, KnownTurn, Projection
 
 
 @value
-class Graft:
+class HandoffLink:
     """A session of another tool that we wrote, and the turn that it continues."""
 
     session: str
@@ -31,7 +31,7 @@ class Graft:
     """How long the file was then."""
     mark: str | None
     """How the ids of our records end, wherever the tool copies them; None if they have none."""
-    turn: Planted
+    turn: KnownTurn
     last: str | None = None
     """The id of our last message, if they have ids."""
     continues: SessionId | None = None
@@ -39,17 +39,17 @@ class Graft:
 
 
 @value
-class Gap:
+class OwnRecords:
     """Records of a thread that is stored, which we wrote ourselves: they make no turn."""
 
-    turn: Planted
+    turn: KnownTurn
     """The last one of that thread; what follows the gap follows it."""
     places: Sequence[int]
 
 
 def find_graft(
-    projection: Projection, records: Sequence[Record], grafts: Sequence[Graft]
-) -> Graft | None:
+    projection: Projection, records: Sequence[RawRecord], grafts: Sequence[HandoffLink]
+) -> HandoffLink | None:
     """Return the graft that records begin with, if any."""
     if not grafts:
         return None
@@ -63,7 +63,7 @@ def find_graft(
     return None
 
 
-def list_written(graft: Graft, records: Sequence[Record]) -> list[int]:
+def list_written(graft: HandoffLink, records: Sequence[RawRecord]) -> list[int]:
     """Return the places of the records that we wrote; none if a copy ends before the last one."""
     ids = ["" if graft.mark is None else _id_of(record) for record in records]
     if graft.last is not None and graft.last not in ids:
@@ -90,7 +90,7 @@ def find_copy(projection: Projection, written: Projection) -> frozenset[int]:
     return frozenset(place for turn in chain for place in turn.records) if whole else frozenset()
 
 
-def _is_ours(record: Record, id: str, graft: Graft) -> bool:
+def _is_ours(record: RawRecord, id: str, graft: HandoffLink) -> bool:
     if graft.mark is not None:
         return id.endswith(graft.mark)
     # A tool that packs a file adds to its name.
@@ -98,7 +98,7 @@ def _is_ours(record: Record, id: str, graft: Graft) -> bool:
 
 
 def plant(
-    projection: Projection, graft: Graft, places: AbstractSet[int], written: Projection
+    projection: Projection, graft: HandoffLink, places: AbstractSet[int], written: Projection
 ) -> Projection:
     """Return a projection without the turns that we wrote; what follows them follows the known one.
 
@@ -127,8 +127,12 @@ def plant(
 
 
 def find_gap(
-    projection: Projection, planted: Projection, graft: Graft, places: Collection[int], count: int
-) -> Gap | None:
+    projection: Projection,
+    planted: Projection,
+    graft: HandoffLink,
+    places: Collection[int],
+    count: int,
+) -> OwnRecords | None:
     """Return the records that tell of what we wrote, and that no turn which stays was made of.
 
     They are those at ``places``, those of the turns that planting took away, and all that follow
@@ -143,10 +147,10 @@ def find_gap(
         follows = bool(found) and found[-1] == place - 1
         if place in ours or (follows and place not in told):
             found.append(place)
-    return Gap(graft.turn, found) if found else None
+    return OwnRecords(graft.turn, found) if found else None
 
 
-def bridge(projection: Projection, gap: Gap) -> Projection:
+def bridge(projection: Projection, gap: OwnRecords) -> Projection:
     """Return a projection whose turns behind a gap follow the turn that the gap ends in.
 
     For records of which nothing is left but that we wrote them. A subagent began by itself.
@@ -202,7 +206,7 @@ def _words(turn: DraftTurn) -> list[tuple[str, tuple[Part, ...]]]:
     return [(message.role, message.parts) for message in said]
 
 
-def _id_of(record: Record) -> str:
+def _id_of(record: RawRecord) -> str:
     try:
         told: Any = json.loads(record.data)
     except (ValueError, RecursionError):

@@ -4,21 +4,21 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from turntree.core.canonical import canonical, digest_from_raw, digest_raw
-from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.value import value
 from turntree.db.database import Database
-from turntree.transcripts.drafts import Planted
-from turntree.transcripts.handoff_link import Gap, Graft
-from turntree.transcripts.incoming import Checkout
+from turntree.transcripts.drafts import KnownTurn
+from turntree.transcripts.handoff_link import HandoffLink, OwnRecords
+from turntree.transcripts.incoming import Handoff
 
 
 @value
-class PostgresCheckouts:
+class HandoffStore:
     """What was checked out, and how it is known again."""
 
     database: Database
 
-    async def note(self, checkout: Checkout, *, by: str, at: Instant) -> None:
+    async def note(self, checkout: Handoff, *, by: str, at: Timestamp) -> None:
         """Note a checkout, and in the same transaction the fact that says so."""
         told = {"tool": checkout.origin, "tool_session_id": checkout.session, "by": by}
         if checkout.continues is not None:
@@ -37,15 +37,15 @@ class PostgresCheckouts:
             data=canonical(told).decode(),
         )
 
-    async def list_all(self) -> list[tuple[str, Graft]]:
+    async def list_all(self) -> list[tuple[str, HandoffLink]]:
         """Return what was ever checked out: the tool, and how its session is known again."""
         rows = await self.database.fetch("list_handoffs")
         return [
-            (origin, Graft(session, file, size, mark, _planted(*turn), last, continues))
+            (origin, HandoffLink(session, file, size, mark, _planted(*turn), last, continues))
             for origin, session, file, size, mark, last, continues, *turn in rows
         ]
 
-    async def find_gap(self, blocks: Sequence[Digest]) -> Gap | None:
+    async def find_gap(self, blocks: Sequence[Digest]) -> OwnRecords | None:
         """Return which of the records kept in some blocks we wrote, if any."""
         rows = await self.database.fetch(
             "find_own_records", blocks=[digest_raw(digest) for digest in blocks]
@@ -55,8 +55,10 @@ class PostgresCheckouts:
         turn = _planted(*rows[0][1:])
         ends = [end for written, id, *_ in rows if id == turn.id for end in written]
         pairs = zip(ends[::2], ends[1::2], strict=True)
-        return Gap(turn, [place for first, last in pairs for place in range(first, last + 1)])
+        return OwnRecords(
+            turn, [place for first, last in pairs for place in range(first, last + 1)]
+        )
 
 
-def _planted(turn: str, digest: bytes, depth: int) -> Planted:
-    return Planted(TurnId(turn), digest_from_raw(bytes(digest)), depth)
+def _planted(turn: str, digest: bytes, depth: int) -> KnownTurn:
+    return KnownTurn(TurnId(turn), digest_from_raw(bytes(digest)), depth)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import Projection
 
 
 @value
-class Places:
+class ToolPaths:
     """Where tools leave things on a machine."""
 
     home: Path
@@ -23,7 +23,7 @@ class Places:
 
 
 @value
-class Bundle:
+class TranscriptRef:
     """What is read and projected together: a session of the source, with what hangs on it."""
 
     origin: str
@@ -50,15 +50,15 @@ class Importer(Protocol):
         """Of the projection. A higher one projects kept records again, beside the old turns."""
         ...
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield what the tool left in its usual places, without reading it."""
         ...
 
-    def open(self, path: Path) -> Iterable[Bundle]:
+    def open(self, path: Path) -> Iterable[TranscriptRef]:
         """Yield what a named file or folder holds; nothing if this tool did not write it."""
         ...
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield every record as it stands, also those nobody understands or can parse.
 
         A record is a line without its line break, a row, or a member of an export.
@@ -68,7 +68,7 @@ class Importer(Protocol):
         """
         ...
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return what the records tell of. Pure: equal records, equal projection.
 
         A record that cannot be parsed is counted, never raised.
@@ -77,10 +77,10 @@ class Importer(Protocol):
 
 
 @runtime_checkable
-class AtHome(Protocol):
+class HasDefaultPaths(Protocol):
     """An importer whose tool has usual places, and which can say where it looks."""
 
-    def usual_places(self, places: Places) -> Sequence[Path]:
+    def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the folders that ``discover`` looks into, whether they exist or not."""
         ...
 

@@ -24,18 +24,18 @@ from typing import Any
 
 import anyio.to_thread
 
-from turntree.core.clock import World
-from turntree.core.errors import Conflict, NotFound, Refused
-from turntree.core.ids import Instant, Label, SessionId, TurnId
+from turntree.core.clock import Clock
+from turntree.core.errors import Conflict, InvalidOperation, NotFound
+from turntree.core.ids import Label, SessionId, Timestamp, TurnId
 from turntree.core.redaction import RULES_VERSION
 from turntree.core.session import MoveKind, Origin, Session, Spawn
 from turntree.core.value import value
-from turntree.db.locks import Hurrying
+from turntree.db.locks import AsyncCommit
 from turntree.ledger import session_store_port as session_ports
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Key
-from turntree.transcripts.handoff_link import Graft
-from turntree.transcripts.importer import Bundle, Importer
-from turntree.transcripts.incoming import IMPORTER, Checkouts, Cursor, Imports
+from turntree.transcripts.handoff_link import HandoffLink
+from turntree.transcripts.importer import Importer, TranscriptRef
+from turntree.transcripts.incoming import IMPORTER, Handoffs, ImportCursor, Imports
 from turntree.transcripts.pipeline import BundleRead, ReadTask, may_begin_with, take_records
 from turntree.transcripts.reader_pool import Readers
 
@@ -87,21 +87,21 @@ class _Taken:
     """A bundle that has been read."""
 
     importer: Importer
-    bundle: Bundle
-    cursor: Cursor | None
+    bundle: TranscriptRef
+    cursor: ImportCursor | None
     """How far it was read before."""
     read: BundleRead
 
 
 @dataclass(slots=True)
-class Importing:
+class ImportService:
     """Imports bundles into one workspace."""
 
     imports: Imports
-    checkouts: Checkouts
+    checkouts: Handoffs
     sessions: session_ports.Sessions
     reflog: session_ports.Reflog
-    world: World
+    world: Clock
     moving: session_ports.Sessions | None = None
     """Sessions as that principal sees them, for whatever moves one; None if the system imports."""
     private: bool = False
@@ -114,23 +114,23 @@ class Importing:
     reader_command: Sequence[str] = ()
     """Starts a process that runs ``readers.serve``; empty to read everything in this one."""
     reader_processes: int = 0
-    hold_after: Mapping[tuple[str, str], Instant] = field(
-        default_factory=dict[tuple[str, str], Instant]
+    hold_after: Mapping[tuple[str, str], Timestamp] = field(
+        default_factory=dict[tuple[str, str], Timestamp]
     )
     """Leave out turns of a bundle that began later: their ends have not been told yet."""
-    hurrying: Hurrying = nullcontext
+    hurrying: AsyncCommit = nullcontext
     report: Callable[[Progress], None] = lambda _: None
     progress: Progress = field(default_factory=Progress)
-    _grafts: list[tuple[str, Graft]] = field(default_factory=list[tuple[str, Graft]])
+    _grafts: list[tuple[str, HandoffLink]] = field(default_factory=list[tuple[str, HandoffLink]])
     """What was checked out before this run began."""
 
-    async def run(self, found: Sequence[tuple[Importer, Bundle]]) -> Progress:
+    async def run(self, found: Sequence[tuple[Importer, TranscriptRef]]) -> Progress:
         """Import whatever has changed since it was last read."""
         self._grafts = await self.checkouts.list_all()
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         self.progress.bundles += len(found)
         self.progress.bytes += sum(bundle.size for _, bundle in found)
-        changed: list[tuple[Importer, Bundle, Cursor | None]] = []
+        changed: list[tuple[Importer, TranscriptRef, ImportCursor | None]] = []
         for importer, bundle in found:
             cursor = known.get((bundle.origin, bundle.id))
             if cursor is not None and self._is_current(cursor, importer, bundle):
@@ -152,14 +152,14 @@ class Importing:
         await self._store(batch)
         return self.progress
 
-    async def announce(self, importer: Importer, bundle: Bundle) -> None:
+    async def announce(self, importer: Importer, bundle: TranscriptRef) -> None:
         """Begin the sessions of a bundle of which nothing has been written down yet."""
         for draft in importer.project(bundle, []).sessions:
             await self._place(bundle, draft, None, {})
 
     async def list_pending(
-        self, found: Sequence[tuple[Importer, Bundle]]
-    ) -> list[tuple[Importer, Bundle]]:
+        self, found: Sequence[tuple[Importer, TranscriptRef]]
+    ) -> list[tuple[Importer, TranscriptRef]]:
         """Return what ``run`` would read: whatever has changed since it was last read."""
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         return [
@@ -170,14 +170,16 @@ class Importing:
         ]
 
     async def _read_ahead(
-        self, changed: Sequence[tuple[Importer, Bundle, Cursor | None]]
+        self, changed: Sequence[tuple[Importer, TranscriptRef, ImportCursor | None]]
     ) -> AsyncGenerator[_Taken, None]:
         """Yield bundles in order, while the next ones are read by whoever is free."""
         worth = sum(bundle.size for _, bundle, _ in changed) >= PROCESSES_FROM_BYTES
         processes = min(self.reader_processes, len(changed)) if worth else 0
         readers = Readers(self.imports.packing, self.reader_command, processes)
         pool = ThreadPoolExecutor(readers.count)
-        ahead: deque[tuple[Importer, Bundle, Cursor | None, Future[BundleRead]]] = deque()
+        ahead: deque[tuple[Importer, TranscriptRef, ImportCursor | None, Future[BundleRead]]] = (
+            deque()
+        )
         size = 0
         waiting = deque(changed)
         try:
@@ -201,7 +203,7 @@ class Importing:
             pool.shutdown(wait=False, cancel_futures=True)
             readers.close()
 
-    def _task(self, bundle: Bundle, cursor: Cursor | None) -> ReadTask:
+    def _task(self, bundle: TranscriptRef, cursor: ImportCursor | None) -> ReadTask:
         records, prefix = (0, None) if cursor is None else (cursor.records, cursor.prefix)
         hold_after = self.hold_after.get((bundle.origin, bundle.id))
         grafts = [
@@ -225,7 +227,7 @@ class Importing:
             if importer is None or cursor.projector >= importer.version:
                 self.progress.bundles_unchanged += 1
                 continue
-            bundle = Bundle(cursor.origin, cursor.bundle, (), cursor.stamp, cursor.raw_bytes)
+            bundle = TranscriptRef(cursor.origin, cursor.bundle, (), cursor.stamp, cursor.raw_bytes)
             records = await self.imports.read_records(cursor.blocks)
             replaces = await self.imports.list_sources(cursor.origin, cursor.bundle)
             gap = await self.checkouts.find_gap(cursor.blocks)
@@ -235,7 +237,7 @@ class Importing:
             await self._store([_Taken(importer, bundle, cursor, read)])
         return self.progress
 
-    def _is_current(self, cursor: Cursor, importer: Importer, bundle: Bundle) -> bool:
+    def _is_current(self, cursor: ImportCursor, importer: Importer, bundle: TranscriptRef) -> bool:
         is_read = cursor.stamp == bundle.stamp
         # Whoever leaves out nothing but open turns has nothing more to read where some were.
         is_watched = self.hold_open and not self.hold_after
@@ -268,18 +270,18 @@ class Importing:
         await self.imports.mark(cursors, self.world.now())
         self.report(self.progress)
 
-    async def _store_all(self, batch: Sequence[_Taken]) -> list[Cursor]:
+    async def _store_all(self, batch: Sequence[_Taken]) -> list[ImportCursor]:
         """Store what bundles hold, and return their cursors, which are to be set last."""
         turns = [turn for taken in batch for turn in taken.read.turns]
         await self._store_turns(batch)
         # Records lean on turns, so the turns come first.
         await self.imports.keep([block for taken in batch for block in taken.read.blocks], turns)
-        cursors: list[Cursor] = []
+        cursors: list[ImportCursor] = []
         for taken in batch:
             told: dict[str, Any] = {}
             try:
                 told = await self._place_all(taken)
-            except (Conflict, NotFound, Refused) as error:
+            except (Conflict, NotFound, InvalidOperation) as error:
                 taken.read.error = str(error)
             cursors.append(self._cursor(taken, told))
             self._count(taken)
@@ -289,7 +291,7 @@ class Importing:
         turns = (turn for taken in batch for turn in taken.read.turns)
         try:
             stored = await self.imports.store_turns(turns)
-        except (Conflict, NotFound, Refused) as error:
+        except (Conflict, NotFound, InvalidOperation) as error:
             # One of them fails, and nobody else shall fail with it. Its records are kept.
             if len(batch) == 1:
                 batch[0].read.give_up(str(error))
@@ -363,11 +365,11 @@ class Importing:
         else:
             self.progress.sessions_moved += 1
 
-    def _cursor(self, taken: _Taken, told: Mapping[str, Any]) -> Cursor:
+    def _cursor(self, taken: _Taken, told: Mapping[str, Any]) -> ImportCursor:
         """Return the cursor behind what was read."""
         bundle, read = taken.bundle, taken.read
         kept = taken.cursor.blocks if taken.cursor is not None and read.grown else ()
-        return Cursor(
+        return ImportCursor(
             bundle.origin,
             bundle.id,
             f"{HELD}{bundle.stamp}" if read.held else bundle.stamp,
@@ -382,7 +384,11 @@ class Importing:
         )
 
     async def _place(
-        self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
+        self,
+        bundle: TranscriptRef,
+        draft: DraftSession,
+        head: TurnId | None,
+        heads: Mapping[Key, TurnId],
     ) -> None:
         """Begin a session, or move it on if it stands where an import left it."""
         known = await self.imports.find_session(bundle.origin, draft.id)
@@ -399,7 +405,11 @@ class Importing:
         await self._move_on(session, head, "import")
 
     async def _begin(
-        self, bundle: Bundle, draft: DraftSession, head: TurnId | None, heads: Mapping[Key, TurnId]
+        self,
+        bundle: TranscriptRef,
+        draft: DraftSession,
+        head: TurnId | None,
+        heads: Mapping[Key, TurnId],
     ) -> None:
         spawn = None if draft.spawn is None else await self._spawn(bundle, draft.spawn, heads)
         for attempt in range(1, NAMES_TRIED_MAX + 1):
@@ -423,7 +433,7 @@ class Importing:
                 return
 
     async def _spawn(
-        self, bundle: Bundle, draft: DraftSpawn, heads: Mapping[Key, TurnId]
+        self, bundle: TranscriptRef, draft: DraftSpawn, heads: Mapping[Key, TurnId]
     ) -> Spawn | None:
         """Return who began a session, if that session was ever at the turn that did."""
         found = await self.imports.find_session(bundle.origin, draft.parent_session)
@@ -456,7 +466,7 @@ class Importing:
         return False
 
 
-def _last_written(bundle: Bundle) -> float:
+def _last_written(bundle: TranscriptRef) -> float:
     """Oldest first: ids follow time, and what comes in their order is quicker to store."""
     try:
         return max((file.stat().st_mtime for file in bundle.files), default=0.0)

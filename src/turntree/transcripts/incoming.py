@@ -4,27 +4,27 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from turntree.core.event import Recorded
-from turntree.core.ids import Digest, Instant, SessionId, TurnId
-from turntree.core.turn import Sealed
+from turntree.core.event import SealedEvent
+from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
+from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Block, Record
-from turntree.ledger.turn_rows import Prepared, TurnSource
-from turntree.transcripts.handoff_link import Gap, Graft
+from turntree.ledger.raw_codec import RawBlock, RawRecord
+from turntree.ledger.turn_rows import TurnRows, TurnSource
+from turntree.transcripts.handoff_link import HandoffLink, OwnRecords
 
 IMPORTER: Final = "system:import"
 """Imports where no principal does: what it begins belongs to no one yet."""
 
 
 @value
-class Incoming:
+class ImportedTurn:
     """A turn on its way in: sealed, after a parent that came before it or is known."""
 
-    sealed: Sealed
+    sealed: SealedTurn
     parent: TurnId | None
     calls: Sequence[ModelCall] = ()
-    journal: Sequence[Recorded] = ()
+    journal: Sequence[SealedEvent] = ()
     objects: Sequence[bytes] = ()
     source: TurnSource | None = None
 
@@ -38,7 +38,7 @@ class ImportedSession(NamedTuple):
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportProgress:
     """How far an import has come."""
 
     added: int = 0
@@ -47,7 +47,7 @@ class Imported:
 
 
 @value
-class Cursor:
+class ImportCursor:
     """How far a bundle has been read."""
 
     origin: str
@@ -74,10 +74,10 @@ class Packing(Protocol):
         origin: str,
         bundle: str,
         first: int,
-        records: Sequence[Record],
-        turns: Sequence[tuple[Prepared, Sequence[int]]] = (),
-        gap: Gap | None = None,
-    ) -> list[Block]:
+        records: Sequence[RawRecord],
+        turns: Sequence[tuple[TurnRows, Sequence[int]]] = (),
+        gap: OwnRecords | None = None,
+    ) -> list[RawBlock]:
         """Return records as blocks, in order; the first one has the number ``first``.
 
         ``turns`` are those that were made of them, each with its records' numbers; ``gap`` says
@@ -85,7 +85,7 @@ class Packing(Protocol):
         """
         ...
 
-    def prepare(self, item: Incoming) -> Prepared:
+    def prepare(self, item: ImportedTurn) -> TurnRows:
         """Return a turn as rows."""
         ...
 
@@ -103,11 +103,11 @@ class Imports(Protocol):
         """What makes things ready for ``keep`` and ``store_turns``."""
         ...
 
-    async def list_cursors(self, origin: str | None = None) -> list[Cursor]:
+    async def list_cursors(self, origin: str | None = None) -> list[ImportCursor]:
         """Return how far the importer has read every bundle."""
         ...
 
-    async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
+    async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
         """Keep records as they are, all of them or none; what is kept already stays.
 
         A block that leans on a turn which is not stored, or not whole, is packed again to stand
@@ -116,7 +116,7 @@ class Imports(Protocol):
         """
         ...
 
-    async def read_records(self, blocks: Sequence[Digest]) -> list[Record]:
+    async def read_records(self, blocks: Sequence[Digest]) -> list[RawRecord]:
         """Return kept records. One that was erased is a stub with its digest.
 
         Raises:
@@ -126,10 +126,10 @@ class Imports(Protocol):
 
     async def store_turns(
         self,
-        incoming: Iterable[Incoming | Prepared] | AsyncIterable[Incoming | Prepared],
+        incoming: Iterable[ImportedTurn | TurnRows] | AsyncIterable[ImportedTurn | TurnRows],
         *,
-        report: Callable[[Imported], None] = lambda _: None,
-    ) -> Imported:
+        report: Callable[[ImportProgress], None] = lambda _: None,
+    ) -> ImportProgress:
         """Store turns, parents first, and return how many were new; no session moves.
 
         They outlast a crash once ``mark`` has returned.
@@ -156,13 +156,13 @@ class Imports(Protocol):
         """Return the newest turn made for each key of a bundle."""
         ...
 
-    async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
+    async def mark(self, cursors: Sequence[ImportCursor], at: Timestamp) -> None:
         """Remember how far bundles have been read, all of them or none."""
         ...
 
 
 @value
-class Checkout:
+class Handoff:
     """A thread that becomes a session of another tool."""
 
     origin: str
@@ -178,10 +178,10 @@ class Checkout:
     """The session of ours that stands at the turn and goes on with the tool."""
 
 
-class Checkouts(Protocol):
+class Handoffs(Protocol):
     """Knows the sessions that were written for other tools to continue."""
 
-    async def note(self, checkout: Checkout, *, by: str, at: Instant) -> None:
+    async def note(self, checkout: Handoff, *, by: str, at: Timestamp) -> None:
         """Note a checkout, and in the same transaction the fact that says so.
 
         Raises:
@@ -190,10 +190,10 @@ class Checkouts(Protocol):
         """
         ...
 
-    async def list_all(self) -> list[tuple[str, Graft]]:
+    async def list_all(self) -> list[tuple[str, HandoffLink]]:
         """Return what was ever checked out: the tool, and how its session is known again."""
         ...
 
-    async def find_gap(self, blocks: Sequence[Digest]) -> Gap | None:
+    async def find_gap(self, blocks: Sequence[Digest]) -> OwnRecords | None:
         """Return which of the records kept in some blocks we wrote, if any."""
         ...

@@ -5,7 +5,7 @@ a client, a key or a ledger: everything here is a pure function, and the openai 
 needed. Its objects are welcome all the same, because they know ``model_dump``.
 
 What has a name in Turntree gets it: words, images, reasoning, tool calls and results, tokens.
-The rest is kept beside it in the message's ``meta``, or as an ``Opaque`` part, so that
+The rest is kept beside it in the message's ``meta``, or as an ``OpaquePart`` part, so that
 ``to_chat(messages_from(chat))`` says what ``chat`` said. Two spellings are not kept: a null
 member is an absent one, and the arguments of a call are written anew, equal as JSON.
 """
@@ -16,11 +16,11 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from turntree.core.canonical import Json, canonical
-from turntree.core.errors import NotCanonical, Refused
+from turntree.core.errors import InvalidOperation, NotCanonical
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Role,
@@ -34,7 +34,14 @@ from turntree.core.value import value
 from turntree.transcripts.exporters.chat_request import META, PART, objects_of, to_chat
 
 __all__ = [
-    "META", "PART", "Document", "Exchange", "exchange", "messages_from", "objects_of", "to_chat",
+    "META",
+    "PART",
+    "ChatExchange",
+    "Document",
+    "exchange",
+    "messages_from",
+    "objects_of",
+    "to_chat",
 ]  # fmt: skip
 
 CALL_ID_CHARS_MIN = 20
@@ -52,7 +59,7 @@ _ROLES: Mapping[str, Role] = {
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
-class Dumps(Protocol):
+class HasModelDump(Protocol):
     """An object of the openai library, or anything else made with pydantic."""
 
     def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
@@ -60,11 +67,11 @@ class Dumps(Protocol):
         ...
 
 
-Document: TypeAlias = Mapping[str, Any] | Dumps
+Document: TypeAlias = Mapping[str, Any] | HasModelDump
 
 
 @value
-class Exchange:
+class ChatExchange:
     """What one turn records: what was sent in, what came back, what it used."""
 
     query: tuple[Message, ...]
@@ -78,7 +85,7 @@ def exchange(
     *,
     provider: str | None = "openai",
     source: Source | None = "human",
-) -> Exchange:
+) -> ChatExchange:
     """Return the exchange that a loop went through, ready to be recorded.
 
     ``messages`` are those the loop appended since the last exchange, its question first;
@@ -86,13 +93,13 @@ def exchange(
     several calls; all but the first get another, here and in their results.
 
     Raises:
-        Refused: A message has a role that chat completions do not know.
+        InvalidOperation: A message has a role that chat completions do not know.
     """
     said = messages_from(_told_apart(map(_dump, messages)), source=source)
     answers = [_dump(completion) for completion in completions]
     first = next((i for i, m in enumerate(said) if m.role == "assistant"), len(said))
     calls = tuple(_model_call(answer, provider) for answer in answers)
-    return Exchange(tuple(said[:first]), tuple(_annotated(said[first:], answers)), calls)
+    return ChatExchange(tuple(said[:first]), tuple(_annotated(said[first:], answers)), calls)
 
 
 def messages_from(
@@ -101,7 +108,7 @@ def messages_from(
     """Return chat messages as ours; ``source`` says who stands behind the user's.
 
     Raises:
-        Refused: A message has a role that chat completions do not know.
+        InvalidOperation: A message has a role that chat completions do not know.
     """
     return [_message_from(_present(_dump(document)), source) for document in messages]
 
@@ -145,7 +152,7 @@ def _message_from(rest: dict[str, Any], source: Source | None) -> Message:
     name = rest.pop("role", None)
     role = _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
-        raise Refused(f"{name!r} is not a role of chat completions: {', '.join(_ROLES)}")
+        raise InvalidOperation(f"{name!r} is not a role of chat completions: {', '.join(_ROLES)}")
     meta: dict[str, Json] = {} if name == role else {"role": name}
     parts = [*_reasoning_from(rest, meta), *_content_from(rest, meta, role)]
     if role == "assistant":
@@ -189,7 +196,7 @@ def _part_from(part: Mapping[str, Any]) -> Part:
         ):
             return Media("image", _media_type(url), url=url)
         case document:
-            return Opaque({"kind": PART, "part": document})
+            return OpaquePart({"kind": PART, "part": document})
 
 
 def _media_type(url: str) -> str:

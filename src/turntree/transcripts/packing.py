@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from turntree.core.canonical import digest_bytes, digest_from_raw
 from turntree.core.compaction import Compaction
 from turntree.ledger import raw_codec as raw
-from turntree.ledger.raw_codec import Block, Record
+from turntree.ledger.raw_codec import RawBlock, RawRecord
 from turntree.ledger.turn_rows import (
-    Prepared,
+    TurnRows,
     actor_of,
     referred_objects,
     tool_calls,
     touched_files,
 )
-from turntree.transcripts.handoff_link import Gap
-from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.handoff_link import OwnRecords
+from turntree.transcripts.incoming import ImportedTurn
 
 _REFERS = '"object":"sha256:'
 """How a part that refers to an object is written; most turns have none."""
 
 
-class StorePacking:
+class Packer:
     """Packs records as blocks and turns as rows."""
 
     def pack(
@@ -33,12 +33,12 @@ class StorePacking:
         origin: str,
         bundle: str,
         first: int,
-        records: Sequence[Record],
-        turns: Sequence[tuple[Prepared, Sequence[int]]] = (),
-        gap: Gap | None = None,
-    ) -> list[Block]:
+        records: Sequence[RawRecord],
+        turns: Sequence[tuple[TurnRows, Sequence[int]]] = (),
+        gap: OwnRecords | None = None,
+    ) -> list[RawBlock]:
         """Return records as blocks, in order; the first one has the number ``first``."""
-        blocks: list[Block] = []
+        blocks: list[RawBlock] = []
         ours = [] if gap is None else sorted(gap.places)
         made = sorted((at, number) for number, (_, places) in enumerate(turns) for at in places)
         for run in raw.cut(records):
@@ -51,7 +51,7 @@ class StorePacking:
             address, packed = raw.pack(origin, bundle, first, run, texts)
             written = ours[bisect_left(ours, first) : bisect_left(ours, first + len(run))]
             blocks.append(
-                Block(
+                RawBlock(
                     digest_from_raw(address),
                     packed,
                     [item.id for item in chosen],
@@ -65,11 +65,11 @@ class StorePacking:
             first += len(run)
         return blocks
 
-    def prepare(self, item: Incoming) -> Prepared:
+    def prepare(self, item: ImportedTurn) -> TurnRows:
         """Return a turn as rows."""
         turn, header = item.sealed.turn, item.sealed.turn.header
         line, _, said = item.sealed.body.partition("\n")
-        return Prepared(
+        return TurnRows(
             turn.id,
             item.parent,
             header.parent,

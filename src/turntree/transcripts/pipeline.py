@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from turntree.core.canonical import digest_from_raw
-from turntree.core.errors import NotCanonical, Refused
-from turntree.core.event import Event, Recorded, record
-from turntree.core.ids import Digest, Instant, TurnId, unix_ms
+from turntree.core.errors import InvalidOperation, NotCanonical
+from turntree.core.event import Event, SealedEvent, record
+from turntree.core.ids import Digest, Timestamp, TurnId, unix_ms
 from turntree.core.journal import recorded
 from turntree.core.principal import Principal
 from turntree.core.redaction import redact_all
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Block, Record
-from turntree.ledger.turn_rows import Prepared, TurnSource
+from turntree.ledger.raw_codec import RawBlock, RawRecord
+from turntree.ledger.turn_rows import TurnRows, TurnSource
 from turntree.transcripts.drafts import DraftSession, Key, Projection, SealedDraft, seal_drafts
 from turntree.transcripts.handoff_link import (
-    Gap,
-    Graft,
+    HandoffLink,
+    OwnRecords,
     bridge,
     find_copy,
     find_gap,
@@ -29,8 +29,8 @@ from turntree.transcripts.handoff_link import (
     list_written,
     plant,
 )
-from turntree.transcripts.importer import Bundle, Importer
-from turntree.transcripts.incoming import Incoming, Packing
+from turntree.transcripts.importer import Importer, TranscriptRef
+from turntree.transcripts.incoming import ImportedTurn, Packing
 
 REDACTED_AT_ONCE_BYTES = 1024 * 1024
 
@@ -39,18 +39,18 @@ REDACTED_AT_ONCE_BYTES = 1024 * 1024
 class ReadTask:
     """What to read, and how far it was read before."""
 
-    bundle: Bundle
+    bundle: TranscriptRef
     redacting: bool
     hold_open: bool
     """Leave out turns that it ends in the middle of."""
-    hold_after: Instant | None = None
+    hold_after: Timestamp | None = None
     """Leave out turns that began later."""
     records: int = 0
     prefix: Digest | None = None
     """Of the records that are kept already; None if there are none."""
-    grafts: Sequence[Graft] = ()
+    grafts: Sequence[HandoffLink] = ()
     """Sessions that we wrote ourselves, of which this may be one."""
-    gap: Gap | None = None
+    gap: OwnRecords | None = None
     """Which of its records are known to be ours, whatever has become of them."""
     live: tuple[bytes, ...] = field(default=(), repr=False)
     """Values that are secret, wherever they stand."""
@@ -68,12 +68,12 @@ class BundleRead:
     secrets: int
     held: bool = False
     """Turns were left out, because they are still being taken."""
-    blocks: list[Block] = field(default_factory=list[Block])
-    turns: list[Prepared] = field(default_factory=list[Prepared])
+    blocks: list[RawBlock] = field(default_factory=list[RawBlock])
+    turns: list[TurnRows] = field(default_factory=list[TurnRows])
     heads: dict[Key, TurnId] = field(default_factory=dict[Key, TurnId])
     """The turn of each key."""
     sessions: Sequence[DraftSession] = ()
-    graft: Graft | None = None
+    graft: HandoffLink | None = None
     """What we wrote ourselves, if the bundle begins with it."""
     unknown: Mapping[str, int] = field(default_factory=dict[str, int])
     orphans: int = 0
@@ -96,9 +96,9 @@ def read_bundle(importer: Importer, task: ReadTask, packing: Packing) -> BundleR
     return take_records(importer, task, packing, records, secrets=secrets)
 
 
-def _read(importer: Importer, task: ReadTask) -> tuple[list[Record], int]:
+def _read(importer: Importer, task: ReadTask) -> tuple[list[RawRecord], int]:
     """Return every record without its secrets, and how many there were."""
-    records: list[Record] = []
+    records: list[RawRecord] = []
     secrets, begin, size = 0, 0, 0
     for found in importer.read(task.bundle):
         records.append(found)
@@ -109,7 +109,7 @@ def _read(importer: Importer, task: ReadTask) -> tuple[list[Record], int]:
     return records, secrets + (_redact(records, begin, task.live) if task.redacting else 0)
 
 
-def _redact(records: list[Record], begin: int, live: Sequence[bytes]) -> int:
+def _redact(records: list[RawRecord], begin: int, live: Sequence[bytes]) -> int:
     hidden = redact_all([found.data for found in records[begin:]], live)
     for place, (data, _) in hidden.items():
         records[begin + place] = replace(records[begin + place], data=data)
@@ -120,7 +120,7 @@ def take_records(
     importer: Importer,
     task: ReadTask,
     packing: Packing,
-    records: Sequence[Record],
+    records: Sequence[RawRecord],
     *,
     secrets: int = 0,
     replaces: Mapping[str, TurnId] | None = None,
@@ -141,7 +141,7 @@ def take_records(
         if held := _list_held(task, projection):
             projection, read.held = _without(projection, held), True
         turns = list(seal_drafts(projection, Principal("agent", bundle.origin)))
-    except (Refused, NotCanonical) as refused:
+    except (InvalidOperation, NotCanonical) as refused:
         # The records are kept: a better projector will read them one day.
         read.error = str(refused)
         read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:], gap=gap)
@@ -159,7 +159,7 @@ def take_records(
     return read
 
 
-def may_begin_with(bundle: Bundle, graft: Graft) -> bool:
+def may_begin_with(bundle: TranscriptRef, graft: HandoffLink) -> bool:
     """Say whether a bundle has to be read to know whether we wrote its beginning."""
     # Whoever copies records may call its files anything, and kept records have no files.
     return (
@@ -170,8 +170,8 @@ def may_begin_with(bundle: Bundle, graft: Graft) -> bool:
 
 
 def _project(
-    importer: Importer, task: ReadTask, records: Sequence[Record]
-) -> tuple[Projection, Graft | None, Gap | None]:
+    importer: Importer, task: ReadTask, records: Sequence[RawRecord]
+) -> tuple[Projection, HandoffLink | None, OwnRecords | None]:
     """Return what records tell of without the turns that we wrote.
 
     With it come the graft that they go on from, if it is this session's own, and which records we
@@ -200,7 +200,7 @@ def _project(
 
 
 def _project_ours(
-    importer: Importer, bundle: Bundle, graft: Graft, ours: Sequence[Record]
+    importer: Importer, bundle: TranscriptRef, graft: HandoffLink, ours: Sequence[RawRecord]
 ) -> Projection:
     """Return what our own records tell of, in whichever session they stand."""
     written = importer.project(bundle, ours)
@@ -208,7 +208,7 @@ def _project_ours(
     return written if written.turns else importer.project(replace(bundle, id=graft.session), ours)
 
 
-def _compare(task: ReadTask, records: Sequence[Record]) -> tuple[int, Digest]:
+def _compare(task: ReadTask, records: Sequence[RawRecord]) -> tuple[int, Digest]:
     """Return how many records are kept already, and the digest of all."""
     hashed = sha256()
     kept = 0
@@ -254,8 +254,8 @@ def _without(projection: Projection, held: Mapping[Key, Key | None]) -> Projecti
 
 
 def _incoming(
-    bundle: Bundle, version: int, turn: SealedDraft, replaces: Mapping[str, TurnId]
-) -> Incoming:
+    bundle: TranscriptRef, version: int, turn: SealedDraft, replaces: Mapping[str, TurnId]
+) -> ImportedTurn:
     draft, sealed = turn.draft, turn.sealed
     places = draft.records or (0,)
     source = TurnSource(bundle.origin, bundle.id, draft.key, min(places), max(places), version)
@@ -263,10 +263,10 @@ def _incoming(
     old = replaces.get(draft.key)
     if old is not None and old != sealed.turn.id:
         journal = [*journal, _substitution(turn, old, len(journal))]
-    return Incoming(sealed, turn.parent, draft.calls, journal, turn.objects, source)
+    return ImportedTurn(sealed, turn.parent, draft.calls, journal, turn.objects, source)
 
 
-def _substitution(turn: SealedDraft, old: TurnId, seq: int) -> Recorded:
+def _substitution(turn: SealedDraft, old: TurnId, seq: int) -> SealedEvent:
     """Return the fact that a turn stands for one that was projected less well."""
     data = {"original_turn": old, "replacement_turn": turn.sealed.turn.id, "reason": "reprojected"}
     at = turn.sealed.turn.header.sealed_at

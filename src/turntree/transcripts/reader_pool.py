@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import IO, Any, Final
 
-from turntree.core.errors import Unreachable
+from turntree.core.errors import DatabaseUnavailable
 from turntree.transcripts.importer import Importer
 from turntree.transcripts.incoming import Packing
 from turntree.transcripts.pipeline import BundleRead, ReadTask, read_bundle
@@ -61,7 +61,7 @@ class Readers:
         """Return what a bundle holds.
 
         Raises:
-            Unreachable: It was closed meanwhile.
+            DatabaseUnavailable: It was closed meanwhile.
         """
         process = self._idle.get()
         try:
@@ -72,7 +72,7 @@ class Readers:
         finally:
             self._idle.put(process)
         if self._closed:
-            raise Unreachable("the import was given up")
+            raise DatabaseUnavailable("the import was given up")
         if found is not None:
             return found
         with self._reading_here:

@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import entry_points
 
 from turntree.transcripts.importer import Importer
-from turntree.transcripts.packing import StorePacking
+from turntree.transcripts.packing import Packer
 from turntree.transcripts.reader_pool import serve
 
 IMPORTERS = "turntree.importers"
@@ -20,7 +20,7 @@ COLLECTED_EVERY = 50_000
 def main() -> None:
     """Read bundles for an importing process, until it closes the pipe."""
     gc.set_threshold(COLLECTED_EVERY)
-    serve(_find_importer, StorePacking(), sys.stdin.buffer, sys.stdout.buffer)
+    serve(_find_importer, Packer(), sys.stdin.buffer, sys.stdout.buffer)
 
 
 def _find_importer(origin: str) -> Importer | None:

@@ -7,28 +7,28 @@ from psycopg.types.json import Jsonb
 
 from turntree.core.canonical import digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
-from turntree.core.ids import Digest, Instant, SessionId, TurnId
+from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import bytea_array
 from turntree.db.database import Database, Row, as_uuid, run
-from turntree.ledger.raw_codec import Block, Record
+from turntree.ledger.raw_codec import RawBlock, RawRecord
 from turntree.ledger.raw_store import keep_blocks, read_block
-from turntree.ledger.turn_rows import Prepared
+from turntree.ledger.turn_rows import TurnRows
 from turntree.transcripts.bulk_copy import import_turns
 from turntree.transcripts.incoming import (
     IMPORTER,
-    Cursor,
-    Imported,
+    ImportCursor,
     ImportedSession,
-    Incoming,
+    ImportedTurn,
+    ImportProgress,
     Packing,
 )
-from turntree.transcripts.packing import StorePacking
+from turntree.transcripts.packing import Packer
 
 
 @value
-class PostgresImports:
+class ImportStore:
     """Raw records, their turns and how far each bundle was read."""
 
     database: Database
@@ -47,20 +47,20 @@ class PostgresImports:
     @property
     def packing(self) -> Packing:
         """What makes records and turns ready to be stored."""
-        return StorePacking()
+        return Packer()
 
-    async def list_cursors(self, origin: str | None = None) -> list[Cursor]:
+    async def list_cursors(self, origin: str | None = None) -> list[ImportCursor]:
         """Return how far every bundle has been read."""
         rows = await self._everything.fetch("list_imports", origin=origin, by=self.by)
         return [_cursor(row) for row in rows]
 
-    async def keep(self, blocks: Sequence[Block], turns: Sequence[Prepared] = ()) -> None:
+    async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
         """Keep records as they are, all of them or none; what is kept already stays."""
         if blocks:
             async with self._everything.connection() as connection:
                 await keep_blocks(connection, self.database.workspace, blocks, turns)
 
-    async def read_records(self, blocks: Sequence[Digest]) -> list[Record]:
+    async def read_records(self, blocks: Sequence[Digest]) -> list[RawRecord]:
         """Return kept records. One that was erased is a stub with its digest.
 
         Raises:
@@ -70,7 +70,7 @@ class PostgresImports:
         # Asked as the viewer, and read as the system: a block may lean on a turn that is hidden.
         for (hidden,) in await self.database.fetch("list_hidden_blocks", digests=digests):
             raise NotFound(f"the records {digest_from_raw(bytes(hidden))} are missing")
-        records: list[Record] = []
+        records: list[RawRecord] = []
         async with self._everything.connection() as connection:
             for block in blocks:
                 found = await read_block(connection, self.database.workspace, block)
@@ -79,10 +79,10 @@ class PostgresImports:
 
     async def store_turns(
         self,
-        incoming: Iterable[Incoming | Prepared] | AsyncIterable[Incoming | Prepared],
+        incoming: Iterable[ImportedTurn | TurnRows] | AsyncIterable[ImportedTurn | TurnRows],
         *,
-        report: Callable[[Imported], None] = lambda _: None,
-    ) -> Imported:
+        report: Callable[[ImportProgress], None] = lambda _: None,
+    ) -> ImportProgress:
         """Store turns, parents first, and return how many were new; no session moves."""
         return await import_turns(self._everything, incoming, hurrying=True, report=report)
 
@@ -109,7 +109,7 @@ class PostgresImports:
         rows = await self._everything.fetch("list_turn_sources", origin=origin, bundle=bundle)
         return cast("dict[str, TurnId]", dict(rows))
 
-    async def mark(self, cursors: Sequence[Cursor], at: Instant) -> None:
+    async def mark(self, cursors: Sequence[ImportCursor], at: Timestamp) -> None:
         """Remember how far bundles have been read, all of them or none."""
         async with self._everything.connection() as connection, connection.transaction():
             for cursor in cursors:
@@ -118,7 +118,7 @@ class PostgresImports:
                 await run(connection, "save_import_cursor", row)
 
 
-def _columns(cursor: Cursor) -> dict[str, Any]:
+def _columns(cursor: ImportCursor) -> dict[str, Any]:
     return {
         "origin": cursor.origin,
         "bundle": cursor.bundle,
@@ -148,9 +148,9 @@ def _spelled(value: object) -> object:
             return value
 
 
-def _cursor(row: Row) -> Cursor:
+def _cursor(row: Row) -> ImportCursor:
     origin, bundle, stamp, projector, redactor, records, size, prefix, blocks, heads, report = row
-    return Cursor(
+    return ImportCursor(
         origin,
         bundle,
         stamp,

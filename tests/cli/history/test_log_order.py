@@ -7,7 +7,7 @@ import anyio
 from tests.cli.conftest import Call
 from turntree.boot.open import Settings, connect, tree_on
 from turntree.core.message import assistant, user
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 DAY_MS = 86_400_000
 OFFSETS_DAYS = (0, -1, -400, 365, 2)
@@ -17,7 +17,7 @@ def test_a_turn_is_shown_above_those_it_was_built_on_whatever_the_clocks_say(
     turntree: Call, conninfo: str, tmp_path: Path
 ) -> None:
     async def tell() -> None:
-        world = ScriptedWorld(3)
+        world = FakeClock(3)
         settings = Settings(tmp_path, conninfo, workspace="tests", user="ana")
         async with connect(settings, world) as database:
             tree = tree_on(database, settings, world)

@@ -7,9 +7,9 @@ import pytest
 
 from tests.cli.conftest import Call
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.permissions import EVERYTHING, Rights, right, tools
+from turntree.auth.permissions import EVERYTHING, Permissions, right, tools
 from turntree.boot.open import Settings, open_tree
-from turntree.core.errors import Denied
+from turntree.core.errors import PermissionDenied
 from turntree.core.principal import Principal
 
 ANA = ExecutionContext.begin(Principal("human", "ana"), EVERYTHING)
@@ -22,10 +22,12 @@ def audited(turntree: Call, conninfo: str) -> Call:
     async def act() -> None:
         async with open_tree(Settings(Path(), conninfo, workspace="tests", user="ana")) as tree:
             session = await tree.sessions.create("main")
-            with ANA.delegate(Principal("agent", "atlas"), Rights(tools("read", "git"))).entered():
+            with ANA.delegate(
+                Principal("agent", "atlas"), Permissions(tools("read", "git"))
+            ).entered():
                 await tree.authority.grant(session.id)
                 await tree.authority.use(session.id, right("tool", "read"))
-                with pytest.raises(Denied):
+                with pytest.raises(PermissionDenied):
                     await tree.authority.use(session.id, right("tool", "exec"))
 
     anyio.run(act)

@@ -11,13 +11,13 @@ from turntree.auth.permissions import right
 from turntree.auth.token import narrow
 from turntree.auth.tokens import Tokens
 from turntree.boot.open import Settings, load_token_key, open_tree
-from turntree.core.errors import Denied, Refused
-from turntree.core.ids import Instant
+from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 EVE = Principal("human", "eve")
-LATER = Instant("2099-01-01T00:00:00.000Z")
+LATER = Timestamp("2099-01-01T00:00:00.000Z")
 
 
 def test_a_token_counts_until_it_is_revoked(turntree: Call) -> None:
@@ -54,13 +54,15 @@ def test_a_revoked_token_opens_nothing_nor_do_those_made_from_it(
             opened = await tree.tokens.open(weaker, key=key, audience="worker")
             assert opened.decide(right("tool", "read")).allowed
             stranger = Tokens(tree.tokens.permissions, tree.tokens.world, EVE)
-            with pytest.raises(Denied, match="human:ana issued it"):
+            with pytest.raises(PermissionDenied, match="human:ana issued it"):
                 await stranger.revoke(nonce)
             await tree.tokens.revoke(nonce, reason="it leaked")
             for one in (made, weaker):
-                with pytest.raises(Denied, match=f"{nonce} was revoked: .*because it leaked"):
+                with pytest.raises(
+                    PermissionDenied, match=f"{nonce} was revoked: .*because it leaked"
+                ):
                     await tree.tokens.open(one, key=key, audience="worker")
-            with pytest.raises(Refused, match="revoked already"):
+            with pytest.raises(InvalidOperation, match="revoked already"):
                 await tree.tokens.revoke(nonce)
             # Offline nobody can know.
             now = tree.tokens.world.now()
@@ -71,4 +73,4 @@ def test_a_revoked_token_opens_nothing_nor_do_those_made_from_it(
 
 def test_a_nonce_can_be_typed_after_a_command() -> None:
     """One that began with a dash would be taken for an option."""
-    assert all(SystemWorld().nonce().isalnum() for _ in range(100))
+    assert all(SystemClock().nonce().isalnum() for _ in range(100))

@@ -11,21 +11,21 @@ from turntree.cli.output.changes import (
 )
 from turntree.core.ids import Digest
 from turntree.resources.file_diff import diff_file
-from turntree.resources.resource import Change, Entry
+from turntree.resources.resource import FileChange, FileEntry
 
 PLAIN = Terminal(color="never")
 
 
-def entry(path: str, *, mode: int = 0o644, size: int = 5, of: str = "a") -> Entry:
-    return Entry(path, "file", mode, size, Digest(f"sha256:{of * 64}"))
+def entry(path: str, *, mode: int = 0o644, size: int = 5, of: str = "a") -> FileEntry:
+    return FileEntry(path, "file", mode, size, Digest(f"sha256:{of * 64}"))
 
 
 EDITED = diff_file(
-    Change("a.py", "changed", entry("a.py"), entry("a.py", of="b", mode=0o755)),
+    FileChange("a.py", "changed", entry("a.py"), entry("a.py", of="b", mode=0o755)),
     b"one\ntwo\n",
     b"one\n2",
 )
-PICTURE = diff_file(Change("p.png", "added", None, entry("p.png", size=2_500)), None, b"\0")
+PICTURE = diff_file(FileChange("p.png", "added", None, entry("p.png", size=2_500)), None, b"\0")
 
 
 def test_a_table_counts_lines_and_says_why_it_does_not() -> None:

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 import pytest
 
 from turntree.cli.command import Terminal
-from turntree.cli.output.sanitize import HELD_CHARS_MAX, Cleaner
-from turntree.cli.output.stream_printer import Speaker, heard_document
+from turntree.cli.output.sanitize import HELD_CHARS_MAX, TerminalSanitizer
+from turntree.cli.output.stream_printer import StreamPrinter, heard_document
 from turntree.core.ids import RunId
 from turntree.core.message import ToolResult, ToolUse, assistant, user
 from turntree.runs.follow import (
-    Begun,
-    CallBegun,
-    CallEnded,
-    Dropped,
     Heard,
-    Said,
-    Told,
-    Words,
+    ModelReplied,
+    RunNotice,
+    RunStarted,
+    TextChunk,
+    TextDiscarded,
+    ToolCallFinished,
+    ToolCallStarted,
 )
 
 ADD = ToolUse("1", "add", {"a": 2, "b": 3})
@@ -33,7 +33,7 @@ class Screen:
     terminal: Terminal = field(default_factory=lambda: Terminal(color="never"))
 
     def show(self, *heard: Heard, shows_query: bool = False) -> str:
-        speaker = Speaker(self.terminal, self._write, shows_query=shows_query)
+        speaker = StreamPrinter(self.terminal, self._write, shows_query=shows_query)
         for one in heard:
             speaker.hear(one)
         return self.text
@@ -43,8 +43,8 @@ class Screen:
 
 
 def test_words_are_shown_once_whether_they_came_early_or_not() -> None:
-    early = [Words(3, "text", "Good "), Words(3, "text", "morning")]
-    whole = Said(3, assistant("Good morning"), None)
+    early = [TextChunk(3, "text", "Good "), TextChunk(3, "text", "morning")]
+    whole = ModelReplied(3, assistant("Good morning"), None)
     assert Screen().show(*early, whole) == "Good morning\n"
     assert Screen().show(whole) == "Good morning\n"
     assert Screen().show(early[0], whole) == "Good morning\n"
@@ -52,38 +52,43 @@ def test_words_are_shown_once_whether_they_came_early_or_not() -> None:
 
 def test_words_that_were_void_are_said_to_be() -> None:
     shown = Screen().show(
-        Words(3, "text", "Good ev"),
-        Dropped(3),
-        Words(3, "text", "Good "),
-        Said(3, assistant("Good morning"), None),
+        TextChunk(3, "text", "Good ev"),
+        TextDiscarded(3),
+        TextChunk(3, "text", "Good "),
+        ModelReplied(3, assistant("Good morning"), None),
     )
     assert shown == "Good ev\n(that was cut off; once more)\nGood morning\n"
 
 
 def test_an_answer_that_differs_from_its_words_is_shown_whole() -> None:
-    shown = Screen().show(Words(3, "text", "Good ev"), Said(3, assistant("Hello"), None))
+    shown = Screen().show(
+        TextChunk(3, "text", "Good ev"), ModelReplied(3, assistant("Hello"), None)
+    )
     assert shown.splitlines()[-1] == "Hello"
 
 
 def test_reasoning_comes_before_words_on_a_line_of_its_own() -> None:
-    shown = Screen().show(Words(3, "reasoning", "Hm."), Words(3, "text", "Yes."))
+    shown = Screen().show(TextChunk(3, "reasoning", "Hm."), TextChunk(3, "text", "Yes."))
     assert shown == "Hm.\nYes."
 
 
 def test_a_tool_is_one_line_that_is_finished_when_it_has_answered() -> None:
     ok = ToolResult("1", "ok", 5)
     screen = Screen()
-    assert screen.show(CallBegun(ADD)) == "  → add 2 3 …"
+    assert screen.show(ToolCallStarted(ADD)) == "  → add 2 3 …"
     screen = Screen()
-    assert screen.show(CallBegun(ADD), CallEnded(ADD, ok, 12)) == "  → add 2 3 … ok 12 ms\n"
+    assert (
+        screen.show(ToolCallStarted(ADD), ToolCallFinished(ADD, ok, 12))
+        == "  → add 2 3 … ok 12 ms\n"
+    )
 
 
 def test_tools_at_once_are_named_again_with_their_results() -> None:
     shown = Screen().show(
-        CallBegun(ADD),
-        CallBegun(NOD),
-        CallEnded(ADD, ToolResult("1", "ok", 5), 1200),
-        CallEnded(NOD, ToolResult("2", "error", "no neck"), None),
+        ToolCallStarted(ADD),
+        ToolCallStarted(NOD),
+        ToolCallFinished(ADD, ToolResult("1", "ok", 5), 1200),
+        ToolCallFinished(NOD, ToolResult("2", "error", "no neck"), None),
     )
     assert shown.splitlines() == [
         "  → add 2 3 …",
@@ -94,31 +99,31 @@ def test_tools_at_once_are_named_again_with_their_results() -> None:
 
 
 def test_whoever_did_not_type_the_question_is_shown_it() -> None:
-    assert Screen().show(Begun(RUN, (user("Why?\nReally"),))) == ""
-    shown = Screen().show(Begun(RUN, (user("Why?\nReally"),)), shows_query=True)
+    assert Screen().show(RunStarted(RUN, (user("Why?\nReally"),))) == ""
+    shown = Screen().show(RunStarted(RUN, (user("Why?\nReally"),)), shows_query=True)
     assert shown == "user> Why?\n  Really\n"
 
 
 def test_only_ascii_where_only_ascii_may_be_printed() -> None:
     screen = Screen(terminal=Terminal(color="never", wants_ascii=True))
-    assert screen.show(CallBegun(ADD)) == "  -> add 2 3 ..."
+    assert screen.show(ToolCallStarted(ADD)) == "  -> add 2 3 ..."
 
 
 def test_a_failure_says_why() -> None:
-    shown = Screen().show(Told("failed", "provider_denied: no \x1b[31mkey"))
+    shown = Screen().show(RunNotice("failed", "provider_denied: no \x1b[31mkey"))
     assert shown == "(failed: provider_denied: no key)\n"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_escape_sequences_are_taken_out_wherever_they_are_cut(size: int) -> None:
     text = "a\x1b[31mb\x1b]0;owned\x07c\x1b(Bd\x1b[2Je\u202ef\ng"
-    cleaner = Cleaner()
+    cleaner = TerminalSanitizer()
     pieces = [text[n : n + size] for n in range(0, len(text), size)]
     assert "".join(cleaner.feed(piece) for piece in pieces) == "abcdef\ng"
 
 
 def test_an_escape_sequence_that_never_ends_holds_nothing_up_for_long() -> None:
-    cleaner = Cleaner()
+    cleaner = TerminalSanitizer()
     shown = "".join(cleaner.feed(piece) for piece in ["\x1b]0;", "x" * HELD_CHARS_MAX, "visible"])
     assert shown.endswith("visible")
     assert "\x1b" not in shown
@@ -126,12 +131,12 @@ def test_an_escape_sequence_that_never_ends_holds_nothing_up_for_long() -> None:
 
 def test_everything_that_is_heard_is_a_document() -> None:
     for heard in (
-        Begun(RUN, (user("a"),)),
-        Words(1, "text", "b"),
-        Dropped(1),
-        Said(1, assistant("c"), None),
-        CallBegun(ADD),
-        CallEnded(ADD, ToolResult("1", "ok", 5), 1),
-        Told("parked", "approval"),
+        RunStarted(RUN, (user("a"),)),
+        TextChunk(1, "text", "b"),
+        TextDiscarded(1),
+        ModelReplied(1, assistant("c"), None),
+        ToolCallStarted(ADD),
+        ToolCallFinished(ADD, ToolResult("1", "ok", 5), 1),
+        RunNotice("parked", "approval"),
     ):
         assert heard_document(heard)["event"]

@@ -16,7 +16,7 @@ from turntree.cli.output.text import (
     tokens,
 )
 from turntree.cli.setup.server import hide_password
-from turntree.core.ids import Instant, instant
+from turntree.core.ids import Timestamp, instant
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_tokens_take_five_signs_at_most(number: int, told: str) -> None:
 
 
 def test_durations_are_told_in_their_own_size() -> None:
-    start = Instant("2026-11-15T09:30:00.000Z")
-    assert duration(start, Instant("2026-11-15T09:30:06.200Z")) == "6.2 s"
-    assert duration(start, Instant("2026-11-15T09:31:02.000Z")) == "1 min 2 s"
-    assert duration(start, Instant("2026-11-15T11:35:02.000Z")) == "2 h 5 min"
+    start = Timestamp("2026-11-15T09:30:00.000Z")
+    assert duration(start, Timestamp("2026-11-15T09:30:06.200Z")) == "6.2 s"
+    assert duration(start, Timestamp("2026-11-15T09:31:02.000Z")) == "1 min 2 s"
+    assert duration(start, Timestamp("2026-11-15T11:35:02.000Z")) == "2 h 5 min"
 
 
 def test_passwords_are_hidden() -> None:

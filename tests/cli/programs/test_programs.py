@@ -286,7 +286,8 @@ def test_head_is_offered_where_no_server_runs(
 
 @pytest.mark.slow
 def test_the_schemas_library_is_not_loaded_before_a_kind_is_asked_for() -> None:
-    code = "import sys\nimport turntree.boot.open, turntree.cli.history.log, turntree.cli.sessions.session\n"
+    code = "import sys\nimport turntree.boot.open, turntree.cli.history.log\n"
+    code += "import turntree.cli.sessions.session\n"
     code += "from turntree.cli.root import root\n"
     code += "assert not {'pydantic', 'jsonschema'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -21,11 +21,11 @@ from turntree.core.errors import TurntreeError
 from turntree.core.event import record
 from turntree.core.ids import PlanId
 from turntree.core.message import assistant, user
-from turntree.integrity.store import PostgresChecks
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.integrity.store import IntegrityStore
+from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.resources.plans.plan import plan_started
 from turntree.resources.snapshots.repair import ASIDE
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 
 
 @pytest.fixture
@@ -705,7 +705,7 @@ def test_what_a_dead_process_left_is_shown_and_brought_to_an_end(
 
 def test_a_pinned_file_that_is_damaged_is_found(turntree: Call, shop: Project) -> None:
     assert turntree("fsck").code == 0
-    store = ShadowStore(str(shop.settings.home / "shadow"))
+    store = ObjectStore(str(shop.settings.home / "shadow"))
     (damaged, *_) = [digest for pack in store.packs().values() for digest, _ in pack.objects()]
     damage_object(store, damaged)
     found = turntree("fsck")
@@ -716,16 +716,16 @@ def test_a_pinned_file_that_is_damaged_is_found(turntree: Call, shop: Project) -
 
 
 def test_whoever_may_not_repair_moves_no_file(turntree: Call, shop: Project) -> None:
-    store = ShadowStore(str(shop.settings.home / "shadow"))
+    store = ObjectStore(str(shop.settings.home / "shadow"))
     (damaged, *_) = [digest for pack in store.packs().values() for digest, _ in pack.objects()]
     damage_object(store, damaged)
 
     async def repair() -> None:
         async with open_tree(shop.settings) as tree:
             ledger = tree.checks.ledger
-            assert isinstance(ledger, PostgresChecks)
+            assert isinstance(ledger, IntegrityStore)
             guest = make_conninfo(ledger.database.conninfo, options="-c role=turntree_app")
-            theirs = PostgresChecks(replace(ledger.database, conninfo=guest))
+            theirs = IntegrityStore(replace(ledger.database, conninfo=guest))
             with pytest.raises(TurntreeError):
                 await replace(tree.checks, ledger=theirs).repair_derived(dry_run=False)
 
@@ -742,11 +742,11 @@ def test_what_was_kept_against_something_lost_is_read_once_that_is_back(
     project.turn("Second", {"a.txt": new})
     project.turn("Third", {"a.txt": "gone\n"})
     home = project.settings.home
-    damage_object(ShadowStore(str(home / "shadow")), hashlib.sha256(old.encode()).digest())
+    damage_object(ObjectStore(str(home / "shadow")), hashlib.sha256(old.encode()).digest())
     assert turntree("files", "main~1", "a.txt").code == 3
     assert turntree("fsck", "--repair-derived").code == 1
     project.write({"a.txt": old})
-    DirectoryKeeper(home).snapshot(str(project.folder))
+    DirectoryDriver(home).snapshot(str(project.folder))
     assert turntree("files", "main~1", "a.txt").out == new
     assert turntree("fsck").code == 0
 
@@ -754,7 +754,7 @@ def test_what_was_kept_against_something_lost_is_read_once_that_is_back(
 def test_a_damaged_file_that_still_stands_in_its_folder_is_kept_anew(
     turntree: Call, shop: Project
 ) -> None:
-    store = ShadowStore(str(shop.settings.home / "shadow"))
+    store = ObjectStore(str(shop.settings.home / "shadow"))
     for digest in {one for pack in store.packs().values() for one, _ in pack.objects()}:
         damage_object(store, digest)
     lost = turntree("fsck", "--json").documents[-1]["faults"]

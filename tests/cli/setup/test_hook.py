@@ -15,7 +15,7 @@ from turntree.cli.hook_wait import is_coming
 from turntree.core.ids import unix_ms
 from turntree.hooks.launcher import launcher_path
 from turntree.hooks.spool import FOLDER, Spool
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 
 @pytest.fixture
@@ -191,14 +191,14 @@ def test_nobody_waits_for_a_turn_that_is_being_taken_nor_for_what_ended_long_ago
     leave(home, "end", now_ms - 60_000)
     leave(home, "end", now_ms - 1, agent="a1")
     spool = Spool(home / FOLDER)
-    assert not is_coming(spool, Path.cwd(), SystemWorld().now())
+    assert not is_coming(spool, Path.cwd(), SystemClock().now())
     leave(home, "end", now_ms + 1, "s2")
-    assert is_coming(spool, Path.cwd(), SystemWorld().now())
+    assert is_coming(spool, Path.cwd(), SystemClock().now())
 
 
 @pytest.mark.usefixtures("attendant")
 def test_nobody_waits_for_a_turn_of_another_workspace(home: Path, tmp_path: Path) -> None:
-    spool, now = Spool(home / FOLDER), SystemWorld().now()
+    spool, now = Spool(home / FOLDER), SystemClock().now()
     leave(home, "end", unix_ms(now), place=tmp_path / "elsewhere")
     say(home, "end", tmp_path / "elsewhere")
     assert not is_coming(spool, Path.cwd(), now)
@@ -209,7 +209,7 @@ def test_nobody_waits_for_a_turn_of_another_workspace(home: Path, tmp_path: Path
 
 
 def test_nobody_waits_where_nobody_brings_a_turn_in(home: Path) -> None:
-    spool, now = Spool(home / FOLDER), SystemWorld().now()
+    spool, now = Spool(home / FOLDER), SystemClock().now()
     leave(home, "end", unix_ms(now), place=Path.cwd())
     assert not is_coming(spool, Path.cwd(), now)
     said = say(home, "end", Path.cwd())

@@ -13,7 +13,7 @@ from proofs.corpus import Corpus
 from proofs.sample_home import write_sample_home
 from tests.cli.conftest import Call
 from turntree.boot.open import load_importers
-from turntree.transcripts.importer import AtHome, Places
+from turntree.transcripts.importer import HasDefaultPaths, ToolPaths
 
 TOOL_FOLDERS = (
     "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
@@ -134,9 +134,11 @@ def test_a_person_is_asked_and_may_say_no(turntree: Call, lived_in: Path) -> Non
 
 
 def test_importers_say_where_they_look(home: Path) -> None:
-    places = Places(home, {"CODEX_HOME": "/srv/codex"})
+    places = ToolPaths(home, {"CODEX_HOME": "/srv/codex"})
     looks = {
-        n: i.usual_places(places) for n, i in load_importers().items() if isinstance(i, AtHome)
+        n: i.usual_places(places)
+        for n, i in load_importers().items()
+        if isinstance(i, HasDefaultPaths)
     }
     assert looks["codex"] == [Path("/srv/codex")]
     assert {"claude-code", "cursor", "gemini", "opencode"} < looks.keys()

@@ -14,11 +14,11 @@ from turntree.ledger.graph.layout import (
     ASCII,
     NO_PARENT,
     UNICODE,
-    Elided,
+    ElidedRow,
     Glyphs,
-    Mark,
-    Node,
-    Row,
+    LayoutNode,
+    LayoutRow,
+    TurnMark,
     condense,
     gutter,
     layout,
@@ -26,12 +26,12 @@ from turntree.ledger.graph.layout import (
 
 
 @st.composite
-def forests(draw: st.DrawFn, turns_max: int = 40) -> list[Node]:
+def forests(draw: st.DrawFn, turns_max: int = 40) -> list[LayoutNode]:
     n = draw(st.integers(1, turns_max))
     # A narrow reach gives long threads, a wide one bushes.
     reach = draw(st.integers(1, turns_max))
     return [
-        Node(
+        LayoutNode(
             TurnId(f"t{index}"),
             draw(st.integers(max(NO_PARENT, index - reach), index - 1)),
             draw(st.booleans()),
@@ -41,16 +41,16 @@ def forests(draw: st.DrawFn, turns_max: int = 40) -> list[Node]:
 
 
 @st.composite
-def pinned_forests(draw: st.DrawFn) -> tuple[list[Node], list[int]]:
+def pinned_forests(draw: st.DrawFn) -> tuple[list[LayoutNode], list[int]]:
     forest = draw(forests())
     return forest, draw(st.lists(st.integers(0, len(forest) - 1), max_size=3))
 
 
-def by_index(rows: Sequence[Row]) -> dict[int, Row]:
+def by_index(rows: Sequence[LayoutRow]) -> dict[int, LayoutRow]:
     return {row.index: row for row in rows}
 
 
-def path(forest: Sequence[Node], index: int) -> list[int]:
+def path(forest: Sequence[LayoutNode], index: int) -> list[int]:
     """Return the turns from the root to this one."""
     found = [index]
     while forest[found[-1]].parent != NO_PARENT:
@@ -59,7 +59,7 @@ def path(forest: Sequence[Node], index: int) -> list[int]:
 
 
 @given(pinned_forests())
-def test_every_turn_has_one_row_above_its_parent(case: tuple[list[Node], list[int]]) -> None:
+def test_every_turn_has_one_row_above_its_parent(case: tuple[list[LayoutNode], list[int]]) -> None:
     forest, pinned = case
     rows = layout(forest, pinned)
     place = {row.index: number for number, row in enumerate(rows)}
@@ -72,7 +72,7 @@ def test_every_turn_has_one_row_above_its_parent(case: tuple[list[Node], list[in
 
 @given(pinned_forests())
 def test_a_turn_and_all_that_follows_from_it_are_one_block(
-    case: tuple[list[Node], list[int]],
+    case: tuple[list[LayoutNode], list[int]],
 ) -> None:
     forest, pinned = case
     place = {row.index: number for number, row in enumerate(layout(forest, pinned))}
@@ -84,7 +84,7 @@ def test_a_turn_and_all_that_follows_from_it_are_one_block(
 
 @given(pinned_forests())
 def test_one_child_keeps_the_lane_and_the_others_open_the_next(
-    case: tuple[list[Node], list[int]],
+    case: tuple[list[LayoutNode], list[int]],
 ) -> None:
     forest, pinned = case
     rows = by_index(layout(forest, pinned))
@@ -99,7 +99,7 @@ def test_one_child_keeps_the_lane_and_the_others_open_the_next(
 
 
 @given(pinned_forests())
-def test_lanes_are_few_however_many_branches(case: tuple[list[Node], list[int]]) -> None:
+def test_lanes_are_few_however_many_branches(case: tuple[list[LayoutNode], list[int]]) -> None:
     forest, pinned = case
     bound = (len(forest)).bit_length() - 1 + len(set(pinned))
     for row in layout(forest, pinned):
@@ -108,7 +108,7 @@ def test_lanes_are_few_however_many_branches(case: tuple[list[Node], list[int]])
 
 
 @given(pinned_forests())
-def test_the_thread_of_the_first_pin_is_straight(case: tuple[list[Node], list[int]]) -> None:
+def test_the_thread_of_the_first_pin_is_straight(case: tuple[list[LayoutNode], list[int]]) -> None:
     forest, pinned = case
     rows = by_index(layout(forest, pinned))
     if pinned:
@@ -117,7 +117,7 @@ def test_the_thread_of_the_first_pin_is_straight(case: tuple[list[Node], list[in
 
 @given(pinned_forests())
 def test_a_bar_is_drawn_exactly_where_a_lane_passes(
-    case: tuple[list[Node], list[int]],
+    case: tuple[list[LayoutNode], list[int]],
 ) -> None:
     """In every row and in each lane left of it, some turn above continues one below."""
     forest, pinned = case
@@ -133,7 +133,7 @@ def test_a_bar_is_drawn_exactly_where_a_lane_passes(
 
 @given(pinned_forests(), st.integers(0, 40), st.integers(0, 40))
 def test_any_window_is_drawn_as_in_the_whole_picture(
-    case: tuple[list[Node], list[int]], start: int, length: int
+    case: tuple[list[LayoutNode], list[int]], start: int, length: int
 ) -> None:
     rows = layout(*case)
     window = rows[start : start + length]
@@ -144,7 +144,7 @@ def test_any_window_is_drawn_as_in_the_whole_picture(
 
 
 @given(forests())
-def test_a_join_hangs_below_the_turn_that_opened_the_lane(forest: list[Node]) -> None:
+def test_a_join_hangs_below_the_turn_that_opened_the_lane(forest: list[LayoutNode]) -> None:
     lines = list(gutter(layout(forest), UNICODE))
     for above, below in pairwise(lines):
         if below.row is None:
@@ -160,18 +160,18 @@ def test_a_join_hangs_below_the_turn_that_opened_the_lane(forest: list[Node]) ->
 
 
 @given(forests(), st.sets(st.integers(0, 40)))
-def test_condensing_loses_no_turn_and_no_fork(forest: list[Node], kept: set[int]) -> None:
+def test_condensing_loses_no_turn_and_no_fork(forest: list[LayoutNode], kept: set[int]) -> None:
     rows = layout(forest)
     condensed = list(condense(rows, kept.__contains__))
-    assert sum(row.turns if isinstance(row, Elided) else 1 for row in condensed) == len(forest)
-    shown = {row.index for row in condensed if isinstance(row, Row)}
+    assert sum(row.turns if isinstance(row, ElidedRow) else 1 for row in condensed) == len(forest)
+    shown = {row.index for row in condensed if isinstance(row, LayoutRow)}
     assert shown >= {
         row.index
         for row in rows
         if row.children != 1 or row.parent == NO_PARENT or row.spawn or row.index in kept
     }
     for row in condensed:
-        if isinstance(row, Elided):
+        if isinstance(row, ElidedRow):
             thread = path(forest, row.newest)
             run = thread[thread.index(row.oldest) :]
             assert len(run) == row.turns >= 2
@@ -181,24 +181,26 @@ def test_condensing_loses_no_turn_and_no_fork(forest: list[Node], kept: set[int]
 
 
 def test_a_complete_binary_tree_is_the_widest() -> None:
-    forest = [Node(TurnId(str(n)), (n - 1) // 2 if n else NO_PARENT) for n in range(2**10 - 1)]
+    forest = [
+        LayoutNode(TurnId(str(n)), (n - 1) // 2 if n else NO_PARENT) for n in range(2**10 - 1)
+    ]
     assert max(row.lane for row in layout(forest)) == 9
 
 
 def test_the_branch_that_was_opened_first_is_nearest_its_fork() -> None:
-    forest = [Node(TurnId("root"), NO_PARENT)]
-    forest += [Node(TurnId(f"t{n}"), 0) for n in range(4)]
+    forest = [LayoutNode(TurnId("root"), NO_PARENT)]
+    forest += [LayoutNode(TurnId(f"t{n}"), 0) for n in range(4)]
     assert [row.index for row in layout(forest, pinned=[2])] == [2, 4, 3, 1, 0]
 
 
 def test_a_second_pin_leaves_the_first_where_it_must() -> None:
     forest = [
-        Node(TurnId("root"), NO_PARENT),
-        Node(TurnId("first"), 0),
-        Node(TurnId("second"), 0),
-        Node(TurnId("second's head"), 2),
-        Node(TurnId("other"), 2),
-        Node(TurnId("other's head"), 4),
+        LayoutNode(TurnId("root"), NO_PARENT),
+        LayoutNode(TurnId("first"), 0),
+        LayoutNode(TurnId("second"), 0),
+        LayoutNode(TurnId("second's head"), 2),
+        LayoutNode(TurnId("other"), 2),
+        LayoutNode(TurnId("other's head"), 4),
     ]
     lanes = {row.index: row.lane for row in layout(forest, pinned=[1, 3])}
     assert lanes == {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 5: 2}
@@ -213,10 +215,10 @@ def test_no_turns_make_no_rows() -> None:
 def test_a_hundred_thousand_turns_are_laid_out_within_a_second() -> None:
     random = Random(7)
     heads = [0]
-    forest = [Node(TurnId("t0"), NO_PARENT)]
+    forest = [LayoutNode(TurnId("t0"), NO_PARENT)]
     for index in range(1, 100_000):
         head = random.randrange(max(0, len(heads) - 60), len(heads))
-        forest.append(Node(TurnId(f"t{index}"), heads[head]))
+        forest.append(LayoutNode(TurnId(f"t{index}"), heads[head]))
         if random.random() < 0.05:
             heads.append(index)
         else:
@@ -231,11 +233,11 @@ def test_a_hundred_thousand_turns_are_laid_out_within_a_second() -> None:
 
 @pytest.mark.slow
 def test_a_thread_deeper_than_any_stack_is_drawn() -> None:
-    forest = [Node(TurnId(str(n)), n - 1) for n in range(50_000)]
+    forest = [LayoutNode(TurnId(str(n)), n - 1) for n in range(50_000)]
     rows = layout(forest)
     assert {row.lane for row in rows} == {0}
     shapes = [type(row) for row in condense(rows, lambda _: False)]
-    assert shapes == [Row, Elided, Row]
+    assert shapes == [LayoutRow, ElidedRow, LayoutRow]
 
 
 # Id, parent, what the line says. Four turns nobody labelled lead to "Try a middleware".
@@ -256,7 +258,7 @@ SAMPLE = {
     "e9177ac0": ("5f3e0c77", "(HEAD -> fix-login) Fix it in the resolver"),
 }
 IDS = list(SAMPLE)
-MARKS = {"1d40c9ee": Mark.FAILED, "77c1d0e4": Mark.COMPACTION, "e9177ac0": Mark.LIVE}
+MARKS = {"1d40c9ee": TurnMark.FAILED, "77c1d0e4": TurnMark.COMPACTION, "e9177ac0": TurnMark.LIVE}
 PICTURE = """\
 ◉  e9177ac0 (HEAD -> fix-login) Fix it in the resolver
 │ ○  d7a1f904 (worker-1) report: two more callers are wrong
@@ -300,7 +302,7 @@ def test_the_picture_stays_as_it_is(glyphs: Glyphs, picture: str) -> None:
 
 def draw(glyphs: Glyphs) -> str:
     forest = [
-        Node(TurnId(id), NO_PARENT if parent is None else IDS.index(parent), id == "b0c6e2aa")
+        LayoutNode(TurnId(id), NO_PARENT if parent is None else IDS.index(parent), id == "b0c6e2aa")
         for id, (parent, _) in SAMPLE.items()
     ]
     rows = condense(layout(forest, pinned=[IDS.index("e9177ac0")]), must_stay=has_words)
@@ -309,9 +311,9 @@ def draw(glyphs: Glyphs) -> str:
         match line.row:
             case None:
                 drawn += f"{line.gutter}\n"
-            case Elided(turns=turns):
+            case ElidedRow(turns=turns):
                 drawn += f"{line.gutter}  ({turns} turns)\n"
-            case Row(index=index):
+            case LayoutRow(index=index):
                 drawn += f"{line.gutter}  {IDS[index]} {SAMPLE[IDS[index]][1]}\n"
     return drawn
 
@@ -320,5 +322,5 @@ def has_words(index: int) -> bool:
     return SAMPLE[IDS[index]][1] != ""
 
 
-def mark_of(row: Row) -> Mark:
-    return MARKS.get(IDS[row.index], Mark.TURN if row.children else Mark.HEAD)
+def mark_of(row: LayoutRow) -> TurnMark:
+    return MARKS.get(IDS[row.index], TurnMark.TURN if row.children else TurnMark.HEAD)

@@ -18,10 +18,10 @@ from turntree.core.compaction import Compaction
 from turntree.core.event import Event
 from turntree.core.ids import (
     EventId,
-    Instant,
     ResourceId,
     RunId,
     SessionId,
+    Timestamp,
     TurnId,
     instant,
     unix_ms,
@@ -29,17 +29,17 @@ from turntree.core.ids import (
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
 from turntree.core.ref import EventRef, ExtRef, PathRef, Ref, UriRef, to_json
-from turntree.core.run import Fact
+from turntree.core.run import RunEvent
 from turntree.core.session import Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.ledger.graph.edge import EDGES, EdgeKind, Node, NodeKind
+from turntree.ledger.graph.edge import EDGES, EdgeKind, GraphNode, NodeKind
 from turntree.resources.resource import Resource, Scope
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.bulk_copy import import_turns
-from turntree.transcripts.incoming import Incoming
+from turntree.transcripts.incoming import ImportedTurn
 
 TAKE_PLACE = """
 SELECT set_config('turntree.workspace', %s, false),
@@ -48,7 +48,7 @@ SELECT set_config('turntree.workspace', %s, false),
 pytestmark = pytest.mark.anyio
 
 ATLAS = Principal("agent", "atlas")
-FIRST, SECOND = Instant("2026-01-01T00:00:00.000Z"), Instant("2026-02-01T00:00:00.000Z")
+FIRST, SECOND = Timestamp("2026-01-01T00:00:00.000Z"), Timestamp("2026-02-01T00:00:00.000Z")
 PAGE = Path(__file__).parent.parent.parent.parent / "docs/reference/edges.md"
 ROW = re.compile(r"^\| `([A-Z_]+)` \| ([^|]+) \| ([^|]+) \| ([^|]*) \|", re.MULTILINE)
 BLOCK = re.compile(r"^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -61,7 +61,7 @@ class Story:
     """A run of ours that leaves a fact of everything, and the turns around it."""
 
     tree: Tree
-    world: ScriptedWorld
+    world: FakeClock
     run: RunId
     epoch: int = 1
     said: list[Message] = field(default_factory=list[Message])
@@ -85,7 +85,7 @@ class Story:
         said: Message | None = None,
         /,
         *,
-        valid_from: Instant | None = None,
+        valid_from: Timestamp | None = None,
         **data: Any,
     ) -> str:
         """Record the next fact of the run, as any worker would, and return its node's id."""
@@ -93,7 +93,7 @@ class Story:
         event = Event(
             self.run, place, kind, self.world.now(), data, (), f"{self.run}/chain", valid_from
         )
-        fact = Fact.of(event, said)
+        fact = RunEvent.of(event, said)
         self.ids.append(events.record(fact.event).id)
         if said is not None:
             self.said.append(said)
@@ -109,7 +109,7 @@ def ref(value: Ref) -> Json:
 
 
 @pytest.fixture
-async def story(tree: Tree, world: ScriptedWorld) -> Story:
+async def story(tree: Tree, world: FakeClock) -> Story:
     told = Story(tree, world, RunId(world.new_id()))
     await tell_turns(told)
     await tell_attachment(told)
@@ -346,7 +346,7 @@ async def test_history_is_the_events_of_a_run_in_order(story: Story) -> None:
     found = await story.tree.edges.list_history(story.run)
     assert [each.seq for each in found] == list(range(len(story.ids) + 1))
     assert (found[0].kind, found[-1].kind) == ("run_started", "run_finished")
-    assert found[3].node == Node("Event", story.event(3))
+    assert found[3].node == GraphNode("Event", story.event(3))
     assert found[3].data["call_id"] == "t1"
 
 
@@ -359,7 +359,7 @@ async def test_lineage_goes_back_as_far_as_it_is_asked_to(story: Story) -> None:
     near = await story.tree.edges.list_lineage(story.run, depth_max=1)
     assert {one.target.id for one in near} == {story.one, story.summary, story.event(2)}
     (restored,) = await story.tree.edges.list_lineage("vol-3")
-    assert (restored.how, restored.target) == ("restored", Node("Snapshot", "snap-1"))
+    assert (restored.how, restored.target) == ("restored", GraphNode("Snapshot", "snap-1"))
 
 
 async def test_a_call_is_correlated_with_its_result(story: Story) -> None:
@@ -372,7 +372,7 @@ async def test_a_call_is_correlated_with_its_result(story: Story) -> None:
 
 
 async def test_a_resource_was_held_while_it_was_and_not_when_it_was_recorded(story: Story) -> None:
-    async def held(at: Instant) -> set[tuple[str, str, str]]:
+    async def held(at: Timestamp) -> set[tuple[str, str, str]]:
         found = await story.tree.edges.list_held(at)
         return {(one.kind, one.holder.id, one.resource) for one in found}
 
@@ -450,7 +450,7 @@ async def test_the_examples_of_the_reference_find_something(ask: Ask, story: Sto
     assert [name for name in FAMILIES if not any(name in example for example in examples)] == []
 
 
-async def test_what_events_say_badly_stops_nobody(tree: Tree, world: ScriptedWorld) -> None:
+async def test_what_events_say_badly_stops_nobody(tree: Tree, world: FakeClock) -> None:
     stream = world.new_id()
     badly: list[dict[str, Json]] = [{}, {"uri": 7}, {"uri": "x" * 10_000}]
     for seq, data in enumerate(badly):
@@ -461,16 +461,16 @@ async def test_what_events_say_badly_stops_nobody(tree: Tree, world: ScriptedWor
 
 
 async def test_an_imported_journal_leaves_the_same_edges(
-    tree: Tree, database: Database, world: ScriptedWorld
+    tree: Tree, database: Database, world: FakeClock
 ) -> None:
     at = world.now()
     header = Header(TurnId(world.new_id()), None, ATLAS, at, at)
     sealed = seal(header, [user("go")], [assistant("gone")])
     data: dict[str, Json] = {"uri": "file:///b", "server": "files"}
     fact = events.record(Event(header.id, 0, "mcp.resource_updated", at, data))
-    await import_turns(database, [Incoming(sealed, None, (), (fact,))])
+    await import_turns(database, [ImportedTurn(sealed, None, (), (fact,))])
     (updated,) = await tree.edges.list_to("file:///b")
-    assert updated.source == Node("Event", f"{header.id}/event/0")
+    assert updated.source == GraphNode("Event", f"{header.id}/event/0")
     acted = [edge.target.id for edge in await tree.edges.list_from("agent:atlas")]
     assert acted == [header.id]
 

@@ -17,7 +17,7 @@ from tests.models.providers.vendors import (
     Vendor,
     provider_of,
 )
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.message import user
 from turntree.models.prompt import Prompt
 from turntree.models.provider import Provider
@@ -54,8 +54,8 @@ BY_STATUS = {
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.type)
 
 
-async def failure(provider: Provider, vendor: Vendor, *, streams: bool = True) -> ProviderFailed:
-    with pytest.raises(ProviderFailed) as failed:
+async def failure(provider: Provider, vendor: Vendor, *, streams: bool = True) -> ProviderError:
+    with pytest.raises(ProviderError) as failed:
         await (_hear(provider, vendor) if streams else provider.request(vendor.model, PROMPT, {}))
     return failed.value
 
@@ -140,7 +140,7 @@ async def test_nobody_there_is_broken(vendor: Vendor) -> None:
         gone = server
     async with provider_of(vendor, gone) as provider:
         assert (await failure(provider, vendor)).kind == "broken"
-        with pytest.raises(ProviderFailed):
+        with pytest.raises(ProviderError):
             await provider.list_models()
 
 

@@ -7,8 +7,14 @@ import pytest
 
 from tests.models.providers.vendors import KEYS, key
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, NoProvider, NotFound, ProviderFailed, Refused
-from turntree.models.provider import Setup
+from turntree.core.errors import (
+    InvalidOperation,
+    NotFound,
+    PermissionDenied,
+    ProviderError,
+    ProviderNotConfigured,
+)
+from turntree.models.provider import ProviderSetup
 from turntree.models.providers.connection import Connection, connect
 from turntree.models.providers.factory import build_provider, no_objects, provider_types
 from turntree.models.providers.parameters import Api, settings_of
@@ -24,7 +30,7 @@ APIS: tuple[Api, ...] = (
 
 def connected(**config: object) -> Connection:
     members = {"provider_type": "anthropic", **config}
-    return connect(Setup(members, key, no_objects), key_names=("ANTHROPIC_API_KEY",))  # type: ignore[arg-type]
+    return connect(ProviderSetup(members, key, no_objects), key_names=("ANTHROPIC_API_KEY",))  # type: ignore[arg-type]
 
 
 def test_each_type_is_built_under_the_name_that_lists_of_prices_know() -> None:
@@ -54,12 +60,12 @@ def test_a_server_may_be_named_after_whose_models_it_has() -> None:
 
 
 def test_a_type_that_nobody_knows_is_told_with_those_that_are_known() -> None:
-    with pytest.raises(NoProvider, match="there are anthropic"):
+    with pytest.raises(ProviderNotConfigured, match="there are anthropic"):
         build_provider({"provider_type": "abacus"}, key)
 
 
 def test_a_server_that_is_nowhere_is_refused() -> None:
-    with pytest.raises(Refused, match="base_url"):
+    with pytest.raises(InvalidOperation, match="base_url"):
         build_provider({"provider_type": "openai-compatible"}, key)
 
 
@@ -77,7 +83,7 @@ def test_names_are_filled_in_wherever_they_stand() -> None:
 
 def test_no_credential_is_shown() -> None:
     found = connected(headers={"cf-aig-authorization": "${CF_AIG_TOKEN}"})
-    shown = f"{found!r} {Setup({}, key, no_objects)!r}"
+    shown = f"{found!r} {ProviderSetup({}, key, no_objects)!r}"
     assert not any(secret in shown for secret in KEYS.values())
     assert found.hide(f"key {KEYS['ANTHROPIC_API_KEY']}!") == "key •••!"
 
@@ -95,14 +101,14 @@ def test_the_vendors_own_name_is_tried_where_the_config_names_none() -> None:
     ],
 )
 def test_a_key_that_is_written_down_is_refused_and_not_repeated(config: dict[str, object]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidOperation) as refused:
         connected(**config)
     assert "written-down" not in str(refused.value)
 
 
 def test_a_key_is_sent_by_https_or_to_this_machine() -> None:
     assert connected(base_url="http://127.0.0.1:8080").key
-    with pytest.raises(Refused, match="https"):
+    with pytest.raises(InvalidOperation, match="https"):
         connected(base_url="http://models.example.org/v1")
 
 
@@ -112,7 +118,7 @@ def test_a_key_is_sent_by_https_or_to_this_machine() -> None:
      {"headers": "x"}],
 )  # fmt: skip
 def test_a_config_that_makes_no_sense_is_refused(config: dict[str, object]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         connected(**config)
 
 
@@ -121,11 +127,11 @@ def test_a_key_that_is_missing_or_out_of_reach_is_told_by_its_name() -> None:
         connected(api_key="${MISSING}")
 
     def denied(name: str) -> str:
-        raise Denied(f"the credential {name} is out of reach")
+        raise PermissionDenied(f"the credential {name} is out of reach")
 
-    with pytest.raises(Denied, match="ANTHROPIC_API_KEY"):
+    with pytest.raises(PermissionDenied, match="ANTHROPIC_API_KEY"):
         connect(
-            Setup({"provider_type": "anthropic"}, denied, no_objects),
+            ProviderSetup({"provider_type": "anthropic"}, denied, no_objects),
             key_names=("ANTHROPIC_API_KEY",),
         )
 
@@ -140,10 +146,12 @@ def test_a_gateway_may_hold_the_keys_itself() -> None:
         "base_url": "https://gateway.example.org/anthropic",
         "headers": {"cf-aig-authorization": "Bearer ${CF_AIG_TOKEN}"},
     }
-    found = connect(Setup(config, only_the_gateways, no_objects), key_names=("ANTHROPIC_API_KEY",))
+    found = connect(
+        ProviderSetup(config, only_the_gateways, no_objects), key_names=("ANTHROPIC_API_KEY",)
+    )
     assert found.key is None
     with pytest.raises(NotFound, match="ANTHROPIC_API_KEY"):
-        connect(Setup({}, only_the_gateways, no_objects), key_names=("ANTHROPIC_API_KEY",))
+        connect(ProviderSetup({}, only_the_gateways, no_objects), key_names=("ANTHROPIC_API_KEY",))
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -159,7 +167,7 @@ def test_what_every_vendor_knows_is_passed_on(api: Api) -> None:
      ("openai-chat", "top_k")],
 )  # fmt: skip
 def test_what_a_vendor_has_no_word_for_is_refused_instead_of_dropped(api: Api, name: str) -> None:
-    with pytest.raises(ProviderFailed, match=f"no parameter {name}") as refused:
+    with pytest.raises(ProviderError, match=f"no parameter {name}") as refused:
         settings_of(api, {name: 1})
     assert refused.value.kind == "refused"
 
@@ -167,7 +175,7 @@ def test_what_a_vendor_has_no_word_for_is_refused_instead_of_dropped(api: Api, n
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("asked", [{"verbosity": "high"}, {"thinking": "endless"}, {"headers": 1}])
 def test_what_nobody_knows_is_refused(api: Api, asked: dict[str, object]) -> None:
-    with pytest.raises(ProviderFailed, match="there are headers, max_tokens"):
+    with pytest.raises(ProviderError, match="there are headers, max_tokens"):
         settings_of(api, asked)  # type: ignore[arg-type]
 
 

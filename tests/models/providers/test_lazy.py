@@ -8,9 +8,9 @@ import pytest
 
 from turntree.core.message import user
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Provider
+from turntree.models.provider import ModelReply, Provider
 from turntree.models.providers.factory import build_provider
-from turntree.models.providers.lazy import LaterProvider
+from turntree.models.providers.lazy import LazyProvider
 
 pytestmark = pytest.mark.anyio
 
@@ -25,8 +25,8 @@ async def test_everybody_else_goes_on_while_it_loads() -> None:
         assert gate.wait(10)
         return build_provider({"provider_type": "scripted"}, str)
 
-    provider = LaterProvider("slow", build)
-    answers: list[Answer] = []
+    provider = LazyProvider("slow", build)
+    answers: list[ModelReply] = []
 
     async def ask() -> None:
         answers.append(await provider.request("scripted-1", PROMPT, {}))
@@ -45,6 +45,6 @@ async def test_what_was_never_asked_is_never_loaded() -> None:
     def build() -> Provider:
         raise AssertionError("nobody asked")
 
-    provider = LaterProvider("lazy", build)
+    provider = LazyProvider("lazy", build)
     assert (provider.name, repr(provider)) == ("lazy", "<provider lazy>")
     await provider.aclose()

@@ -22,11 +22,11 @@ from pydantic_ai.messages import (
 )
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -43,11 +43,11 @@ from turntree.core.message import (
 from turntree.models.prompt import Prompt, ToolSpec
 from turntree.models.providers.request import NOTHING, asked, objects_in
 from turntree.models.providers.response import answer_of
-from turntree.models.providers.vendor_metadata import Author, native_meta
+from turntree.models.providers.vendor_metadata import ReplyAuthor, native_meta
 from turntree.testing.strategies import exchanges, json_objects, json_values, texts
 
-AUTHOR = Author("anthropic", "anthropic", "anthropic")
-OTHER = Author("openai-responses", "openai", "openai")
+AUTHOR = ReplyAuthor("anthropic", "anthropic", "anthropic")
+OTHER = ReplyAuthor("openai-responses", "openai", "openai")
 
 
 def no_json(text: str) -> bool:
@@ -78,13 +78,13 @@ def answers(draw: st.DrawFn) -> Message:
     return Message("assistant", said, meta=native_meta(AUTHOR, beside))
 
 
-def sent(message: Message, author: Author = AUTHOR) -> ModelResponse:
+def sent(message: Message, author: ReplyAuthor = AUTHOR) -> ModelResponse:
     found = asked(Prompt((), (user("hi"), message)), author, {}).messages[-1]
     assert isinstance(found, ModelResponse)
     return found
 
 
-def returned(response: ModelResponse, author: Author = AUTHOR) -> Message:
+def returned(response: ModelResponse, author: ReplyAuthor = AUTHOR) -> Message:
     return answer_of(replace(response, finish_reason="stop"), author, "some-model").message
 
 
@@ -157,7 +157,7 @@ def test_an_answer_without_anything_is_an_empty_text() -> None:
 
 
 def test_an_answer_that_does_not_say_how_it_ended_is_broken() -> None:
-    with pytest.raises(ProviderFailed) as failed:
+    with pytest.raises(ProviderError) as failed:
         answer_of(ModelResponse(parts=[TextPart("so")]), AUTHOR, "m")
     assert failed.value.kind == "broken"
 
@@ -165,7 +165,7 @@ def test_an_answer_that_does_not_say_how_it_ended_is_broken() -> None:
 def test_a_part_without_a_name_here_goes_back_as_it_came_and_only_to_its_author() -> None:
     drawn = FilePart(BinaryContent(b"\x89PNG", media_type="image/png"), provider_name="anthropic")
     message = returned(ModelResponse(parts=[TextPart("see"), drawn]))
-    assert isinstance(message.parts[1], Opaque)
+    assert isinstance(message.parts[1], OpaquePart)
     back = sent(message).parts[1]
     assert isinstance(back, FilePart)
     assert back.content.data == b"\x89PNG"
@@ -173,7 +173,7 @@ def test_a_part_without_a_name_here_goes_back_as_it_came_and_only_to_its_author(
 
 
 def test_an_opaque_part_that_nobody_can_read_any_more_is_left_out() -> None:
-    part = Opaque({"kind": "vendor.part", **AUTHOR.to_json(), "part": {"part_kind": "future"}})
+    part = OpaquePart({"kind": "vendor.part", **AUTHOR.to_json(), "part": {"part_kind": "future"}})
     message = Message("assistant", (Text("so"), part), meta=native_meta(AUTHOR, [{}, {}]))
     assert [type(one) for one in sent(message).parts] == [TextPart]
 
@@ -218,7 +218,7 @@ def test_images_go_by_address_or_as_the_bytes_that_were_handed_in() -> None:
     assert isinstance(first, ImageUrl)
     assert isinstance(second, BinaryContent)
     assert second.data == data
-    with pytest.raises(ProviderFailed, match="handed in"):
+    with pytest.raises(ProviderError, match="handed in"):
         asked(prompt, AUTHOR, {})
 
 
@@ -229,7 +229,7 @@ def test_parts_that_were_lifted_out_of_a_message_are_put_back() -> None:
     prompt = Prompt((), (Message("user", (stands,)),))
     whole = Prompt((), (Message("user", (long,)),))
     assert asked(prompt, AUTHOR, {digest_bytes(data): data}) == asked(whole, AUTHOR, {})
-    with pytest.raises(ProviderFailed, match="handed in"):
+    with pytest.raises(ProviderError, match="handed in"):
         asked(prompt, AUTHOR, {})
 
 

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tests.models.providers.vendors import COMPATIBLE, VENDORS, Vendor, key
-from turntree.core.errors import NotFound, ProviderFailed
+from turntree.core.errors import NotFound, ProviderError
 from turntree.core.message import user
 from turntree.models.prompt import Prompt
 from turntree.models.providers.errors import MESSAGE_CHARS_MAX
@@ -83,11 +83,11 @@ async def test_no_vendors_client_asks_this_machine_for_another_person(vendor: Ve
             url = server.url.replace("127.0.0.1", host) + vendor.path
             config = {"provider_type": vendor.type, "base_url": url}
             provider = build_provider(config, no_key, is_public_only=True)
-            with pytest.raises(ProviderFailed, match="is not a public address") as failed:
+            with pytest.raises(ProviderError, match="is not a public address") as failed:
                 await provider.request(vendor.model, PROMPT, {})
             assert failed.value.kind == "denied"
             assert "INTERNAL" not in str(failed.value)
-            with pytest.raises(ProviderFailed, match="is not a public address"):
+            with pytest.raises(ProviderError, match="is not a public address"):
                 await provider.list_models()
             await provider.aclose()
         assert server.exchanges == []
@@ -98,7 +98,7 @@ async def test_the_body_of_an_error_is_cut_and_holds_nothing_to_obey() -> None:
     with ScriptedModel([Failure(400, page)]) as server:
         config = {"provider_type": "openai-compatible", "base_url": server.url + COMPATIBLE.path}
         provider = build_provider(config, key)
-        with pytest.raises(ProviderFailed) as failed:
+        with pytest.raises(ProviderError) as failed:
             await provider.request(COMPATIBLE.model, PROMPT, {})
         await provider.aclose()
     assert len(str(failed.value)) <= MESSAGE_CHARS_MAX
@@ -112,7 +112,7 @@ async def test_no_redirect_is_followed(vendor: Vendor) -> None:
         with ScriptedModel([there, there]) as server:
             config = {"provider_type": vendor.type, "base_url": server.url + vendor.path}
             provider = build_provider(config, key)
-            with pytest.raises(ProviderFailed):
+            with pytest.raises(ProviderError):
                 await provider.request(vendor.model, PROMPT, {})
             await provider.aclose()
         assert internal.exchanges == []

@@ -5,10 +5,10 @@ from typing import Any
 import anyio
 import pytest
 
-from turntree.core.errors import ProviderFailed, Refused
+from turntree.core.errors import InvalidOperation, ProviderError
 from turntree.core.message import Message, ToolResult, assistant, tool, user
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Delta, Provider
+from turntree.models.provider import ModelReply, Provider, ReplyDelta
 from turntree.models.providers.factory import build_provider
 
 pytestmark = pytest.mark.anyio
@@ -18,10 +18,10 @@ def scripted(**config: Any) -> Provider:
     return build_provider({"provider_type": "scripted", **config}, str)
 
 
-async def hear(provider: Provider, *said: Message) -> tuple[list[str], Answer]:
+async def hear(provider: Provider, *said: Message) -> tuple[list[str], ModelReply]:
     found = [one async for one in provider.stream("scripted-1", Prompt((), said), {})]
-    assert isinstance(found[-1], Answer)
-    return [one.text for one in found if isinstance(one, Delta)], found[-1]
+    assert isinstance(found[-1], ModelReply)
+    return [one.text for one in found if isinstance(one, ReplyDelta)], found[-1]
 
 
 async def test_without_a_script_it_says_again_what_was_said() -> None:
@@ -58,13 +58,13 @@ async def test_a_request_fails_as_often_as_the_script_says() -> None:
         {"kind": "broken", "after_words": 2},
     ]
     provider = scripted(script=[{"text": "one two three", "failures": failures}])
-    with pytest.raises(ProviderFailed) as failed:
+    with pytest.raises(ProviderError) as failed:
         await hear(provider, user("count"))
     assert (failed.value.kind, failed.value.retry_after_s) == ("rate_limited", 2.5)
     words: list[str] = []
-    with pytest.raises(ProviderFailed) as failed:  # noqa: PT012 (what was heard before counts)
+    with pytest.raises(ProviderError) as failed:  # noqa: PT012 (what was heard before counts)
         async for one in provider.stream("scripted-1", Prompt((), (user("count"),)), {}):
-            assert isinstance(one, Delta)
+            assert isinstance(one, ReplyDelta)
             words.append(one.text)
     assert (failed.value.kind, words) == ("broken", ["one ", "two "])
     _, answer = await hear(provider, user("count"))
@@ -79,7 +79,7 @@ async def test_it_takes_as_long_as_it_is_told_to() -> None:
 
 
 async def test_a_model_that_the_script_does_not_name_is_refused() -> None:
-    with pytest.raises(ProviderFailed) as failed:
+    with pytest.raises(ProviderError) as failed:
         await scripted().request("gpt-5", Prompt((), (user("hi"),)), {})
     assert failed.value.kind == "refused"
 
@@ -93,5 +93,5 @@ async def test_a_model_that_the_script_does_not_name_is_refused() -> None:
     ],
 )
 async def test_what_is_no_script_is_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         scripted(**config)

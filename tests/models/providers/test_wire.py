@@ -21,7 +21,7 @@ from tests.models.providers.vendors import (
     provider_of,
 )
 from turntree.core.canonical import digest_bytes
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.ids import Digest
 from turntree.core.message import (
     Media,
@@ -38,7 +38,7 @@ from turntree.core.message import (
 from turntree.core.message import to_json as message_to_json
 from turntree.core.usage import Usage
 from turntree.models.prompt import Prompt, ToolSpec
-from turntree.models.provider import Answer, Delta, Provider
+from turntree.models.provider import ModelReply, Provider, ReplyDelta
 from turntree.testing.scripted.server import Call, Reply, Rule, ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -51,9 +51,9 @@ def prompt(*said: Message) -> Prompt:
     return Prompt(("Be brief.", "Be kind."), said, (LOOK,))
 
 
-async def whole(provider: Provider, vendor: Vendor, *said: Message, **asked: Any) -> Answer:
+async def whole(provider: Provider, vendor: Vendor, *said: Message, **asked: Any) -> ModelReply:
     found = [one async for one in provider.stream(vendor.model, prompt(*said), asked)]
-    assert isinstance(found[-1], Answer)
+    assert isinstance(found[-1], ModelReply)
     return found[-1]
 
 
@@ -121,7 +121,7 @@ async def test_leaving_a_stream_ends_the_request(vendor: Vendor) -> None:
     with ScriptedModel([endless()]) as server:
         async with provider_of(vendor, server) as provider:
             answer = provider.stream(vendor.model, prompt(user("count")), {})
-            assert isinstance(await anext(answer), Delta)
+            assert isinstance(await anext(answer), ReplyDelta)
             await answer.aclose()
             await left(server)
 
@@ -266,7 +266,7 @@ async def test_what_a_model_does_not_take_is_refused_instead_of_dropped(
 ) -> None:
     with ScriptedModel([Reply("Hi.")]) as server:
         async with provider_of(vendor, server) as provider:
-            with pytest.raises(ProviderFailed, match=vendor.model) as refused:
+            with pytest.raises(ProviderError, match=vendor.model) as refused:
                 await provider.request(vendor.model, prompt(user("hi")), asked)
             assert refused.value.kind == "refused"
             assert not server.exchanges

@@ -3,12 +3,12 @@
 import pytest
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
-from turntree.programs.kinds.provider import Provider
+from turntree.core.errors import InvalidOperation
+from turntree.programs.kinds.provider import ProviderKind
 
 
 def config(**members: Json) -> dict[str, Json]:
-    return Provider().check({"provider_type": "anthropic", **members})
+    return ProviderKind().check({"provider_type": "anthropic", **members})
 
 
 def test_keys_and_headers_are_kept_as_names() -> None:
@@ -37,7 +37,7 @@ def test_what_a_vendor_alone_understands_is_kept_as_it_is() -> None:
     ],
 )
 def test_a_key_that_is_written_down_is_refused_and_not_repeated(members: dict[str, Json]) -> None:
-    with pytest.raises(Refused, match="never stored") as refused:
+    with pytest.raises(InvalidOperation, match="never stored") as refused:
         config(**members)
     assert "hunter2" not in str(refused.value)
 
@@ -46,5 +46,5 @@ def test_a_key_that_is_written_down_is_refused_and_not_repeated(members: dict[st
     "members", [{"timeout_s": 0}, {"cache": "forever"}, {"headers": {"x": 1}}, {"headers": "x"}]
 )
 def test_what_makes_no_sense_is_refused(members: dict[str, Json]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         config(**members)

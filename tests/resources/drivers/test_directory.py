@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.resources.snapshots.file_trees import Drawn, holdings, large, write
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ref import ExtRef
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.testing.driver_fixtures import describe_folder
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> DirectoryKeeper:
-    return DirectoryKeeper(tmp_path / "home")
+def keeper(tmp_path: Path) -> DirectoryDriver:
+    return DirectoryDriver(tmp_path / "home")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def scratch() -> Generator[Path, None, None]:
 def test_every_state_comes_back(
     scratch: Path, first: dict[bytes, Drawn], second: dict[bytes, Drawn]
 ) -> None:
-    keeper, place = DirectoryKeeper(scratch / "home"), scratch / "work"
+    keeper, place = DirectoryDriver(scratch / "home"), scratch / "work"
     states = []
     for holding in (first, second):
         write(place, holding)
@@ -73,7 +73,7 @@ def test_every_state_comes_back(
 def test_only_the_paths_that_are_named_come_back(
     scratch: Path, first: dict[bytes, Drawn], second: dict[bytes, Drawn], chosen: Random
 ) -> None:
-    keeper, place = DirectoryKeeper(scratch / "home"), scratch / "some"
+    keeper, place = DirectoryDriver(scratch / "home"), scratch / "some"
     write(place, first)
     old, was = keeper.snapshot(str(place)).external, describe_folder(place)
     write(place, second)
@@ -82,7 +82,7 @@ def test_only_the_paths_that_are_named_come_back(
     only = {path for path in paths if chosen.random() < 0.5}
     try:
         keeper.restore(old, str(place), only=only)
-    except Refused:
+    except InvalidOperation:
         assert describe_folder(place) == before
         return
     now = describe_folder(place)
@@ -103,7 +103,7 @@ def test_only_the_paths_that_are_named_come_back(
             assert now.get(path) == before.get(path)
 
 
-def test_a_change_in_the_same_instant_is_seen(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_change_in_the_same_instant_is_seen(keeper: DirectoryDriver, place: Path) -> None:
     file = place / "clock"
     for number in range(100):
         # The same size, the same inode, and mostly the same time as far as the system tells.
@@ -114,7 +114,7 @@ def test_a_change_in_the_same_instant_is_seen(keeper: DirectoryKeeper, place: Pa
 
 
 def test_what_git_ignores_is_left_out_unless_it_is_wanted(
-    keeper: DirectoryKeeper, place: Path
+    keeper: DirectoryDriver, place: Path
 ) -> None:
     for path, text in {
         ".gitignore": "build/\n*.log\n!keep.log\n.env\n*.local.*\ndata/\n",
@@ -148,7 +148,7 @@ def test_what_git_ignores_is_left_out_unless_it_is_wanted(
         ]  # fmt: skip
 
 
-def test_what_is_ignored_and_yet_tracked_is_kept(keeper: DirectoryKeeper, place: Path) -> None:
+def test_what_is_ignored_and_yet_tracked_is_kept(keeper: DirectoryDriver, place: Path) -> None:
     _git(place, "init", "-q")
     (place / ".gitignore").write_text("build/\n*.log\n", encoding="utf-8")
     (place / "build" / "deep").mkdir(parents=True)
@@ -166,7 +166,7 @@ def test_what_is_ignored_and_yet_tracked_is_kept(keeper: DirectoryKeeper, place:
 
 
 def test_other_rules_choose_anew_in_folders_that_did_not_change(
-    keeper: DirectoryKeeper, place: Path
+    keeper: DirectoryDriver, place: Path
 ) -> None:
     (place / "deep" / "er").mkdir(parents=True)
     (place / "deep" / "er" / "a.log").write_text("a", encoding="utf-8")
@@ -177,7 +177,7 @@ def test_other_rules_choose_anew_in_folders_that_did_not_change(
     assert (first.files, second.files) == (2, 1)
 
 
-def test_restoring_never_touches_what_is_left_out(keeper: DirectoryKeeper, place: Path) -> None:
+def test_restoring_never_touches_what_is_left_out(keeper: DirectoryDriver, place: Path) -> None:
     (place / ".gitignore").write_text("*.log\n", encoding="utf-8")
     state = keeper.snapshot(str(place)).external
     (place / "made" / "later").mkdir(parents=True)
@@ -189,7 +189,7 @@ def test_restoring_never_touches_what_is_left_out(keeper: DirectoryKeeper, place
 
 
 def test_a_folder_with_something_that_is_left_out_is_not_replaced_by_a_file(
-    keeper: DirectoryKeeper, place: Path
+    keeper: DirectoryDriver, place: Path
 ) -> None:
     (place / ".gitignore").write_text("*.log\n", encoding="utf-8")
     (place / "x").write_text("a file", encoding="utf-8")
@@ -199,13 +199,13 @@ def test_a_folder_with_something_that_is_left_out_is_not_replaced_by_a_file(
     (place / "x" / "run.log").write_text("mine", encoding="utf-8")
     (place / "y").write_text("y", encoding="utf-8")
     before = describe_folder(place)
-    with pytest.raises(Refused, match=r"x was no folder then, and now holds x/run\.log"):
+    with pytest.raises(InvalidOperation, match=r"x was no folder then, and now holds x/run\.log"):
         keeper.restore(state, str(place))
     assert describe_folder(place) == before
 
 
 def test_nothing_is_written_through_a_link(
-    keeper: DirectoryKeeper, place: Path, tmp_path: Path
+    keeper: DirectoryDriver, place: Path, tmp_path: Path
 ) -> None:
     (place / "sub").mkdir()
     (place / "sub" / "file").write_text("inside", encoding="utf-8")
@@ -214,7 +214,7 @@ def test_nothing_is_written_through_a_link(
     outside.mkdir()
     shutil.rmtree(place / "sub")
     (place / "sub").symlink_to(outside)
-    with pytest.raises(Refused, match="in the way"):
+    with pytest.raises(InvalidOperation, match="in the way"):
         keeper.restore(state, str(place), only={"sub/file"})
     assert list(outside.iterdir()) == []
     keeper.restore(state, str(place))
@@ -222,7 +222,7 @@ def test_nothing_is_written_through_a_link(
     assert list(outside.iterdir()) == []
 
 
-def test_a_repository_of_ones_own_is_not_touched(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_repository_of_ones_own_is_not_touched(keeper: DirectoryDriver, place: Path) -> None:
     for folder in (place, place / "vendor" / "nested"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "file").write_text("one", encoding="utf-8")
@@ -246,7 +246,7 @@ def test_a_repository_of_ones_own_is_not_touched(keeper: DirectoryKeeper, place:
     assert (place / "vendor" / "nested" / "file").read_text(encoding="utf-8") == "one"
 
 
-def test_a_place_that_was_removed_comes_back(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_place_that_was_removed_comes_back(keeper: DirectoryDriver, place: Path) -> None:
     (place / "file").write_text("x", encoding="utf-8")
     state = keeper.snapshot(str(place)).external
     described = describe_folder(place)
@@ -255,7 +255,7 @@ def test_a_place_that_was_removed_comes_back(keeper: DirectoryKeeper, place: Pat
     assert describe_folder(place) == described
 
 
-def test_a_log_that_grew_costs_its_tail(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_log_that_grew_costs_its_tail(keeper: DirectoryDriver, place: Path) -> None:
     log = place / "log"
     log.write_bytes(large(2))
     keeper.snapshot(str(place))
@@ -266,7 +266,7 @@ def test_a_log_that_grew_costs_its_tail(keeper: DirectoryKeeper, place: Path) ->
     assert keeper.read(taken.external, "log") == log.read_bytes()
 
 
-def test_a_line_that_changed_costs_about_a_line(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_line_that_changed_costs_about_a_line(keeper: DirectoryDriver, place: Path) -> None:
     lines = [
         f"line {number} of a file that a person wrote: {hash(number)}\n" for number in range(3000)
     ]
@@ -283,14 +283,14 @@ def test_a_line_that_changed_costs_about_a_line(keeper: DirectoryKeeper, place: 
 def test_a_home_inside_of_a_place_is_left_out(tmp_path: Path) -> None:
     place = tmp_path / "everything"
     place.mkdir()
-    keeper = DirectoryKeeper(place / "home")
+    keeper = DirectoryDriver(place / "home")
     (place / "file").write_text("x", encoding="utf-8")
     keeper.snapshot(str(place))
     state = keeper.snapshot(str(place)).external
     assert [entry.path for entry in keeper.list_entries(state)] == ["file"]
 
 
-def test_pipes_and_sockets_are_left_out(keeper: DirectoryKeeper, place: Path) -> None:
+def test_pipes_and_sockets_are_left_out(keeper: DirectoryDriver, place: Path) -> None:
     os.mkfifo(place / "pipe")
     assert keeper.snapshot(str(place)).files == 0
 
@@ -302,7 +302,7 @@ def test_what_shuts_out_its_own_owner_comes_back() -> None:
 
 
 def _restore_shut_folders(root: Path) -> None:
-    keeper, place = DirectoryKeeper(root / "home"), root / "work"
+    keeper, place = DirectoryDriver(root / "home"), root / "work"
     for folder, mode in (("reading", 0o555), ("shut", 0o311), ("open", 0o755)):
         (place / folder / "in").mkdir(parents=True)
         (place / folder / "in" / "file").write_text("one", encoding="utf-8")
@@ -350,7 +350,7 @@ def _as_somebody(work: Callable[[], None]) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_very_deep_folders_are_kept(keeper: DirectoryKeeper, place: Path) -> None:
+def test_very_deep_folders_are_kept(keeper: DirectoryDriver, place: Path) -> None:
     deep = place.joinpath(*(["d"] * 400))
     os.makedirs(deep)  # noqa: PTH103 - pathlib recurses
     (deep / "file").write_text("deep", encoding="utf-8")
@@ -360,7 +360,7 @@ def test_very_deep_folders_are_kept(keeper: DirectoryKeeper, place: Path) -> Non
     assert (deep / "file").read_text(encoding="utf-8") == "deep"
 
 
-def test_a_state_of_something_else_is_not_found(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_state_of_something_else_is_not_found(keeper: DirectoryDriver, place: Path) -> None:
     for wrong in (
         ExtRef("shadow-file", "sha256:" + "0" * 64),
         ExtRef("shadow-tree", "sha256:xyz"),

@@ -17,16 +17,16 @@ from turntree.core.ids import PlanId
 from turntree.core.ref import ExtRef
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.resources.driver import ResourceKeeper
-from turntree.resources.drivers.directory import DirectoryKeeper
-from turntree.resources.drivers.file import SingleFileKeeper
+from turntree.resources.driver import ResourceDriver
+from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.resources.drivers.file import FileDriver
 from turntree.resources.plans.fork import ForkPlan
 from turntree.resources.plans.restore import RestorePlan
 from turntree.resources.plans.service import Plans
-from turntree.resources.plans.steps import MakeFork
-from turntree.resources.resource import Capability, Change
-from turntree.testing.copy_driver import CopyingKeeper
-from turntree.testing.fakes import Crash, ScriptedWorld
+from turntree.resources.plans.steps import ForkResource
+from turntree.resources.resource import Capability, FileChange
+from turntree.testing.copy_driver import CopyDriver
+from turntree.testing.fakes import Crash, FakeClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -34,11 +34,11 @@ KEEPS_ONLY: frozenset[Capability] = frozenset({"snapshot"})
 
 
 @pytest.fixture
-def tree(database: Database, world: ScriptedWorld, place: Path, tmp_path: Path) -> Tree:
-    keepers: dict[str, ResourceKeeper] = {
-        "directory": DirectoryKeeper(tmp_path / "home"),
-        "file": SingleFileKeeper(tmp_path / "home"),
-        "container": CopyingKeeper(tmp_path / "kept", "container", KEEPS_ONLY),
+def tree(database: Database, world: FakeClock, place: Path, tmp_path: Path) -> Tree:
+    keepers: dict[str, ResourceDriver] = {
+        "directory": DirectoryDriver(tmp_path / "home"),
+        "file": FileDriver(tmp_path / "home"),
+        "container": CopyDriver(tmp_path / "kept", "container", KEEPS_ONLY),
     }
     settings = Settings(place, user="ana", session="main")
     calm = Mortal("calm")
@@ -113,7 +113,7 @@ async def test_a_new_place_that_somebody_works_in_is_not_removed(scene: Scene, t
     await die_after(tree, "keeper fork", "main", "side")
     (state,) = await tree.plans.list_open()
     fork = state.plan.steps[0]
-    assert isinstance(fork, MakeFork)
+    assert isinstance(fork, ForkResource)
     new = Path(fork.site.place)
     (new / "a.txt").write_text("at work here")
     (outcome,) = await tree.plans.reconcile()
@@ -182,7 +182,7 @@ class Slow(MortalKeeper):
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
-    ) -> list[Change]:
+    ) -> list[FileChange]:
         if self.mortal.at == 0:
             self.mortal.at = -1
             anyio.from_thread.run(self.others.reconcile)

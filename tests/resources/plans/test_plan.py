@@ -16,57 +16,65 @@ from hypothesis.stateful import (
 )
 
 from turntree.core.canonical import canonical
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event, from_json, record, to_json
 from turntree.core.ids import (
     Digest,
     EventId,
-    Instant,
     Label,
     PlanId,
     ResourceId,
     SessionId,
     SnapshotId,
+    Timestamp,
     TurnId,
 )
 from turntree.core.ref import EventRef, ExtRef
 from turntree.resources.plans import plan as plans
-from turntree.resources.plans.plan import Do, Ended, Finish, Observation, PlanState, Undo, next_step
+from turntree.resources.plans.plan import (
+    FinishPlan,
+    PlanDone,
+    PlanState,
+    RunStep,
+    StepResult,
+    UndoStep,
+    next_step,
+)
 from turntree.resources.plans.steps import (
-    BeginSession,
-    MakeFork,
-    MoveSession,
+    CreateForkSession,
+    ForkResource,
+    MoveHead,
     Plan,
-    Restore,
-    Share,
-    Site,
+    ResourceShare,
+    RestoreResource,
     Step,
+    StepTarget,
     TakeSnapshot,
     plan_from_json,
     plan_to_json,
 )
 
-AT = Instant("2026-11-15T09:00:00.000Z")
+AT = Timestamp("2026-11-15T09:00:00.000Z")
 KEPT = ExtRef("shadow-tree", "sha256:" + "0" * 64)
-GOOD = Observation("ok", SnapshotId("snap"), KEPT)
+GOOD = StepResult("ok", SnapshotId("snap"), KEPT)
 
 
-def site(number: int) -> Site:
-    return Site(ResourceId(f"resource-{number}"), "directory", f"/srv/{number}")
+def site(number: int) -> StepTarget:
+    return StepTarget(ResourceId(f"resource-{number}"), "directory", f"/srv/{number}")
 
 
-def restore(number: int, *, supported: bool = True) -> Restore:
+def restore(number: int, *, supported: bool = True) -> RestoreResource:
     safety = number if supported else None
-    return Restore(site(number), SnapshotId("then"), KEPT, None, safety, supported)
+    return RestoreResource(site(number), SnapshotId("then"), KEPT, None, safety, supported)
 
 
-def fork(number: int) -> MakeFork:
+def fork(number: int) -> ForkResource:
     new = ResourceId(f"new-{number}")
-    return MakeFork(site(number), new, "new", "rw", SnapshotId("then"), KEPT)
+    return ForkResource(site(number), new, "new", "rw", SnapshotId("then"), KEPT)
 
 
-MOVE = MoveSession(SessionId("main"), "rewind", TurnId("one"), TurnId("two"))
-BEGIN = BeginSession(SessionId("new"), Label("side"), TurnId("one"))
+MOVE = MoveHead(SessionId("main"), "rewind", TurnId("one"), TurnId("two"))
+BEGIN = CreateForkSession(SessionId("new"), Label("side"), TurnId("one"))
 
 
 def make_plan(*steps: Step) -> Plan:
@@ -87,7 +95,7 @@ def started(number: int) -> Callable[[PlanState], Event]:
     return lambda state: plans.step_started(state, number, AT)
 
 
-def finished(number: int, seen: Observation = GOOD) -> Callable[[PlanState], Event]:
+def finished(number: int, seen: StepResult = GOOD) -> Callable[[PlanState], Event]:
     return lambda state: plans.step_finished(state, number, seen, AT)
 
 
@@ -102,72 +110,72 @@ def ended(end: plans.PlanEnd) -> Callable[[PlanState], Event]:
 def test_steps_are_done_in_order_and_the_last_one_ends_the_plan() -> None:
     state = PlanState(REWIND)
     for number, step in enumerate(REWIND.steps):
-        assert next_step(state) == Do(number, step)
+        assert next_step(state) == RunStep(number, step)
         state = plans.apply(state, plans.step_started(state, number, AT))
         state = plans.apply(state, plans.step_finished(state, number, GOOD, AT))
-    assert next_step(plans.apply(state, plans.plan_finished(state, "completed", AT))) == Ended(
+    assert next_step(plans.apply(state, plans.plan_finished(state, "completed", AT))) == PlanDone(
         "completed"
     )
 
 
 def test_a_failed_step_turns_the_plan_back_and_is_taken_back_itself() -> None:
-    failed = Observation("error", error="the disk is full")
+    failed = StepResult("error", error="the disk is full")
     state = told(REWIND, started(0), finished(0), started(1), finished(1, failed))
-    assert next_step(state) == Undo(1, restore(0))
+    assert next_step(state) == UndoStep(1, restore(0))
     assert state.error == "the disk is full"
     state = plans.apply(state, undone(1)(state))
-    assert next_step(state) == Finish()
+    assert next_step(state) == FinishPlan()
 
 
 def test_a_step_that_touched_nothing_is_not_taken_back() -> None:
-    refused = Observation("error", error="something is there", untouched=True)
+    refused = StepResult("error", error="something is there", untouched=True)
     plan = make_plan(fork(0), fork(1), BEGIN)
     state = told(plan, started(0), finished(0), started(1), finished(1, refused))
-    assert next_step(state) == Undo(0, fork(0))
+    assert next_step(state) == UndoStep(0, fork(0))
 
 
 def test_what_was_begun_and_lost_is_taken_back() -> None:
     state = told(REWIND, started(0), finished(0), started(1))
-    assert next_step(state) == Undo(1, restore(0))
+    assert next_step(state) == UndoStep(1, restore(0))
     assert "stopped on the way" in str(state.error)
 
 
 def test_a_lost_snapshot_leaves_nothing_to_take_back() -> None:
-    assert next_step(told(REWIND, started(0))) == Finish()
+    assert next_step(told(REWIND, started(0))) == FinishPlan()
 
 
 def test_a_session_that_moved_takes_the_files_back() -> None:
-    moved = Observation("error", error="it stands elsewhere", untouched=True)
+    moved = StepResult("error", error="it stands elsewhere", untouched=True)
     state = told(REWIND, started(0), finished(0), started(1), finished(1), finished(2, moved))
-    assert next_step(state) == Undo(1, restore(0))
+    assert next_step(state) == UndoStep(1, restore(0))
 
 
 def test_what_was_known_to_be_unsupported_is_no_failure() -> None:
     plan = make_plan(restore(0, supported=False), MOVE)
-    answer = Observation("unsupported", untouched=True)
-    assert next_step(told(plan, finished(0, answer))) == Do(1, MOVE)
+    answer = StepResult("unsupported", untouched=True)
+    assert next_step(told(plan, finished(0, answer))) == RunStep(1, MOVE)
 
 
 def test_what_turns_out_to_be_unsupported_is_one() -> None:
     plan = make_plan(TakeSnapshot(site(0)), restore(0), TakeSnapshot(site(1)), restore(1), MOVE)
-    answer = Observation("unsupported", untouched=True)
+    answer = StepResult("unsupported", untouched=True)
     state = told(
         plan, started(0), finished(0), started(1), finished(1), started(2), finished(2),
         started(3), finished(3, answer),
     )  # fmt: skip
-    assert next_step(state) == Undo(1, restore(0))
+    assert next_step(state) == UndoStep(1, restore(0))
 
 
 def test_events_that_do_not_follow_are_refused() -> None:
     state = PlanState(REWIND)
-    with pytest.raises(Refused, match="does not follow"):
+    with pytest.raises(InvalidOperation, match="does not follow"):
         plans.apply(state, Event("plan", 7, "plan.step_started", AT, {"step": 0}))
-    with pytest.raises(Refused, match="no event of a plan"):
+    with pytest.raises(InvalidOperation, match="no event of a plan"):
         plans.apply(state, Event("plan", 1, "node.tagged", AT, {}))
-    with pytest.raises(Refused, match="begins with"):
+    with pytest.raises(InvalidOperation, match="begins with"):
         plans.fold([Event("plan", 0, "plan.step_started", AT, {"step": 0})])
     over = told(REWIND, ended("rolled_back"))
-    with pytest.raises(Refused, match="does not follow"):
+    with pytest.raises(InvalidOperation, match="does not follow"):
         plans.apply(over, plans.step_started(over, 0, AT))
 
 
@@ -179,11 +187,11 @@ def test_a_plan_names_each_resource_once_in_one_order() -> None:
 def test_a_fork_says_what_becomes_of_each_resource() -> None:
     at = EventRef(EventId(Digest("sha256:" + "1" * 64)), "main", 3)
     shares = (
-        Share(ResourceId("a"), "snapshot", fork=0),
-        Share(ResourceId("b"), "keep", kept_by=SessionId("main")),
-        Share(ResourceId("c"), "discard"),
+        ResourceShare(ResourceId("a"), "snapshot", fork=0),
+        ResourceShare(ResourceId("b"), "keep", kept_by=SessionId("main")),
+        ResourceShare(ResourceId("c"), "discard"),
     )
-    step = BeginSession(
+    step = CreateForkSession(
         SessionId("new"), Label("side"), TurnId("one"), SessionId("main"), at, shares
     )
     assert plans.forked(step, {0: KEPT}) == {
@@ -200,26 +208,26 @@ def test_a_fork_says_what_becomes_of_each_resource() -> None:
             {"resource": "c", "mode": "discard"},
         ],
     }
-    assert plans.forked(BeginSession(None, None, TurnId("one")), {}) is None
+    assert plans.forked(CreateForkSession(None, None, TurnId("one")), {}) is None
 
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
-sites = st.builds(Site, words, words, words)
+sites = st.builds(StepTarget, words, words, words)
 externals = st.builds(ExtRef, words, words)
 maybe = words | st.none()
 numbers = st.integers(0, 9) | st.none()
 modes = st.sampled_from(["ro", "rw"])
 event_refs = st.builds(EventRef, words, words, st.integers(0, 99)) | st.none()
 shares = st.builds(
-    Share, words, st.sampled_from(["keep", "snapshot", "discard"]), maybe, numbers,
+    ResourceShare, words, st.sampled_from(["keep", "snapshot", "discard"]), maybe, numbers,
     modes | st.none(),
 )  # fmt: skip
 steps: st.SearchStrategy[Any] = st.one_of(
     st.builds(TakeSnapshot, sites, maybe),
-    st.builds(MakeFork, sites, words, words, modes, maybe, externals | st.none(), numbers),
-    st.builds(Restore, sites, words, externals, maybe, numbers, st.booleans()),
+    st.builds(ForkResource, sites, words, words, modes, maybe, externals | st.none(), numbers),
+    st.builds(RestoreResource, sites, words, externals, maybe, numbers, st.booleans()),
     st.builds(
-        BeginSession,
+        CreateForkSession,
         maybe,
         maybe,
         words,
@@ -227,7 +235,7 @@ steps: st.SearchStrategy[Any] = st.one_of(
         event_refs,
         st.lists(shares, max_size=3).map(tuple),
     ),
-    st.builds(MoveSession, words, st.sampled_from(["rewind", "reset", "undo"]), maybe, maybe),
+    st.builds(MoveHead, words, st.sampled_from(["rewind", "reset", "undo"]), maybe, maybe),
 )
 
 
@@ -270,25 +278,25 @@ class Carried(RuleBasedStateMachine):
 
     def touch(self, number: int, to: str) -> None:
         step = self.plan.steps[number]
-        if isinstance(step, MakeFork) or (isinstance(step, Restore) and step.supported):
+        if isinstance(step, ForkResource) or (isinstance(step, RestoreResource) and step.supported):
             self.places[int(step.site.place.removeprefix("/srv/"))] = to
 
-    def at(self) -> Do | None:
+    def at(self) -> RunStep | None:
         step = next_step(self.state)
-        return step if isinstance(step, Do) else None
+        return step if isinstance(step, RunStep) else None
 
     @precondition(lambda self: self.at() is not None)
     @rule()
     def succeed(self) -> None:
         do = self.at()
         assert do is not None
-        if isinstance(do.step, MoveSession):
+        if isinstance(do.step, MoveHead):
             self.moved = True
-            self.tell(plans.step_finished(self.state, do.number, Observation("ok"), AT))
+            self.tell(plans.step_finished(self.state, do.number, StepResult("ok"), AT))
             self.tell(plans.plan_finished(self.state, "completed", AT))
             return
-        if isinstance(do.step, Restore) and not do.step.supported:
-            seen = Observation("unsupported", untouched=True)
+        if isinstance(do.step, RestoreResource) and not do.step.supported:
+            seen = StepResult("unsupported", untouched=True)
             self.tell(plans.step_finished(self.state, do.number, seen, AT))
             return
         self.tell(plans.step_started(self.state, do.number, AT))
@@ -300,13 +308,13 @@ class Carried(RuleBasedStateMachine):
     def fail(self, untouched: bool) -> None:  # noqa: FBT001
         do = self.at()
         assert do is not None
-        if isinstance(do.step, MoveSession):
+        if isinstance(do.step, MoveHead):
             untouched = True
         else:
             self.tell(plans.step_started(self.state, do.number, AT))
         if not untouched:
             self.touch(do.number, "between")
-        seen = Observation("error", error="no", untouched=untouched)
+        seen = StepResult("error", error="no", untouched=untouched)
         self.tell(plans.step_finished(self.state, do.number, seen, AT))
 
     @precondition(lambda self: self.at() is not None)
@@ -314,20 +322,20 @@ class Carried(RuleBasedStateMachine):
     def die(self, left: str) -> None:
         do = self.at()
         assert do is not None
-        if not isinstance(do.step, MoveSession):
+        if not isinstance(do.step, MoveHead):
             self.tell(plans.step_started(self.state, do.number, AT))
             self.touch(do.number, left)
 
-    @precondition(lambda self: isinstance(next_step(self.state), Undo))
+    @precondition(lambda self: isinstance(next_step(self.state), UndoStep))
     @rule(dies=st.booleans())
     def undo(self, dies: bool) -> None:  # noqa: FBT001
         step = next_step(self.state)
-        assert isinstance(step, Undo)
+        assert isinstance(step, UndoStep)
         self.touch(step.number, "old")
         if not dies:
             self.tell(plans.compensation(self.state, step.number, 0, AT))
 
-    @precondition(lambda self: isinstance(next_step(self.state), Finish))
+    @precondition(lambda self: isinstance(next_step(self.state), FinishPlan))
     @rule()
     def finish(self) -> None:
         self.tell(plans.plan_finished(self.state, "rolled_back", AT))
@@ -335,13 +343,13 @@ class Carried(RuleBasedStateMachine):
     @precondition(lambda self: self.state.end is not None)
     @rule()
     def look_again(self) -> None:
-        assert next_step(self.state) == Ended(self.state.end or "completed")
+        assert next_step(self.state) == PlanDone(self.state.end or "completed")
 
     @invariant()
     def an_end_is_one_world(self) -> None:
         if not hasattr(self, "state") or self.state.end is None:
             return
-        fixed = [isinstance(s, Restore) and not s.supported for s in self.acts()]
+        fixed = [isinstance(s, RestoreResource) and not s.supported for s in self.acts()]
         wanted = "new" if self.state.end == "completed" else "old"
         assert self.moved == (self.state.end == "completed")
         assert all(

@@ -10,19 +10,19 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import Conflict, NotFound, Refused, Unsupported
-from turntree.core.ids import Instant, SessionId, TurnId
+from turntree.core.errors import Conflict, InvalidOperation, NotFound, Unsupported
+from turntree.core.ids import SessionId, Timestamp, TurnId
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
 from turntree.core.session import Spawn
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.resources.driver import ResourceKeeper, Taken
-from turntree.resources.drivers.directory import DirectoryKeeper
-from turntree.resources.plans.steps import MoveSession
+from turntree.resources.driver import ResourceDriver, TakenSnapshot
+from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.resources.plans.steps import MoveHead
 from turntree.resources.resource import Capability, Resource
-from turntree.testing.copy_driver import CopyingKeeper
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.copy_driver import CopyDriver
+from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ class Scene:
         for name, text in texts.items():
             self.write(name.replace("__", "/") + ".txt", text)
 
-    def take(self) -> Taken:
+    def take(self) -> TakenSnapshot:
         return self.tree.resources.keeper_of(self.resource).snapshot(str(self.folder))
 
     async def turn(
@@ -94,18 +94,18 @@ class Scene:
 
 
 @pytest.fixture(params=["copies", "shadow"])
-def keepers(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, ResourceKeeper]:
+def keepers(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, ResourceDriver]:
     kept = tmp_path / "kept"
-    folders = CopyingKeeper(kept) if request.param == "copies" else DirectoryKeeper(kept)
+    folders = CopyDriver(kept) if request.param == "copies" else DirectoryDriver(kept)
     return {
         "directory": folders,
-        "container": CopyingKeeper(kept, "container", KEEPS_ONLY),
+        "container": CopyDriver(kept, "container", KEEPS_ONLY),
     }
 
 
 @pytest.fixture
 def tree(
-    database: Database, world: ScriptedWorld, place: Path, keepers: dict[str, ResourceKeeper]
+    database: Database, world: FakeClock, place: Path, keepers: dict[str, ResourceDriver]
 ) -> Tree:
     settings = Settings(place, user="ana", session="main")
     return tree_on(database, settings, world, keepers=keepers.__getitem__)
@@ -113,7 +113,7 @@ def tree(
 
 @pytest.fixture
 def bob(
-    database: Database, world: ScriptedWorld, place: Path, keepers: dict[str, ResourceKeeper]
+    database: Database, world: FakeClock, place: Path, keepers: dict[str, ResourceDriver]
 ) -> Tree:
     """The same tree, as bob sees it."""
     settings = Settings(place, user="bob", session="main")
@@ -183,7 +183,7 @@ async def test_an_undo_asks_about_what_was_changed_since(scene: Scene, tree: Tre
     scene.write("a.txt", "mine")
     plan = await tree.plans.propose_restore("main", kind="undo")
     assert [change.path for _, change in plan.conflicts] == ["a.txt"]
-    with pytest.raises(Refused, match=r"a\.txt"):
+    with pytest.raises(InvalidOperation, match=r"a\.txt"):
         await tree.plans.carry_out(plan)
     exact = await tree.plans.propose_restore("main", kind="undo", exact=True)
     assert (await tree.plans.carry_out(exact)).end == "completed"
@@ -208,7 +208,7 @@ async def test_what_a_turn_and_others_changed_is_a_conflict(scene: Scene, tree: 
     scene.write("a.txt", "mine now")
     plan = await tree.plans.propose_restore("main", "main~2")
     assert [change.path for _, change in plan.conflicts] == ["a.txt"]
-    with pytest.raises(Refused, match="others did too"):
+    with pytest.raises(InvalidOperation, match="others did too"):
         await tree.plans.carry_out(plan)
     kept = await tree.plans.propose_restore("main", "main~2", keep_conflicts=True)
     assert (await tree.plans.carry_out(kept)).end == "completed"
@@ -429,14 +429,14 @@ async def test_going_back_needs_files_and_an_ancestor(tree: Tree, scene: Scene) 
     await tree.turns.record("bare", [user("hi")], [assistant("ho")])
     with pytest.raises(NotFound, match="knows any files"):
         await tree.plans.propose_restore("bare", "bare")
-    with pytest.raises(Refused, match="ancestor"):
+    with pytest.raises(InvalidOperation, match="ancestor"):
         await tree.plans.propose_restore("main", "bare")
     await tree.sessions.create("empty")
-    with pytest.raises(Refused, match="no turns yet"):
+    with pytest.raises(InvalidOperation, match="no turns yet"):
         await tree.plans.propose_restore("empty", "main")
-    with pytest.raises(Refused, match="nothing to undo"):
+    with pytest.raises(InvalidOperation, match="nothing to undo"):
         await tree.plans.propose_restore("empty", kind="undo")
-    with pytest.raises(Refused, match="where should main rewind to"):
+    with pytest.raises(InvalidOperation, match="where should main rewind to"):
         await tree.plans.propose_restore("main")
 
 
@@ -482,7 +482,7 @@ async def test_a_fork_without_a_session_is_a_place(scene: Scene, tree: Tree) -> 
     assert shape(Path(place)) == scene.seen[0]
     again = await tree.resources.find("directory", place)
     assert again is not None
-    with pytest.raises(Refused, match="already"):
+    with pytest.raises(InvalidOperation, match="already"):
         await tree.plans.propose_fork("main~2", None, place=place)
 
 
@@ -533,7 +533,7 @@ async def test_who_lost_its_place_touches_none_of_others(scene: Scene, tree: Tre
     assert [item.resource.place for item in fork.items] == [str(place)]
     again = await tree.plans.propose_fork("main", "fourth", place=str(place))
     await tree.plans.carry_out(again)
-    with pytest.raises(Refused, match="no more, and others do"):
+    with pytest.raises(InvalidOperation, match="no more, and others do"):
         await tree.plans.propose_restore("side", "side~1", exact=True)
 
 
@@ -571,7 +571,7 @@ async def test_nobody_touches_a_place_where_a_closed_session_works(
     again = await tree.plans.propose_fork("main", "secret", place=str(place))
     await tree.plans.carry_out(again)
     await tree.programs.create("session", "secret", {}, visibility="private")
-    with pytest.raises(Refused, match="no more, and others do"):
+    with pytest.raises(InvalidOperation, match="no more, and others do"):
         await bob.plans.propose_restore("side", "side~1", exact=True)
 
 
@@ -715,8 +715,8 @@ async def test_plans_are_listed_with_how_far_they_came(scene: Scene, tree: Tree)
     await tree.plans.carry_out(plan)
     (state,) = await tree.plans.list_newest()
     assert (state.plan, state.end) == (plan.plan, "completed")
-    assert isinstance(state.plan.steps[-1], MoveSession)
+    assert isinstance(state.plan.steps[-1], MoveHead)
 
 
-def replace_year(now: str) -> Instant:
-    return Instant("2099" + now[4:])
+def replace_year(now: str) -> Timestamp:
+    return Timestamp("2099" + now[4:])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 
 FDS = Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not FDS.exists(), reason="nothing says here which file is meant")
@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Path:
 def test_a_state_that_was_kept_is_on_the_disk(
     tmp_path: Path, place: Path, synced: list[tuple[Path, bytes]]
 ) -> None:
-    DirectoryKeeper(tmp_path / "home").snapshot(str(place))
+    DirectoryDriver(tmp_path / "home").snapshot(str(place))
     (pack,) = (tmp_path / "home").rglob("*.pack")
     assert pack.stat().st_size > 0
     # The pack has its name only when its bytes are there, and the folder is told of the name.
@@ -49,7 +49,7 @@ def test_a_state_that_was_kept_is_on_the_disk(
 def test_what_was_brought_back_is_on_the_disk(
     tmp_path: Path, place: Path, synced: list[tuple[Path, bytes]]
 ) -> None:
-    keeper = DirectoryKeeper(tmp_path / "home")
+    keeper = DirectoryDriver(tmp_path / "home")
     state = keeper.snapshot(str(place)).external
     (place / "sub/file").write_text("changed", encoding="utf-8")
     synced.clear()

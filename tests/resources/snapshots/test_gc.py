@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest
 from turntree.core.ref import ExtRef
-from turntree.resources.drivers.directory import DirectoryKeeper
-from turntree.resources.drivers.file import SingleFileKeeper
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.resources.drivers.file import FileDriver
+from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import read_state, read_tree
 from turntree.testing.driver_fixtures import Described, describe_folder
 
@@ -24,7 +24,7 @@ Steps = list[tuple[str, int, int]]
 
 
 def test_a_dry_run_tells_what_a_sweep_does(tmp_path: Path) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     place.mkdir()
     (place / "a").write_text("one" * 1000)
     needed = keeper.snapshot(str(place)).external
@@ -35,7 +35,7 @@ def test_a_dry_run_tells_what_a_sweep_does(tmp_path: Path) -> None:
     assert told.removed > 0
     assert keeper.read(other, "a") == b"two" * 1000
     assert keeper.sweep(keep, grace_s=GONE) == told
-    fresh = DirectoryKeeper(tmp_path / "home")
+    fresh = DirectoryDriver(tmp_path / "home")
     assert fresh.read(needed, "a") == b"one" * 1000
     with pytest.raises(NotFound):
         fresh.read(other, "a")
@@ -43,7 +43,7 @@ def test_a_dry_run_tells_what_a_sweep_does(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_another_is_kept_against_keeps_what_it_holds(tmp_path: Path) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     (place / "deep").mkdir(parents=True)
     dice = Random(1)
     states: list[ExtRef] = []
@@ -56,7 +56,7 @@ def test_a_folder_that_another_is_kept_against_keeps_what_it_holds(tmp_path: Pat
         looks.append(describe_folder(str(place)))
     for order in (states, states[::-1]):
         keeper.sweep([Digest(one.id) for one in order], grace_s=GONE)
-    fresh = DirectoryKeeper(tmp_path / "home")
+    fresh = DirectoryDriver(tmp_path / "home")
     for number, (state, look) in enumerate(zip(states, looks, strict=True)):
         again = str(tmp_path / f"again {number}")
         fresh.fork(state, again)
@@ -64,7 +64,7 @@ def test_a_folder_that_another_is_kept_against_keeps_what_it_holds(tmp_path: Pat
 
 
 def test_whatever_shares_a_store_is_swept_at_once(tmp_path: Path) -> None:
-    folders, files = DirectoryKeeper(tmp_path / "home"), SingleFileKeeper(tmp_path / "home")
+    folders, files = DirectoryDriver(tmp_path / "home"), FileDriver(tmp_path / "home")
     assert folders.store_name == files.store_name
     place, note = tmp_path / "work", tmp_path / "note"
     place.mkdir()
@@ -72,40 +72,40 @@ def test_whatever_shares_a_store_is_swept_at_once(tmp_path: Path) -> None:
     note.write_text("alone")
     states = [folders.snapshot(str(place)).external, files.snapshot(str(note)).external]
     folders.sweep([Digest(one.id) for one in states], grace_s=GONE)
-    assert DirectoryKeeper(tmp_path / "home").read(states[0], "a") == b"in a folder"
-    assert SingleFileKeeper(tmp_path / "home").read(states[1], ".") == b"alone"
+    assert DirectoryDriver(tmp_path / "home").read(states[0], "a") == b"in a folder"
+    assert FileDriver(tmp_path / "home").read(states[1], ".") == b"alone"
 
 
 def test_what_is_kept_elsewhere_need_not_be_here(tmp_path: Path) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     place.mkdir()
     (place / "a").write_text("one")
     here = keeper.snapshot(str(place)).external
     absent = Digest("sha256:" + "ab" * 32)
     keeper.sweep([], grace_s=GONE, elsewhere=[Digest(here.id), absent])
-    assert DirectoryKeeper(tmp_path / "home").read(here, "a") == b"one"
-    with pytest.raises(Refused, match=absent):
+    assert DirectoryDriver(tmp_path / "home").read(here, "a") == b"one"
+    with pytest.raises(InvalidOperation, match=absent):
         keeper.sweep([absent], grace_s=GONE)
 
 
 @pytest.mark.parametrize("lost", ["state", "folder", "file"])
 def test_whoever_misses_something_removes_nothing(tmp_path: Path, lost: str) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     (place / "deep").mkdir(parents=True)
     (place / "deep" / "a").write_text("old")
     keeper.snapshot(str(place))
     (place / "deep" / "a").write_text("new")
     needed = keeper.snapshot(str(place)).external
-    store = ShadowStore(keeper.store_name)
+    store = ObjectStore(keeper.store_name)
     lose(store, object_of(store, needed, lost))
     before = set(store.refresh())
-    with pytest.raises(Refused, match=needed.id):
-        DirectoryKeeper(tmp_path / "home").sweep([Digest(needed.id)], grace_s=GONE)
+    with pytest.raises(InvalidOperation, match=needed.id):
+        DirectoryDriver(tmp_path / "home").sweep([Digest(needed.id)], grace_s=GONE)
     assert set(store.refresh()) == before
 
 
 def test_who_was_there_before_a_sweep_keeps_anew_what_it_removed(tmp_path: Path) -> None:
-    keepers = DirectoryKeeper(tmp_path / "home"), SingleFileKeeper(tmp_path / "home")
+    keepers = DirectoryDriver(tmp_path / "home"), FileDriver(tmp_path / "home")
     place, note = tmp_path / "work", tmp_path / "note"
     place.mkdir()
     for text in ("first" * 100, "second" * 100):
@@ -113,13 +113,13 @@ def test_who_was_there_before_a_sweep_keeps_anew_what_it_removed(tmp_path: Path)
         note.write_text(text[::-1])
         states = keepers[0].snapshot(str(place)), keepers[1].snapshot(str(note))
     keep = [Digest(taken.external.id) for taken in states]
-    assert DirectoryKeeper(tmp_path / "home").sweep(keep, grace_s=GONE).removed > 0
+    assert DirectoryDriver(tmp_path / "home").sweep(keep, grace_s=GONE).removed > 0
     (place / "a").write_text("first" * 100)
     note.write_text(("first" * 100)[::-1])
     folder, file = keepers[0].snapshot(str(place)), keepers[1].snapshot(str(note))
-    again = DirectoryKeeper(tmp_path / "home")
+    again = DirectoryDriver(tmp_path / "home")
     assert again.read(folder.external, "a") == b"first" * 100
-    assert SingleFileKeeper(tmp_path / "home").read(file.external, ".") == b"tsrif" * 100
+    assert FileDriver(tmp_path / "home").read(file.external, ".") == b"tsrif" * 100
 
 
 steps = st.lists(
@@ -152,7 +152,7 @@ def _tell(root: Path, story: Steps) -> None:
     for word, number, seed in story:
         path = place / f"folder {number % 2}" / f"file {number}"
         # Each step is taken by a process of its own, which knows what lies on the disk.
-        folders, files = DirectoryKeeper(home), SingleFileKeeper(home)
+        folders, files = DirectoryDriver(home), FileDriver(home)
         if word == "write":
             # Alike, so that one is kept as what differs from another.
             path.write_bytes(Random(number).randbytes(400) + str(seed).encode())
@@ -166,12 +166,12 @@ def _tell(root: Path, story: Steps) -> None:
             taken = folders.snapshot(str(place)).external
             if seed % 3 == 1:
                 pinned[taken] = describe_folder(str(place))
-    DirectoryKeeper(home).sweep([Digest(one.id) for one in pinned], grace_s=GONE)
+    DirectoryDriver(home).sweep([Digest(one.id) for one in pinned], grace_s=GONE)
     _check(root, home, pinned)
 
 
 def _check(root: Path, home: Path, pinned: dict[ExtRef, Look]) -> None:
-    folders, files = DirectoryKeeper(home), SingleFileKeeper(home)
+    folders, files = DirectoryDriver(home), FileDriver(home)
     for number, (state, look) in enumerate(pinned.items()):
         if isinstance(look, bytes):
             assert files.read(state, ".") == look
@@ -181,7 +181,7 @@ def _check(root: Path, home: Path, pinned: dict[ExtRef, Look]) -> None:
             assert describe_folder(again) == look
 
 
-def object_of(store: ShadowStore, state: ExtRef, which: str) -> bytes:
+def object_of(store: ObjectStore, state: ExtRef, which: str) -> bytes:
     """Return the digest of a state, of the folder in it or of the file in that."""
     own = bytes.fromhex(state.id.removeprefix("sha256:"))
     top = read_state(store.get, own)
@@ -190,7 +190,7 @@ def object_of(store: ShadowStore, state: ExtRef, which: str) -> bytes:
     return {"state": own, "folder": folder.digest, "file": file.digest}[which]
 
 
-def lose(store: ShadowStore, digest: bytes) -> None:
+def lose(store: ObjectStore, digest: bytes) -> None:
     """Write every pack anew without one object."""
     every = {one for pack in store.refresh().values() for one, _ in pack.objects()}
     store.rewrite(list(store.packs().values()), every - {digest})

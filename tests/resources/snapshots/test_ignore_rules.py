@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from turntree.resources.snapshots.git_index import read_index
-from turntree.resources.snapshots.ignore_rules import Rules, Verdict, rules_above
+from turntree.resources.snapshots.ignore_rules import IgnoreDecision, IgnoreRules, rules_above
 
 PIECES = [
     "a",
@@ -92,7 +92,8 @@ def test_a_place_inside_of_a_repository_obeys_its_rules(repository: Path) -> Non
     left_out = [
         name
         for name in ("a", "b", "c", "abc")
-        if rules.judge(inside + name.encode(), name.encode(), folder=False) is Verdict.IGNORED
+        if rules.judge(inside + name.encode(), name.encode(), folder=False)
+        is IgnoreDecision.IGNORED
     ]
     assert left_out == ["c", "abc"]
 
@@ -120,7 +121,7 @@ def test_what_is_tracked_is_read_from_git(tmp_path: Path, version: int) -> None:
 def kept(place: bytes) -> set[bytes]:
     """Return the files below a folder that the rules do not leave out."""
     found: set[bytes] = set()
-    waiting = [(place, Rules())]
+    waiting = [(place, IgnoreRules())]
     while waiting:
         folder, rules = waiting.pop()
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -130,8 +131,8 @@ def kept(place: bytes) -> set[bytes]:
             path = folder + b"/" + entry.name
             folder_too = entry.is_dir(follow_symlinks=False)
             if entry.name == b".git" or inside.judge(path, entry.name, folder=folder_too) not in {
-                Verdict.KEPT,
-                Verdict.WANTED,
+                IgnoreDecision.KEPT,
+                IgnoreDecision.WANTED,
             }:
                 continue
             if entry.is_dir(follow_symlinks=False):

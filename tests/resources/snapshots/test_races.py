@@ -13,8 +13,8 @@ import pytest
 
 from turntree.core.errors import TurntreeError
 from turntree.core.ref import ExtRef
-from turntree.resources.drivers.directory import DirectoryKeeper
-from turntree.resources.snapshots.dir_fd import Footing, set_mode
+from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.resources.snapshots.dir_fd import DirFd, set_mode
 
 RACES = int(os.environ.get("TURNTREE_TEST_RACES", "12"))
 """How many files are brought back to their end; ``proofs.attacks`` asks for many more."""
@@ -29,7 +29,7 @@ def test_no_link_is_entered(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
     (place / "sub").symlink_to(outside)
-    footing = Footing(os.fsencode(place))
+    footing = DirFd(os.fsencode(place))
     with pytest.raises(TurntreeError, match="sub is in the way"):
         footing.enter(b"sub")
     footing.close({})
@@ -59,7 +59,7 @@ def test_nothing_is_staged_through_a_link(tmp_path: Path, monkeypatch: pytest.Mo
     place.mkdir()
     outside.mkdir()
     (place / "file").write_text("first", encoding="utf-8")
-    keeper = DirectoryKeeper(tmp_path / "home")
+    keeper = DirectoryDriver(tmp_path / "home")
     state = keeper.snapshot(str(place)).external
     (place / "file").write_text("second", encoding="utf-8")
     makedirs = os.makedirs
@@ -87,7 +87,7 @@ def test_bits_that_lend_rights_do_not_come_back(tmp_path: Path) -> None:
         (place / name).chmod(mode)
     (place / "folder").mkdir()
     (place / "folder").chmod(0o3777)
-    keeper = DirectoryKeeper(tmp_path / "home")
+    keeper = DirectoryDriver(tmp_path / "home")
     state = keeper.snapshot(str(place)).external
     for name in modes:
         (place / name).unlink()
@@ -107,7 +107,7 @@ def test_no_swapped_folder_leads_outside(tmp_path: Path) -> None:
     place, outside = tmp_path / "place", tmp_path / "outside"
     (place / "sub/x").mkdir(parents=True)
     outside.mkdir()
-    keeper = DirectoryKeeper(tmp_path / "home")
+    keeper = DirectoryDriver(tmp_path / "home")
     states = [keep(keeper, place, words) for words in ("first", "second")]
     deadline, done = time.monotonic() + PATIENCE_S, 0
     with swapping(place / "sub/x", outside, tmp_path / "aside"):
@@ -120,7 +120,7 @@ def test_no_swapped_folder_leads_outside(tmp_path: Path) -> None:
     assert done == RACES
 
 
-def keep(keeper: DirectoryKeeper, place: Path, words: str) -> ExtRef:
+def keep(keeper: DirectoryDriver, place: Path, words: str) -> ExtRef:
     for number in range(FILES):
         (place / f"sub/x/f{number}").write_text(words, encoding="utf-8")
     return keeper.snapshot(str(place)).external

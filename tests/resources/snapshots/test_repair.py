@@ -7,9 +7,9 @@ import pytest
 from proofs.fsck_files import PLANTS
 from tests.resources.snapshots.test_verify import look
 from turntree.core.ref import ExtRef
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.resources.snapshots.repair import ASIDE
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import read_state, walk_nodes
 
 OLD = b"".join(b"line %d\n" % number for number in range(2000))
@@ -19,7 +19,7 @@ NEW = OLD.replace(b"line 1000\n", b"another line\n")
 @pytest.fixture
 def states(tmp_path: Path) -> list[ExtRef]:
     """Two states of a folder; the newer one of a file is kept against the older."""
-    place, keeper = tmp_path / "work", DirectoryKeeper(tmp_path / "home")
+    place, keeper = tmp_path / "work", DirectoryDriver(tmp_path / "home")
     (place / "deep").mkdir(parents=True)
     (place / "deep" / "a").write_bytes(OLD)
     (place / "large").write_bytes(bytes(range(256)) * 10_000)
@@ -29,14 +29,14 @@ def states(tmp_path: Path) -> list[ExtRef]:
 
 
 def plant(home: Path, state: ExtRef, path: str, how: str) -> None:
-    store = ShadowStore(str(home / "shadow"))
+    store = ObjectStore(str(home / "shadow"))
     top = read_state(store.get, bytes.fromhex(state.id.removeprefix("sha256:")))
     PLANTS[how](store, dict(walk_nodes(store.get, top))[path.encode()].digest)
 
 
 def mend(home: Path, place: Path) -> list[int]:
     """Mend as the check of a whole workspace does."""
-    keeper, counts = DirectoryKeeper(home), list[int]()
+    keeper, counts = DirectoryDriver(home), list[int]()
     for unreadable in (False, True):
         counts.append(keeper.mend(unreadable=unreadable))
         keeper.snapshot(str(place))
@@ -54,7 +54,7 @@ def test_what_still_stands_at_its_place_comes_back(
     assert look(home, newest.id, full=True) != []
     mend(home, place)
     assert look(home, newest.id, full=True) == []
-    assert DirectoryKeeper(home).read(newest, "deep/a") == NEW
+    assert DirectoryDriver(home).read(newest, "deep/a") == NEW
 
 
 def test_what_was_kept_against_something_damaged_comes_back_too(
@@ -66,7 +66,7 @@ def test_what_was_kept_against_something_damaged_comes_back_too(
     assert mend(home, place) == [1, 1]
     (lost,) = look(home, states[0].id, states[1].id, full=True)
     assert (lost.state, lost.path) == (states[0].id, "deep/a")
-    assert DirectoryKeeper(home).read(states[1], "deep/a") == NEW
+    assert DirectoryDriver(home).read(states[1], "deep/a") == NEW
 
 
 def test_what_something_damaged_carried_needs_only_that_back(
@@ -90,9 +90,9 @@ def test_what_is_sound_and_was_not_brought_is_read_once_its_base_is_back(
         assert mend(home, place)[1] == 1
         assert len(look(home, states[0].id, states[1].id, full=True)) == 2
     (place / "deep" / "a").write_bytes(OLD)
-    DirectoryKeeper(home).snapshot(str(place))
+    DirectoryDriver(home).snapshot(str(place))
     assert look(home, states[0].id, states[1].id, full=True) == []
-    assert DirectoryKeeper(home).read(states[1], "deep/a") == NEW
+    assert DirectoryDriver(home).read(states[1], "deep/a") == NEW
 
 
 def test_a_damaged_pack_is_put_aside_and_a_sound_one_is_not(

@@ -14,7 +14,7 @@ import pytest
 from turntree.core.errors import NotFound
 from turntree.core.ids import Digest
 from turntree.core.ref import ExtRef
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.resources.snapshots.store import PACKS_OF_A_SIZE_MAX
 from turntree.testing.driver_fixtures import describe_folder
 
@@ -48,8 +48,8 @@ while True:
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> DirectoryKeeper:
-    return DirectoryKeeper(tmp_path / "home")
+def keeper(tmp_path: Path) -> DirectoryDriver:
+    return DirectoryDriver(tmp_path / "home")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def test_two_writers_at_once_lose_nothing(keeper: DirectoryKeeper, tmp_path: Path) -> None:
+def test_two_writers_at_once_lose_nothing(keeper: DirectoryDriver, tmp_path: Path) -> None:
     places = [tmp_path / "one", tmp_path / "two", tmp_path / "two"]
     for folder in places:
         folder.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def test_two_writers_at_once_lose_nothing(keeper: DirectoryKeeper, tmp_path: Pat
                 keeper.read(external, entry.path)
 
 
-def test_threads_share_a_keeper(keeper: DirectoryKeeper, tmp_path: Path) -> None:
+def test_threads_share_a_keeper(keeper: DirectoryDriver, tmp_path: Path) -> None:
     found: list[bool] = []
 
     def work(number: int) -> None:
@@ -97,7 +97,7 @@ def test_threads_share_a_keeper(keeper: DirectoryKeeper, tmp_path: Path) -> None
     assert found == [True] * 40
 
 
-def test_packs_are_merged_before_there_are_many(keeper: DirectoryKeeper, place: Path) -> None:
+def test_packs_are_merged_before_there_are_many(keeper: DirectoryDriver, place: Path) -> None:
     states = []
     for number in range(5 * PACKS_OF_A_SIZE_MAX):
         (place / "file").write_text(f"{number}\n" * 40, encoding="utf-8")
@@ -108,8 +108,8 @@ def test_packs_are_merged_before_there_are_many(keeper: DirectoryKeeper, place: 
     ]
 
 
-def test_a_reader_finds_what_somebody_else_merged(keeper: DirectoryKeeper, place: Path) -> None:
-    reader = DirectoryKeeper(Path(keeper.store.folder).parent)
+def test_a_reader_finds_what_somebody_else_merged(keeper: DirectoryDriver, place: Path) -> None:
+    reader = DirectoryDriver(Path(keeper.store.folder).parent)
     (place / "file").write_text("first", encoding="utf-8")
     first = keeper.snapshot(str(place)).external
     assert reader.read(first, "file") == b"first"
@@ -120,7 +120,7 @@ def test_a_reader_finds_what_somebody_else_merged(keeper: DirectoryKeeper, place
     assert reader.read(last, "file") == f"{number}".encode()
 
 
-def test_damage_is_noticed(keeper: DirectoryKeeper, place: Path) -> None:
+def test_damage_is_noticed(keeper: DirectoryDriver, place: Path) -> None:
     (place / "file").write_bytes(os.urandom(5000))
     state = keeper.snapshot(str(place)).external
     (pack,) = Path(keeper.store.folder, "packs").iterdir()
@@ -129,11 +129,11 @@ def test_damage_is_noticed(keeper: DirectoryKeeper, place: Path) -> None:
     pack.chmod(0o600)
     pack.write_bytes(data)
     with pytest.raises(NotFound, match="damaged"):
-        DirectoryKeeper(Path(keeper.store.folder).parent).read(state, "file")
+        DirectoryDriver(Path(keeper.store.folder).parent).read(state, "file")
 
 
 def test_a_memory_that_is_lost_or_damaged_costs_only_time(
-    keeper: DirectoryKeeper, place: Path
+    keeper: DirectoryDriver, place: Path
 ) -> None:
     (place / "file").write_text("x", encoding="utf-8")
     state = keeper.snapshot(str(place)).external
@@ -143,16 +143,16 @@ def test_a_memory_that_is_lost_or_damaged_costs_only_time(
         assert keeper.snapshot(str(place)).external == state
 
 
-def test_a_store_that_was_lost_is_filled_again(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_store_that_was_lost_is_filled_again(keeper: DirectoryDriver, place: Path) -> None:
     (place / "file").write_text("x", encoding="utf-8")
     state = keeper.snapshot(str(place)).external
     shutil.rmtree(Path(keeper.store.folder, "packs"))
-    again = DirectoryKeeper(Path(keeper.store.folder).parent)
+    again = DirectoryDriver(Path(keeper.store.folder).parent)
     assert again.snapshot(str(place)).external == state
     assert again.read(state, "file") == b"x"
 
 
-def test_a_sweep_leaves_what_is_needed(keeper: DirectoryKeeper, place: Path) -> None:
+def test_a_sweep_leaves_what_is_needed(keeper: DirectoryDriver, place: Path) -> None:
     states = []
     for number in range(6):
         (place / "file").write_text(f"line {number}\n" * 300, encoding="utf-8")
@@ -175,7 +175,7 @@ def test_a_sweep_leaves_what_is_needed(keeper: DirectoryKeeper, place: Path) -> 
     assert describe_folder(place) == described
 
 
-def test_what_was_just_taken_survives_a_sweep(keeper: DirectoryKeeper, place: Path) -> None:
+def test_what_was_just_taken_survives_a_sweep(keeper: DirectoryDriver, place: Path) -> None:
     (place / "file").write_text("old\n" * 500, encoding="utf-8")
     keeper.snapshot(str(place))
     (place / "file").write_text("old\n" * 500 + "new\n", encoding="utf-8")
@@ -186,7 +186,7 @@ def test_what_was_just_taken_survives_a_sweep(keeper: DirectoryKeeper, place: Pa
 
 @pytest.mark.slow
 def test_kill_9_during_snapshots_leaves_a_sound_store(
-    keeper: DirectoryKeeper, tmp_path: Path
+    keeper: DirectoryDriver, tmp_path: Path
 ) -> None:
     folder = tmp_path / "victim"
     folder.mkdir()
@@ -209,7 +209,7 @@ def test_kill_9_during_snapshots_leaves_a_sound_store(
 
 @pytest.mark.slow
 def test_kill_9_during_restores_leaves_old_or_new_paths(
-    keeper: DirectoryKeeper, place: Path
+    keeper: DirectoryDriver, place: Path
 ) -> None:
     states = []
     for version in (b"one\n", b"two\n"):

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 
 
 def test_a_shut_folder_inside_a_shut_folder_comes_back_shut(tmp_path: Path) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     place.mkdir()
     empty = keeper.snapshot(str(place)).external
     outer, inner = place / "outer", place / "outer/inner"

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 
 
-def left_out(keeper: DirectoryKeeper, place: Path) -> list[str]:
+def left_out(keeper: DirectoryDriver, place: Path) -> list[str]:
     return keeper.list_left_out(str(place), keeper.snapshot(str(place)).external)
 
 
 def test_what_is_ignored_or_no_file_is_left_out(tmp_path: Path) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     (place / "src").mkdir(parents=True)
     (place / "src" / "a.py").write_text("a")
     (place / ".turntree").mkdir()
@@ -27,7 +27,7 @@ def test_what_is_ignored_or_no_file_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_what_may_not_be_read_is_left_out(tmp_path: Path) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     (place / "shut").mkdir(parents=True)
     for name in ("a", "b", "shut/c"):
         (place / name).write_text(name)
@@ -39,7 +39,7 @@ def test_what_may_not_be_read_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
-    keeper, place = DirectoryKeeper(tmp_path / "home"), tmp_path / "work"
+    keeper, place = DirectoryDriver(tmp_path / "home"), tmp_path / "work"
     place.mkdir()
     # A path that is longer than the system takes in one piece.
     here = os.open(place, os.O_RDONLY)

@@ -9,33 +9,33 @@ import asyncio
 import sys
 
 from turntree.core.event import Event
-from turntree.core.ids import Instant, SessionId, WorkspaceId
-from turntree.core.run import Fact
+from turntree.core.ids import SessionId, Timestamp, WorkspaceId
+from turntree.core.run import RunEvent
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database, sqlalchemy_url
 from turntree.runs.engines.dbos import DbosEngine
-from turntree.runs.inbox import Begin
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.worker_store import PostgresWorkers
+from turntree.runs.inbox import StartRun
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import WorkerStore
 
 
 async def work(conninfo: str, workspace: WorkspaceId, name: str) -> None:
     """Serve under a name until the process is killed."""
     engine = DbosEngine(sqlalchemy_url(conninfo), workspace)
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
-        inbox = PostgresInbox(database, engine)
+        inbox = InboxStore(database, engine)
 
         async def handle(session: SessionId) -> None:
             found = await inbox.next_work(session, worker=name)
-            assert isinstance(found, Begin)
+            assert isinstance(found, StartRun)
             (first,) = found.messages
-            started = Event(first.run, 0, "run.started", Instant("2026-11-15T09:30:00.000Z"), {})
-            fact = Fact.of(started, first.message)
+            started = Event(first.run, 0, "run.started", Timestamp("2026-11-15T09:30:00.000Z"), {})
+            fact = RunEvent.of(started, first.message)
             await inbox.begin(first.run, session, [fact], [first.seq], worker=name)
             say("holding")
             await asyncio.Event().wait()
 
-        workers = PostgresWorkers(database, engine)
+        workers = WorkerStore(database, engine)
         await workers.lease(name)
         await engine.serve(name, handle, at_once=4, ready=lambda: say("ready"))
 

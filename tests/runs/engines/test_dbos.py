@@ -10,13 +10,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import Jsonb
 
 from turntree.api import Tree
-from turntree.core.errors import Refused, Unreachable
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import user
 from turntree.db.database import Database, run, sqlalchemy_url
 from turntree.runs.engines.dbos import DbosEngine, open_dbos
 from turntree.runs.engines.dbos_queue import DbosQueue
-from turntree.runs.inbox_store import PostgresInbox
+from turntree.runs.inbox_store import InboxStore
 from turntree.testing.contracts.engine import (
     ONE,
     TWO,
@@ -26,7 +26,7 @@ from turntree.testing.contracts.engine import (
     until_idle,
     wake,
 )
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytest.importorskip("dbos")
 sqlalchemy = pytest.importorskip("sqlalchemy")
@@ -114,7 +114,7 @@ async def test_what_was_taken_and_never_begun_is_given_back(
 
 async def test_one_process_serves_once(engine: DbosEngine) -> None:
     async with serving(engine, open_desk()):
-        with pytest.raises(Refused, match="serves already"):
+        with pytest.raises(InvalidOperation, match="serves already"):
             await engine.serve("w2", open_desk().handle, at_once=1, ready=lambda: None)
 
 
@@ -128,15 +128,15 @@ async def test_several_may_prepare_a_database_at_once(database: Database) -> Non
 async def test_a_database_that_is_not_there_is_unreachable(database: Database) -> None:
     url = sqlalchemy_url(make_conninfo(database.conninfo, dbname="nowhere"))
     async with open_dbos(url, WorkspaceId(str(database.workspace))) as engine:
-        with pytest.raises(Unreachable):
+        with pytest.raises(DatabaseUnavailable):
             await wake(engine, ONE)
 
 
 async def test_the_ledger_and_the_wake_up_are_one_transaction(
-    engine: DbosEngine, tree: Tree, database: Database, world: ScriptedWorld
+    engine: DbosEngine, tree: Tree, database: Database, world: FakeClock
 ) -> None:
     session = (await tree.sessions.create("main")).id
-    inbox = PostgresInbox(database, engine)
+    inbox = InboxStore(database, engine)
 
     async def post_in_vain() -> None:
         said = {"session": UUID(session), "payload": "{}", "by": "b", "at": world.now()}
@@ -145,9 +145,9 @@ async def test_the_ledger_and_the_wake_up_are_one_transaction(
             async with database.borrow(transaction.driver) as connection:
                 await run(connection, "post_message", {**said, **scope})
             await transaction.wake(session, 1)
-            raise Refused
+            raise InvalidOperation
 
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidOperation):
         await post_in_vain()
     assert await inbox.list_waiting(session) == []
     assert await engine.list_live([(session, 1)]) == set()

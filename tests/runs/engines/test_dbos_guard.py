@@ -10,7 +10,7 @@ from types import ModuleType
 import psycopg
 import pytest
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.db.database import Database, sqlalchemy_url
 from turntree.runs.engines.dbos import DbosEngine, open_dbos
@@ -102,8 +102,8 @@ def test_a_dbos_that_still_loads_pickles_is_refused(reader: str) -> None:
     other = ModuleType("other")
     vars(other).update(vars(serialization))
     vars(other)[reader] = lambda value, *_: pickle.loads(base64.b64decode(value))  # noqa: S301
-    with pytest.raises(Refused, match="pip install"):
+    with pytest.raises(InvalidOperation, match="pip install"):
         check_guard(other)
     del vars(other)[reader]
-    with pytest.raises(Refused, match="pip install"):
+    with pytest.raises(InvalidOperation, match="pip install"):
         check_guard(other)

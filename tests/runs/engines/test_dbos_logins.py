@@ -8,7 +8,7 @@ import pytest
 from tests.databases import as_owner
 from turntree.boot.open import engine_on
 from turntree.db.database import Database
-from turntree.runs.engines.lazy import ChosenEngine
+from turntree.runs.engines.lazy import LazyEngine
 from turntree.testing.contracts.engine import (
     ONE,
     TWO,
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture
-async def engine(database: Database) -> AsyncGenerator[ChosenEngine, None]:
+async def engine(database: Database) -> AsyncGenerator[LazyEngine, None]:
     """The engine as the product wires it on the embedded server."""
     opened = engine_on(database)
     yield opened
@@ -50,7 +50,7 @@ class TestEngineOfItsOwnLogin(EngineContract):
     ],
 )
 async def test_who_sends_cannot_write_to_the_queue(
-    engine: ChosenEngine, conninfo: str, statement: str
+    engine: LazyEngine, conninfo: str, statement: str
 ) -> None:
     await wake(engine, ONE)
     with (
@@ -61,7 +61,7 @@ async def test_who_sends_cannot_write_to_the_queue(
 
 
 async def test_what_is_sent_names_nothing_but_a_session(
-    engine: ChosenEngine, conninfo: str, database: Database
+    engine: LazyEngine, conninfo: str, database: Database
 ) -> None:
     await wake(engine, ONE)
     with psycopg.connect(conninfo) as owner:
@@ -76,7 +76,7 @@ async def test_what_is_sent_names_nothing_but_a_session(
     assert schema == ("turntree_engine",)
 
 
-async def test_a_worker_sends_and_serves_by_the_same_way(engine: ChosenEngine) -> None:
+async def test_a_worker_sends_and_serves_by_the_same_way(engine: LazyEngine) -> None:
     desk = open_desk()
     await wake(engine, ONE)
     async with serving(engine, desk):

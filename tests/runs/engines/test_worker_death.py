@@ -17,11 +17,11 @@ from turntree.core.message import user
 from turntree.db.database import Database, sqlalchemy_url
 from turntree.runs.engine import Wake
 from turntree.runs.engines.dbos import DbosEngine, open_dbos
-from turntree.runs.inbox import Continue, Sleep, Work
-from turntree.runs.inbox_store import PostgresInbox
-from turntree.runs.worker_store import PostgresWorkers
+from turntree.runs.inbox import Idle, ResumeRun, Work
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import WorkerStore
 from turntree.testing.contracts.engine import PATIENCE_S, until
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 
 pytest.importorskip("dbos")
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -35,8 +35,8 @@ class Scene:
     """A session with a message in it, and those who may answer."""
 
     engine: DbosEngine
-    inbox: PostgresInbox
-    workers: PostgresWorkers
+    inbox: InboxStore
+    workers: WorkerStore
     database: Database
     session: SessionId
 
@@ -76,16 +76,14 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(
-    tree: Tree, database: Database, world: ScriptedWorld
-) -> AsyncGenerator[Scene, None]:
+async def scene(tree: Tree, database: Database, world: FakeClock) -> AsyncGenerator[Scene, None]:
     """A message that waits."""
     session = (await tree.sessions.create("main")).id
     workspace = WorkspaceId(str(database.workspace))
     async with open_dbos(sqlalchemy_url(database.conninfo), workspace) as engine:
-        inbox = PostgresInbox(database, engine)
+        inbox = InboxStore(database, engine)
         await inbox.post(session, user("hello"), by="human:ana", at=world.now())
-        yield Scene(engine, inbox, PostgresWorkers(database, engine), database, session)
+        yield Scene(engine, inbox, WorkerStore(database, engine), database, session)
 
 
 async def test_whoever_is_killed_leaves_its_sessions_to_others(scene: Scene) -> None:
@@ -106,7 +104,7 @@ async def test_whoever_is_killed_leaves_its_sessions_to_others(scene: Scene) -> 
             assert await scene.workers.wake_stuck(silent_s=LONG_S) == 0, "nothing is woken twice"
             await scene.workers.bury(["w1"])
             await until_found(found, 1)
-    assert found == [Continue(held.run, 2, is_canceled=False)]
+    assert found == [ResumeRun(held.run, 2, is_canceled=False)]
 
 
 async def test_what_another_has_taken_since_is_not_woken_again(scene: Scene) -> None:
@@ -127,7 +125,7 @@ async def test_what_another_has_taken_since_is_not_woken_again(scene: Scene) -> 
     async with scene.other_process("w1") as process, scene.served_here(found):
         process.kill()
         await process.wait()
-        workers = PostgresWorkers(scene.database, late)
+        workers = WorkerStore(scene.database, late)
         assert await workers.wake_stuck(silent_s=LONG_S) == 0
     await late.close()
 
@@ -145,11 +143,11 @@ async def test_whoever_hangs_is_found_by_its_silence(scene: Scene) -> None:
                 dead = await scene.workers.list_dead(silent_s=1.0)
                 await scene.engine.recover(dead)
                 await scene.workers.wake_stuck(silent_s=1.0)
-                return any(isinstance(one, Continue) for one in found)
+                return any(isinstance(one, ResumeRun) for one in found)
 
             await until(is_taken_over)
-    assert set(map(type, found)) <= {Continue, Sleep}
-    assert sum(isinstance(one, Continue) for one in found) == 1
+    assert set(map(type, found)) <= {ResumeRun, Idle}
+    assert sum(isinstance(one, ResumeRun) for one in found) == 1
 
 
 async def until_found(found: list[Work], count: int) -> None:

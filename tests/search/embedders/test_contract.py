@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.search.embedders.minilm import DIGESTS, MiniLm, find_minilm
 from turntree.testing.contracts.embedder import EmbedderContract
 from turntree.testing.hashing_embedder import HashingEmbedder
@@ -49,10 +49,10 @@ class TestMiniLm(EmbedderContract):
 async def test_weights_that_are_not_the_published_ones_are_refused(tmp_path: Path) -> None:
     for name in DIGESTS:
         (tmp_path / name).write_bytes(b"something else")
-    with pytest.raises(Refused, match="sha256"):
+    with pytest.raises(InvalidOperation, match="sha256"):
         await MiniLm(tmp_path).embed(["hello"], "query")
 
 
 async def test_missing_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="is missing"):
+    with pytest.raises(InvalidOperation, match="is missing"):
         await MiniLm(tmp_path).embed(["hello"], "query")

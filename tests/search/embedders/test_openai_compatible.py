@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from turntree.boot.open import Settings, find_embedder
-from turntree.core.errors import Refused, Unreachable
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.search.embedders.openai_compatible import TEXTS_A_REQUEST, OpenAiCompatible
 from turntree.testing.contracts.embedder import EmbedderContract
 from turntree.testing.hashing_embedder import HashingEmbedder
@@ -109,23 +109,27 @@ async def test_the_id_holds_the_length_so_that_two_are_never_mixed(
 ) -> None:
     assert embedder.id == "bge-toy/64"
     assert replace(embedder, dims=32).id == "bge-toy/32"
-    with pytest.raises(Refused, match="gives 64 numbers a text and not 32"):
+    with pytest.raises(InvalidOperation, match="gives 64 numbers a text and not 32"):
         await replace(embedder, dims=32).embed(["hello"], "query")
 
 
 @pytest.mark.parametrize(
     ("status", "body", "error"),
     [
-        (401, b'{"error": "bad key sk-secret"}', Refused),
-        (429, b"slow down", Unreachable),
-        (503, b"loading", Unreachable),
-        (302, b"", Refused),
-        (200, b"not json", Refused),
-        (200, b"{}", Refused),
-        (200, b'{"data": []}', Refused),
-        (200, b'{"data": [{"index": 0, "embedding": "x"}]}', Refused),
-        (200, b'{"data": [{"index": 0, "embedding": null}]}', Refused),
-        (200, json.dumps({"data": [{"index": 0, "embedding": [0] * DIMS}]}).encode(), Refused),
+        (401, b'{"error": "bad key sk-secret"}', InvalidOperation),
+        (429, b"slow down", DatabaseUnavailable),
+        (503, b"loading", DatabaseUnavailable),
+        (302, b"", InvalidOperation),
+        (200, b"not json", InvalidOperation),
+        (200, b"{}", InvalidOperation),
+        (200, b'{"data": []}', InvalidOperation),
+        (200, b'{"data": [{"index": 0, "embedding": "x"}]}', InvalidOperation),
+        (200, b'{"data": [{"index": 0, "embedding": null}]}', InvalidOperation),
+        (
+            200,
+            json.dumps({"data": [{"index": 0, "embedding": [0] * DIMS}]}).encode(),
+            InvalidOperation,
+        ),
     ],
 )
 async def test_an_answer_that_is_none_is_told_by_its_type_and_never_repeats_the_key(
@@ -144,15 +148,15 @@ async def test_an_answer_that_is_none_is_told_by_its_type_and_never_repeats_the_
 
 
 async def test_nobody_there_is_worth_another_try() -> None:
-    with pytest.raises(Unreachable, match="does not answer"):
+    with pytest.raises(DatabaseUnavailable, match="does not answer"):
         await OpenAiCompatible("http://127.0.0.1:1/v1", "m", 8).embed(["hello"], "query")
 
 
 async def test_a_key_is_not_sent_in_the_open() -> None:
-    with pytest.raises(Refused, match="unencrypted"):
+    with pytest.raises(InvalidOperation, match="unencrypted"):
         await OpenAiCompatible("http://example.com/v1", "m", 8, "k").embed(["hello"], "query")
     for url in ("ftp://example.com", "file:///etc/passwd", "nothing"):
-        with pytest.raises(Refused, match="no address"):
+        with pytest.raises(InvalidOperation, match="no address"):
             await OpenAiCompatible(url, "m", 8).embed(["hello"], "query")
 
 
@@ -170,5 +174,5 @@ async def test_settings_choose_it(endpoint: Endpoint) -> None:
     assert "'k'" not in repr(settings)
     half = find_embedder(Settings.from_environment({"TURNTREE_EMBEDDER_URL": endpoint.url}))
     assert half is not None
-    with pytest.raises(Refused, match="TURNTREE_EMBEDDER_DIMS"):
+    with pytest.raises(InvalidOperation, match="TURNTREE_EMBEDDER_DIMS"):
         await half.embed(["hello"], "query")

@@ -16,7 +16,7 @@ from turntree.core.usage import Usage
 from turntree.testing.scripted.server import (
     Call,
     Failure,
-    Found,
+    MatchedRule,
     Reply,
     Rule,
     ScriptedModel,
@@ -234,7 +234,7 @@ def test_a_rule_does_not_call_tools_for_ever() -> None:
 
 
 def test_a_call_can_use_what_a_tool_returned() -> None:
-    wait = Reply(calls=(Call("wait", {"ids": [Found(r"id=(\w+)")]}),))
+    wait = Reply(calls=(Call("wait", {"ids": [MatchedRule(r"id=(\w+)")]}),))
     result = {"role": "tool", "tool_call_id": "c1", "content": "started id=a7"}
     messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": ""}, result]
     with ScriptedModel([wait, wait]) as model:

@@ -10,32 +10,32 @@ from hypothesis import assume, given, settings
 
 from tests.transcripts.exporters.threads import COMPACTED, ORDER, SESSION, told
 from turntree.core.canonical import canonical
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
-from turntree.core.message import Lifted, Part, Text, ToolResult, ToolUse, part_to_json
-from turntree.core.thread import Placed
-from turntree.core.turn import Sealed
+from turntree.core.message import ObjectRef, Part, Text, ToolResult, ToolUse, part_to_json
+from turntree.core.thread import ThreadTurn
+from turntree.core.turn import SealedTurn
 from turntree.models.portable_thread import hand_over
 from turntree.testing.strategies import turns
 from turntree.transcripts.exporter import Exporter, NewFile
 from turntree.transcripts.exporters import claude_code, codex, gemini, opencode
 from turntree.transcripts.exporters.anthropic import to_anthropic
-from turntree.transcripts.exporters.claude_code import ClaudeCode, project_folder
-from turntree.transcripts.exporters.codex import Codex
-from turntree.transcripts.exporters.gemini import Gemini
+from turntree.transcripts.exporters.claude_code import ClaudeCodeExporter, project_folder
+from turntree.transcripts.exporters.codex import CodexExporter
+from turntree.transcripts.exporters.gemini import GeminiExporter
 from turntree.transcripts.exporters.html import to_html
 from turntree.transcripts.exporters.markdown import to_markdown
 from turntree.transcripts.exporters.openai import to_chat
-from turntree.transcripts.exporters.opencode import Opencode
+from turntree.transcripts.exporters.opencode import OpencodeExporter
 from turntree.transcripts.exporters.shared import json_line, write_new
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 HOME = Path("/home/ana")
-ALL: list[Exporter] = [ClaudeCode(), Codex(), Gemini(), Opencode()]
+ALL: list[Exporter] = [ClaudeCodeExporter(), CodexExporter(), GeminiExporter(), OpencodeExporter()]
 
 
-def places(**environ: str) -> Places:
-    return Places(HOME, environ)
+def places(**environ: str) -> ToolPaths:
+    return ToolPaths(HOME, environ)
 
 
 def claude_messages(thread: Any = None) -> list[dict[str, Any]]:
@@ -95,17 +95,17 @@ def test_claude_is_told_that_a_summary_is_one() -> None:
 
 
 def test_claudes_file_lies_where_claude_looks() -> None:
-    plan = ClaudeCode().plan(told(), ORDER, places())
+    plan = ClaudeCodeExporter().plan(told(), ORDER, places())
     folder = HOME / ".claude/projects/-home-ana-my-project"
     assert plan.files[0].path == folder / f"{SESSION}.jsonl"
     assert plan.resume == ("claude", "--resume", SESSION)
-    elsewhere = ClaudeCode().plan(told(), ORDER, places(CLAUDE_CONFIG_DIR="/etc/claude"))
+    elsewhere = ClaudeCodeExporter().plan(told(), ORDER, places(CLAUDE_CONFIG_DIR="/etc/claude"))
     assert elsewhere.files[0].path.is_relative_to("/etc/claude/projects")
 
 
 def test_a_folder_with_a_long_name_is_found_by_its_beginning(tmp_path: Path) -> None:
-    folder, here = Path("/" + "a" * 300), Places(tmp_path, {})
-    with pytest.raises(Refused, match="too long"):
+    folder, here = Path("/" + "a" * 300), ToolPaths(tmp_path, {})
+    with pytest.raises(InvalidOperation, match="too long"):
         project_folder(folder, here)
     there = tmp_path / ".claude/projects" / f"-{'a' * 199}-x7"
     there.mkdir(parents=True)
@@ -133,7 +133,7 @@ def test_codex_is_told_calls_and_results_as_items() -> None:
 
 
 def test_codexs_file_lies_where_codex_looks() -> None:
-    plan = Codex().plan(told(), ORDER, places(CODEX_HOME="/c"))
+    plan = CodexExporter().plan(told(), ORDER, places(CODEX_HOME="/c"))
     name = f"rollout-2026-11-15T09-30-00-{SESSION}.jsonl"
     assert plan.files[0].path == Path("/c/sessions/2026/11/15") / name
     assert plan.resume == ("codex", "resume", SESSION)
@@ -159,9 +159,9 @@ def test_gemini_has_results_beside_their_calls() -> None:
 
 
 def test_gemini_and_opencode_get_a_file_that_they_read_themselves() -> None:
-    plan = Gemini().plan(told(), ORDER, places())
+    plan = GeminiExporter().plan(told(), ORDER, places())
     assert plan.resume == ("gemini", "--session-file", str(plan.files[0].path))
-    plan = Opencode().plan(told(), ORDER, places(XDG_DATA_HOME="/d"))
+    plan = OpencodeExporter().plan(told(), ORDER, places(XDG_DATA_HOME="/d"))
     assert plan.prepare == ("opencode", "import", str(plan.files[0].path))
     assert plan.resume == ("opencode", "--session", plan.session)
     assert plan.files[0].path == Path("/d/opencode/turntree") / f"{plan.session}.json"
@@ -186,11 +186,11 @@ def test_equal_threads_give_equal_files(exporter: Exporter) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(turns())
-def test_no_turn_is_too_odd_for_any_tool(sealed: Sealed) -> None:
-    lifted = [p for said in sealed.turn.messages for p in said.parts if isinstance(p, Lifted)]
+def test_no_turn_is_too_odd_for_any_tool(sealed: SealedTurn) -> None:
+    lifted = [p for said in sealed.turn.messages for p in said.parts if isinstance(p, ObjectRef)]
     # An object is one part's document, and drawn digests may be the same for two.
     assume(len({part.object for part in lifted}) == len(lifted))
-    thread = [Placed(sealed.turn, 1, None)]
+    thread = [ThreadTurn(sealed.turn, 1, None)]
     objects = _objects(sealed)
     handed = hand_over(thread, objects)
     json.dumps([to_chat(handed), to_anthropic(handed)])
@@ -205,7 +205,7 @@ def test_no_turn_is_too_odd_for_any_tool(sealed: Sealed) -> None:
 def test_a_file_that_exists_is_never_written(tmp_path: Path) -> None:
     mine, theirs = tmp_path / "new" / "a", tmp_path / "b"
     theirs.write_text("theirs")
-    with pytest.raises(Refused, match="exists"):
+    with pytest.raises(InvalidOperation, match="exists"):
         write_new([NewFile(mine, "mine"), NewFile(theirs, "mine")])
     assert theirs.read_text() == "theirs"
     assert not mine.exists()
@@ -220,14 +220,14 @@ def test_half_a_sign_does_not_stop_a_file() -> None:
     assert json_line({"text": "\ud83d"}) == '{"text":"\\ud83d"}'
 
 
-def _objects(sealed: Sealed) -> dict[Digest, bytes]:
+def _objects(sealed: SealedTurn) -> dict[Digest, bytes]:
     lifted = (
-        part for said in sealed.turn.messages for part in said.parts if isinstance(part, Lifted)
+        part for said in sealed.turn.messages for part in said.parts if isinstance(part, ObjectRef)
     )
     return {part.object: canonical(part_to_json(_whole(part))) for part in lifted}
 
 
-def _whole(part: Lifted) -> Part:
+def _whole(part: ObjectRef) -> Part:
     if part.of == "tool_use":
         return ToolUse(part.call_id or "", part.tool or "", {})
     if part.of == "tool_result":

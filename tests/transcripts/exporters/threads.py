@@ -4,7 +4,7 @@ from pathlib import Path
 
 from turntree.core.canonical import digest_bytes
 from turntree.core.compaction import Compaction
-from turntree.core.ids import Instant, TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import (
     Media,
     Message,
@@ -17,14 +17,14 @@ from turntree.core.message import (
     user,
 )
 from turntree.core.principal import Principal
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Header, Turn
-from turntree.models.portable_thread import Said, hand_over
-from turntree.transcripts.exporter import Order
+from turntree.models.portable_thread import PortableMessage, hand_over
+from turntree.transcripts.exporter import HandoffRequest
 
-AT = Instant("2026-11-15T09:30:00.000Z")
+AT = Timestamp("2026-11-15T09:30:00.000Z")
 SESSION = "01a1dda6-59c6-7b3e-924d-de29e937ad11"
-ORDER = Order(SESSION, AT, Path("/home/ana/my project"), "Look (e9177)")
+ORDER = HandoffRequest(SESSION, AT, Path("/home/ana/my project"), "Look (e9177)")
 PICTURE = Media("image", "image/png", url="data:image/png;base64,cG5n", name="a.png")
 FAR_PICTURE = Media("image", "image/png", url="https://example.com/a.png")
 SOUND = Media("audio", "audio/wav", name="a.wav")
@@ -39,14 +39,14 @@ def placed(
     model: tuple[str, str] = ANTHROPIC,
     compaction: Compaction | None = None,
     by: str = "ana",
-) -> Placed:
+) -> ThreadTurn:
     header = Header(
         TurnId(f"turn-{depth}"), None, Principal("human", by), AT, AT,
         kind="normal" if compaction is None else "compaction",
         model=model[0], provider=model[1], compaction=compaction,
     )  # fmt: skip
     digest = digest_bytes(str(depth).encode())
-    return Placed(Turn(header, len(query), (*query, *reply), digest), depth, None)
+    return ThreadTurn(Turn(header, len(query), (*query, *reply), digest), depth, None)
 
 
 THREAD = (
@@ -93,5 +93,5 @@ COMPACTED = (
 )  # fmt: skip
 
 
-def told(thread: tuple[Placed, ...] = THREAD) -> list[Said]:
+def told(thread: tuple[ThreadTurn, ...] = THREAD) -> list[PortableMessage]:
     return hand_over(thread, {})

@@ -13,7 +13,7 @@ from proofs.transcripts.mangle import mangled
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Reasoning,
     Text,
     ToolResult,
@@ -21,16 +21,16 @@ from turntree.core.message import (
 )
 from turntree.core.message_context import TouchedFile, files_of
 from turntree.core.principal import Principal
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import Projection, seal_drafts
 from turntree.transcripts.importers import export_files
-from turntree.transcripts.importers.chatgpt.importer import ChatGpt
+from turntree.transcripts.importers.chatgpt.importer import ChatGptImporter
 from turntree.transcripts.importers.export_files import elements
 
 
 def told(path: Path, id: str = "c1") -> Projection:
-    importer = ChatGpt()
+    importer = ChatGptImporter()
     bundle = next(bundle for bundle in importer.open(path) if bundle.id == id)
     return importer.project(bundle, list(importer.read(bundle)))
 
@@ -143,12 +143,12 @@ def test_a_message_to_a_tool_is_a_call_and_the_tools_message_its_result(tmp_path
         ToolUse("call_c1", "browser.search", {"q": "x"}),
         ToolUse("call_c2", "python", {"language": "python", "text": "1/0"}),
         ToolResult("call_c2", "error", "boom"),
-        Opaque({"kind": "chatgpt/aggregate_result", "value": failed["aggregate_result"]}),
+        OpaquePart({"kind": "chatgpt/aggregate_result", "value": failed["aggregate_result"]}),
         ToolResult("call_c1", "ok", "page"),
-        Opaque({"kind": "chatgpt/tether_browsing_display", "value": {"tether_id": 7}}),
+        OpaquePart({"kind": "chatgpt/tether_browsing_display", "value": {"tether_id": 7}}),
         ToolUse("call_t3", "bio", {}),
         ToolResult("call_t3", "error", "gone"),
-        Opaque({"kind": "chatgpt/system_error", "value": {"name": "E"}}),
+        OpaquePart({"kind": "chatgpt/system_error", "value": {"name": "E"}}),
         Text("done"),
     ]
     assert len(sealed(projection)) == 1
@@ -174,7 +174,7 @@ def test_parts_mix_words_and_documents(tmp_path: Path) -> None:
         Text("spoken"),
         Media("audio", "audio/wav", url="sediment://file_00000000abcd"),
         Media("image", "image/*", url="sediment://file_frame0001"),
-        Opaque({"kind": "chatgpt/new", "value": {"content_type": "new"}}),
+        OpaquePart({"kind": "chatgpt/new", "value": {"content_type": "new"}}),
     )
 
 
@@ -202,7 +202,7 @@ def test_thoughts_are_reasoning_and_a_recap_is_kept(tmp_path: Path) -> None:
     assert answer(tmp_path / "1", thoughts).parts == (Reasoning("Plan\nthink"), Reasoning("ab"))
     recap = {"content_type": "reasoning_recap", "content": "Thought for 3 s"}
     assert answer(tmp_path / "2", recap).parts == (
-        Opaque({"kind": "chatgpt/reasoning_recap", "value": recap}),
+        OpaquePart({"kind": "chatgpt/reasoning_recap", "value": recap}),
     )
 
 
@@ -224,7 +224,7 @@ def test_content_nobody_knows_is_kept_and_counted(tmp_path: Path) -> None:
     )
     assert projection.unknown == {"content hologram": 1, "role critic": 1}
     assert projection.turns[0].reply[0].parts == (
-        Opaque({"kind": "chatgpt/hologram", "value": {"content_type": "hologram", "x": 1}}),
+        OpaquePart({"kind": "chatgpt/hologram", "value": {"content_type": "hologram", "x": 1}}),
     )
 
 
@@ -235,8 +235,8 @@ def test_what_stands_beside_an_answer_is_kept(tmp_path: Path) -> None:
     (turn,) = one(tmp_path, node("u", None, "user", "q"), said).turns
     assert (turn.model, turn.provider, turn.calls) == ("gpt-5", "openai", ())
     assert turn.reply[0].parts[1:] == (
-        Opaque({"kind": "chatgpt/citations", "value": [{"n": 1}]}),
-        Opaque({"kind": "chatgpt/content_references", "value": [{"u": 2}]}),
+        OpaquePart({"kind": "chatgpt/citations", "value": [{"n": 1}]}),
+        OpaquePart({"kind": "chatgpt/content_references", "value": [{"u": 2}]}),
     )
     assert turn.reply[0].meta == {
         "chatgpt": {"channel": "final", "finish_details": {"type": "stop"},
@@ -292,7 +292,7 @@ def test_the_files_of_an_export_are_records_and_named_parts(tmp_path: Path) -> N
         export.writestr("sub/file-Doc123456789-a.pdf", b"%PDF")
         export.writestr("file-Unrelated123.png", b"other")
         export.writestr("user.json", b"{}")
-    importer = ChatGpt()
+    importer = ChatGptImporter()
     (bundle,) = importer.open(archive)
     records = list(importer.read(bundle))
     assert [record.file for record in records] == [
@@ -309,7 +309,7 @@ def test_the_files_of_an_export_are_records_and_named_parts(tmp_path: Path) -> N
     assert list(files_of(turn.query[0])) == [
         TouchedFile("attached", "a.pdf"), TouchedFile("attached", "b.png"),
     ]  # fmt: skip
-    check_importer(ChatGpt(), archive)
+    check_importer(ChatGptImporter(), archive)
 
 
 def test_split_lists_in_a_folder_or_a_zip_are_all_read(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_split_lists_in_a_folder_or_a_zip_are_all_read(tmp_path: Path) -> None:
         for file in (tmp_path / "x").iterdir():
             export.write(file, f"export/{file.name}")
     for path in (tmp_path / "x", tmp_path / "x.zip"):
-        assert sorted(bundle.id for bundle in ChatGpt().open(path)) == ["c0", "c1", "c2"]
+        assert sorted(bundle.id for bundle in ChatGptImporter().open(path)) == ["c0", "c1", "c2"]
         assert told(path, "c2").sessions[0].id == "c2"
 
 
@@ -336,7 +336,7 @@ def test_conversations_of_a_zip_are_unpacked_in_one_pass(
     file = write(tmp_path, [conversation(*nodes, id=f"c{n}") for n in range(50)])
     with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as export:
         export.write(file, file.name)
-    importer = ChatGpt()
+    importer = ChatGptImporter()
     bundles = list(importer.open(tmp_path / "x.zip"))
     opened: list[str] = []
     real = zipfile.ZipFile.open
@@ -360,7 +360,7 @@ def test_an_unchanged_conversation_keeps_its_stamp_in_the_next_export(tmp_path: 
     second = write(
         tmp_path / "2", [conversation(*nodes(), id="new"), conversation(*nodes(), id="same")]
     )
-    stamps = [{b.id: b.stamp for b in ChatGpt().open(path)} for path in (first, second)]
+    stamps = [{b.id: b.stamp for b in ChatGptImporter().open(path)} for path in (first, second)]
     assert stamps[0]["same"] == stamps[1]["same"]
 
 
@@ -369,7 +369,7 @@ def test_a_list_that_is_cut_off_gives_what_is_whole(tmp_path: Path) -> None:
     whole = orjson.dumps([conversation(*nodes, id="c1"), conversation(*nodes, id="c2")])
     file = tmp_path / "conversations.json"
     file.write_bytes(whole[:-40])
-    importer = ChatGpt()
+    importer = ChatGptImporter()
     bundles = list(importer.open(file))
     assert [bundle.id.split("-")[0] for bundle in bundles] == ["c1", "broken"]
     assert importer.project(bundles[1], list(importer.read(bundles[1]))).broken == 1
@@ -377,7 +377,7 @@ def test_a_list_that_is_cut_off_gives_what_is_whole(tmp_path: Path) -> None:
         export.write(file, file.name)
     data = (tmp_path / "x.zip").read_bytes()
     (tmp_path / "cut.zip").write_bytes(data[: len(data) // 2])
-    assert list(ChatGpt().open(tmp_path / "cut.zip")) == []
+    assert list(ChatGptImporter().open(tmp_path / "cut.zip")) == []
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1_000_000])
@@ -424,14 +424,14 @@ def test_what_another_tool_wrote_holds_nothing(tmp_path: Path) -> None:
         "e.txt": b"{}", "f.zip": b"PK\x03\x04 nonsense",
     }.items():  # fmt: skip
         (tmp_path / name).write_bytes(data)
-        assert list(ChatGpt().open(tmp_path / name)) == []
-    assert list(ChatGpt().open(tmp_path)) == []
-    assert list(ChatGpt().open(tmp_path / "missing")) == []
+        assert list(ChatGptImporter().open(tmp_path / name)) == []
+    assert list(ChatGptImporter().open(tmp_path)) == []
+    assert list(ChatGptImporter().open(tmp_path / "missing")) == []
 
 
 def test_one_reader_reads_one_export_after_the_other(tmp_path: Path) -> None:
     nodes = (node("u", None, "user", "q"), node("a", "u", "assistant", "ok"))
-    importer = ChatGpt()
+    importer = ChatGptImporter()
     first = next(iter(importer.open(write(tmp_path / "1", [conversation(*nodes, id="one")]))))
     second = next(iter(importer.open(write(tmp_path / "2", [conversation(*nodes, id="two")]))))
     assert list(importer.open(tmp_path / "missing.json")) == []
@@ -440,7 +440,7 @@ def test_one_reader_reads_one_export_after_the_other(tmp_path: Path) -> None:
     write(tmp_path / "1", [conversation(*nodes, id="other")])
     assert [bundle.id for bundle in importer.open(tmp_path / "1")] == ["other"]
     with pytest.raises(OSError, match="any longer"):
-        next(ChatGpt().read(first))
+        next(ChatGptImporter().read(first))
 
 
 def test_details_are_those_of_the_conversation(tmp_path: Path) -> None:
@@ -473,10 +473,10 @@ def test_nothing_that_makes_no_sense_raises(tmp_path: Path) -> None:
         node("b", "t", "assistant", "other"),
     )
     document = conversation(*nodes)
-    importer = ChatGpt()
+    importer = ChatGptImporter()
     (bundle,) = importer.open(write(tmp_path, [document]))
     for strange in mangled(document, 500):
-        records = [Record("conversations.json", 0, json.dumps(strange).encode())]
+        records = [RawRecord("conversations.json", 0, json.dumps(strange).encode())]
         sealed(importer.project(bundle, records))
 
 
@@ -490,7 +490,7 @@ def test_the_contract_holds(tmp_path: Path) -> None:
     write(tmp_path, [conversation(*nodes), conversation(root(), id="empty")])
     text = (tmp_path / "conversations.json").read_bytes()
     (tmp_path / "conversations.json").write_bytes(text.replace(b"half", b"half \\ud83d"))
-    assert len(check_importer(ChatGpt(), tmp_path)) == 1
+    assert len(check_importer(ChatGptImporter(), tmp_path)) == 1
 
 
 def sealed(projection: Projection) -> list[Any]:

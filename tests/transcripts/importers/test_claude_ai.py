@@ -6,18 +6,18 @@ from typing import Any
 
 from proofs.transcripts.claude_ai import ROOT, message, write
 from proofs.transcripts.mangle import mangled
-from turntree.core.message import Media, Opaque, Reasoning, Text, ToolResult, ToolUse
+from turntree.core.message import Media, OpaquePart, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.message_context import TouchedFile, files_of
 from turntree.core.principal import Principal
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import Projection, seal_drafts
-from turntree.transcripts.importers.chatgpt.importer import ChatGpt
-from turntree.transcripts.importers.claude_ai import ClaudeAi
+from turntree.transcripts.importers.chatgpt.importer import ChatGptImporter
+from turntree.transcripts.importers.claude_ai import ClaudeAiImporter
 
 
 def told(path: Path) -> Projection:
-    importer = ClaudeAi()
+    importer = ClaudeAiImporter()
     (bundle,) = importer.open(path)
     return importer.project(bundle, list(importer.read(bundle)))
 
@@ -78,11 +78,11 @@ def test_every_block_is_kept(tmp_path: Path) -> None:
         ToolResult("x", "error", "no"),
         ToolUse("call_2_2", "lost", {}),
         ToolResult("call_2_2", "ok", "out of nowhere"),
-        Opaque(
+        OpaquePart(
             {"kind": "claude-ai/token_budget", "value": {"type": "token_budget", "remaining": 5}}
         ),
         Text("done"),
-        Opaque({"kind": "claude-ai/citations", "value": [{"url": "u"}]}),
+        OpaquePart({"kind": "claude-ai/citations", "value": [{"url": "u"}]}),
     ]
     assert turn.sealed_at == "2026-06-01T10:05:00.000Z"
 
@@ -99,7 +99,7 @@ def test_attachments_and_files_are_kept(tmp_path: Path) -> None:
     (turn,) = told(write(tmp_path, asked, message("2", "assistant", "a"))).turns
     assert turn.query[0].parts == (
         Text("q"),
-        Opaque({"kind": "claude-ai/attachment", "value": attached}),
+        OpaquePart({"kind": "claude-ai/attachment", "value": attached}),
         Media("file", "application/*", name="b.png"),
         Media("file", "application/*", name="u"),
     )
@@ -110,7 +110,7 @@ def test_attachments_and_files_are_kept(tmp_path: Path) -> None:
 
 def test_the_two_exports_are_told_apart(tmp_path: Path) -> None:
     path = write(tmp_path, message("1", "human", "q"))
-    assert list(ChatGpt().open(path)) == []
+    assert list(ChatGptImporter().open(path)) == []
     assert told(path).turns[0].open
 
 
@@ -126,10 +126,10 @@ def test_nothing_that_makes_no_sense_raises(tmp_path: Path) -> None:
         message("4", "assistant", use, result, "b", parent="3"),
     ]
     path = write(tmp_path, *messages, current_leaf_message_uuid="2")
-    importer = ClaudeAi()
+    importer = ClaudeAiImporter()
     (bundle,) = importer.open(path)
     for strange in mangled(json.loads(path.read_bytes())[0], 500):
-        records = [Record("conversations.json", 0, json.dumps(strange).encode())]
+        records = [RawRecord("conversations.json", 0, json.dumps(strange).encode())]
         list(seal_drafts(importer.project(bundle, records), Principal("agent", "claude-ai")))
 
 
@@ -137,4 +137,4 @@ def test_the_contract_holds(tmp_path: Path) -> None:
     odd = message("3", "robot", "?")
     path = write(tmp_path, message("1", "human", "nul \x00"), odd, message("2", "assistant", "a"))
     assert told(path).unknown == {"sender robot": 1}
-    assert len(check_importer(ClaudeAi(), path)) == 1
+    assert len(check_importer(ClaudeAiImporter(), path)) == 1

@@ -15,28 +15,28 @@ from proofs.transcripts.claude_code import SLUG, USED, A, B, Tape, call, save, w
 from turntree.api import Tree
 from turntree.core.canonical import digest_bytes
 from turntree.core.ids import TurnId, instant
-from turntree.core.message import Media, Opaque, Reasoning, Text, ToolResult, ToolUse
+from turntree.core.message import Media, OpaquePart, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.principal import Principal
 from turntree.core.revision import check_label
 from turntree.core.usage import Usage
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
-from turntree.ledger.raw_codec import Record
-from turntree.ledger.session_store import PostgresReflog, PostgresSessions
+from turntree.ledger.raw_codec import RawRecord
+from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.testing.contracts.importer import check_importer
-from turntree.testing.fakes import ScriptedWorld
+from turntree.testing.fakes import FakeClock
 from turntree.transcripts.drafts import DraftTurn, Projection, SealedDraft, seal_drafts
-from turntree.transcripts.handoff_store import PostgresCheckouts
-from turntree.transcripts.importer import Bundle, Places
-from turntree.transcripts.importers.claude_code.importer import ClaudeCode
+from turntree.transcripts.handoff_store import HandoffStore
+from turntree.transcripts.importer import ToolPaths, TranscriptRef
+from turntree.transcripts.importers.claude_code.importer import ClaudeCodeImporter
 from turntree.transcripts.importers.claude_code.sessions import deletion_due
-from turntree.transcripts.imports import Importing
-from turntree.transcripts.store import PostgresImports
+from turntree.transcripts.imports import ImportService
+from turntree.transcripts.store import ImportStore
 
 
 def project(root: Path, session: str = A) -> Projection:
-    check_importer(ClaudeCode(), root)
-    importer = ClaudeCode()
+    check_importer(ClaudeCodeImporter(), root)
+    importer = ClaudeCodeImporter()
     bundle = next(b for b in importer.open(root) if b.files[0].stem == session)
     return importer.project(bundle, list(importer.read(bundle)))
 
@@ -187,9 +187,9 @@ def test_pictures_and_documents_are_parts(tmp_path: Path) -> None:
         Media("image", "image/*", url="https://example.org/x.png"),
     )
     assert found.reply[0].parts == (
-        Opaque({"kind": "anthropic.block", "block": redacted}),
+        OpaquePart({"kind": "anthropic.block", "block": redacted}),
         Text("See."),
-        Opaque({"kind": "anthropic.citations", "citations": [{"n": 1}]}),
+        OpaquePart({"kind": "anthropic.citations", "citations": [{"n": 1}]}),
     )
 
 
@@ -367,7 +367,7 @@ def test_a_deep_conversation_needs_no_stack(tmp_path: Path) -> None:
         tape.prompt(f"{number}?", "on", timestamp="2026-11-15T09:00:00.000Z")
         tape.answer(f"{number}!", f"m{number}", "x", timestamp="2026-11-15T09:00:00.000Z")
     tape.records.reverse()
-    importer = ClaudeCode()
+    importer = ClaudeCodeImporter()
     bundle = next(iter(importer.open(save(tmp_path, tape))))
     projection = importer.project(bundle, list(importer.read(bundle)))
     assert len(list(seal_drafts(projection, Principal("agent", "x")))) == 3000
@@ -706,7 +706,7 @@ def test_an_old_subagent_beside_its_session_is_found(tmp_path: Path) -> None:
     session = save(tmp_path, delegating(toolUseResult={"status": "completed", "agentId": "ag1"}))
     write(session.with_name("agent-ag1.jsonl"), working(agentId="ag1").records)
     check_spawn(project(tmp_path), "ag1")
-    assert len(list(ClaudeCode().open(tmp_path))) == 1
+    assert len(list(ClaudeCodeImporter().open(tmp_path))) == 1
 
 
 def test_an_old_subagent_whose_session_is_gone_is_a_session_alone(tmp_path: Path) -> None:
@@ -884,7 +884,7 @@ def test_a_result_of_no_call_is_an_orphan(tmp_path: Path) -> None:
 def test_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
     tape = Tape()
     tape.exchange("one", "x" * 20_000_000)
-    importer = ClaudeCode()
+    importer = ClaudeCodeImporter()
     bundle = next(iter(importer.open(save(tmp_path, tape))))
     projection = importer.project(bundle, list(importer.read(bundle)))
     assert len(projection.turns[0].query[0].text) == 20_000_000
@@ -899,27 +899,27 @@ def test_sessions_are_found_where_the_tool_keeps_them(tmp_path: Path) -> None:
     tape.exchange("one")
     save(tmp_path / "home" / ".claude", tape)
     save(tmp_path / "elsewhere", tape.copy(B))
-    importer = ClaudeCode()
-    usual = Places(tmp_path / "home", {})
-    moved = Places(tmp_path / "home", {"CLAUDE_CONFIG_DIR": str(tmp_path / "elsewhere")})
+    importer = ClaudeCodeImporter()
+    usual = ToolPaths(tmp_path / "home", {})
+    moved = ToolPaths(tmp_path / "home", {"CLAUDE_CONFIG_DIR": str(tmp_path / "elsewhere")})
     assert [bundle.id for bundle in importer.discover(usual)] == [f"{SLUG}/{A}"]
     assert [bundle.id for bundle in importer.discover(moved)] == [f"{SLUG}/{B}"]
-    assert list(importer.discover(Places(tmp_path / "nobody", {}))) == []
+    assert list(importer.discover(ToolPaths(tmp_path / "nobody", {}))) == []
 
 
 def test_a_bundle_is_a_session_with_its_subagents(tmp_path: Path) -> None:
     file = save(tmp_path, delegating())
     save(tmp_path, working(agentId="ag1"), agent="ag1", meta={"toolUseId": "c1"})
     for path in (tmp_path, tmp_path / "projects", file.parent, file):
-        (bundle,) = ClaudeCode().open(path)
+        (bundle,) = ClaudeCodeImporter().open(path)
         assert [found.name for found in bundle.files] == [
             f"{A}.jsonl",
             "agent-ag1.jsonl",
             "agent-ag1.meta.json",
         ]
-    (bundle,) = ClaudeCode().open(bundle.files[1])
+    (bundle,) = ClaudeCodeImporter().open(bundle.files[1])
     assert bundle.files[0] == file
-    assert {record.file for record in ClaudeCode().read(bundle)} == {
+    assert {record.file for record in ClaudeCodeImporter().read(bundle)} == {
         f"{A}.jsonl",
         f"{A}/subagents/agent-ag1.jsonl",
         f"{A}/subagents/agent-ag1.meta.json",
@@ -931,7 +931,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     write(tmp_path / "rollout.jsonl", [other])
     write(tmp_path / "empty.jsonl", [])
     (tmp_path / "notes.txt").write_text("hello")
-    importer = ClaudeCode()
+    importer = ClaudeCodeImporter()
     assert list(importer.open(tmp_path)) == []
     assert list(importer.open(tmp_path / "rollout.jsonl")) == []
     assert list(importer.open(tmp_path / "notes.txt")) == []
@@ -940,15 +940,15 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
 def test_kept_records_are_projected_again_without_their_files(tmp_path: Path) -> None:
     save(tmp_path, delegating())
     save(tmp_path, working(agentId="ag1"), agent="ag1", meta={"toolUseId": "c1"})
-    importer = ClaudeCode()
+    importer = ClaudeCodeImporter()
     (bundle,) = importer.open(tmp_path)
     records = list(importer.read(bundle))
     assert importer.project(replace(bundle, files=()), records) == project(tmp_path)
 
 
 def test_a_stamp_that_tells_no_time_is_no_harm() -> None:
-    bundle = Bundle("claude-code", "x", (Path("x.jsonl"),), "kept", 0)
-    projection = ClaudeCode().project(bundle, [Record("x.jsonl", 0, b'{"type":"mode"}')])
+    bundle = TranscriptRef("claude-code", "x", (Path("x.jsonl"),), "kept", 0)
+    projection = ClaudeCodeImporter().project(bundle, [RawRecord("x.jsonl", 0, b'{"type":"mode"}')])
     assert "deleted_on" not in projection.sessions[0].details
 
 
@@ -969,13 +969,13 @@ async def test_a_session_its_fork_and_its_subagent_arrive(
     save(tmp_path, tape)
     save(tmp_path, fork)
     save(tmp_path, working(agentId="ag1"), agent="ag1", meta={"toolUseId": "c1"})
-    importer = ClaudeCode()
-    importing = Importing(
-        PostgresImports(database),
-        PostgresCheckouts(database),
-        PostgresSessions(database),
-        PostgresReflog(database),
-        ScriptedWorld(99),
+    importer = ClaudeCodeImporter()
+    importing = ImportService(
+        ImportStore(database),
+        HandoffStore(database),
+        SessionStore(database),
+        ReflogStore(database),
+        FakeClock(99),
     )
     done = await importing.run([(importer, bundle) for bundle in importer.open(tmp_path)])
     assert (done.turns_added, done.turns_known, done.sessions_begun, done.failed) == (4, 1, 3, {})

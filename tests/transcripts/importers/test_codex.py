@@ -9,14 +9,14 @@ import pytest
 
 from proofs.transcripts.codex import BEGINNING, CHILD, OTHER, THREAD, Rollout
 from turntree.core.ids import instant
-from turntree.core.message import Media, Message, Opaque, Reasoning, Text, ToolResult, ToolUse
+from turntree.core.message import Media, Message, OpaquePart, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.message_context import TouchedFile, files_of
 from turntree.core.principal import Principal
 from turntree.core.usage import Usage, total_of
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import DraftTurn, Projection, seal_drafts
-from turntree.transcripts.importer import Places
-from turntree.transcripts.importers.codex.importer import Codex
+from turntree.transcripts.importer import ToolPaths
+from turntree.transcripts.importers.codex.importer import CodexImporter
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ def contract(home: Path) -> Iterator[None]:
     """Whatever a test has written must keep the contract too."""
     yield
     if home.exists():
-        check_importer(Codex(), home)
+        check_importer(CodexImporter(), home)
 
 
 def project(path: Path) -> dict[str, Projection]:
-    codex = Codex()
+    codex = CodexImporter()
     return {b.id: codex.project(b, list(codex.read(b))) for b in codex.open(path)}
 
 
@@ -273,7 +273,7 @@ def test_what_only_the_provider_can_read_is_kept_unread(home: Path) -> None:
     rollout.answer("Thought.")
     rollout.complete()
     (turn,) = project_one(rollout, home).turns
-    kinds = [part.document["kind"] for part in only(turn, Opaque)]
+    kinds = [part.document["kind"] for part in only(turn, OpaquePart)]
     assert kinds == ["codex.reasoning", "codex.compaction"]
 
 
@@ -390,7 +390,7 @@ def test_a_compaction_is_a_turn_that_keeps_the_new_context(home: Path) -> None:
         "compaction", first.key, compaction.key,
     )  # fmt: skip
     assert compaction.reply[0].text == "A summary follows: We counted."
-    (opaque,) = only(compaction, Opaque)
+    (opaque,) = only(compaction, OpaquePart)
     assert opaque.document["items"] == [{"type": "compaction"}]
     assert [call.call_id for call in compaction.calls] == ["resp_c"]
     assert compaction.compaction is not None
@@ -440,10 +440,10 @@ def test_a_fork_by_reference_shares_its_turns(home: Path) -> None:
     fork.event("thread_settings_applied", thread_settings={"model": "gpt-6"})
     path = fork.write(home)
     assert len(fork.lines) == 2
-    (bundle,) = Codex().open(path)
+    (bundle,) = CodexImporter().open(path)
     assert bundle.id == OTHER
     assert [file.name for file in bundle.files][1:] == [base.write(home).name]
-    records = list(Codex().read(bundle))
+    records = list(CodexImporter().read(bundle))
     assert max(r.offset for r in records if THREAD in r.file and OTHER not in r.file) < cut
     told = project(home)
     assert ids(told[OTHER]) == ids(told[THREAD])[:1]
@@ -534,7 +534,7 @@ def test_a_revert_is_a_branch_of_the_same_session(home: Path) -> None:
 def test_a_packed_file_holds_the_same_records(home: Path, tmp_path: Path) -> None:
     rollout = Rollout()
     rollout.exchange("One.", "Two.")
-    codex = Codex()
+    codex = CodexImporter()
     (plain,) = codex.open(rollout.write(home))
     (packed,) = codex.open(rollout.write(tmp_path / "packed", packed=True))
     assert list(codex.read(plain)) == list(codex.read(packed))
@@ -725,18 +725,18 @@ def test_threads_are_found_where_the_environment_says(tmp_path: Path) -> None:
     at_home, elsewhere = Rollout(), Rollout(OTHER)
     at_home.write(tmp_path / ".codex", folder="archived_sessions")
     elsewhere.write(tmp_path / "custom")
-    codex = Codex()
-    assert [b.id for b in codex.discover(Places(tmp_path, {}))] == [THREAD]
+    codex = CodexImporter()
+    assert [b.id for b in codex.discover(ToolPaths(tmp_path, {}))] == [THREAD]
     environ = {"CODEX_HOME": str(tmp_path / "custom")}
-    assert [b.id for b in codex.discover(Places(tmp_path, environ))] == [OTHER]
-    assert list(codex.discover(Places(tmp_path / "nobody", {}))) == []
+    assert [b.id for b in codex.discover(ToolPaths(tmp_path, environ))] == [OTHER]
+    assert list(codex.discover(ToolPaths(tmp_path / "nobody", {}))) == []
 
 
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"type":"user","sessionId":"x"}\n')
     (tmp_path / "b.txt").write_text("hello")
-    assert list(Codex().open(tmp_path)) == []
-    assert list(Codex().open(tmp_path / "a.jsonl")) == []
+    assert list(CodexImporter().open(tmp_path)) == []
+    assert list(CodexImporter().open(tmp_path / "a.jsonl")) == []
 
 
 def test_a_call_after_somebody_spoke_belongs_to_what_they_began(home: Path) -> None:

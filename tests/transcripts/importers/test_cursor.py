@@ -24,7 +24,7 @@ from proofs.transcripts.mangle import mangled
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Reasoning,
     Text,
     ToolResult,
@@ -32,15 +32,15 @@ from turntree.core.message import (
 )
 from turntree.core.message_context import TouchedFile, files_of
 from turntree.core.principal import Principal
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import Projection, seal_drafts
-from turntree.transcripts.importer import Places
-from turntree.transcripts.importers.cursor.importer import Cursor
+from turntree.transcripts.importer import ToolPaths
+from turntree.transcripts.importers.cursor.importer import CursorImporter
 
 
 def told(path: Path, id: str = "c1") -> Projection:
-    importer = Cursor()
+    importer = CursorImporter()
     bundle = next(bundle for bundle in importer.open(path) if bundle.id == id)
     return importer.project(bundle, list(importer.read(bundle)))
 
@@ -76,7 +76,7 @@ def test_the_headers_give_the_order_and_the_type_where_a_bubble_has_none(tmp_pat
 def test_bubbles_outside_the_headers_are_orphans_and_stay_records(tmp_path: Path) -> None:
     rows = conversation("c1", user("kept"), said("kept"))
     rows["bubbleId:c1:edited-away"] = user("gone")
-    importer = Cursor()
+    importer = CursorImporter()
     (bundle,) = importer.open(write(tmp_path, rows))
     records = list(importer.read(bundle))
     projection = importer.project(bundle, records)
@@ -119,8 +119,8 @@ def test_a_workspace_that_holds_its_conversations_itself_is_read(tmp_path: Path)
     })  # fmt: skip
     (place / "workspace.json").write_text('{"folder": "file:///home/ana/my%20app"}')
     projections = {
-        bundle.id: Cursor().project(bundle, list(Cursor().read(bundle)))
-        for bundle in Cursor().open(tmp_path)
+        bundle.id: CursorImporter().project(bundle, list(CursorImporter().read(bundle)))
+        for bundle in CursorImporter().open(tmp_path)
     }
     assert sorted(projections) == ["old", "tab"]
     assert [s.title for p in projections.values() for s in p.sessions] == ["Old one", "A tab"]
@@ -257,7 +257,7 @@ def test_thoughts_keep_their_signature(tmp_path: Path) -> None:
     )  # fmt: skip
     assert first_reply(projection).parts == (
         Reasoning("hm", "sig"),
-        Opaque({"kind": "cursor/redactedThinking", "value": "xx"}),
+        OpaquePart({"kind": "cursor/redactedThinking", "value": "xx"}),
     )
     assert first_reply(projection).meta == {
         "cursor": {"capabilityType": 30, "thinkingDurationMs": 40}
@@ -328,7 +328,7 @@ def test_files_are_attached_referenced_read_or_written(tmp_path: Path) -> None:
         TouchedFile("referenced", "s.py"),
         TouchedFile("written", "s.py"),
     ]
-    kinds = [part.document["kind"] for part in turn.query[0].parts if isinstance(part, Opaque)]
+    kinds = [part.document["kind"] for part in turn.query[0].parts if isinstance(part, OpaquePart)]
     assert kinds == [
         "cursor/attachedCodeChunks", "cursor/selections", "cursor/terminalSelections",
     ]  # fmt: skip
@@ -358,7 +358,7 @@ def test_rich_text_stands_in_for_words_and_images_are_named(tmp_path: Path) -> N
     assert turn.query[0].parts == (
         Text("see @a.py\nplease\n"),
         Media("image", "image/png", name="/tmp/shot.PNG"),  # noqa: S108
-        Opaque({"kind": "cursor/image", "value": {"data": "…"}}),
+        OpaquePart({"kind": "cursor/image", "value": {"data": "…"}}),
     )
     assert turn.query[0].context == {"cursor": {"cursorRules": [{"n": "r"}]}}
 
@@ -397,7 +397,7 @@ def test_a_summary_between_two_turns_is_a_compaction(tmp_path: Path) -> None:
     within = one(tmp_path / "3", user("a"), said("b"), summary, said("d"))
     assert [turn.kind for turn in within.turns] == ["normal"]
     assert within.turns[0].reply[1].parts == (
-        Opaque({"kind": "cursor/conversationSummary", "value": {"summary": "we did much"}}),
+        OpaquePart({"kind": "cursor/conversationSummary", "value": {"summary": "we did much"}}),
     )
 
 
@@ -416,7 +416,7 @@ def test_subagents_are_sessions_begun_by_a_call(tmp_path: Path) -> None:
                        subagentInfo={"parentComposerId": "c1", "toolCallId": "t3"}),
     }  # fmt: skip
     file = write(tmp_path, rows)
-    assert [bundle.id for bundle in Cursor().open(file)] == ["c1"]
+    assert [bundle.id for bundle in CursorImporter().open(file)] == ["c1"]
     projection = told(file)
     spawns = {s.id: s.spawn and (s.spawn.call_id, s.spawn.task) for s in projection.sessions}
     assert spawns == {
@@ -431,7 +431,7 @@ def test_composers_that_call_each_other_subagents_are_still_found(tmp_path: Path
         **conversation("y", user("q"), said("a"), subagentComposerIds=["x"]),
     }
     file = write(tmp_path, rows)
-    assert [bundle.id for bundle in Cursor().open(file)] == ["x"]
+    assert [bundle.id for bundle in CursorImporter().open(file)] == ["x"]
     assert [session.id for session in told(file, "x").sessions] == ["x", "y"]
 
 
@@ -462,7 +462,7 @@ def test_null_blob_and_broken_values_never_raise(tmp_path: Path) -> None:
     rows["composerData:empty"] = None
     rows["composerData:draft"] = {"composerId": "draft", "fullConversationHeadersOnly": []}
     file = write(tmp_path, rows)
-    assert [bundle.id for bundle in Cursor().open(file)] == ["c1", "draft"]
+    assert [bundle.id for bundle in CursorImporter().open(file)] == ["c1", "draft"]
     projection = told(file)
     assert [m.text for m in projection.turns[0].reply] == ["from a blob", "half ? and \x00"]
     assert projection.broken == 1
@@ -477,9 +477,12 @@ def test_ids_that_differ_in_case_are_two(tmp_path: Path) -> None:
 
 
 def test_keys_nobody_knows_are_counted(tmp_path: Path) -> None:
-    importer = Cursor()
+    importer = CursorImporter()
     (bundle,) = importer.open(write(tmp_path, conversation("c1", user("a"), said("b"))))
-    records = [*importer.read(bundle), Record("state.vscdb/cursorDiskKV", 99, b"newThing:c1:x\n{}")]
+    records = [
+        *importer.read(bundle),
+        RawRecord("state.vscdb/cursorDiskKV", 99, b"newThing:c1:x\n{}"),
+    ]
     assert importer.project(bundle, records).unknown == {"newThing": 1}
 
 
@@ -516,7 +519,7 @@ def test_what_is_no_database_of_cursor_holds_nothing(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE t (x)")
     (tmp_path / "cut.db").write_bytes(b"SQLite format 3\x00" + b"\x00" * 50)
     for name in ("state.vscdb", "other.db", "cut.db", "missing", "."):
-        assert list(Cursor().open(tmp_path / name)) == []
+        assert list(CursorImporter().open(tmp_path / name)) == []
 
 
 @pytest.mark.parametrize(
@@ -533,9 +536,9 @@ def test_the_editors_folder_is_found_on_every_system(
 ) -> None:
     write(tmp_path / below / "globalStorage", conversation("c1", user("a"), said("b")))
     told_of = {name: str(tmp_path / value) for name, value in environ.items()}
-    (bundle,) = Cursor().discover(Places(tmp_path, told_of))
+    (bundle,) = CursorImporter().discover(ToolPaths(tmp_path, told_of))
     assert bundle.id == "c1"
-    assert next(Cursor().read(bundle)).file == "globalStorage/state.vscdb/cursorDiskKV"
+    assert next(CursorImporter().read(bundle)).file == "globalStorage/state.vscdb/cursorDiskKV"
 
 
 @pytest.mark.slow
@@ -562,8 +565,8 @@ def test_transcripts_of_the_command_line_are_read(tmp_path: Path) -> None:
     transcript(folder / "known.jsonl", line("user", "q"), line("assistant", "a"))
     known = conversation("known", user("q"), said("a"))
     write(tmp_path / ".config/Cursor/User/globalStorage", known)
-    importer = Cursor()
-    bundles = {bundle.id: bundle for bundle in importer.discover(Places(tmp_path, {}))}
+    importer = CursorImporter()
+    bundles = {bundle.id: bundle for bundle in importer.discover(ToolPaths(tmp_path, {}))}
     assert sorted(bundles) == ["agent", "known"]
     assert bundles["known"].files[0].name == "state.vscdb", "a database knows more"
     agent = bundles["agent"]
@@ -609,12 +612,12 @@ def test_nothing_that_makes_no_sense_raises(tmp_path: Path) -> None:
         **conversation("c2", user("x"), said("y"), subagentInfo={"parentComposerId": "c1"}),
         "checkpointId:c1:k": {"files": [{"uri": {"path": "/a"}}]},
     }  # fmt: skip
-    importer = Cursor()
+    importer = CursorImporter()
     (bundle,) = importer.open(write(tmp_path, rows))
     for strange in mangled(rows, 400):
         told_of = strange if isinstance(strange, dict) else {}
         records = [
-            Record("cursorDiskKV", n, f"{key}\n{json.dumps(value)}".encode())
+            RawRecord("cursorDiskKV", n, f"{key}\n{json.dumps(value)}".encode())
             for n, (key, value) in enumerate(told_of.items())
         ]
         list(seal_drafts(importer.project(bundle, records), Principal("agent", "cursor")))
@@ -636,16 +639,16 @@ def test_the_contract_holds(tmp_path: Path) -> None:
     }  # fmt: skip
     rows["bubbleId:c1:b3"]["toolFormerData"]["params"] = "[" * 900 + "]" * 900
     write(tmp_path / "User/globalStorage", rows)
-    assert len(check_importer(Cursor(), tmp_path)) == 6
+    assert len(check_importer(CursorImporter(), tmp_path)) == 6
 
 
 def stamps(file: Path) -> dict[str, str]:
-    return {bundle.id: bundle.stamp for bundle in Cursor().open(file)}
+    return {bundle.id: bundle.stamp for bundle in CursorImporter().open(file)}
 
 
 def test_a_database_whose_schema_is_damaged_holds_nothing(tmp_path: Path) -> None:
     file = write(tmp_path, conversation("c1", user("q"), said("a")))
-    importer = Cursor()
+    importer = CursorImporter()
     (bundle,) = importer.open(file)
     file.write_bytes(file.read_bytes().replace(b"TABLE ItemTable (", b"TABLE \xf5temTabl\xf5 ("))
     assert list(importer.open(file)) == []

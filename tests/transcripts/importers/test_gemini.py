@@ -14,8 +14,8 @@ from turntree.core.principal import Principal
 from turntree.core.usage import Usage
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import DraftTurn, Projection, seal_drafts
-from turntree.transcripts.importer import Places
-from turntree.transcripts.importers.gemini.importer import Gemini
+from turntree.transcripts.importer import ToolPaths
+from turntree.transcripts.importers.gemini.importer import GeminiImporter
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def contract(home: Path) -> Iterator[None]:
     """Whatever a test has written must keep the contract too."""
     yield
     if home.exists():
-        check_importer(Gemini(), home)
+        check_importer(GeminiImporter(), home)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def chat() -> Chat:
 
 
 def project(path: Path) -> Projection:
-    gemini = Gemini()
+    gemini = GeminiImporter()
     (bundle,) = gemini.open(path)
     return gemini.project(bundle, list(gemini.read(bundle)))
 
@@ -219,7 +219,7 @@ def test_a_subagent_is_a_session_spawned_by_a_call(home: Path, chat: Chat) -> No
     )
     asked = next(turn for turn in told.turns if turn.key == sub.head).query[0]
     assert asked.source == "agent"
-    assert len(list(Gemini().open(home))) == 1
+    assert len(list(GeminiImporter().open(home))) == 1
 
 
 def test_a_second_file_of_a_session_without_turns_moves_nothing(home: Path, chat: Chat) -> None:
@@ -270,13 +270,13 @@ def test_a_long_chat_is_read_in_one_pass(tmp_path: Path, chat: Chat) -> None:
 def test_chats_are_found_where_the_environment_says(tmp_path: Path, chat: Chat) -> None:
     chat.exchange("1")
     chat.write(tmp_path / "custom" / ".gemini")
-    gemini = Gemini()
-    assert list(gemini.discover(Places(tmp_path, {}))) == []
+    gemini = GeminiImporter()
+    assert list(gemini.discover(ToolPaths(tmp_path, {}))) == []
     environ = {"GEMINI_CLI_HOME": str(tmp_path / "custom")}
-    assert [bundle.id for bundle in gemini.discover(Places(tmp_path, environ))] == [SESSION]
+    assert [bundle.id for bundle in gemini.discover(ToolPaths(tmp_path, environ))] == [SESSION]
 
 
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "session-1.jsonl").write_text('{"type":"user","sessionId":"x"}\n')
-    assert list(Gemini().open(tmp_path)) == []
-    assert list(Gemini().open(tmp_path / "session-1.jsonl")) == []
+    assert list(GeminiImporter().open(tmp_path)) == []
+    assert list(GeminiImporter().open(tmp_path / "session-1.jsonl")) == []

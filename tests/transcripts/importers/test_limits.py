@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from turntree.boot.open import load_importers
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.transcripts.importers import export_files
 from turntree.transcripts.importers.export_files import elements
 from turntree.transcripts.importers.lenient_json import open_file, read_lines
@@ -35,7 +35,7 @@ def test_a_zip_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: P
     assert path.stat().st_size < MB
     tracemalloc.start()
     try:
-        with pytest.raises(Refused, match="unpacks to more than 200 times"):
+        with pytest.raises(InvalidOperation, match="unpacks to more than 200 times"):
             list(IMPORTERS["chatgpt"].open(path))
         assert tracemalloc.get_traced_memory()[1] < 50 * MB
     finally:
@@ -47,7 +47,7 @@ def test_a_conversation_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPat
     assert [len(data) for _, data in elements(io.BytesIO(b'[{"a":"' + b"A" * MB + b'"}]'))]
     for endless in (BEGIN + b"A" * 9 * MB, b'["' + b"A" * 9 * MB, b"[{" + b'"a":[1],' * MB):
         stream = io.BytesIO(endless)
-        with pytest.raises(Refused, match="a conversation has more than"):
+        with pytest.raises(InvalidOperation, match="a conversation has more than"):
             list(elements(stream))
         assert stream.tell() <= 9 * MB
 

@@ -9,17 +9,17 @@ import pytest
 
 from proofs.transcripts.mangle import mangled
 from proofs.transcripts.messages import ANTHROPIC, CHAT, RESPONSES, write
-from turntree.core.message import Media, Opaque, Reasoning, Text, ToolResult, ToolUse
+from turntree.core.message import Media, OpaquePart, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.principal import Principal
 from turntree.core.usage import ModelCall, Usage
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import Projection, seal_drafts
-from turntree.transcripts.importers.messages.importer import Messages
+from turntree.transcripts.importers.messages.importer import MessagesImporter
 
 
 def told(path: Path) -> Projection:
-    importer = Messages()
+    importer = MessagesImporter()
     (bundle,) = importer.open(path)
     return importer.project(bundle, list(importer.read(bundle)))
 
@@ -34,8 +34,8 @@ def test_a_list_of_chat_messages_is_a_session(tmp_path: Path) -> None:
     assert [(m.role, m.text) for m in first.query] == [("system", "be brief"), ("user", "see")]
     assert first.query[1].parts[1:] == (
         Media("image", "image/*", url="https://a/b.png"),
-        Opaque({"kind": "openai/image_url", "value": CHAT[1]["content"][2]}),
-        Opaque({"kind": "openai/input_audio", "value": CHAT[1]["content"][3]}),
+        OpaquePart({"kind": "openai/image_url", "value": CHAT[1]["content"][2]}),
+        OpaquePart({"kind": "openai/input_audio", "value": CHAT[1]["content"][3]}),
     )
     assert parts_of(projection) == [
         Reasoning("hm"),
@@ -50,7 +50,7 @@ def test_a_list_of_chat_messages_is_a_session(tmp_path: Path) -> None:
         ToolUse("call_8", "old", {}),
         ToolResult("call_8", "ok", "fine"),
         Text("bye"),
-        Opaque({"kind": "openai/refusal", "value": "no"}),
+        OpaquePart({"kind": "openai/refusal", "value": "no"}),
     ]
     assert first.reply[-1].meta == {"messages": {"name": "bot"}}
     assert (second.parent, second.provider) == (first.key, "openai")
@@ -64,10 +64,10 @@ def test_anthropics_messages_answer_with_results_in_the_users_message(tmp_path: 
     assert [(m.role, m.text) for m in first.query] == [("system", "be kind"), ("user", "hi")]
     assert parts_of(projection) == [
         Reasoning("hm", "sig"),
-        Opaque({"kind": "anthropic/redacted_thinking",
+        OpaquePart({"kind": "anthropic/redacted_thinking",
                 "value": {"type": "redacted_thinking", "data": "xx"}}),
         Text("I look"),
-        Opaque({"kind": "anthropic/citations", "value": [{"u": 1}]}),
+        OpaquePart({"kind": "anthropic/citations", "value": [{"u": 1}]}),
         ToolUse("t1", "ls", {"p": "/"}),
         ToolResult("t1", "error", "no"),
         Text("sorry"),
@@ -92,9 +92,9 @@ def test_items_of_a_response_are_read_and_unknown_ones_kept(tmp_path: Path) -> N
         ToolResult("f2", "ok", "b"),
         ToolUse("m", "q", {}),
         ToolResult("m", "error", "bad"),
-        Opaque({"kind": "openai/web_search_call", "value": RESPONSES["output"][6]}),
+        OpaquePart({"kind": "openai/web_search_call", "value": RESPONSES["output"][6]}),
         Text("done"),
-        Opaque({"kind": "openai/annotations", "value": [{"a": 1}]}),
+        OpaquePart({"kind": "openai/annotations", "value": [{"a": 1}]}),
     ]
     used = Usage(input=6, output=6, cached_input=4, reasoning=2)
     assert turn.calls == (ModelCall("gpt-5", used, "openai", "resp_1"),)
@@ -142,20 +142,22 @@ def test_an_answer_of_chat_completions_counts_its_tokens(tmp_path: Path) -> None
     ],
 )
 def test_a_file_of_another_tool_is_left_alone(tmp_path: Path, document: Any) -> None:
-    assert list(Messages().open(write(tmp_path, document))) == []
-    assert list(Messages().open(write(tmp_path, document, "x.jsonl"))) == []
-    assert list(Messages().open(write(tmp_path, document, "x.txt"))) == []
+    assert list(MessagesImporter().open(write(tmp_path, document))) == []
+    assert list(MessagesImporter().open(write(tmp_path, document, "x.jsonl"))) == []
+    assert list(MessagesImporter().open(write(tmp_path, document, "x.txt"))) == []
 
 
 @pytest.mark.parametrize(
     "document", [CHAT, ANTHROPIC, RESPONSES], ids=["chat", "anthropic", "items"]
 )
 def test_nothing_that_makes_no_sense_raises(tmp_path: Path, document: Any) -> None:
-    importer = Messages()
+    importer = MessagesImporter()
     (bundle,) = importer.open(write(tmp_path, document))
     for strange in mangled(document, 300):
         listed = strange if isinstance(strange, list) else [strange]
-        records = [Record("talk.json", n, json.dumps(one).encode()) for n, one in enumerate(listed)]
+        records = [
+            RawRecord("talk.json", n, json.dumps(one).encode()) for n, one in enumerate(listed)
+        ]
         list(seal_drafts(importer.project(bundle, records), Principal("agent", "messages")))
 
 
@@ -163,7 +165,7 @@ def test_the_contract_holds(tmp_path: Path) -> None:
     for number, document in enumerate((CHAT, ANTHROPIC, RESPONSES)):
         write(tmp_path, document, f"{number}.json")
     (tmp_path / "c.jsonl").write_bytes(b'{"role":"user","content":"\\ud83d \\u0000"}\n{"role":"ass')
-    assert len(check_importer(Messages(), tmp_path)) == 6
+    assert len(check_importer(MessagesImporter(), tmp_path)) == 6
 
 
 def sealed(projection: Projection) -> list[Any]:

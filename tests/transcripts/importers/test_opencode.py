@@ -15,8 +15,8 @@ from turntree.core.principal import Principal
 from turntree.core.usage import Usage
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import DraftTurn, Projection, seal_drafts
-from turntree.transcripts.importer import Bundle, Places
-from turntree.transcripts.importers.opencode.importer import Opencode
+from turntree.transcripts.importer import ToolPaths, TranscriptRef
+from turntree.transcripts.importers.opencode.importer import OpencodeImporter
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ def contract(folder: Path) -> Iterator[None]:
     """Whatever a test has written must keep the contract too."""
     yield
     if folder.exists():
-        check_importer(Opencode(), folder)
+        check_importer(OpencodeImporter(), folder)
 
 
 def project(path: Path) -> dict[str, Projection]:
-    opencode = Opencode()
+    opencode = OpencodeImporter()
     return {b.id: opencode.project(b, list(opencode.read(b))) for b in opencode.open(path)}
 
 
@@ -269,19 +269,19 @@ def test_a_session_that_is_being_written_to_is_read_and_another_stamp_shows(fold
     path = write_rows(folder, talk)
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("PRAGMA journal_mode = wal")
-        (before,) = Opencode().open(path)
+        (before,) = OpencodeImporter().open(path)
         writer.execute("UPDATE session SET time_updated = time_updated + 1")
-        assert [bundle.stamp for bundle in Opencode().open(path)] == [before.stamp]
+        assert [bundle.stamp for bundle in OpencodeImporter().open(path)] == [before.stamp]
         writer.commit()
-        assert [bundle.stamp for bundle in Opencode().open(path)] != [before.stamp]
+        assert [bundle.stamp for bundle in OpencodeImporter().open(path)] != [before.stamp]
         assert len(project(path)["ses_1"].turns) == 1
 
 
 def test_rows_keep_their_number_and_every_column(folder: Path) -> None:
     talk = Talk()
     talk.exchange("1")
-    (bundle,) = Opencode().open(write_rows(folder, talk))
-    records = list(Opencode().read(bundle))
+    (bundle,) = OpencodeImporter().open(write_rows(folder, talk))
+    records = list(OpencodeImporter().read(bundle))
     assert [(record.file, record.offset) for record in records[:3]] == [
         ("opencode.db/session", 1), ("opencode.db/message", 1), ("opencode.db/message", 2),
     ]  # fmt: skip
@@ -316,10 +316,10 @@ def test_a_long_session_is_read_in_one_pass(tmp_path: Path) -> None:
 def test_sessions_are_found_where_the_environment_says(tmp_path: Path) -> None:
     write_rows(tmp_path / ".local" / "share" / "opencode", Talk())
     write_files(tmp_path / "data" / "opencode", Talk("ses_2"))
-    opencode = Opencode()
+    opencode = OpencodeImporter()
 
     def found(environ: dict[str, str]) -> list[str]:
-        bundles: list[Bundle] = list(opencode.discover(Places(tmp_path, environ)))
+        bundles: list[TranscriptRef] = list(opencode.discover(ToolPaths(tmp_path, environ)))
         return [bundle.id for bundle in bundles]
 
     assert found({}) == ["ses_1"]
@@ -333,4 +333,4 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
         connection.execute("CREATE TABLE session (id)")
     for path in (tmp_path, *tmp_path.iterdir()):
-        assert list(Opencode().open(path)) == []
+        assert list(OpencodeImporter().open(path)) == []

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from turntree.cli.command import Terminal
-from turntree.cli.context import Opened
+from turntree.cli.context import CliContext
 from turntree.core.ids import TurnId
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 
 
-async def read_last(opened: Opened, session: Session, count: int) -> tuple[Placed, ...]:
+async def read_last(opened: CliContext, session: Session, count: int) -> tuple[ThreadTurn, ...]:
     """Return the last turns of a session, with those that failed beside it, oldest first."""
     if count == 0:
         return ()
@@ -27,7 +27,7 @@ async def read_last(opened: Opened, session: Session, count: int) -> tuple[Place
     return tuple(reversed(newest_first(found.values())[:count]))
 
 
-def newest_first(turns: Iterable[Placed]) -> list[Placed]:
+def newest_first(turns: Iterable[ThreadTurn]) -> list[ThreadTurn]:
     """Return turns with the newest first, and none before one that was built on it.
 
     Clocks differ between machines and are set back: where a thread says what came first, they are
@@ -37,7 +37,7 @@ def newest_first(turns: Iterable[Placed]) -> list[Placed]:
     places = {placed.turn.id: place for place, placed in enumerate(by_clock)}
     children = Counter(p.parent for p in by_clock if p.parent in places)
     ready = [place for place, placed in enumerate(by_clock) if not children[placed.turn.id]]
-    found: list[Placed] = []
+    found: list[ThreadTurn] = []
     while ready:
         found.append(by_clock[heappop(ready)])
         parent = found[-1].parent

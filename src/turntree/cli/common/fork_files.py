@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from turntree.cli.command import Terminal
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import write_head, write_own_head
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.fork_plan import draw_fork, fork_document
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.session import privacy_hints, session_row_document
 from turntree.cli.output.text import digits
-from turntree.core.errors import Lost, NotFound, Refused
+from turntree.core.errors import DataMissing, InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import Session
@@ -96,14 +96,14 @@ def _give_back(plan: ForkPlan) -> list[str]:
     ]
 
 
-async def _propose(opened: Opened, *, wanted: Wanted) -> tuple[ForkPlan, dict[TurnId, Digest]]:
+async def _propose(opened: CliContext, *, wanted: Wanted) -> tuple[ForkPlan, dict[TurnId, Digest]]:
     plan = await propose(opened, wanted)
     pinning = {item.pinned_by for item in plan.items if item.pinned_by is not None}
     turns = {turn: (await opened.tree.turns.get(turn)).turn.digest for turn in pinning}
     return plan, turns
 
 
-async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
+async def propose(opened: CliContext, wanted: Wanted) -> ForkPlan:
     """Return the plan of a fork; without a label, of its places alone."""
     place = None if wanted.place is None else str(Path(wanted.place).absolute())  # noqa: ASYNC240
     try:
@@ -115,7 +115,7 @@ async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
             before=wanted.before,
             visibility=wanted.visibility,
         )
-    except Lost:
+    except DataMissing:
         raise
     except NotFound as error:
         if not wanted.choices:
@@ -125,7 +125,7 @@ async def propose(opened: Opened, wanted: Wanted) -> ForkPlan:
 
 
 async def _carry_out(
-    opened: Opened, *, wanted: Wanted
+    opened: CliContext, *, wanted: Wanted
 ) -> tuple[ForkPlan, Session, tuple[str, ...]]:
     plan = await propose(opened, wanted)
     check_outcome(await opened.tree.plans.carry_out(plan))
@@ -135,7 +135,7 @@ async def _carry_out(
 
 
 async def find_privacy(
-    opened: Opened, session: Session, visibility: Visibility | None = None
+    opened: CliContext, session: Session, visibility: Visibility | None = None
 ) -> tuple[str, ...]:
     """Return what is to be said of who sees a session that has just begun, as was asked for."""
     programs = opened.tree.programs
@@ -147,10 +147,10 @@ def check_outcome(outcome: PlanOutcome) -> None:
     """Refuse what was taken back.
 
     Raises:
-        Refused: The plan could not be carried out, and everything is as it was.
+        InvalidOperation: The plan could not be carried out, and everything is as it was.
     """
     if outcome.end == "rolled_back":
-        raise Refused(f"nothing has changed: {outcome.error}")
+        raise InvalidOperation(f"nothing has changed: {outcome.error}")
 
 
 def new_places(plan: ForkPlan) -> list[str]:

@@ -10,15 +10,15 @@ import anyio
 
 from turntree.boot.open import settling_on
 from turntree.cli.command import Terminal
-from turntree.cli.context import Opened, open_ledger
+from turntree.cli.context import CliContext, open_ledger
 from turntree.cli.hook_process.daemon import take_left
 from turntree.cli.hook_process.entry import DRAINING
 from turntree.cli.settings import imports_privately, places_here
 from turntree.core.ids import unix_ms
-from turntree.hooks.reconcile import Settled
+from turntree.hooks.reconcile import ReconcileResult
 from turntree.hooks.spool import FOLDER, Spool
-from turntree.resources.driver import Taken
-from turntree.system.clock import SystemWorld
+from turntree.resources.driver import TakenSnapshot
+from turntree.system.clock import SystemClock
 
 POLL_S: Final = 0.3
 PATIENCE_S: Final = 6.0
@@ -27,19 +27,19 @@ KEEPING_MAX_S: Final = 150.0
 """So long a large workspace may take to be kept for the first time."""
 
 
-async def drain_here(opened: Opened) -> Settled:
+async def drain_here(opened: CliContext) -> ReconcileResult:
     """Read the spool with a ledger that is open already, unless somebody else is reading it."""
     spool = Spool(opened.settings.home / FOLDER)
     if not (spool.list_paths() or spool.list_said()):
-        return Settled()
+        return ReconcileResult()
     with spool.reading() as is_mine:
         if not is_mine:
-            return Settled()
+            return ReconcileResult()
         take_left(spool)
         return await _settle(spool, opened)
 
 
-def read_spool(terminal: Terminal, spool: Spool) -> Settled:
+def read_spool(terminal: Terminal, spool: Spool) -> ReconcileResult:
     """Read the spool until nothing in it can be settled by waiting a moment.
 
     Raises:
@@ -47,16 +47,16 @@ def read_spool(terminal: Terminal, spool: Spool) -> Settled:
     """
     take_left(spool)
     if not spool.list_paths():
-        return Settled()
+        return ReconcileResult()
 
-    async def settle() -> Settled:
+    async def settle() -> ReconcileResult:
         async with open_ledger(terminal) as opened:
             return await _settle(spool, opened)
 
     return anyio.run(settle)
 
 
-def has_news(spool: Spool, settled: Settled) -> bool:
+def has_news(spool: Spool, settled: ReconcileResult) -> bool:
     """Say whether something has come that ends a turn and was not seen."""
     seen = {sighting.id for sighting in settled.waiting}
     return any(
@@ -64,16 +64,16 @@ def has_news(spool: Spool, settled: Settled) -> bool:
     )
 
 
-async def _settle(spool: Spool, opened: Opened) -> Settled:
-    total, began = Settled(), spool.now()
-    started, world = time.monotonic(), SystemWorld()
+async def _settle(spool: Spool, opened: CliContext) -> ReconcileResult:
+    total, began = ReconcileResult(), spool.now()
+    started, world = time.monotonic(), SystemClock()
     settling = settling_on(
         opened.database, opened.tree, world, places_here(), private=imports_privately()
     )
     while True:
         said = spool.first_said()
         found = spool.read()
-        states: dict[str, Taken] = {
+        states: dict[str, TakenSnapshot] = {
             one.sighting.id: one.taken for one in found if one.taken is not None
         }
         # A turn whose workspace is still being kept waits, and so do those after it.
@@ -99,7 +99,9 @@ async def _settle(spool: Spool, opened: Opened) -> Settled:
     return total
 
 
-def _note(spool: Spool, settled: Settled, total: Settled, errors: list[str]) -> None:
+def _note(
+    spool: Spool, settled: ReconcileResult, total: ReconcileResult, errors: list[str]
+) -> None:
     for text in (*settled.complaints, *errors):
         if text not in total.complaints:
             total.complaints.append(text)

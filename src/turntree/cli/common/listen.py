@@ -20,9 +20,9 @@ from typing import Final, Generic, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from turntree.cli.command import Terminal
-from turntree.cli.context import Opened, open_ledger
+from turntree.cli.context import CliContext, open_ledger
 from turntree.core.ids import RunId
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.runs.follow import Heard
 
 T = TypeVar("T")
@@ -31,15 +31,15 @@ KEEP_SERVED_S: Final = 1.0
 
 
 @dataclass(slots=True)
-class Talk:
+class ChatSession:
     """The ledger and the runtime, as seen from the main thread."""
 
     portal: BlockingPortal
-    opened: Opened
+    opened: CliContext
     serves: bool = False
     """Whether this process answers where nobody else does."""
 
-    def call(self, act: Callable[[Opened], Awaitable[T]]) -> T:
+    def call(self, act: Callable[[CliContext], Awaitable[T]]) -> T:
         """Do one thing with the ledger and return what it gave."""
         return self.portal.call(act, self.opened)
 
@@ -55,21 +55,21 @@ class Talk:
     def list_unfinished(self, label: str) -> list[RunId]:
         """Return what is being answered in a session, and what waits there, in order."""
 
-        async def read(opened: Opened) -> list[RunId]:
+        async def read(opened: CliContext) -> list[RunId]:
             found = [run.run for run in await opened.tree.runs.list_open(label)]
             found += [waiting.run for waiting in await opened.tree.runs.list_waiting(label)]
             return list(dict.fromkeys(found))
 
         return self.call(read)
 
-    def listen(self, run: RunId) -> "Listening[Placed]":
+    def listen(self, run: RunId) -> "ReplyListener[ThreadTurn]":
         """Follow a run."""
         following = self.opened.running.following
         return self.begin(lambda hear: following.follow(run, hear))
 
-    def begin(self, act: "Callable[[Hear], Awaitable[T]]") -> "Listening[T]":
+    def begin(self, act: "Callable[[Hear], Awaitable[T]]") -> "ReplyListener[T]":
         """Begin something that tells what it hears; somebody answers meanwhile."""
-        listening = Listening[T]()
+        listening = ReplyListener[T]()
 
         async def acting() -> T:
             keeping = asyncio.create_task(self._keep_served())
@@ -94,7 +94,7 @@ class _Interrupt:
 
 
 @dataclass(slots=True)
-class Listening(Generic[T]):
+class ReplyListener(Generic[T]):
     """What is heard, one thing at a time; a Ctrl-C is heard like everything else."""
 
     queue: "SimpleQueue[Heard | _Interrupt | None]" = field(
@@ -157,7 +157,7 @@ class Listening(Generic[T]):
 @contextmanager
 def open_talk(
     terminal: Terminal, *, tools: Sequence[str] = (), serves: bool = True
-) -> Generator[Talk]:
+) -> Generator[ChatSession]:
     """Open the ledger and a runtime; with ``serves`` somebody answers while it is open."""
     given = load_tools(tools)
     # What a worker tells its keeper is no part of a talk.
@@ -167,7 +167,7 @@ def open_talk(
         start_blocking_portal("asyncio") as portal,
         portal.wrap_async_context_manager(open_ledger(terminal, tools=given)) as opened,
     ):
-        talk = Talk(portal, opened)
+        talk = ChatSession(portal, opened)
         if serves:
             talk.serve()
         yield talk

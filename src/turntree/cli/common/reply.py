@@ -11,9 +11,14 @@ import click
 
 from turntree.agents.inference import check_outcome
 from turntree.cli.command import Terminal
-from turntree.cli.common.listen import Hear, Listening, Talk
-from turntree.cli.context import Opened
-from turntree.cli.output.stream_printer import FindCost, Speaker, turn_document, write_documents
+from turntree.cli.common.listen import ChatSession, Hear, ReplyListener
+from turntree.cli.context import CliContext
+from turntree.cli.output.stream_printer import (
+    FindCost,
+    StreamPrinter,
+    turn_document,
+    write_documents,
+)
 from turntree.cli.output.text import clean, clean_block
 from turntree.core.canonical import Json
 from turntree.core.errors import NotFound
@@ -21,8 +26,8 @@ from turntree.core.ids import RunId
 from turntree.core.session import Session
 from turntree.core.turn import Turn
 from turntree.core.value import value
-from turntree.runs.follow import Heard, Told
-from turntree.runs.inbox import Posted
+from turntree.runs.follow import Heard, RunNotice
+from turntree.runs.inbox import QueuedMessage
 from turntree.stats.costs import find_cost
 
 LABELS_READ_MAX: Final = 200
@@ -47,7 +52,7 @@ def talk_options(function: F) -> F:
 
 
 @value
-class Outgoing:
+class OutgoingMessage:
     """A message, and what its sender asks for."""
 
     session: str
@@ -56,14 +61,14 @@ class Outgoing:
     options: dict[str, Json] | None = None
 
 
-def post(terminal: Terminal, talk: Talk, outgoing: Outgoing) -> Posted:
+def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> QueuedMessage:
     """Send a message; somebody will answer. A session that is not there begins, which is said.
 
     What was taken out of the message is said too.
     """
     begun: list[str] = []
 
-    async def act(opened: Opened) -> Posted:
+    async def act(opened: CliContext) -> QueuedMessage:
         session, near = await _get_or_begin(opened, outgoing.session)
         if near is not None:
             begun.extend((session.label, *near))
@@ -84,7 +89,7 @@ def post(terminal: Terminal, talk: Talk, outgoing: Outgoing) -> Posted:
     return posted
 
 
-async def _get_or_begin(opened: Opened, name: str) -> tuple[Session, list[str] | None]:
+async def _get_or_begin(opened: CliContext, name: str) -> tuple[Session, list[str] | None]:
     """Return a session; one that begins comes with what is called much the same."""
     sessions = opened.tree.sessions
     if name == "HEAD" or await sessions.ledger.find(name) is not None:
@@ -97,7 +102,7 @@ async def _get_or_begin(opened: Opened, name: str) -> tuple[Session, list[str] |
     return await sessions.get_or_create(name), difflib.get_close_matches(name, known, 1)
 
 
-def note_redacted(terminal: Terminal, posted: Posted) -> None:
+def note_redacted(terminal: Terminal, posted: QueuedMessage) -> None:
     """Say what was taken out of a message before it was stored."""
     if posted.redacted:
         what = "1 secret key" if posted.redacted == 1 else f"{posted.redacted} secret keys"
@@ -105,14 +110,16 @@ def note_redacted(terminal: Terminal, posted: Posted) -> None:
 
 
 @value
-class Answered:
+class ReplyResult:
     """How a run ended."""
 
     turn: Turn
     reason: str = ""
 
 
-def wait_for(talk: Talk, run: RunId, hear: Hear, *, ends: float | None = None) -> Answered:
+def wait_for(
+    talk: ChatSession, run: RunId, hear: Hear, *, ends: float | None = None
+) -> ReplyResult:
     """Wait until a turn is sealed. Ctrl-C leaves, and the run goes on where a worker is.
 
     Raises:
@@ -122,17 +129,17 @@ def wait_for(talk: Talk, run: RunId, hear: Hear, *, ends: float | None = None) -
 
     def heard(one: Heard) -> None:
         match one:
-            case Told("failed" | "interrupted", reason):
+            case RunNotice("failed" | "interrupted", reason):
                 reasons.append(reason)
             case _:
                 pass
         hear(one)
 
     placed = wait(talk.listen(run), heard, ends=ends)
-    return Answered(placed.turn, "; ".join(reasons))
+    return ReplyResult(placed.turn, "; ".join(reasons))
 
 
-def wait(listening: Listening[T], hear: Hear, *, ends: float | None = None) -> T:
+def wait(listening: ReplyListener[T], hear: Hear, *, ends: float | None = None) -> T:
     """Hand over what is heard until there is no more, and return what it came to.
 
     Raises:
@@ -160,10 +167,10 @@ def streaming(terminal: Terminal, *, shows_query: bool = False) -> Hear:
     """Return what shows everything as it comes: for people, or as JSON, one document a line."""
     if terminal.as_json:
         return write_documents(write_out)
-    return Speaker(terminal, write_out, price_finder(), shows_query=shows_query).hear
+    return StreamPrinter(terminal, write_out, price_finder(), shows_query=shows_query).hear
 
 
-def tell_answer(terminal: Terminal, answered: Answered) -> None:
+def tell_answer(terminal: Terminal, answered: ReplyResult) -> None:
     """Print an answer as a whole.
 
     Raises:
@@ -178,7 +185,7 @@ def tell_answer(terminal: Terminal, answered: Answered) -> None:
     check_answer(answered)
 
 
-def check_answer(answered: Answered) -> None:
+def check_answer(answered: ReplyResult) -> None:
     """Refuse a turn that did not end well.
 
     Raises:

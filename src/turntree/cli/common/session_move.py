@@ -1,10 +1,10 @@
 """Follow a session's move: what changed, how to take it back."""
 
-from turntree.cli.context import Opened
+from turntree.cli.context import CliContext
 from turntree.cli.output.text import digits
 from turntree.core.ids import Digest, TurnId
 from turntree.core.session import Session
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 from turntree.core.value import value
 
 
@@ -22,12 +22,12 @@ class Move:
         return digits(self.before)
 
 
-async def follow(opened: Opened, moved: Moved) -> tuple[Session, Move]:
+async def follow(opened: CliContext, moved: MoveResult) -> tuple[Session, Move]:
     """Return the session that moved and the digests of where it was and is."""
     session = await opened.tree.sessions.ledger.get(moved.session)
     before, after = [await _digest(opened, turn) for turn in (moved.before, moved.head)]
     return session, Move(moved.version, before, after)
 
 
-async def _digest(opened: Opened, turn: TurnId | None) -> Digest | None:
+async def _digest(opened: CliContext, turn: TurnId | None) -> Digest | None:
     return None if turn is None else (await opened.tree.turns.get(turn)).turn.digest

@@ -5,14 +5,14 @@ Knows the ledger. Must never know a format.
 
 from collections.abc import Sequence
 
-from turntree.cli.context import Opened
+from turntree.cli.context import CliContext
 from turntree.cli.output.annotations import name_sessions
 from turntree.core.ids import Digest, SessionId
 from turntree.core.session import Origin
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.revisions import Found
-from turntree.models.portable_thread import Said, hand_over, objects_of
+from turntree.ledger.revisions import ResolvedRevision
+from turntree.models.portable_thread import PortableMessage, hand_over, objects_of
 
 SESSIONS_READ_MAX = 20
 
@@ -21,23 +21,23 @@ SESSIONS_READ_MAX = 20
 class WholeThread:
     """A thread, what its parts refer to, the tool it came from, and the session that ends in it."""
 
-    turns: Sequence[Placed]
+    turns: Sequence[ThreadTurn]
     objects: dict[Digest, bytes]
     origin: Origin | None
     session: SessionId | None = None
     """The one that was named and stands at its head."""
 
     @property
-    def head(self) -> Placed:
+    def head(self) -> ThreadTurn:
         """The turn it was read for."""
         return max(self.turns, key=lambda placed: placed.depth)
 
-    def told(self) -> list[Said]:
+    def told(self) -> list[PortableMessage]:
         """Return it as it is handed over."""
         return hand_over(self.turns, self.objects)
 
 
-async def read_whole(opened: Opened, revision: str, *, visible: bool) -> WholeThread:
+async def read_whole(opened: CliContext, revision: str, *, visible: bool) -> WholeThread:
     """Read a thread: what a context still reads of it, or all of it.
 
     Raises:
@@ -52,7 +52,7 @@ async def read_whole(opened: Opened, revision: str, *, visible: bool) -> WholeTh
     return WholeThread(turns, objects, await _find_origin(opened, found), session)
 
 
-async def _find_origin(opened: Opened, found: Found) -> Origin | None:
+async def _find_origin(opened: CliContext, found: ResolvedRevision) -> Origin | None:
     """Return the tool that a turn came from: its session's, else that of any that held it."""
     if found.session is not None and found.session.origin is not None:
         return found.session.origin

@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turntree.cli.command import Terminal
-from turntree.cli.context import Opened
+from turntree.cli.context import CliContext
 from turntree.cli.output.text import digits
 from turntree.core.errors import NotFound
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.resources.resource import Resource
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 
 @value
-class Standing:
+class TurnFiles:
     """A turn that was asked for, and the turn whose pins answer for it."""
 
-    asked: Placed
-    pinned: Placed
-    pins: tuple[Pinned, ...]
+    asked: ThreadTurn
+    pinned: ThreadTurn
+    pins: tuple[ResolvedTurnSnapshot, ...]
 
     @property
     def distance(self) -> int:
@@ -40,7 +40,7 @@ class Standing:
         return f"{asked} pinned no files; these are those of {pinned}, {before} before it"
 
 
-async def stand(opened: Opened, revision: str) -> Standing:
+async def stand(opened: CliContext, revision: str) -> TurnFiles:
     """Return the files that a revision stands for.
 
     Raises:
@@ -51,7 +51,7 @@ async def stand(opened: Opened, revision: str) -> Standing:
         pinned, pins = await opened.tree.resources.nearest(asked.turn.id)
     except NotFound as error:
         raise nothing_pinned(digits(asked.turn.digest)) from error
-    return Standing(asked, pinned, tuple(pins))
+    return TurnFiles(asked, pinned, tuple(pins))
 
 
 def nothing_pinned(short: str) -> NotFound:
@@ -74,7 +74,7 @@ def nothing_known(short: str, command: str) -> NotFound:
     )
 
 
-async def list_around(opened: Opened, full: Path) -> list[Resource]:
+async def list_around(opened: CliContext, full: Path) -> list[Resource]:
     """Return the resources that a path of this machine lies in, the nearest first."""
     find = opened.tree.resources.find
     folders = [await find("directory", str(at)) for at in (full, *full.parents)]
@@ -82,7 +82,7 @@ async def list_around(opened: Opened, full: Path) -> list[Resource]:
     return [resource for resource in found if resource is not None]
 
 
-def choose_pin(standing: Standing, here: Path) -> Pinned:
+def choose_pin(standing: TurnFiles, here: Path) -> ResolvedTurnSnapshot:
     """Return the pin of the place one stands in, or the only one.
 
     Raises:
@@ -113,7 +113,7 @@ def relative(resource: Resource, path: str) -> str:
     return os.path.normpath(path).lstrip("/")
 
 
-def note_standing(terminal: Terminal, standings: Sequence[Standing]) -> None:
+def note_standing(terminal: Terminal, standings: Sequence[TurnFiles]) -> None:
     """Tell which turns pinned nothing themselves."""
     for sentence in dict.fromkeys(one.sentence for one in standings):
         if sentence is not None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.turn_files import Standing, choose_pin, relative, stand
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.common.turn_files import TurnFiles, choose_pin, relative, stand
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless
 from turntree.cli.output.changes import (
     PATHS_SHOWN_MAX,
@@ -28,28 +28,28 @@ from turntree.cli.output.file_tree import draw_tree
 from turntree.cli.output.progress import Report, counting
 from turntree.cli.output.text import clean, digits, title
 from turntree.cli.param_types import REVISION
-from turntree.core.errors import Lost, NotFound
+from turntree.core.errors import DataMissing, NotFound
 from turntree.core.ids import TurnId
 from turntree.core.turn import Turn
 from turntree.core.value import value
-from turntree.resources.blame import Doubt
+from turntree.resources.blame import AmbiguousChange
 from turntree.resources.file_diff import DiffKind, FileDiff
-from turntree.resources.resource import Entry
-from turntree.resources.store_port import Pinned
+from turntree.resources.resource import FileEntry
+from turntree.resources.store_port import ResolvedTurnSnapshot
 from turntree.resources.worktrees import name_some
 
 DEPTH_DEFAULT: Final = 1
 
 
 @value
-class Held:
+class FileListing:
     """A resource as a turn left it, and what the turn changed in it."""
 
-    pinned: Pinned
-    entries: list[Entry]
+    pinned: ResolvedTurnSnapshot
+    entries: list[FileEntry]
     diffs: list[FileDiff] | None
     """None when nobody looked as the turn began."""
-    doubts: list[Doubt]
+    doubts: list[AmbiguousChange]
     """Which of the changes others may have made."""
     rivals: Mapping[TurnId, Turn]
     """The turns that are named there."""
@@ -83,14 +83,14 @@ def files(terminal: Terminal, revision: str, path: str | None, everything: bool)
 
 
 def _print_file(terminal: Terminal, revision: str, path: str) -> None:
-    async def act(opened: Opened) -> tuple[str, bytes]:
+    async def act(opened: CliContext) -> tuple[str, bytes]:
         standing = await stand(opened, revision)
         pinned = choose_pin(standing, Path.cwd())
         inside = relative(pinned.resource, path)
         state = pinned.after.external
         try:
             return inside, await opened.tree.files.read(pinned.resource, state, inside)
-        except Lost:
+        except DataMissing:
             raise
         except NotFound as error:
             command = f"turntree files {digits(standing.pinned.turn.digest)} --all"
@@ -106,28 +106,30 @@ def _print_file(terminal: Terminal, revision: str, path: str) -> None:
         click.echo(shown if sys.stdout.isatty() else content, nl=False)
 
 
-async def _read(opened: Opened, *, revision: str, report: Report) -> tuple[Standing, list[Held]]:
+async def _read(
+    opened: CliContext, *, revision: str, report: Report
+) -> tuple[TurnFiles, list[FileListing]]:
     standing = await stand(opened, revision)
     return standing, [await _hold(opened, pinned, report) for pinned in standing.pins]
 
 
-async def _hold(opened: Opened, pinned: Pinned, report: Report) -> Held:
+async def _hold(opened: CliContext, pinned: ResolvedTurnSnapshot, report: Report) -> FileListing:
     tree, resource, after = opened.tree, pinned.resource, pinned.after.external
     entries = await tree.files.list_entries(resource, after)
     if pinned.before is None:
-        return Held(pinned, entries, None, [], {})
+        return FileListing(pinned, entries, None, [], {})
     diffs = await tree.files.diff(resource, pinned.before.external, after, report=report)
     try:
         doubts = await tree.blame.list_doubts(pinned)
-    except Lost:
+    except DataMissing:
         doubts = []  # What another turn found or left is gone; this one's files are not.
     named = {turn for doubt in doubts for turn in doubt.turns}
     rivals = {turn: (await tree.turns.get(turn)).turn for turn in sorted(named)}
-    return Held(pinned, entries, diffs, doubts, rivals)
+    return FileListing(pinned, entries, diffs, doubts, rivals)
 
 
 def _draw(
-    standing: Standing, held: list[Held], terminal: Terminal, *, depth_max: int | None
+    standing: TurnFiles, held: list[FileListing], terminal: Terminal, *, depth_max: int | None
 ) -> Iterator[str]:
     turn = standing.pinned.turn
     if standing.sentence is not None:
@@ -138,7 +140,7 @@ def _draw(
         yield from _draw_held(one, terminal, depth_max=depth_max)
 
 
-def _draw_held(one: Held, terminal: Terminal, *, depth_max: int | None) -> Iterator[str]:
+def _draw_held(one: FileListing, terminal: Terminal, *, depth_max: int | None) -> Iterator[str]:
     pinned = one.pinned
     size = shown_size(pinned.after.size)
     held = f"{counted(one.files, 'file')}, {size}"
@@ -157,7 +159,7 @@ def _draw_held(one: Held, terminal: Terminal, *, depth_max: int | None) -> Itera
         yield from _draw_doubts(one, terminal)
 
 
-def _draw_doubts(one: Held, terminal: Terminal) -> Iterator[str]:
+def _draw_doubts(one: FileListing, terminal: Terminal) -> Iterator[str]:
     """Yield who else was at work, and on what: one line for the paths of the same turns."""
     grouped: dict[tuple[tuple[TurnId, ...], bool], list[str]] = {}
     for doubt in one.doubts:
@@ -170,7 +172,7 @@ def _draw_doubts(one: Held, terminal: Terminal) -> Iterator[str]:
         yield terminal.paint(line, "warn")
 
 
-def _document(standing: Standing, held: list[Held]) -> dict[str, Any]:
+def _document(standing: TurnFiles, held: list[FileListing]) -> dict[str, Any]:
     return {
         "turn": standing.asked.turn.id,
         "digest": standing.asked.turn.digest,

@@ -15,18 +15,18 @@ import click
 
 from turntree.boot.open import list_trees, load_keepers
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.changes import counted, shown_size
 from turntree.cli.output.progress import spinner
-from turntree.core.errors import Incomplete, Refused
+from turntree.core.errors import InvalidOperation, SnapshotIncomplete
 from turntree.core.ids import Digest
 from turntree.core.value import value
 from turntree.db.database import place_of
 from turntree.hooks.spool import FOLDER, Spool
-from turntree.resources.driver import Sweeper, Swept
+from turntree.resources.driver import CollectsGarbage, GcResult
 from turntree.resources.service import in_thread
 from turntree.resources.snapshots.users import list_other_ledgers
-from turntree.system.clock import SystemWorld
+from turntree.system.clock import SystemClock
 
 DAYS_DEFAULT: Final = 30
 DAY_S: Final = 86_400
@@ -36,7 +36,7 @@ DAY_S: Final = 86_400
 class Collected:
     """What was removed, and what was looked at."""
 
-    swept: Swept
+    swept: GcResult
     states: int
 
 
@@ -80,13 +80,13 @@ class Claims:
     """Needed too, but perhaps kept elsewhere or lost before anybody pinned them."""
 
 
-async def _collect(opened: Opened, *, days: int, dry_run: bool) -> Collected:
+async def _collect(opened: CliContext, *, days: int, dry_run: bool) -> Collected:
     home = opened.settings.home
     _refuse_other_ledgers(opened)
-    sweepers = [one for one in load_keepers(home).values() if isinstance(one, Sweeper)]
+    sweepers = [one for one in load_keepers(home).values() if isinstance(one, CollectsGarbage)]
     stores = {one.store_name: one for one in sweepers}
     claims = await _list_claims(opened, sweepers)
-    swept, states = Swept(0, 0, 0), 0
+    swept, states = GcResult(0, 0, 0), 0
     for name, sweeper in stores.items():
         unknown = await in_thread(sweeper.list_unknown, claims[name].keep)
         keep, elsewhere = claims[name].keep - unknown, claims[name].elsewhere | unknown
@@ -95,10 +95,10 @@ async def _collect(opened: Opened, *, days: int, dry_run: bool) -> Collected:
         )
         try:
             found = await in_thread(sweep)
-        except Incomplete as error:
+        except SnapshotIncomplete as error:
             way_on = _way_on(error.state, name, keep, elsewhere, days)
-            raise Refused(f"{error}; {way_on}") from error
-        swept = Swept(
+            raise InvalidOperation(f"{error}; {way_on}") from error
+        swept = GcResult(
             swept.removed + found.removed, swept.freed + found.freed, swept.left + found.left
         )
         states += len(keep | elsewhere)
@@ -119,18 +119,20 @@ def _way_on(
     return f"no turn pins it, so it is passed over once it is older than --older ({days} days)"
 
 
-def _refuse_other_ledgers(opened: Opened) -> None:
+def _refuse_other_ledgers(opened: CliContext) -> None:
     home = opened.settings.home
     others = list_other_ledgers(home, place_of(opened.database.conninfo))
     if others:
         listed = "\n".join(f"  {name}   (noted in {path})" for path, name in others.items())
-        raise Refused(
+        raise InvalidOperation(
             f"other ledgers pin states that are kept in {home}, and cannot be asked:\n{listed}\n"
             "remove the note of one that is gone for good"
         )
 
 
-async def _list_claims(opened: Opened, sweepers: Sequence[Sweeper]) -> dict[str, Claims]:
+async def _list_claims(
+    opened: CliContext, sweepers: Sequence[CollectsGarbage]
+) -> dict[str, Claims]:
     """Return what is needed of each store: by what hooks have told, and by any workspace."""
     claims = {one.store_name: Claims() for one in sweepers}
     stores = {one.external_kind: one.store_name for one in sweepers}
@@ -139,10 +141,10 @@ async def _list_claims(opened: Opened, sweepers: Sequence[Sweeper]) -> dict[str,
         if one.taken is not None and one.taken.external.kind in stores:
             name = stores[one.taken.external.kind]
             claims[name].elsewhere.add(Digest(one.taken.external.id))
-    async with aclosing(list_trees(opened.database, opened.settings, SystemWorld())) as trees:
+    async with aclosing(list_trees(opened.database, opened.settings, SystemClock())) as trees:
         async for workspace, tree in trees:
             if left := await tree.plans.count_left():
-                raise Refused(_say_unfinished(left, workspace, opened.settings.workspace))
+                raise InvalidOperation(_say_unfinished(left, workspace, opened.settings.workspace))
             for kind, name in stores.items():
                 pinned = await tree.resources.list_pinned_states(kind)
                 claims[name].keep |= pinned.here

@@ -7,17 +7,17 @@ from typing import Any
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.text import age, clean, table
-from turntree.core.ids import Instant, instant
+from turntree.core.ids import Timestamp, instant
 from turntree.resources.plans.plan import PlanState
 from turntree.resources.plans.saga import PlanOutcome
 from turntree.resources.plans.steps import (
-    BeginSession,
-    MakeFork,
-    MoveSession,
-    Restore,
+    CreateForkSession,
+    ForkResource,
+    MoveHead,
+    RestoreResource,
     Step,
     TakeSnapshot,
 )
@@ -53,14 +53,16 @@ def plans(terminal: Terminal, reconcile: bool, everything: bool, limit: int) -> 
         )
 
 
-async def _read(opened: Opened, *, everything: bool, limit: int) -> tuple[list[PlanState], Instant]:
+async def _read(
+    opened: CliContext, *, everything: bool, limit: int
+) -> tuple[list[PlanState], Timestamp]:
     tree = opened.tree
     found = await (tree.plans.list_newest(limit) if everything else tree.plans.list_open())
     return found, opened.now
 
 
 def _reconcile(terminal: Terminal) -> None:
-    async def act(opened: Opened) -> list[PlanOutcome]:
+    async def act(opened: CliContext) -> list[PlanOutcome]:
         return await opened.tree.plans.reconcile()
 
     with spinner(terminal, "reconciling"):
@@ -77,14 +79,14 @@ def _reconcile(terminal: Terminal) -> None:
         terminal.note("nothing was left unfinished.")
 
 
-def _row(state: PlanState, now: Instant) -> tuple[str, ...]:
+def _row(state: PlanState, now: Timestamp) -> tuple[str, ...]:
     started = age(_started(state), now)
     done = f"{len(state.observed)} of {len(state.plan.steps)} steps"
     ended = {"completed": "done", "rolled_back": "taken back", None: "unfinished"}[state.end]
     return (state.plan.id, state.plan.kind, ended, done, clean(state.plan.by), started)
 
 
-def _started(state: PlanState) -> Instant:
+def _started(state: PlanState) -> Timestamp:
     # A plan's id is minted when it is made, and an id begins with its time.
     return instant(int(state.plan.id.replace("-", "")[:12], 16))
 
@@ -108,7 +110,7 @@ def _steps(state: PlanState) -> Iterator[dict[str, Any]]:
         yield {
             "action": _name(step),
             "location": step.site.place
-            if isinstance(step, TakeSnapshot | MakeFork | Restore)
+            if isinstance(step, TakeSnapshot | ForkResource | RestoreResource)
             else None,
             "begun": number in state.begun or seen is not None,
             "outcome": None if seen is None else seen.answer,
@@ -120,13 +122,13 @@ def _name(step: Step) -> str:
     match step:
         case TakeSnapshot():
             return "snapshot"
-        case MakeFork():
+        case ForkResource():
             return "fork"
-        case Restore():
+        case RestoreResource():
             return "restore"
-        case BeginSession():
+        case CreateForkSession():
             return "create_session"
-        case MoveSession():
+        case MoveHead():
             return "move_session"
 
 

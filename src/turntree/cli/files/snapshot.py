@@ -10,20 +10,20 @@ from pathlib import Path
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.changes import counted, shown_path, shown_size
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.text import digits
 from turntree.cli.param_types import SESSION
-from turntree.core.errors import NotFound, Refused
-from turntree.core.ids import Instant
+from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.ids import Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
-from turntree.resources.driver import Taken
+from turntree.resources.driver import TakenSnapshot
 from turntree.resources.lineage import origin_of
 from turntree.resources.resource import Resource, Snapshot
 from turntree.resources.service import in_thread
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 PINS_LOOKED_AT_MAX = 50
 
@@ -34,7 +34,7 @@ class PinnedNow:
 
     session: Session
     resource: Resource
-    taken: Taken
+    taken: TakenSnapshot
     is_new: bool
     already: Snapshot | None
     """The state that the turn had pinned before."""
@@ -82,7 +82,7 @@ def _sentence(done: PinnedNow, short: str) -> str:
     return f"{short} has pinned {place} already; what changed since belongs to no turn yet"
 
 
-async def _pin(opened: Opened, *, place: Path, label: str) -> PinnedNow:
+async def _pin(opened: CliContext, *, place: Path, label: str) -> PinnedNow:
     tree = opened.tree
     session = await tree.sessions.get(label)
     if session.head is None:
@@ -102,36 +102,36 @@ async def _pin(opened: Opened, *, place: Path, label: str) -> PinnedNow:
     return PinnedNow(session, resource, taken, is_new, None)
 
 
-async def _check_taken_there(opened: Opened, session: Session, kind: str, place: Path) -> None:
+async def _check_taken_there(opened: CliContext, session: Session, kind: str, place: Path) -> None:
     """Refuse a turn that had ended before a worktree was made: it cannot have worked there."""
     resource = await opened.tree.resources.find(kind, str(place))
     if resource is None or origin_of(resource) is None:
         return
     turn = await opened.tree.turns.get(session.label)
     if turn.turn.header.sealed_at < resource.created_at:
-        raise Refused(
+        raise InvalidOperation(
             f"{digits(turn.turn.digest)} ended before {shown_path(resource.place)} was made, and a "
             f"pin belongs to a turn that worked there\n{session.label} has taken none there yet"
         )
 
 
 async def _find_beginning(
-    opened: Opened, session: Session, resource: Resource, last: Pinned | None
-) -> tuple[Taken | None, Instant]:
+    opened: CliContext, session: Session, resource: Resource, last: ResolvedTurnSnapshot | None
+) -> tuple[TakenSnapshot | None, Timestamp]:
     """Return the state that the work began with, if it is known, and when that was.
 
     What a session's last pin left is what its next turn found; a worktree begins as it was made.
     """
     if last is not None:
         state = last.after
-        return Taken(state.external, state.size, 0, 0, state.consistency), last.pin.ended_at
+        return TakenSnapshot(state.external, state.size, 0, 0, state.consistency), last.pin.ended_at
     origin = origin_of(resource)
     if origin is not None:
         try:
             entries = await opened.tree.files.list_entries(resource, origin[1])
         except NotFound:
             return None, resource.created_at  # No turn pins that state, and gc removed it.
-        return Taken(origin[1], sum(one.size for one in entries), 0, 0), resource.created_at
+        return TakenSnapshot(origin[1], sum(one.size for one in entries), 0, 0), resource.created_at
     return None, (await opened.tree.turns.get(session.label)).turn.header.started_at
 
 
@@ -139,11 +139,11 @@ def find_folder(here: Path) -> Path:
     """Return the folder that somebody means who names none: the repository around, or this one.
 
     Raises:
-        Refused: That would be a whole home, or the whole machine.
+        InvalidOperation: That would be a whole home, or the whole machine.
     """
     here, home = here.resolve(), Path.home().resolve()
     # Somebody may keep a home in a repository; what lies in it is still not one project.
     around = [at for at in (here, *here.parents) if at != home and at not in home.parents]
     if not around:
-        raise Refused(f"{here} is no project: name the folder with `turntree pin DIR`")
+        raise InvalidOperation(f"{here} is no project: name the folder with `turntree pin DIR`")
     return next((at for at in around if (at / ".git").exists()), here)

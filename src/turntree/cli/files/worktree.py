@@ -20,27 +20,27 @@ from turntree.cli.common.fork_files import (
     new_places,
     propose,
 )
-from turntree.cli.common.turn_files import Standing, note_standing, nothing_known, stand
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.common.turn_files import TurnFiles, note_standing, nothing_known, stand
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import write_own_head
 from turntree.cli.output.changes import counted, shown_path, shown_size
 from turntree.cli.output.fork_plan import fork_document
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.text import age, clean, digits, table
 from turntree.cli.param_types import REVISION
-from turntree.core.errors import NotFound, Occupied, Refused, Unpinned
-from turntree.core.ids import Instant
+from turntree.core.errors import InvalidOperation, NotFound, PathExists, UnsavedChanges
+from turntree.core.ids import Timestamp
 from turntree.core.value import value
 from turntree.resources.plans.fork import Choice, ForkPlan
 from turntree.resources.service import settled
-from turntree.resources.worktrees import Removed, Worktree, name_some
+from turntree.resources.worktrees import RemovedWorktree, Worktree, name_some
 
 
 @value
 class Made:
     """A worktree that was made, and of which turn."""
 
-    standing: Standing
+    standing: TurnFiles
     plan: ForkPlan
     label: str
     """The session that works there."""
@@ -99,9 +99,9 @@ def worktree(
     else:
         try:
             made = make_worktree(terminal, revision, folder, before=before)
-        except Occupied as error:
+        except PathExists as error:
             words = ["turntree", "worktree", revision, error.free, *["--before"] * before]
-            raise Refused(f"{error}: `{shlex.join(words)}`") from error
+            raise InvalidOperation(f"{error}: `{shlex.join(words)}`") from error
         _tell_made(terminal, made)
 
 
@@ -112,7 +112,7 @@ def make_worktree(
 
     Raises:
         NotFound: The revision names nothing, or no turn up to it has pinned files.
-        Refused: There is something at the place.
+        InvalidOperation: There is something at the place.
     """
     with spinner(terminal, "making a worktree"):
         made = with_ledger(
@@ -124,7 +124,7 @@ def make_worktree(
     return made
 
 
-async def _make(opened: Opened, *, revision: str, folder: str | None, before: bool) -> Made:
+async def _make(opened: CliContext, *, revision: str, folder: str | None, before: bool) -> Made:
     standing = await stand(opened, revision)
     place = None if folder is None else settled(folder)
     first = await propose(opened, Wanted(revision, None, None, {}, before))
@@ -144,7 +144,7 @@ async def _make(opened: Opened, *, revision: str, folder: str | None, before: bo
     return Made(standing, plan, label, before, await find_privacy(opened, session))
 
 
-async def _free_label(opened: Opened, name: str) -> str:
+async def _free_label(opened: CliContext, name: str) -> str:
     """Return a label after the name of a folder that no session has."""
     plain = re.sub(r"[^A-Za-z0-9_+-]+", "-", name).strip("-") or "worktree"
     number = 1
@@ -176,7 +176,7 @@ def _tell_made(terminal: Terminal, made: Made) -> None:
 
 
 def _list(terminal: Terminal) -> None:
-    async def act(opened: Opened) -> tuple[list[tuple[Worktree, str]], Instant]:
+    async def act(opened: CliContext) -> tuple[list[tuple[Worktree, str]], Timestamp]:
         found = await opened.tree.worktrees.list_all()
         named = [(one, (await opened.tree.turns.get(one.turn)).turn.digest) for one in found]
         return [(one, digits(digest)) for one, digest in named], opened.now
@@ -201,16 +201,16 @@ def _list(terminal: Terminal) -> None:
 
 
 def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
-    async def act(opened: Opened) -> tuple[Removed, str]:
+    async def act(opened: CliContext) -> tuple[RemovedWorktree, str]:
         try:
             done = await opened.tree.worktrees.remove(place, force=force)
             turn = await opened.tree.turns.get(done.worktree.turn)
             return done, digits(turn.turn.digest)
         except NotFound as error:
             raise NotFound(f"{error}: see `turntree worktree --list`") from error
-        except Unpinned as error:
+        except UnsavedChanges as error:
             command = f"turntree worktree --remove {shlex.quote(place)} --force"
-            raise Refused(f"{error}; remove it all the same with `{command}`") from error
+            raise InvalidOperation(f"{error}; remove it all the same with `{command}`") from error
 
     with spinner(terminal, "removing the worktree"):
         done, short = with_ledger(terminal, act)
@@ -235,7 +235,7 @@ def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
     )
 
 
-def _list_lost(done: Removed) -> list[str]:
+def _list_lost(done: RemovedWorktree) -> list[str]:
     """Return what nothing brings back, in words; nothing if nothing was lost."""
     if not done.left_out:
         return []
@@ -244,7 +244,7 @@ def _list_lost(done: Removed) -> list[str]:
 
 
 def _restore(terminal: Terminal, asked: str) -> None:
-    async def act(opened: Opened) -> Worktree:
+    async def act(opened: CliContext) -> Worktree:
         try:
             return await opened.tree.worktrees.restore(await _find_gone(opened, asked))
         except NotFound as error:
@@ -263,7 +263,7 @@ def _restore(terminal: Terminal, asked: str) -> None:
     )
 
 
-async def _find_gone(opened: Opened, asked: str) -> str:
+async def _find_gone(opened: CliContext, asked: str) -> str:
     """Return the place that a name or a path means."""
     place = settled(asked)
     if "/" in asked or Path(place).exists():  # noqa: ASYNC240
@@ -271,7 +271,7 @@ async def _find_gone(opened: Opened, asked: str) -> str:
     found = await opened.tree.worktrees.find_gone(asked)
     if len(found) > 1:
         listed = "\n".join(f"  turntree worktree --restore {shlex.quote(one)}" for one in found)
-        raise Refused(
+        raise InvalidOperation(
             f"{len(found)} worktrees were called {asked}; name one by its folder:\n{listed}"
         )
     return found[0] if found else place

@@ -15,7 +15,7 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.turn_files import choose_pin, list_around, relative, stand
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.blame import (
     BlamedLines,
     blame_document,
@@ -28,12 +28,12 @@ from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting
 from turntree.cli.output.text import digits
 from turntree.cli.param_types import REVISION
-from turntree.core.errors import Lost, NotFound
-from turntree.core.ids import Digest, Instant
+from turntree.core.errors import DataMissing, NotFound
+from turntree.core.ids import Digest, Timestamp
 from turntree.core.value import value
 from turntree.resources.resource import Resource
-from turntree.resources.store_port import Pinned
-from turntree.search.results import PinnedChange
+from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.search.results import SnapshotChange
 from turntree.search.service import Blame
 
 BLAME_DEFAULT: Final = 200
@@ -41,7 +41,7 @@ _LINES: Final = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?", r
 
 
 @value
-class _Asked:
+class _BlameArgs:
     path: str
     full: Path
     """The same, from the root of this machine."""
@@ -54,7 +54,7 @@ class _Asked:
 class _Uses:
     found: list[Blame]
     unique: dict[Digest, int]
-    now: Instant
+    now: Timestamp
     is_whole: bool
     """Whether every pinned state could be read."""
 
@@ -105,15 +105,15 @@ def blame(
     context.exit(0 if found else 1)
 
 
-def _understand(path: str, revision: str | None) -> _Asked:
+def _understand(path: str, revision: str | None) -> _BlameArgs:
     named = None if Path(path).exists() else _LINES.fullmatch(path)
     if named is None:
-        return _Asked(path, _full(path), None, None, revision)
+        return _BlameArgs(path, _full(path), None, None, revision)
     first = int(named["first"])
     last = first if named["last"] is None else int(named["last"])
     if not 1 <= first <= last:
         raise click.UsageError("lines are counted from 1: PATH:LINE or PATH:FIRST-LAST")
-    return _Asked(named["path"], _full(named["path"]), first, last, revision)
+    return _BlameArgs(named["path"], _full(named["path"]), first, last, revision)
 
 
 def _full(path: str) -> Path:
@@ -121,7 +121,7 @@ def _full(path: str) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100
 
 
-async def _list_uses(opened: Opened, *, asked: _Asked, limit: int, report: Report) -> _Uses:
+async def _list_uses(opened: CliContext, *, asked: _BlameArgs, limit: int, report: Report) -> _Uses:
     changes = await _list_changes(opened, asked, report)
     found = await opened.tree.search.blame(asked.path, limit=limit, changes=changes or ())
     digests = [one.placed.turn.digest for one in found]
@@ -130,20 +130,20 @@ async def _list_uses(opened: Opened, *, asked: _Asked, limit: int, report: Repor
 
 
 async def _list_changes(
-    opened: Opened, asked: _Asked, report: Report
-) -> Sequence[PinnedChange] | None:
+    opened: CliContext, asked: _BlameArgs, report: Report
+) -> Sequence[SnapshotChange] | None:
     """Return what pinned states show of a file; None if some of them are lost."""
     for resource in await list_around(opened, asked.full):
         if await opened.tree.blame.has_history(resource):
             inside = relative(resource, asked.path)
             try:
                 return await opened.tree.blame.list_changes(resource, inside, report=report)
-            except Lost:
+            except DataMissing:
                 return None
     return ()
 
 
-def _blame_lines(terminal: Terminal, asked: _Asked) -> None:
+def _blame_lines(terminal: Terminal, asked: _BlameArgs) -> None:
     with counting(terminal, "reading states") as report:
         blamed = with_ledger(terminal, partial(_read_lines, asked=asked, report=report))
     if terminal.as_json:
@@ -163,7 +163,7 @@ def _blame_lines(terminal: Terminal, asked: _Asked) -> None:
         terminal.note(f"next: turntree show {short}     turntree files {short}")
 
 
-async def _read_lines(opened: Opened, *, asked: _Asked, report: Report) -> BlamedLines:
+async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) -> BlamedLines:
     tree = opened.tree
     resource, at = await _find_history(opened, asked)
     inside = relative(resource, asked.path)
@@ -180,7 +180,9 @@ async def _read_lines(opened: Opened, *, asked: _Asked, report: Report) -> Blame
     return BlamedLines(inside, shown, turns, opened.now, found.is_cut)
 
 
-async def _find_history(opened: Opened, asked: _Asked) -> tuple[Resource, Pinned | None]:
+async def _find_history(
+    opened: CliContext, asked: _BlameArgs
+) -> tuple[Resource, ResolvedTurnSnapshot | None]:
     """Return where a file's history is: the place it lies in, or what a turn pinned."""
     if asked.revision is None:
         for resource in await list_around(opened, asked.full):

@@ -8,11 +8,11 @@ from functools import partial
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.context import context_document, draw_call, draw_context
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import NotFound
-from turntree.runs.model_context import Seen
+from turntree.runs.model_context import TurnContext
 
 
 @verb()
@@ -40,5 +40,5 @@ def context(terminal: Terminal, revision: str, number: int | None) -> None:
         terminal.note(f"all of it with: turntree context {revision} --call {len(seen.calls)}")
 
 
-async def _read(opened: Opened, *, revision: str) -> Seen:
+async def _read(opened: CliContext, *, revision: str) -> TurnContext:
     return await opened.tree.contexts.read((await opened.tree.resolve(revision)).turn)

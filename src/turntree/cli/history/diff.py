@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from turntree.cli.command import Paint, Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.history.diff_files import NOW, diff_files
-from turntree.cli.output.annotations import Legend, read_legend
+from turntree.cli.output.annotations import Annotations, read_legend
 from turntree.cli.output.parts import list_tool_calls
 from turntree.cli.output.text import (
     Span,
@@ -25,8 +25,8 @@ from turntree.cli.output.text import (
     tokens,
 )
 from turntree.cli.param_types import REVISION
-from turntree.core.message import Erased
-from turntree.core.thread import Comparison, Placed
+from turntree.core.message import ErasedMessage
+from turntree.core.thread import Comparison, ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.usage import Usage
 from turntree.core.value import value
@@ -43,7 +43,7 @@ class Compared:
 
     names: tuple[str, str]
     parted: Comparison
-    legend: Legend
+    legend: Annotations
 
 
 @verb()
@@ -112,7 +112,7 @@ def _diff_words(terminal: Terminal, left: str, right: str, *, thread: bool) -> l
 def say(turn: Turn) -> Iterator[str]:
     """Yield what was said in a turn, line by line, without anything that names the turn."""
     for said in turn.messages:
-        if isinstance(said, Erased):
+        if isinstance(said, ErasedMessage):
             yield "(erased)"
         elif said.text:
             yield f"{said.role}:"
@@ -134,7 +134,7 @@ def _sides(compared: Compared, *, thread: bool) -> tuple[list[Turn], list[Turn]]
     return left[-1:], right[-1:]
 
 
-async def _read(opened: Opened, *, left: str, right: str) -> Compared:
+async def _read(opened: CliContext, *, left: str, right: str) -> Compared:
     parted = await opened.tree.threads.compare(left, right)
     base = [] if parted.base is None else [parted.base]
     legend = await read_legend(opened, [*base, *parted.left, *parted.right])
@@ -165,13 +165,13 @@ def _draw(compared: Compared, terminal: Terminal) -> Iterator[str]:
     yield terminal.paint(f"next: turntree diff {' '.join(compared.names)}", "dim")
 
 
-def _summary(name: str, side: Sequence[Placed], legend: Legend) -> str:
+def _summary(name: str, side: Sequence[ThreadTurn], legend: Annotations) -> str:
     used = sum((legend.used.get(p.turn.id, Usage()) for p in side), Usage()).total
     turns = f"{len(side)} turn{'' if len(side) == 1 else 's'}"
     return f"{clean(name)}   {turns}{f', {tokens(used)} tokens' if used else ''}"
 
 
-def _cell(placed: Placed | None, legend: Legend, width: int, terminal: Terminal) -> str:
+def _cell(placed: ThreadTurn | None, legend: Annotations, width: int, terminal: Terminal) -> str:
     if placed is None:
         return " " * width
     unique = legend.unique[placed.turn.digest]

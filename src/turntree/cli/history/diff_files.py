@@ -10,18 +10,18 @@ from functools import partial
 from typing import Any, Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.common.turn_files import Standing, note_standing, relative, stand
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.common.turn_files import TurnFiles, note_standing, relative, stand
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.changes import diff_document, draw_diffs, draw_table, shown_path
 from turntree.cli.output.progress import Report, counting
 from turntree.cli.output.text import clean, digits
-from turntree.core.errors import BadRevision, NotFound
+from turntree.core.errors import InvalidRevision, NotFound
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
 from turntree.resources.file_diff import FileDiff
-from turntree.resources.resource import Change, Resource
+from turntree.resources.resource import FileChange, Resource
 from turntree.resources.service import in_thread
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 NOW: Final = "."
 """Stands for the files as they lie there now."""
@@ -41,7 +41,7 @@ class PlaceDiff:
 class FilesDiffer:
     """How two turns' files differ."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[TurnFiles, ...]
     places: list[PlaceDiff]
 
     @property
@@ -70,7 +70,7 @@ def diff_files(
 
 
 async def _read(
-    opened: Opened, *, left: str, right: str, paths: Sequence[str], report: Report
+    opened: CliContext, *, left: str, right: str, paths: Sequence[str], report: Report
 ) -> FilesDiffer:
     old = await stand(opened, left)
     if right != NOW and await _is_path(opened, right):
@@ -90,16 +90,16 @@ async def _read(
     return FilesDiffer((old, new), places)
 
 
-async def _is_path(opened: Opened, word: str) -> bool:
+async def _is_path(opened: CliContext, word: str) -> bool:
     """Say whether somebody named a file where a turn could stand; a turn is meant first."""
     try:
         await opened.tree.resolve(word)
-    except (NotFound, BadRevision):
+    except (NotFound, InvalidRevision):
         return await in_thread(os.path.lexists, word)
     return False
 
 
-async def _present(opened: Opened, pinned: Pinned) -> ExtRef:
+async def _present(opened: CliContext, pinned: ResolvedTurnSnapshot) -> ExtRef:
     try:
         return await opened.tree.files.keep_present(pinned.resource)
     except NotFound as error:
@@ -108,7 +108,7 @@ async def _present(opened: Opened, pinned: Pinned) -> ExtRef:
 
 
 def _pair(
-    old: Sequence[Pinned], new: Sequence[Pinned]
+    old: Sequence[ResolvedTurnSnapshot], new: Sequence[ResolvedTurnSnapshot]
 ) -> Iterator[tuple[Resource, ExtRef | None, ExtRef | None]]:
     """Yield the places of two turns: the same one, or the only one of each."""
     if len(old) == len(new) == 1:
@@ -129,7 +129,7 @@ def _pair(
 
 
 async def _compare(
-    opened: Opened,
+    opened: CliContext,
     resource: Resource,
     states: Sequence[ExtRef | None],
     paths: Sequence[str],
@@ -144,7 +144,7 @@ async def _compare(
     return PlaceDiff(resource, old, new, diffs)
 
 
-def _is_wanted(change: Change, wanted: Sequence[str]) -> bool:
+def _is_wanted(change: FileChange, wanted: Sequence[str]) -> bool:
     return any(
         one in {".", change.path}
         or change.path.startswith(f"{one.rstrip('/')}/")

@@ -13,23 +13,23 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.failed_runs import newest_first, note_failed, read_last
-from turntree.cli.context import Opened, with_ledger
-from turntree.cli.output.annotations import Legend, list_sessions, read_legend
-from turntree.cli.output.log_line import Columns, draw_line, draw_note, draw_reason, plan_columns
+from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.output.annotations import Annotations, list_sessions, read_legend
+from turntree.cli.output.log_line import LogColumns, draw_line, draw_note, draw_reason, plan_columns
 from turntree.cli.output.text import digits
 from turntree.cli.param_types import REVISION
-from turntree.core.ids import Instant, TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.graph.layout import (
     ASCII,
     NO_PARENT,
     UNICODE,
-    Elided,
-    Mark,
-    Node,
-    Row,
+    ElidedRow,
+    LayoutNode,
+    LayoutRow,
+    TurnMark,
     condense,
     gutter,
     layout,
@@ -45,11 +45,11 @@ Level = Literal["short", "normal", "full"]
 
 
 @value
-class Picture:
+class LogGraph:
     """The turns that were asked for, newest first, and what stands beside them."""
 
-    turns: tuple[Placed, ...]
-    legend: Legend
+    turns: tuple[ThreadTurn, ...]
+    legend: Annotations
     more: bool
     """Whether there are older ones that were not asked for."""
 
@@ -97,14 +97,14 @@ def log(
 
 
 async def _read(
-    opened: Opened,
+    opened: CliContext,
     *,
     revisions: tuple[str, ...],
     graph: bool,
     everything: bool,
     limit: int,
     since: str | None,
-) -> Picture:
+) -> LogGraph:
     after = None if since is None else parse_time(since, opened.now)
     if revisions:
         turns = await _read_threads(opened, revisions, limit + 1)
@@ -119,19 +119,21 @@ async def _read(
         turns = []
     more = len(turns) > limit
     kept = tuple(p for p in turns[:limit] if after is None or _sealed_at(p) >= after)
-    return Picture(kept, await read_legend(opened, kept, with_archived=everything), more)
+    return LogGraph(kept, await read_legend(opened, kept, with_archived=everything), more)
 
 
-def _sealed_at(placed: Placed) -> Instant:
+def _sealed_at(placed: ThreadTurn) -> Timestamp:
     return placed.turn.header.sealed_at
 
 
-async def _read_threads(opened: Opened, revisions: Sequence[str], limit: int) -> list[Placed]:
+async def _read_threads(
+    opened: CliContext, revisions: Sequence[str], limit: int
+) -> list[ThreadTurn]:
     """Return the newest turns of some threads or ranges, newest first."""
-    found: dict[TurnId, Placed] = {}
+    found: dict[TurnId, ThreadTurn] = {}
     threads = opened.tree.threads
     for text in revisions:
-        read: Iterable[Placed] = await _read_session(opened, text, limit)
+        read: Iterable[ThreadTurn] = await _read_session(opened, text, limit)
         if read:
             found.update((placed.turn.id, placed) for placed in read)
             continue
@@ -147,17 +149,19 @@ async def _read_threads(opened: Opened, revisions: Sequence[str], limit: int) ->
     return newest_first(found.values())[:limit]
 
 
-async def _read_session(opened: Opened, name: str, limit: int) -> tuple[Placed, ...]:
+async def _read_session(opened: CliContext, name: str, limit: int) -> tuple[ThreadTurn, ...]:
     """Return the last turns of a session, with those that failed there; none if it is no label."""
     named = opened.current if name == "HEAD" else name
     session = None if named is None else await opened.tree.sessions.ledger.find(named)
     return () if session is None else await read_last(opened, session, limit)
 
 
-async def _read_newest(opened: Opened, heads: set[TurnId] | None, limit: int) -> list[Placed]:
+async def _read_newest(
+    opened: CliContext, heads: set[TurnId] | None, limit: int
+) -> list[ThreadTurn]:
     """Return the newest turns, or those of them that lead to some heads."""
-    found: dict[TurnId, Placed] = {}
-    kept: list[Placed] = []
+    found: dict[TurnId, ThreadTurn] = {}
+    kept: list[ThreadTurn] = []
     index = opened.tree.turns.index
     page = await index.list_newest(limit=min(PAGE, limit))
     while page:
@@ -169,7 +173,9 @@ async def _read_newest(opened: Opened, heads: set[TurnId] | None, limit: int) ->
     return newest_first(kept)[:limit]
 
 
-def _leading_to(heads: Iterable[TurnId], found: Mapping[TurnId, Placed]) -> Iterator[Placed]:
+def _leading_to(
+    heads: Iterable[TurnId], found: Mapping[TurnId, ThreadTurn]
+) -> Iterator[ThreadTurn]:
     seen: set[TurnId] = set()
     for head in heads:
         at: TurnId | None = head
@@ -179,7 +185,7 @@ def _leading_to(heads: Iterable[TurnId], found: Mapping[TurnId, Placed]) -> Iter
             at = found[at].parent
 
 
-def _draw_list(picture: Picture, columns: Columns, terminal: Terminal) -> Iterator[str]:
+def _draw_list(picture: LogGraph, columns: LogColumns, terminal: Terminal) -> Iterator[str]:
     is_short = not columns.age
     for placed in picture.turns:
         yield draw_line("", placed, picture.legend, columns, terminal)
@@ -191,7 +197,7 @@ def _draw_list(picture: Picture, columns: Columns, terminal: Terminal) -> Iterat
 
 
 def _draw_tree(
-    picture: Picture, columns: Columns, terminal: Terminal, *, full: bool
+    picture: LogGraph, columns: LogColumns, terminal: Terminal, *, full: bool
 ) -> Iterator[str]:
     legend = picture.legend
     found = {placed.turn.id: placed for placed in picture.turns}
@@ -208,16 +214,16 @@ def _draw_tree(
         is_marked = turn.id in legend.labels or turn.id in legend.tags
         return full or not is_dull or is_marked or turn.id in kept
 
-    def mark(row: Row) -> Mark:
+    def mark(row: LayoutRow) -> TurnMark:
         return _mark(row, turns[row.index], legend, head)
 
     for line in gutter(condense(rows, must_stay), ASCII if terminal.is_ascii else UNICODE, mark):
         match line.row:
-            case Row(index=index):
+            case LayoutRow(index=index):
                 yield draw_line(line.gutter, turns[index], legend, columns, terminal)
                 if nodes[index].parent == NO_PARENT and turns[index].parent is not None:
                     yield draw_note(":" if terminal.is_ascii else "┊", "", terminal)
-            case Elided(turns=number):
+            case ElidedRow(turns=number):
                 yield draw_note(line.gutter, f"({number} turns)", terminal)
             case None:
                 yield draw_note(line.gutter, "", terminal)
@@ -225,19 +231,19 @@ def _draw_tree(
         yield draw_note("", f"… older turns are not shown: -n {len(turns) * 5}", terminal)
 
 
-def _mark(row: Row, placed: Placed, legend: Legend, head: TurnId | None) -> Mark:
+def _mark(row: LayoutRow, placed: ThreadTurn, legend: Annotations, head: TurnId | None) -> TurnMark:
     header = placed.turn.header
     if header.outcome != "completed":
-        return Mark.FAILED
+        return TurnMark.FAILED
     if placed.turn.id == head:
-        return Mark.LIVE
+        return TurnMark.LIVE
     if header.kind == "compaction":
-        return Mark.COMPACTION
+        return TurnMark.COMPACTION
     is_head = row.children == 0 or placed.turn.id in legend.labels
-    return Mark.HEAD if is_head else Mark.TURN
+    return TurnMark.HEAD if is_head else TurnMark.TURN
 
 
-def _current_thread(head: TurnId | None, found: Mapping[TurnId, Placed]) -> set[TurnId]:
+def _current_thread(head: TurnId | None, found: Mapping[TurnId, ThreadTurn]) -> set[TurnId]:
     kept: set[TurnId] = set()
     while head is not None and head in found and len(kept) < CURRENT_KEPT_MAX:
         kept.add(head)
@@ -245,7 +251,7 @@ def _current_thread(head: TurnId | None, found: Mapping[TurnId, Placed]) -> set[
     return kept
 
 
-def order_nodes(found: Mapping[TurnId, Placed], legend: Legend) -> list[Node]:
+def order_nodes(found: Mapping[TurnId, ThreadTurn], legend: Annotations) -> list[LayoutNode]:
     """Return turns as the topology to draw: parents first, the current session's tree last.
 
     A turn whose parent is not among them is drawn as a root. The first turn of a subagent is
@@ -260,10 +266,10 @@ def order_nodes(found: Mapping[TurnId, Placed], legend: Legend) -> list[Node]:
     head = legend.current.head if legend.current is not None else None
     trees.sort(key=lambda tree: (head in tree, max(tree)))
     places: dict[TurnId | None, int] = {}
-    nodes: list[Node] = []
+    nodes: list[LayoutNode] = []
     for id in (id for tree in trees for id in tree):
         places[id] = len(nodes)
-        nodes.append(Node(id, places.get(parents[id], NO_PARENT), id in spawned))
+        nodes.append(LayoutNode(id, places.get(parents[id], NO_PARENT), id in spawned))
     return nodes
 
 
@@ -279,7 +285,7 @@ def _walk(root: TurnId, children: Mapping[TurnId | None, list[TurnId]]) -> list[
 
 
 def _list_spawned(
-    sessions: Iterable[Session], found: Mapping[TurnId, Placed]
+    sessions: Iterable[Session], found: Mapping[TurnId, ThreadTurn]
 ) -> Iterator[tuple[TurnId, TurnId]]:
     """Yield the first turn of each subagent with the turn that spawned it."""
     for session in sessions:
@@ -295,7 +301,7 @@ def _list_spawned(
             at = parent
 
 
-def _greet(terminal: Terminal, legend: Legend, *, filtered: bool) -> None:
+def _greet(terminal: Terminal, legend: Annotations, *, filtered: bool) -> None:
     """Say what could be done where there is nothing to list."""
     if filtered:
         terminal.note("no turns match.")

@@ -8,10 +8,10 @@ from functools import partial
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.progress import progress
 from turntree.cli.output.search import draw_result, hit_document
-from turntree.core.ids import Digest, Instant
+from turntree.core.ids import Digest, Timestamp
 from turntree.core.value import value
 from turntree.search.query import OPERATORS
 from turntree.search.results import SearchResult
@@ -19,13 +19,13 @@ from turntree.search.service import HITS_DEFAULT, HITS_MAX
 
 
 @value
-class Answered:
+class SearchOutput:
     """What a search found, and what is needed to show it."""
 
     result: SearchResult
     unique: dict[Digest, int]
     current: str | None
-    now: Instant
+    now: Timestamp
 
 
 @verb()
@@ -84,21 +84,21 @@ def _requoted(word: str) -> str:
     return f'{name}:"{value}"' if colon and name.lstrip("-") in OPERATORS else f'"{word}"'
 
 
-def _suggest(terminal: Terminal, found: Answered) -> None:
+def _suggest(terminal: Terminal, found: SearchOutput) -> None:
     best = found.result.hits[0].placed.turn.digest
     short = best.removeprefix("sha256:")[: max(8, found.unique[best])]
     terminal.note(f"next: turntree show {short}     turntree fork {short} LABEL")
 
 
 async def _search(
-    terminal: Terminal, text: str, limit: int, semantic: bool | None, opened: Opened
-) -> Answered:
+    terminal: Terminal, text: str, limit: int, semantic: bool | None, opened: CliContext
+) -> SearchOutput:
     tree = opened.tree
     with progress(terminal, "indexing words") as report:
         await tree.search.fill(report=report)
     result = await tree.search(text, limit=limit, semantic=semantic)
     unique = await tree.turns.list_unique_lengths([hit.placed.turn.digest for hit in result.hits])
-    return Answered(result, unique, opened.current, opened.now)
+    return SearchOutput(result, unique, opened.current, opened.now)
 
 
 @verb()
@@ -124,7 +124,7 @@ def index(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
 
 
 async def _index(
-    terminal: Terminal, rebuild: bool, semantic: bool | None, opened: Opened
+    terminal: Terminal, rebuild: bool, semantic: bool | None, opened: CliContext
 ) -> tuple[int | None, int | None]:
     search_ = opened.tree.search
     # The index covers hidden turns too: their number is not told to a viewer who cannot see them.

@@ -11,7 +11,7 @@ from uuid import UUID
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import list_call_documents, name_sessions, read_legend
 from turntree.cli.output.parts import Level, draw_part, find_part, part_document
 from turntree.cli.output.turn import Shown, draw_turn
@@ -54,7 +54,7 @@ def show(terminal: Terminal, revision: str, level: Level | None) -> None:
         terminal.page(draw_turn(shown, level or "normal", terminal))
 
 
-async def _read_raw(opened: Opened, *, revision: str) -> str:
+async def _read_raw(opened: CliContext, *, revision: str) -> str:
     turn = (await opened.tree.resolve(revision)).turn
     row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
     assert row is not None, "it was just resolved"
@@ -62,7 +62,7 @@ async def _read_raw(opened: Opened, *, revision: str) -> str:
     return body
 
 
-async def _read(opened: Opened, *, revision: str) -> Shown:
+async def _read(opened: CliContext, *, revision: str) -> Shown:
     tree = opened.tree
     found = await tree.resolve(revision)
     placed = await tree.turns.get(found.turn)
@@ -88,7 +88,7 @@ async def _read(opened: Opened, *, revision: str) -> Shown:
     )
 
 
-async def _list_spawned(opened: Opened, turn: TurnId) -> tuple[str, ...]:
+async def _list_spawned(opened: CliContext, turn: TurnId) -> tuple[str, ...]:
     rows: Iterable[Any] = await opened.database.fetch("list_spawns", turns=[UUID(turn)])
     found = await name_sessions(opened, [session for _, session, _ in rows])
     return tuple(session.label for session in found)

@@ -8,9 +8,9 @@ from functools import partial
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.parts import find_part
-from turntree.cli.output.why import Told, draw_why, end_of, why_document
+from turntree.cli.output.why import WhyOutput, draw_why, end_of, why_document
 from turntree.cli.param_types import REVISION
 from turntree.core.value import value
 from turntree.ledger.graph.causes import DEPTH_DEFAULT, LIMIT_DEFAULT
@@ -20,7 +20,7 @@ LIMIT_MAX = 1000
 
 
 @value
-class _Asked:
+class _WhyArgs:
     revision: str
     depth: int
     limit: int
@@ -45,7 +45,7 @@ def why(terminal: Terminal, revision: str, depth: int, limit: int) -> None:
     REV:tool/2 begins at a tool call of a turn, REV:msg/0 at a message. A turn follows another, was
     forked from it, was spawned by one of its tool calls, or tries it again.
     """
-    told = with_ledger(terminal, partial(_read, asked=_Asked(revision, depth, limit)))
+    told = with_ledger(terminal, partial(_read, asked=_WhyArgs(revision, depth, limit)))
     if terminal.as_json:
         terminal.document(why_document(told))
     else:
@@ -54,7 +54,7 @@ def why(terminal: Terminal, revision: str, depth: int, limit: int) -> None:
             terminal.note(end)
 
 
-async def _read(opened: Opened, *, asked: _Asked) -> Told:
+async def _read(opened: CliContext, *, asked: _WhyArgs) -> WhyOutput:
     tree = opened.tree
     found = await tree.resolve(asked.revision)
     explained = await tree.causes.explain(found.turn, depth_max=asked.depth, limit=asked.limit)
@@ -66,7 +66,7 @@ async def _read(opened: Opened, *, asked: _Asked) -> Told:
         else ()
     )
     part = None if found.part is None else find_part(explained.placed.turn, found.part)
-    return Told(
+    return WhyOutput(
         asked.revision,
         explained,
         opened.now,

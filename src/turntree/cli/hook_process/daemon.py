@@ -24,7 +24,7 @@ from typing import Any, Final
 from turntree.cli.hook_process.entry import FIFO, write_whole
 from turntree.core.errors import TurntreeError
 from turntree.hooks.spool import SIGHTING, STATE, VERSION, Spool
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.system.processes import lock_file
 
 IDLE_S: Final = 600
@@ -38,7 +38,7 @@ def attend(folder: str) -> None:
     """Deal with what hooks have said and go on listening, unless somebody else does."""
     # A process that stays must not hold anybody's folder.
     os.chdir("/")
-    attendant = Attendant(Spool(Path(folder)))
+    attendant = HookDaemon(Spool(Path(folder)))
     with _alone(Path(folder)) as is_alone:
         if is_alone:
             attendant.listen()
@@ -52,17 +52,17 @@ def take_left(spool: Spool) -> None:
         return
     with _alone(spool.folder) as is_alone:
         if is_alone:
-            Attendant(spool).take_all()
+            HookDaemon(spool).take_all()
 
 
-class Attendant:
+class HookDaemon:
     """Makes sightings and states of what was said."""
 
     def __init__(self, spool: Spool) -> None:
         """Serve one spool."""
         self._spool = spool
         self._home = spool.folder.parent
-        self._keeper = DirectoryKeeper(self._home)
+        self._keeper = DirectoryDriver(self._home)
         self._places: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._busy: set[str] = set()
 

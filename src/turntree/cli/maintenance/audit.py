@@ -6,18 +6,18 @@ from typing import Any
 
 import click
 
-from turntree.auth.audit import Audit, Finding, Row
+from turntree.auth.audit import Audit, AuditFinding, AuditRow
 from turntree.cli.command import Paint, Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
 from turntree.cli.param_types import SESSION
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
 
 
 @value
-class _Asked:
+class _AuditArgs:
     session: str | None
     agent: str | None
     since: str | None
@@ -44,7 +44,7 @@ def audit(
     1 if there is anything to look at: a right that was used without a grant, a grant that goes
     beyond its chain of delegation, a denial, a right that nobody used.
     """
-    asked = _Asked(session, agent, since, until)
+    asked = _AuditArgs(session, agent, since, until)
     found, now = with_ledger(terminal, partial(_audit, asked=asked))
     if terminal.as_json:
         terminal.document(_document(found))
@@ -53,7 +53,7 @@ def audit(
     context.exit(1 if found.findings else 0)
 
 
-async def _audit(opened: Opened, *, asked: _Asked) -> tuple[Audit, Instant]:
+async def _audit(opened: CliContext, *, asked: _AuditArgs) -> tuple[Audit, Timestamp]:
     session = None if asked.session is None else await opened.tree.sessions.get(asked.session)
     found = await opened.tree.authority.audit(
         session=None if session is None else session.id,
@@ -64,11 +64,11 @@ async def _audit(opened: Opened, *, asked: _Asked) -> tuple[Audit, Instant]:
     return found, opened.now
 
 
-def _tell(terminal: Terminal, found: Audit, now: Instant) -> None:
+def _tell(terminal: Terminal, found: Audit, now: Timestamp) -> None:
     if not (found.granted or found.used or found.denied or found.findings):
         terminal.note("no permission is recorded here")
         return
-    sections: tuple[tuple[str, tuple[Row, ...], Paint], ...] = (
+    sections: tuple[tuple[str, tuple[AuditRow, ...], Paint], ...] = (
         ("granted", found.granted, "strong"),
         ("used", found.used, "good"),
         ("denied", found.denied, "bad"),
@@ -87,7 +87,7 @@ def _tell(terminal: Terminal, found: Audit, now: Instant) -> None:
 
 
 def _section(
-    terminal: Terminal, heading: str, rows: tuple[Row, ...], paint: Paint, now: Instant
+    terminal: Terminal, heading: str, rows: tuple[AuditRow, ...], paint: Paint, now: Timestamp
 ) -> list[str]:
     if not rows:
         return []
@@ -105,7 +105,7 @@ def _section(
     return [terminal.paint(heading, paint), *table(told), ""]
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: AuditFinding) -> str:
     where = "" if finding.session is None else f" in {clean(finding.session)}"
     return f"{finding.kind}: {clean(finding.sentence)}{where}"
 
@@ -120,7 +120,7 @@ def _document(found: Audit) -> dict[str, Any]:
     }
 
 
-def _moment(words: str | None, now: Instant) -> Instant | None:
+def _moment(words: str | None, now: Timestamp) -> Timestamp | None:
     if words is None:
         return None
     moment = find_moment(words, now)

@@ -10,13 +10,13 @@ from uuid import UUID
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, digits, table
 from turntree.cli.param_types import REVISION
 from turntree.core.canonical import digest_from_raw
 from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
-from turntree.integrity.findings import Change, Finding, Verified
+from turntree.integrity.findings import ProjectionDiff, VerifyResult, Violation
 from turntree.integrity.store_port import Report
 
 REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I59", "I62", "I63"})
@@ -66,7 +66,7 @@ def verify(context: click.Context, terminal: Terminal, revision: str) -> None:
 
 
 def _tell_verified(
-    terminal: Terminal, head: Address, verified: Verified, broken: list[Address]
+    terminal: Terminal, head: Address, verified: VerifyResult, broken: list[Address]
 ) -> None:
     proven = verified.whole + verified.erased
     paint = terminal.paint(f"verified {proven}/{verified.turns}", "bad" if broken else "good")
@@ -81,14 +81,16 @@ def _tell_verified(
         terminal.note("next: turntree fsck --full     then restore from a backup")
 
 
-async def _verify(opened: Opened, *, revision: str) -> tuple[Address, Verified, list[Address]]:
+async def _verify(
+    opened: CliContext, *, revision: str
+) -> tuple[Address, VerifyResult, list[Address]]:
     head = (await opened.tree.resolve(revision)).turn
     verified = await opened.tree.checks.verify(head)
     broken = [await _address(opened, turn) for turn in verified.broken]
     return await _address(opened, head), verified, broken
 
 
-async def _address(opened: Opened, turn: TurnId) -> Address:
+async def _address(opened: CliContext, turn: TurnId) -> Address:
     # The body may be what is broken, so it is not read.
     row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
     return Address(turn, None if row is None else digest_from_raw(bytes(row[0])))
@@ -138,14 +140,16 @@ def fsck(
 
 
 async def _fsck(
-    opened: Opened, *, full: bool, repair: bool, dry_run: bool, report: Report
-) -> tuple[list[Change], list[Finding]]:
+    opened: CliContext, *, full: bool, repair: bool, dry_run: bool, report: Report
+) -> tuple[list[ProjectionDiff], list[Violation]]:
     checks = opened.tree.checks
     changes = await checks.repair_derived(dry_run=dry_run) if repair else []
     return changes, await checks.fsck(full=full, report=report)
 
 
-def _tell_changes(terminal: Terminal, changes: list[Change], *, asked: bool, dry_run: bool) -> None:
+def _tell_changes(
+    terminal: Terminal, changes: list[ProjectionDiff], *, asked: bool, dry_run: bool
+) -> None:
     if not asked:
         return
     rows = [(one.table, clean(one.subject), f"-{one.removed} +{one.added}") for one in changes]
@@ -155,7 +159,7 @@ def _tell_changes(terminal: Terminal, changes: list[Change], *, asked: bool, dry
     terminal.note(f"{count} would change" if dry_run else f"{count} rebuilt")
 
 
-def _tell_findings(terminal: Terminal, findings: list[Finding], *, repaired: bool) -> None:
+def _tell_findings(terminal: Terminal, findings: list[Violation], *, repaired: bool) -> None:
     rows = [
         (f.invariant, clean(f.subject), "" if f.severity == "fault" else f.severity,
          clean(f.sentence))

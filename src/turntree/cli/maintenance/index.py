@@ -10,12 +10,12 @@ from functools import partial
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.embeddings import alike_document, draw_alike, draw_stats, stats_document
 from turntree.cli.output.progress import progress
 from turntree.cli.output.text import clean, digits
 from turntree.cli.param_types import REVISION
-from turntree.search.embedding import Alike, Embedded, MeaningStats
+from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
 from turntree.search.embeddings import ALIKE_DEFAULT, ALIKE_MAX
 
 
@@ -45,7 +45,7 @@ def embed(
 
 
 def _embed_one(terminal: Terminal, node: str, text: str | None) -> None:
-    async def act(opened: Opened) -> Embedded:
+    async def act(opened: CliContext) -> EmbedResult:
         return await opened.tree.meanings.embed(node, text=text)
 
     done = with_ledger(terminal, act)
@@ -62,7 +62,7 @@ def _embed_one(terminal: Terminal, node: str, text: str | None) -> None:
 
 
 def _embed_all(terminal: Terminal) -> None:
-    async def act(opened: Opened) -> int:
+    async def act(opened: CliContext) -> int:
         with progress(terminal, "embedding") as report:
             return (await opened.tree.meanings.fill(report=report)).turns
 
@@ -99,7 +99,7 @@ def embed_stats(terminal: Terminal) -> None:
 
 
 def _show_stats(terminal: Terminal) -> None:
-    async def act(opened: Opened) -> list[MeaningStats]:
+    async def act(opened: CliContext) -> list[EmbeddingStats]:
         return await opened.tree.meanings.list_stats()
 
     found = with_ledger(terminal, act)
@@ -155,8 +155,8 @@ async def _similar(
     limit: int,
     kinds: tuple[str, ...],
     tags: tuple[str, ...],
-    opened: Opened,
-) -> list[Alike]:
+    opened: CliContext,
+) -> list[SimilarNode]:
     meanings = opened.tree.meanings
     if node is not None:
         return await meanings.similar_to(node, limit=limit, kinds=kinds, tags=tags)

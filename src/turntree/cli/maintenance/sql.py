@@ -12,10 +12,10 @@ from typing import Any, Final
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, clean_block, cut, table
-from turntree.core.errors import Refused
-from turntree.db.console import READER, Answer, ask, list_views
+from turntree.core.errors import InvalidOperation
+from turntree.db.console import READER, QueryResult, ask, list_views
 from turntree.db.embedded.logins import CONSOLE, as_login
 
 ROWS_DEFAULT: Final = 1000
@@ -59,17 +59,17 @@ def sql(terminal: Terminal, statement: str | None, rows: int, timeout: float, wh
         terminal.note("no rows")
 
 
-async def _ask(opened: Opened, *, statement: str, rows: int, timeout_s: float) -> Answer:
+async def _ask(opened: CliContext, *, statement: str, rows: int, timeout_s: float) -> QueryResult:
     console = _find_console(opened)
     return await ask(opened.database, console, statement, limit=rows, timeout_s=timeout_s)
 
 
-def _find_console(opened: Opened) -> str:
+def _find_console(opened: CliContext) -> str:
     """Return how the login for questions reaches the ledger."""
     if opened.settings.database_url is None:
         return as_login(opened.database.conninfo, CONSOLE)
     if opened.settings.console_url is None:
-        raise Refused(
+        raise InvalidOperation(
             "questions are asked by a login that can only read, and console_url names none."
             " Create one in your PostgreSQL, then name it:\n"
             f"  CREATE ROLE {CONSOLE} LOGIN PASSWORD '…';\n"
@@ -79,7 +79,7 @@ def _find_console(opened: Opened) -> str:
     return opened.settings.console_url
 
 
-async def _read_views(opened: Opened) -> list[tuple[str, list[str]]]:
+async def _read_views(opened: CliContext) -> list[tuple[str, list[str]]]:
     return await list_views(opened.database)
 
 
@@ -108,7 +108,7 @@ def _tell_apart(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def _draw(answer: Answer, terminal: Terminal, cell_max: int | None) -> Iterator[str]:
+def _draw(answer: QueryResult, terminal: Terminal, cell_max: int | None) -> Iterator[str]:
     shown = [[_cell(value, cell_max, terminal) for value in row] for row in answer.rows]
     heads = [clean(name) for name in answer.columns]
     first, *others = table([heads, *shown])

@@ -10,9 +10,9 @@ import click
 
 from turntree.boot.open import find_prices, stats_on
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.stats import draw_stats, spending_document
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
 from turntree.stats.prices_port import Prices
@@ -54,7 +54,7 @@ def stats(terminal: Terminal, since: str | None, by: str | None) -> None:
         terminal.note(f"costs are unknown: there is no list of prices     next: {INSTALL}")
 
 
-async def _gather(opened: Opened, since: str | None, by: Grouping | None) -> Gathered:
+async def _gather(opened: CliContext, since: str | None, by: Grouping | None) -> Gathered:
     found = await stats_on(opened.database).list_spending(
         CONTEXT_BANDS, since=_moment(since, opened.now), with_sessions=by == "session"
     )
@@ -64,7 +64,7 @@ async def _gather(opened: Opened, since: str | None, by: Grouping | None) -> Gat
     return Gathered([replace(one, cost=prices.find_cost(one)) for one in found], prices)
 
 
-def _moment(words: str | None, now: Instant) -> Instant | None:
+def _moment(words: str | None, now: Timestamp) -> Timestamp | None:
     if words is None:
         return None
     moment = find_moment(words, now)

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from turntree.auth.permissions import EVERYTHING, KINDS, Pattern, Rights, pattern
-from turntree.auth.token import Noted
+from turntree.auth.permissions import EVERYTHING, KINDS, Pattern, Permissions, pattern
+from turntree.auth.token import TokenRecord
 from turntree.boot.open import begin_context, load_token_key
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
-from turntree.core.errors import Refused
-from turntree.core.ids import Instant, instant, unix_ms
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.principal import Principal
 
 MINUTES_DEFAULT = 60
@@ -45,8 +45,8 @@ def issue(
     and never the token itself.
     """
 
-    async def act(opened: Opened) -> tuple[str, str, Instant]:
-        rights = Rights(tuple(_pattern(one) for one in allow)) if allow else EVERYTHING
+    async def act(opened: CliContext) -> tuple[str, str, Timestamp]:
+        rights = Permissions(tuple(_pattern(one) for one in allow)) if allow else EVERYTHING
         context = begin_context(opened.settings)
         acting = (
             context.child(rights)
@@ -94,11 +94,11 @@ def revoke(terminal: Terminal, nonce: str, reason: str) -> None:
     terminal.tell(f"{nonce} is revoked", asdict(noted), undo=None)
 
 
-async def _list(opened: Opened) -> tuple[list[Noted], Instant]:
+async def _list(opened: CliContext) -> tuple[list[TokenRecord], Timestamp]:
     return await opened.tree.tokens.list_all(), opened.now
 
 
-async def _revoke(opened: Opened, *, nonce: str, reason: str) -> Noted:
+async def _revoke(opened: CliContext, *, nonce: str, reason: str) -> TokenRecord:
     return await opened.tree.tokens.revoke(nonce, reason=reason)
 
 
@@ -107,16 +107,18 @@ def _pattern(text: str) -> Pattern:
     for known in KINDS:
         if known == kind:
             return pattern(known, name)
-    raise Refused(f"{text!r} is no right: it is a kind and a name, of kinds {', '.join(KINDS)}")
+    raise InvalidOperation(
+        f"{text!r} is no right: it is a kind and a name, of kinds {', '.join(KINDS)}"
+    )
 
 
-def _state(one: Noted, now: Instant) -> str:
+def _state(one: TokenRecord, now: Timestamp) -> str:
     if one.revoked_at is not None:
         return "revoked"
     return "counts" if one.expires_at is not None and now < one.expires_at else "expired"
 
 
-def _row(one: Noted, now: Instant) -> tuple[Any, ...]:
+def _row(one: TokenRecord, now: Timestamp) -> tuple[Any, ...]:
     told = _state(one, now)
     if one.revoked_at is not None:
         told = f"revoked {age(one.revoked_at, now)} by {clean(one.revoked_by or '')}"

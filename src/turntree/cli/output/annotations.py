@@ -6,20 +6,20 @@ Knows how to ask the ledger for it in few questions. Must never know how it is d
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from turntree.cli.context import Opened
-from turntree.core.ids import Digest, Instant, SessionId, TurnId
+from turntree.cli.context import CliContext
+from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
 from turntree.core.session import Session, SessionStatus
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.usage import Usage
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
 
 
 @value
-class Legend:
+class Annotations:
     """What is known of some turns besides themselves."""
 
-    now: Instant
+    now: Timestamp
     current: Session | None
     sessions: tuple[Session, ...]
     labels: dict[TurnId, list[str]]
@@ -30,7 +30,7 @@ class Legend:
     reasons: dict[TurnId, str]
     """Why turns failed, as their journals say it."""
 
-    def document(self, placed: Placed) -> dict[str, Any]:
+    def document(self, placed: ThreadTurn) -> dict[str, Any]:
         """Return what is said of a turn in one line of JSON."""
         header = placed.turn.header
         used = self.used.get(placed.turn.id, Usage())
@@ -55,8 +55,8 @@ class Legend:
 
 
 async def read_legend(
-    opened: Opened, turns: Sequence[Placed], *, with_archived: bool = False
-) -> Legend:
+    opened: CliContext, turns: Sequence[ThreadTurn], *, with_archived: bool = False
+) -> Annotations:
     """Return what is known of some turns."""
     tree = opened.tree
     ids = [placed.turn.id for placed in turns]
@@ -66,7 +66,7 @@ async def read_legend(
     tags: dict[TurnId, list[str]] = {}
     for turn, tag in await tree.turns.marks.list_tags():
         tags.setdefault(turn, []).append(tag)
-    return Legend(
+    return Annotations(
         now=opened.now,
         current=await opened.find_current(),
         sessions=sessions,
@@ -78,19 +78,19 @@ async def read_legend(
     )
 
 
-async def list_sessions(opened: Opened, *, with_archived: bool) -> tuple[Session, ...]:
+async def list_sessions(opened: CliContext, *, with_archived: bool) -> tuple[Session, ...]:
     """Return the active sessions, or all that were not deleted."""
     status: SessionStatus | None = None if with_archived else "active"
     found = [session async for session in opened.tree.sessions.list_all(status=status)]
     return tuple(session for session in found if session.status != "deleted")
 
 
-async def name_sessions(opened: Opened, ids: Iterable[SessionId]) -> list[Session]:
+async def name_sessions(opened: CliContext, ids: Iterable[SessionId]) -> list[Session]:
     """Return some sessions by their ids."""
     return [await opened.tree.sessions.ledger.get(id) for id in ids]
 
 
-async def list_call_documents(opened: Opened, turn: TurnId) -> list[dict[str, Any]]:
+async def list_call_documents(opened: CliContext, turn: TurnId) -> list[dict[str, Any]]:
     """Return the model calls of a turn as documents."""
     calls = (await opened.tree.turns.list_calls([turn])).get(turn, [])
     return [call_to_json(call) for call in calls]

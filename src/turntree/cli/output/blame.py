@@ -18,13 +18,13 @@ from turntree.cli.output.text import (
     title,
     who,
 )
-from turntree.core.ids import Digest, Instant, TurnId
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.message_context import ChangeKind
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.resources.blame import FileLine
-from turntree.resources.file_history import Writer
-from turntree.search.results import FileTouch
+from turntree.resources.file_history import ChangeAuthor
+from turntree.search.results import FileUseRecord
 from turntree.search.service import Blame
 
 WIDTH_MAX: Final = 120
@@ -44,13 +44,13 @@ class BlamedLines:
 
     path: str
     shown: Sequence[FileLine]
-    turns: Mapping[TurnId, Placed]
-    now: Instant
+    turns: Mapping[TurnId, ThreadTurn]
+    now: Timestamp
     is_cut: bool
 
 
 def draw_blame(
-    found: Sequence[Blame], unique: Mapping[Digest, int], now: Instant, terminal: Terminal
+    found: Sequence[Blame], unique: Mapping[Digest, int], now: Timestamp, terminal: Terminal
 ) -> Iterator[str]:
     """Yield the lines of who used a file; a path is said once if there is only one."""
     width = min(terminal.width, WIDTH_MAX)
@@ -82,7 +82,7 @@ def _uses(one: Blame, *, with_path: bool) -> str:
     return ", ".join(f"{name} {' '.join(lines)}".rstrip() for name, lines in said.items())
 
 
-def _lines(touch: FileTouch) -> list[str]:
+def _lines(touch: FileUseRecord) -> list[str]:
     if touch.line_start is None:
         return []
     if touch.line_end is None or touch.line_end == touch.line_start:
@@ -175,7 +175,7 @@ def line_document(line: FileLine, blamed: BlamedLines) -> dict[str, Any]:
     }
 
 
-def _short_writer(writer: Writer, blamed: BlamedLines) -> tuple[str, str, str, Paint]:
+def _short_writer(writer: ChangeAuthor, blamed: BlamedLines) -> tuple[str, str, str, Paint]:
     """Return what stands beside a line: a word, a name, how long ago, and the word's colour."""
     if writer.kind in ("turn", "mixed") and writer.turns:
         header = blamed.turns[writer.turns[0]].turn.header
@@ -187,7 +187,7 @@ def _short_writer(writer: Writer, blamed: BlamedLines) -> tuple[str, str, str, P
     return writer.kind, "", "", "note" if writer.kind == "outside" else "dim"
 
 
-def _turn_words(placed: Placed, now: Instant) -> str:
+def _turn_words(placed: ThreadTurn, now: Timestamp) -> str:
     turn = placed.turn
     ago = age(turn.header.sealed_at, now)
     name = who(turn.header.by)

@@ -12,7 +12,7 @@ from turntree.cli.command import Paint, Terminal
 from turntree.cli.output.text import TAB_COLUMNS, cells, clean_block, cut, pad
 from turntree.resources.file_diff import FileDiff
 from turntree.resources.line_diff import Hunk
-from turntree.resources.resource import Entry
+from turntree.resources.resource import FileEntry
 
 PATHS_SHOWN_MAX: Final = 40
 BAR_MAX: Final = 24
@@ -103,7 +103,7 @@ def diff_document(diff: FileDiff, *, with_lines: bool = True) -> dict[str, Any]:
     return document
 
 
-def entry_document(entry: Entry) -> dict[str, Any]:
+def entry_document(entry: FileEntry) -> dict[str, Any]:
     """Return one path of a state as a document."""
     return {
         "path": shown_path(entry.path),
@@ -114,7 +114,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _entry_document(entry: Entry | None) -> dict[str, Any] | None:
+def _entry_document(entry: FileEntry | None) -> dict[str, Any] | None:
     return None if entry is None else entry_document(entry)
 
 

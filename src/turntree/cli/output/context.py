@@ -8,15 +8,15 @@ from turntree.cli.output.changes import counted
 from turntree.cli.output.parts import words_of
 from turntree.cli.output.text import clean, clean_block, cut, digits
 from turntree.core.message import Message
-from turntree.models.prompt import Parts, Prompt
+from turntree.models.prompt import Prompt, PromptPrefix
 from turntree.models.token_estimate import estimate_text
-from turntree.runs.model_context import Seen, SeenCall
+from turntree.runs.model_context import ModelCallContext, TurnContext
 
 MARGIN: Final = 9
 NAMES_SHOWN_MAX: Final = 12
 
 
-def draw_context(seen: Seen, terminal: Terminal) -> Iterator[str]:
+def draw_context(seen: TurnContext, terminal: Terminal) -> Iterator[str]:
     """Yield what was the same for all calls of a turn, then a few lines for each."""
     header = seen.placed.turn.header
     asked = clean(" · ".join(word for word in (header.model, header.provider) if word))
@@ -32,7 +32,7 @@ def draw_context(seen: Seen, terminal: Terminal) -> Iterator[str]:
         yield from _draw_call_lines(call, seen, terminal)
 
 
-def draw_call(call: SeenCall, terminal: Terminal) -> Iterator[str]:
+def draw_call(call: ModelCallContext, terminal: Terminal) -> Iterator[str]:
     """Yield everything that one call of a model was given, in its order."""
     prompt = call.prompt
     for text in prompt.system:
@@ -48,7 +48,7 @@ def draw_call(call: SeenCall, terminal: Terminal) -> Iterator[str]:
             yield from _indented(clean_block(words_of(part, "full")))
 
 
-def context_document(seen: Seen, number: int | None) -> dict[str, Any]:
+def context_document(seen: TurnContext, number: int | None) -> dict[str, Any]:
     """Return the same as a document, with whole prompts."""
     calls = seen.calls if number is None else seen.calls[number - 1 : number]
     return {
@@ -60,7 +60,7 @@ def context_document(seen: Seen, number: int | None) -> dict[str, Any]:
     }
 
 
-def _call_document(call: SeenCall) -> dict[str, Any]:
+def _call_document(call: ModelCallContext) -> dict[str, Any]:
     taped, used = call.taped, call.taped.call
     return {
         "number": taped.number,
@@ -82,11 +82,13 @@ def _draw_before(prompt: Prompt, terminal: Terminal) -> Iterator[str]:
     names = [clean(tool.name) for tool in prompt.tools]
     more = len(names) - NAMES_SHOWN_MAX
     listed = ", ".join(names[:NAMES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
-    cost = Parts((), prompt.tools).cost
+    cost = PromptPrefix((), prompt.tools).cost
     yield _line("tools", f"{listed}, about {cost:,} tokens" if names else "none")
 
 
-def _draw_call_lines(call: SeenCall, seen: Seen, terminal: Terminal) -> Iterator[str]:
+def _draw_call_lines(
+    call: ModelCallContext, seen: TurnContext, terminal: Terminal
+) -> Iterator[str]:
     prompt = call.prompt
     own = len(prompt.messages) - prompt.thread_messages
     thread = f"{counted(prompt.thread_turns, 'turn')} of the thread"
@@ -100,7 +102,7 @@ def _draw_call_lines(call: SeenCall, seen: Seen, terminal: Terminal) -> Iterator
     yield _line("", terminal.spell(_proof(call, seen)))
 
 
-def _tokens(call: SeenCall) -> str:
+def _tokens(call: ModelCallContext) -> str:
     used = call.taped.call
     estimated = f"about {call.prompt.estimated_tokens:,} tokens estimated"
     if call.taped.response is None:
@@ -112,7 +114,7 @@ def _tokens(call: SeenCall) -> str:
     return f"{estimated}, {used.usage.context:,} reported ({off:+.0%}){cached}"
 
 
-def _proof(call: SeenCall, seen: Seen) -> str:
+def _proof(call: ModelCallContext, seen: TurnContext) -> str:
     if call.taped.input is None:
         return "nobody recorded its digest"
     sent = f"request {digits(call.taped.input)}"

@@ -11,9 +11,9 @@ from turntree.cli.output.parts import ToolCall, brief_of, list_tool_calls
 from turntree.cli.output.session import stand
 from turntree.cli.output.text import clean, clean_block, cut, digits
 from turntree.core.ids import TurnId
-from turntree.core.message import Erased, Message
+from turntree.core.message import ErasedMessage, Message
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 
 LINES_SHOWN_MAX: Final = 12
@@ -21,7 +21,7 @@ ARGS_WIDTH_MAX: Final = 60
 
 
 def draw_tail(
-    session: Session, turns: Sequence[Placed], reasons: Mapping[TurnId, str], terminal: Terminal
+    session: Session, turns: Sequence[ThreadTurn], reasons: Mapping[TurnId, str], terminal: Terminal
 ) -> Iterator[str]:
     """Yield where a session stands, and its last turns, with those that failed beside it."""
     label = terminal.paint(clean(session.label), "strong")
@@ -47,7 +47,7 @@ def draw_talk(
         yield from (f"{prompt if n == 0 else '   '} {line}" for n, line in enumerate(lines))
     calls = {call.use.call_id: call for call in list_tool_calls(turn)}
     for said in turn.reply:
-        if isinstance(said, Erased):
+        if isinstance(said, ErasedMessage):
             yield from _lines(said, terminal)
         elif said.role == "assistant":
             yield from _lines(said, terminal)
@@ -65,8 +65,8 @@ def _call(call: ToolCall, terminal: Terminal) -> str:
     return f"{arrow}{name} {args} {terminal.paint(status, 'good' if status == 'ok' else 'bad')}"
 
 
-def _lines(said: Message | Erased, terminal: Terminal) -> list[str]:
-    if isinstance(said, Erased):
+def _lines(said: Message | ErasedMessage, terminal: Terminal) -> list[str]:
+    if isinstance(said, ErasedMessage):
         return [terminal.paint(f"(a message was taken out: {digits(said.digest)})", "dim")]
     if not said.text:
         return []

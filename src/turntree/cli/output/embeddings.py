@@ -5,10 +5,10 @@ from typing import Any
 
 from turntree.cli.command import Terminal
 from turntree.cli.output.text import clean, cut, digits, table
-from turntree.search.embedding import TURN, Alike, MeaningStats
+from turntree.search.embedding import TURN, EmbeddingStats, SimilarNode
 
 
-def draw_alike(found: Sequence[Alike], terminal: Terminal) -> Iterator[str]:
+def draw_alike(found: Sequence[SimilarNode], terminal: Terminal) -> Iterator[str]:
     """Yield a line for each: how alike, what it is, what it is called."""
     rows = [
         (f"{one.likeness:.3f}", clean(one.described.kind), _short(one), clean(one.described.name))
@@ -18,12 +18,12 @@ def draw_alike(found: Sequence[Alike], terminal: Terminal) -> Iterator[str]:
         yield terminal.spell(cut(line, terminal.width))
 
 
-def _short(one: Alike) -> str:
+def _short(one: SimilarNode) -> str:
     digest = one.described.digest
     return digits(digest) if digest is not None else one.described.id[-12:]
 
 
-def alike_document(one: Alike) -> dict[str, Any]:
+def alike_document(one: SimilarNode) -> dict[str, Any]:
     """Return what a program reads of one likeness."""
     what = one.described
     return {
@@ -35,7 +35,7 @@ def alike_document(one: Alike) -> dict[str, Any]:
     }
 
 
-def draw_stats(found: Sequence[MeaningStats], terminal: Terminal) -> Iterator[str]:
+def draw_stats(found: Sequence[EmbeddingStats], terminal: Terminal) -> Iterator[str]:
     """Yield how much each embedder has embedded."""
     for one in found:
         yield terminal.paint(clean(one.embedder), "label") + f"  {one.dims} numbers a vector"
@@ -53,7 +53,7 @@ def _plural(kind: str, count: int) -> str:
     return clean(kind) if count == 1 or kind in ("code", "information") else f"{clean(kind)}s"
 
 
-def stats_document(one: MeaningStats) -> dict[str, Any]:
+def stats_document(one: EmbeddingStats) -> dict[str, Any]:
     """Return what a program reads of an embedder's vectors."""
     return {
         "embedder": one.embedder,

@@ -9,7 +9,7 @@ from turntree.cli.output.changes import SIGNS, counted, shown_path, shown_size
 from turntree.cli.output.text import cells, pad
 from turntree.core.value import value
 from turntree.resources.file_diff import DiffKind
-from turntree.resources.resource import Entry
+from turntree.resources.resource import FileEntry
 
 NAME_WIDTH_MAX: Final = 56
 ENTRIES_SHOWN_MAX: Final = 200
@@ -22,7 +22,7 @@ class _Folder:
     size: int = 0
     changed: int = 0
     folders: "dict[str, _Folder]" = field(default_factory=dict[str, "_Folder"])
-    entries: list[tuple[str, Entry]] = field(default_factory=list[tuple[str, Entry]])
+    entries: list[tuple[str, FileEntry]] = field(default_factory=list[tuple[str, FileEntry]])
 
 
 @value
@@ -33,7 +33,7 @@ class _Row:
 
 
 def draw_tree(
-    entries: Sequence[Entry],
+    entries: Sequence[FileEntry],
     signs: Mapping[str, DiffKind],
     terminal: Terminal,
     *,
@@ -50,7 +50,7 @@ def draw_tree(
         yield f"  {sign} {pad(row.name, widest)}  {terminal.paint(row.size, 'dim')}".rstrip()
 
 
-def _plant(entries: Sequence[Entry], signs: Mapping[str, DiffKind]) -> _Folder:
+def _plant(entries: Sequence[FileEntry], signs: Mapping[str, DiffKind]) -> _Folder:
     root = _Folder()
     for entry in entries:
         *above, name = entry.path.split("/")
@@ -93,7 +93,7 @@ def _rows(
         yield _Row(" ", terminal.spell(more), "")
 
 
-def _tail(entry: Entry) -> str:
+def _tail(entry: FileEntry) -> str:
     if entry.kind == "symlink":
         return "@"
     return "*" if entry.mode & 0o100 else ""

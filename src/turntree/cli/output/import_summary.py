@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from turntree.cli.command import Terminal
 from turntree.cli.output.text import clean, table, tokens
-from turntree.stats.import_summary import SOON_DAYS, Tally
+from turntree.stats.import_summary import SOON_DAYS, ImportSummary
 
 WIDTH: Final = 72
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def draw_tally(tally: Tally, terminal: Terminal) -> Iterator[str]:
+def draw_tally(tally: ImportSummary, terminal: Terminal) -> Iterator[str]:
     """Yield the lines of the card; a figure that says nothing is left out."""
     rule = ("-" if terminal.is_ascii else "─") * min(WIDTH, terminal.width)
     yield terminal.paint(rule, "dim")
@@ -22,7 +22,7 @@ def draw_tally(tally: Tally, terminal: Terminal) -> Iterator[str]:
     yield terminal.paint(rule, "dim")
 
 
-def _rows(tally: Tally) -> Iterator[tuple[str, str]]:
+def _rows(tally: ImportSummary) -> Iterator[tuple[str, str]]:
     yield "sessions", f"{tally.sessions:,} of {_many(tally.transcripts, 'transcript')}"
     yield "turns", f"{tally.turns:,}"
     after = tally.bytes_after
@@ -60,7 +60,7 @@ def sized(count: int) -> str:
     return f"{count} bytes"
 
 
-def tally_document(tally: Tally) -> dict[str, Any]:
+def tally_document(tally: ImportSummary) -> dict[str, Any]:
     """Return the figures as one document."""
     document = asdict(tally)
     document["bytes_after"]["total"] = tally.bytes_after.total

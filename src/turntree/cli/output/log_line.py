@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from turntree.cli.command import Paint, Terminal
-from turntree.cli.output.annotations import Legend
+from turntree.cli.output.annotations import Annotations
 from turntree.cli.output.text import (
     Span,
     age,
@@ -21,7 +21,7 @@ from turntree.cli.output.text import (
     tokens,
     who,
 )
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.usage import Usage
 from turntree.core.value import value
@@ -38,7 +38,7 @@ REASON_MARGIN: Final = 9
 
 
 @value
-class Columns:
+class LogColumns:
     """How wide each column is; 0 leaves it out."""
 
     left: int
@@ -49,12 +49,12 @@ class Columns:
 
 
 def plan_columns(
-    turns: Sequence[Placed], legend: Legend, terminal: Terminal, *, short: bool = False
-) -> Columns:
+    turns: Sequence[ThreadTurn], legend: Annotations, terminal: Terminal, *, short: bool = False
+) -> LogColumns:
     """Return columns that fit the terminal; the narrower it is, the fewer."""
     width = min(terminal.width, LINE_MAX)
     if short:
-        return Columns(width, 0, 0, 0, 0)
+        return LogColumns(width, 0, 0, 0, 0)
     headers = [placed.turn.header for placed in turns]
     person = min(WHO_MAX, max(cells(who(header.by)) for header in headers))
     model = min(MODEL_MAX, max(cells(clean(header.model or "")) for header in headers))
@@ -65,11 +65,11 @@ def plan_columns(
         if width - sum(size + GAP for size in columns if size) < LEFT_MIN:
             columns[column] = 0
     left = width - sum(size + GAP for size in columns if size)
-    return Columns(left, *columns)
+    return LogColumns(left, *columns)
 
 
 def draw_line(
-    gutter: str, placed: Placed, legend: Legend, columns: Columns, terminal: Terminal
+    gutter: str, placed: ThreadTurn, legend: Annotations, columns: LogColumns, terminal: Terminal
 ) -> str:
     """Return the line of a turn; without a gutter it begins with the digest."""
     turn = placed.turn
@@ -91,7 +91,7 @@ def draw_line(
     return left + terminal.paint(shown, "dim") if shown else left.rstrip()
 
 
-def draw_reason(turn: Turn, legend: Legend, terminal: Terminal) -> str | None:
+def draw_reason(turn: Turn, legend: Annotations, terminal: Terminal) -> str | None:
     """Return the line below a turn's that says why it failed, if its journal says it."""
     reason = legend.reasons.get(turn.id)
     if reason is None:
@@ -107,7 +107,7 @@ def draw_note(gutter: str, text: str, terminal: Terminal) -> str:
     return terminal.paint(terminal.spell(line), "dim")
 
 
-def label_spans(placed: Placed, legend: Legend, ellipsis: str) -> list[Span]:
+def label_spans(placed: ThreadTurn, legend: Annotations, ellipsis: str) -> list[Span]:
     """Return the labels of the sessions that stand at a turn, and its tags, in brackets."""
     turn = placed.turn.id
     current = legend.current

@@ -10,11 +10,11 @@ from typing import Any, Literal, assert_never
 from turntree.cli.output.text import clean, clean_block, digits
 from turntree.core.errors import NotFound
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -37,8 +37,8 @@ class ToolCall:
     """A tool that was asked for and what it answered."""
 
     number: int
-    use: ToolUse | Lifted
-    result: ToolResult | Lifted | None
+    use: ToolUse | ObjectRef
+    result: ToolResult | ObjectRef | None
 
 
 def list_tool_calls(turn: Turn) -> list[ToolCall]:
@@ -49,7 +49,7 @@ def list_tool_calls(turn: Turn) -> list[ToolCall]:
     return [ToolCall(n, use, results.get(use.call_id)) for n, use in enumerate(uses, start=1)]
 
 
-def find_part(turn: Turn, part: ToolPart | MessagePart) -> ToolCall | Message | Erased:
+def find_part(turn: Turn, part: ToolPart | MessagePart) -> ToolCall | Message | ErasedMessage:
     """Return the part of a turn that a revision points at.
 
     Raises:
@@ -70,7 +70,7 @@ def find_part(turn: Turn, part: ToolPart | MessagePart) -> ToolCall | Message | 
             assert_never(part)
 
 
-def part_document(part: ToolCall | Message | Erased) -> dict[str, Any]:
+def part_document(part: ToolCall | Message | ErasedMessage) -> dict[str, Any]:
     """Return a part as a JSON document."""
     if isinstance(part, ToolCall):
         result = None if part.result is None else part_to_json(part.result)
@@ -78,7 +78,7 @@ def part_document(part: ToolCall | Message | Erased) -> dict[str, Any]:
     return message_document(part)
 
 
-def draw_part(part: ToolCall | Message | Erased) -> Iterator[str]:
+def draw_part(part: ToolCall | Message | ErasedMessage) -> Iterator[str]:
     """Yield the lines of a part, whole."""
     if isinstance(part, ToolCall):
         yield clean(part.use.tool or "")
@@ -86,7 +86,7 @@ def draw_part(part: ToolCall | Message | Erased) -> Iterator[str]:
         if part.result is not None:
             yield clean(str(part.result.status))
             yield from _indented(clean_block(_pretty(part.result)))
-    elif isinstance(part, Erased):
+    elif isinstance(part, ErasedMessage):
         yield f"erased; its digest was {part.digest}"
     else:
         for one in part.parts:
@@ -100,7 +100,7 @@ def words_of(part: Part, level: Level) -> str:
             return text
         case Media(kind, media_type, url, object_, name):
             return f"[{kind}: {name or url or object_ or media_type}]"
-        case Lifted(of=of, size=size) if not (calls_tool(part) or answers_call(part)):
+        case ObjectRef(of=of, size=size) if not (calls_tool(part) or answers_call(part)):
             return f"[{of}, {size:,} bytes, kept as an object]"
         case _:
             return _whole(part) if level == "full" else ""
@@ -112,34 +112,34 @@ def _whole(part: Part) -> str:
             return text
         case Reasoning(text):
             return f"[reasoning] {text}"
-        case ToolUse(_, tool, _) | Lifted(tool=tool) if calls_tool(part):
+        case ToolUse(_, tool, _) | ObjectRef(tool=tool) if calls_tool(part):
             return f"[{tool}] {_pretty(part)}"
         case ToolResult(_, status, _):
             return f"[{status}] {_pretty(part)}"
-        case Opaque(document):
+        case OpaquePart(document):
             return json.dumps(document, ensure_ascii=False)
         case _:
             return json.dumps(part_to_json(part), ensure_ascii=False)
 
 
-def _pretty(part: ToolUse | ToolResult | Lifted) -> str:
+def _pretty(part: ToolUse | ToolResult | ObjectRef) -> str:
     match part:
         case ToolUse(args=value) | ToolResult(output=value):
             return (
                 value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
             )
-        case Lifted(object=object_, size=size):
+        case ObjectRef(object=object_, size=size):
             return f"{size:,} bytes, kept as the object {object_}"
 
 
-def brief_of(part: ToolUse | ToolResult | Lifted) -> str:
+def brief_of(part: ToolUse | ToolResult | ObjectRef) -> str:
     """Return the few words that say what a tool was given or gave."""
     match part:
         case ToolUse(args=value) | ToolResult(output=value):
             if isinstance(value, dict):
                 return clean(" ".join(str(member) for member in value.values()))
             return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        case Lifted(size=size):
+        case ObjectRef(size=size):
             return f"({size:,} bytes)"
 
 

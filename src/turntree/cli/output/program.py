@@ -6,9 +6,9 @@ from typing import Any
 
 from turntree.cli.output.text import age, clean, clean_block, digits, table
 from turntree.core.canonical import Json
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.program import Program, list_secrets, name_in
-from turntree.programs.store_port import Use, VersionRow
+from turntree.programs.store_port import ProgramReference, VersionRow
 
 
 def program_document(program: Program) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def called(program: Program, typed: str) -> str:
     return clean(name_in(typed) if program.kind == "session" else program.name)
 
 
-def program_rows(programs: Sequence[Program], now: Instant) -> list[str]:
+def program_rows(programs: Sequence[Program], now: Timestamp) -> list[str]:
     """Return one line a program."""
     return table(
         [
@@ -56,7 +56,10 @@ def program_rows(programs: Sequence[Program], now: Instant) -> list[str]:
 
 
 def program_lines(
-    program: Program, used: Sequence[Use], uses: Sequence[Use], now: Instant
+    program: Program,
+    used: Sequence[ProgramReference],
+    uses: Sequence[ProgramReference],
+    now: Timestamp,
 ) -> list[str]:
     """Return everything about a program."""
     rows = [
@@ -85,7 +88,7 @@ def version_document(row: VersionRow) -> dict[str, Any]:
     return {"version": row.number, "digest": row.digest, "at": row.at, "by": row.by}
 
 
-def use_document(use: Use, direction: str) -> dict[str, Any]:
+def use_document(use: ProgramReference, direction: str) -> dict[str, Any]:
     """Return a reference in JSON."""
     return {
         "direction": direction,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from turntree.cli.command import Terminal
-from turntree.search.results import Indexed
+from turntree.search.results import IndexProgress
 
 Report = Callable[[int, int], None]
 
@@ -51,7 +51,7 @@ class IndexReport:
     """Whether the viewer may know how many turns there are."""
     is_drawn: bool = False
 
-    def __call__(self, done: Indexed) -> None:
+    def __call__(self, done: IndexProgress) -> None:
         """Show how far it has come."""
         if self.terminal.is_live and done.is_behind:
             self.is_drawn = True

@@ -22,7 +22,7 @@ from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.resources.file_diff import FileDiff
 from turntree.resources.plans.restore import RestoreItem, RestorePlan
-from turntree.resources.resource import Change
+from turntree.resources.resource import FileChange
 
 KEPT_SHOWN_MAX: Final = 8
 CONFLICTS_SHOWN_MAX: Final = 20
@@ -146,11 +146,11 @@ def _draw_item(shown: ShownItem, preview: Preview, terminal: Terminal) -> Iterat
         yield from _paths(item.conflicts, CONFLICTS_SHOWN_MAX, terminal)
 
 
-def _it(changes: Sequence[Change]) -> str:
+def _it(changes: Sequence[FileChange]) -> str:
     return "it" if len(changes) == 1 else "them"
 
 
-def _subject(changes: Sequence[Change], one: str, several: str) -> str:
+def _subject(changes: Sequence[FileChange], one: str, several: str) -> str:
     return f"{counted(len(changes), 'path')} {one if len(changes) == 1 else several}"
 
 
@@ -162,7 +162,7 @@ def _state(shown: ShownItem, preview: Preview) -> str:
     return f"   as {digits(shown.pinned_by)} left it, the nearest turn that pinned its files"
 
 
-def _paths(changes: Sequence[Change], shown_max: int, terminal: Terminal) -> Iterator[str]:
+def _paths(changes: Sequence[FileChange], shown_max: int, terminal: Terminal) -> Iterator[str]:
     for change in changes[:shown_max]:
         yield f"    {shown_path(change.path)}"
     if len(changes) > shown_max:

@@ -19,7 +19,7 @@ _UNFINISHED: Final = re.compile(r"\x1b(?:\][^\x07\x1b]*\x1b?|\[[0-?]*[ -/]*|[ -/
 
 
 @dataclass(slots=True)
-class Cleaner:
+class TerminalSanitizer:
     """Takes out of a text that comes in pieces whatever a terminal would obey."""
 
     held: str = ""
@@ -47,7 +47,7 @@ class WordWriter:
 
     terminal: Terminal
     is_used: bool = False
-    _cleaner: Cleaner = field(default_factory=Cleaner)
+    _cleaner: TerminalSanitizer = field(default_factory=TerminalSanitizer)
 
     def write(self, words: str) -> None:
         """Write some words."""

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from turntree.cli.command import Paint, Terminal
 from turntree.cli.output.text import Span, age, cells, clean, digest_spans, lay, title, who
-from turntree.core.ids import Digest, Instant
+from turntree.core.ids import Digest, Timestamp
 from turntree.search.rank import Snippet
-from turntree.search.results import Hit, SearchResult
+from turntree.search.results import SearchHit, SearchResult
 
 WIDTH_MAX: Final = 120
 INDENT: Final = 11
@@ -20,12 +20,12 @@ def draw_result(
     result: SearchResult,
     unique: Mapping[Digest, int],
     current: str | None,
-    now: Instant,
+    now: Timestamp,
     terminal: Terminal,
 ) -> Iterator[str]:
     """Yield the lines of what was found: sessions in the order of their best turn."""
     width = min(terminal.width, WIDTH_MAX)
-    groups: dict[str, list[Hit]] = {}
+    groups: dict[str, list[SearchHit]] = {}
     for hit in result.hits:
         groups.setdefault(_home(hit, current), []).append(hit)
     for place, (label, hits) in enumerate(groups.items()):
@@ -36,7 +36,7 @@ def draw_result(
             yield from _draw_hit(hit, label, unique, now, width, terminal)
 
 
-def _home(hit: Hit, current: str | None) -> str:
+def _home(hit: SearchHit, current: str | None) -> str:
     """Return the session a turn is shown under: the current one if it holds it."""
     labels = [holder.label for holder in hit.holders]
     if not labels:
@@ -45,10 +45,10 @@ def _home(hit: Hit, current: str | None) -> str:
 
 
 def _draw_hit(
-    hit: Hit,
+    hit: SearchHit,
     home: str,
     unique: Mapping[Digest, int],
-    now: Instant,
+    now: Timestamp,
     width: int,
     terminal: Terminal,
 ) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _shown(text: str) -> str:
     return f"{lead}{clean(text)}{tail}"
 
 
-def _why(hit: Hit, home: str) -> str:
+def _why(hit: SearchHit, home: str) -> str:
     """Return the reason a turn was found, and which other sessions hold it."""
     reasons = [f"{clean(said)} ({', '.join(where)})" for said, where in hit.matched.items()]
     if hit.means_the_same:
@@ -108,7 +108,7 @@ def _why(hit: Hit, home: str) -> str:
     return " · ".join(reasons) or "by its names and times"
 
 
-def hit_document(hit: Hit, unique: Mapping[Digest, int]) -> dict[str, Any]:
+def hit_document(hit: SearchHit, unique: Mapping[Digest, int]) -> dict[str, Any]:
     """Return a found turn as one document."""
     turn = hit.placed.turn
     header = turn.header

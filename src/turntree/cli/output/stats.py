@@ -10,8 +10,8 @@ from turntree.stats.prices_port import Prices
 from turntree.stats.spending import (
     Grouping,
     Spending,
+    SpendingTotal,
     Step,
-    Sum,
     group,
     names_of,
     over_time,
@@ -112,7 +112,7 @@ def _total(spent: Sequence[Spending], prices: Prices | None) -> Iterator[str]:
         yield f"not in that sum: {total.calls_unpriced:,} calls of unknown price ({named})"
 
 
-def _cost(total: Sum, prices: Prices | None) -> str:
+def _cost(total: SpendingTotal, prices: Prices | None) -> str:
     if prices is None or not total.calls:
         return ""
     if total.calls_unpriced == total.calls:

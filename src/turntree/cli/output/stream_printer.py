@@ -1,7 +1,8 @@
 """An answer on a terminal, while it comes: words as they are, tools in one line each.
 
 What models and tools say may hold escape sequences, cut anywhere: nothing reaches the terminal
-but through ``Cleaner`` or ``render.clean``. A terminal cannot take lines back, so words that were
+but through ``TerminalSanitizer`` or ``render.clean``. A terminal cannot take lines back, so words
+that were
 void are said to be. It must never know where an answer comes from.
 """
 
@@ -13,22 +14,22 @@ from typing import Any, Final, assert_never
 
 from turntree.cli.command import Paint, Terminal
 from turntree.cli.output.parts import brief_of
-from turntree.cli.output.sanitize import Cleaner
+from turntree.cli.output.sanitize import TerminalSanitizer
 from turntree.cli.output.text import clean, clean_block, cut, digits, duration, usage_sentence
-from turntree.core.message import Lifted, Message, Reasoning, Text, ToolUse, part_to_json
+from turntree.core.message import Message, ObjectRef, Reasoning, Text, ToolUse, part_to_json
 from turntree.core.turn import Turn
 from turntree.core.usage import ModelCall, Usage, to_json
 from turntree.runs.follow import (
-    Begun,
-    CallBegun,
-    CallEnded,
-    Dropped,
-    Ended,
     Heard,
-    Said,
-    Told,
+    ModelReplied,
+    RunNotice,
+    RunStarted,
+    TextChunk,
+    TextDiscarded,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnSealed,
     WordKind,
-    Words,
 )
 from turntree.transcripts.exporters.jsonl import message_document
 
@@ -39,7 +40,7 @@ FindCost = Callable[[Turn, ModelCall], Decimal | None]
 
 
 @dataclass(slots=True)
-class Speaker:
+class StreamPrinter:
     """Shows one answer; see ``runtime.following`` for what it may be told."""
 
     terminal: Terminal
@@ -47,7 +48,7 @@ class Speaker:
     find_cost: FindCost = lambda _turn, _call: None
     shows_query: bool = False
     """For those who did not type the question themselves."""
-    _cleaner: Cleaner = field(default_factory=Cleaner)
+    _cleaner: TerminalSanitizer = field(default_factory=TerminalSanitizer)
     _mode: WordKind | None = None
     _shown: dict[tuple[int, WordKind], str] = field(default_factory=dict[tuple[int, WordKind], str])
     _open_call: str | None = None
@@ -57,38 +58,38 @@ class Speaker:
     def hear(self, heard: Heard) -> None:
         """Show one thing."""
         match heard:
-            case Begun():
+            case RunStarted():
                 self._begin(heard)
-            case Words():
+            case TextChunk():
                 self._words(heard)
-            case Dropped(seq):
+            case TextDiscarded(seq):
                 self._drop(seq)
-            case Said(seq, message):
+            case ModelReplied(seq, message):
                 self._said(seq, message)
-            case CallBegun(use):
+            case ToolCallStarted(use):
                 self._call(use)
-            case CallEnded():
+            case ToolCallFinished():
                 self._result(heard)
-            case Told():
+            case RunNotice():
                 self._told(heard)
-            case Ended(placed, calls):
+            case TurnSealed(placed, calls):
                 self._end(placed.turn, calls)
             case _:
                 assert_never(heard)
 
-    def _begin(self, begun: Begun) -> None:
+    def _begin(self, begun: RunStarted) -> None:
         for said in begun.query if self.shows_query else ():
             first, *rest = clean_block(said.text)
             self._line(f"{said.role}> {first}", "label")
             for line in rest:
                 self._line(f"  {line}", "label")
 
-    def _told(self, told: Told) -> None:
+    def _told(self, told: RunNotice) -> None:
         # That a turn was canceled is said by its outcome.
         if (told.kind, told.reason) != ("interrupted", "canceled"):
             self._line(f"({told.kind}: {clean(told.reason)})", "warn")
 
-    def _words(self, words: Words) -> None:
+    def _words(self, words: TextChunk) -> None:
         if words.kind == "tool":
             return  # A call is shown whole, once it is recorded.
         key = (words.seq, words.kind)
@@ -128,12 +129,12 @@ class Speaker:
             self._say(kind, text[len(shown) :])
         self._fresh_line()
 
-    def _call(self, use: ToolUse | Lifted) -> None:
+    def _call(self, use: ToolUse | ObjectRef) -> None:
         self._fresh_line()
         self._put(self._named(use) + self.terminal.paint(self.terminal.spell(" …"), "dim"))
         self._open_call = str(use.call_id)
 
-    def _result(self, ended: CallEnded) -> None:
+    def _result(self, ended: ToolCallFinished) -> None:
         status = str(ended.result.status)
         paint: Paint = "good" if status == "ok" else "bad"
         took = "" if ended.took_ms is None else f" {_seconds(ended.took_ms)}"
@@ -144,7 +145,7 @@ class Speaker:
         self._put(f" {self.terminal.paint(status, paint)}{took}{answer}")
         self._fresh_line()
 
-    def _named(self, use: ToolUse | Lifted) -> str:
+    def _named(self, use: ToolUse | ObjectRef) -> str:
         args = cut(brief_of(use), ARGS_WIDTH_MAX, ellipsis=self.terminal.spell("…"))
         arrow = self.terminal.paint(self.terminal.spell("  → "), "note")
         name = self.terminal.paint(clean(str(use.tool)), "strong")
@@ -190,28 +191,28 @@ class Speaker:
 def heard_document(heard: Heard) -> dict[str, Any]:
     """Return something that was heard as a JSON document."""
     match heard:
-        case Begun(run, query):
+        case RunStarted(run, query):
             return {"event": "begun", "run": run, "messages": [message_document(m) for m in query]}
-        case Words(seq, kind, text, tool):
+        case TextChunk(seq, kind, text, tool):
             return {"event": "words", "seq": seq, "kind": kind, "text": text, "tool": tool}
-        case Dropped(seq):
+        case TextDiscarded(seq):
             return {"event": "dropped", "seq": seq}
-        case Said(seq, message, call):
+        case ModelReplied(seq, message, call):
             used = None if call is None else to_json(call)
             said = message_document(message)
             return {"event": "said", "seq": seq, "message": said, "call": used}
-        case CallBegun(use):
+        case ToolCallStarted(use):
             return {"event": "tool_begun", "use": part_to_json(use)}
-        case CallEnded(use, result, took):
+        case ToolCallFinished(use, result, took):
             return {
                 "event": "tool_ended",
                 "use": part_to_json(use),
                 "result": part_to_json(result),
                 "took_ms": took,
             }
-        case Told(kind, reason):
+        case RunNotice(kind, reason):
             return {"event": kind, "reason": reason}
-        case Ended(placed):
+        case TurnSealed(placed):
             return {"event": "ended", **turn_document(placed.turn)}
         case _:
             assert_never(heard)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from turntree.cli.command import Paint, Terminal
 from turntree.cli.harmless import ESCAPES
-from turntree.core.ids import Digest, Instant, unix_ms
+from turntree.core.ids import Digest, Timestamp, unix_ms
 from turntree.core.principal import Principal
 from turntree.core.turn import Turn
 from turntree.core.usage import Usage
@@ -113,7 +113,7 @@ def digest_spans(digest: Digest, unique: int = DIGITS_SHOWN) -> list[Span]:
     return [Span(shown[:unique], "strong"), Span(shown[unique:], "dim")]
 
 
-def age(then: Instant, now: Instant) -> str:
+def age(then: Timestamp, now: Timestamp) -> str:
     """Return how long ago a moment was, in at most four signs."""
     seconds = (unix_ms(now) - unix_ms(then)) // 1000
     for length, unit in _AGES:
@@ -122,7 +122,7 @@ def age(then: Instant, now: Instant) -> str:
     return "now"
 
 
-def duration(start: Instant, end: Instant) -> str:
+def duration(start: Timestamp, end: Timestamp) -> str:
     """Return how long something took."""
     ms = unix_ms(end) - unix_ms(start)
     minutes, seconds = divmod(ms // 1000, 60)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from turntree.cli.command import Paint, Terminal
-from turntree.cli.output.annotations import Legend
+from turntree.cli.output.annotations import Annotations
 from turntree.cli.output.changes import shown_path, shown_size
 from turntree.cli.output.parts import Level, ToolCall, brief_of, list_tool_calls, words_of
 from turntree.cli.output.text import (
@@ -29,17 +29,17 @@ from turntree.cli.output.text import (
     who,
 )
 from turntree.core.message import (
-    Erased,
+    ErasedMessage,
     Message,
     is_partial,
 )
 from turntree.core.revision import MessagePart, ToolPart
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.usage import Usage
 from turntree.core.value import value
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 MARGIN: Final = 9
 WIDTH_MAX: Final = 110
@@ -53,11 +53,11 @@ DIGEST_BACK: Final = 4
 class Shown:
     """A turn and all that is shown with it."""
 
-    placed: Placed
-    parent: Placed | None
-    children: tuple[Placed, ...]
+    placed: ThreadTurn
+    parent: ThreadTurn | None
+    children: tuple[ThreadTurn, ...]
     children_count: int
-    legend: Legend
+    legend: Annotations
     holding: tuple[Session, ...]
     """Sessions whose threads ever held it."""
     holding_count: int
@@ -65,7 +65,7 @@ class Shown:
     calls: tuple[dict[str, Any], ...]
     spawned: tuple[str, ...]
     part: ToolPart | MessagePart | None
-    pins: tuple[Pinned, ...] = ()
+    pins: tuple[ResolvedTurnSnapshot, ...] = ()
     """The places it found and left in some state."""
 
 
@@ -152,9 +152,9 @@ def _draw_model(shown: Shown, terminal: Terminal) -> Iterator[str]:
 
 
 def _draw_message(
-    said: Message | Erased, turn: Turn, level: Level, width: int, terminal: Terminal
+    said: Message | ErasedMessage, turn: Turn, level: Level, width: int, terminal: Terminal
 ) -> Iterator[str]:
-    if isinstance(said, Erased):
+    if isinstance(said, ErasedMessage):
         yield _fact(
             "erased", f"a message was taken out on request ({digits(said.digest)})", terminal
         )

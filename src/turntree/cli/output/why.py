@@ -9,11 +9,11 @@ from typing import Any, Final, assert_never
 from turntree.cli.command import Terminal
 from turntree.cli.output.parts import ToolCall, brief_of, list_tool_calls
 from turntree.cli.output.text import Span, actor, age, cells, clean, cut, digits, lay, title
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Message,
+    ObjectRef,
     ToolResult,
     ToolUse,
     answers_call,
@@ -21,9 +21,9 @@ from turntree.core.message import (
 )
 from turntree.core.revision import MessagePart, Part
 from turntree.core.session import Session, SessionMove
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.graph.causes import Cause, Explained
+from turntree.ledger.graph.causes import Cause, Explanation
 
 WIDTH_MAX: Final = 140
 TOOLS_SHOWN_MAX: Final = 6
@@ -42,7 +42,7 @@ _MOVED: Final[Mapping[str, str]] = {
 
 
 @value
-class Line:
+class WhyLine:
     """One line: a title, which is cut where there is no room, and what stands around it."""
 
     before: Sequence[Span]
@@ -51,40 +51,40 @@ class Line:
 
 
 @value
-class Told:
+class WhyOutput:
     """Why something is there, and how far was asked."""
 
     revision: str
-    explained: Explained
-    now: Instant
+    explained: Explanation
+    now: Timestamp
     depth: int
     limit: int
-    part: ToolCall | Message | Erased | None = None
+    part: ToolCall | Message | ErasedMessage | None = None
     place: Part | None = None
     session: Session | None = None
     """The session that stands at the turn, if it was asked for by name."""
     move: SessionMove | None = None
 
 
-def draw_why(told: Told, terminal: Terminal) -> Iterator[str]:
+def draw_why(told: WhyOutput, terminal: Terminal) -> Iterator[str]:
     """Yield the tree of causes, the newest first."""
     placed, causes = told.explained.placed, told.explained.causes
     margin = ""
     if told.part is not None:
         yield _lay("", _part_line(told.part, told.place), terminal)
         yield _lay(
-            _last(terminal), Line([Span("in "), *_digest(placed)], title(placed.turn)), terminal
+            _last(terminal), WhyLine([Span("in "), *_digest(placed)], title(placed.turn)), terminal
         )
         margin = "   "
     else:
-        yield _lay("", Line(_digest(placed), title(placed.turn)), terminal)
+        yield _lay("", WhyLine(_digest(placed), title(placed.turn)), terminal)
     facts = list(_facts(told))
     if not causes and told.explained.bound is None:
-        facts.append(Line([Span("nothing came before it", "dim")]))
+        facts.append(WhyLine([Span("nothing came before it", "dim")]))
     yield from _branch(facts, causes, margin, told, terminal)
 
 
-def end_of(told: Told) -> str | None:
+def end_of(told: WhyOutput) -> str | None:
     """Return where the walk was stopped and how to go on; None if it came to its end."""
     match told.explained.bound:
         case "depth":
@@ -99,26 +99,30 @@ def end_of(told: Told) -> str | None:
             assert_never(told.explained.bound)
 
 
-def _facts(told: Told) -> Iterator[Line]:
+def _facts(told: WhyOutput) -> Iterator[WhyLine]:
     """Yield what is known of the turn itself: who moved there, who asked, which tools it used."""
     turn = told.explained.placed.turn
     header = turn.header
     if told.session is not None and told.move is not None and told.move.kind in _MOVED:
         moved = f" {_MOVED[told.move.kind]} by {_name(told.move.by)}, {_ago(told.move.at, told)}"
-        yield Line([Span(clean(told.session.label), "label"), Span(moved)])
+        yield WhyLine([Span(clean(told.session.label), "label"), Span(moved)])
     model = f"; {clean(header.model)} answered" if header.model else ""
-    yield Line([Span(f"{actor(header.by)} asked for it, {_ago(header.sealed_at, told)}{model}")])
+    yield WhyLine([Span(f"{actor(header.by)} asked for it, {_ago(header.sealed_at, told)}{model}")])
     tools = [clean(str(call.use.tool)) for call in list_tool_calls(turn)]
     if tools:
         counted = f"{len(tools)} tool calls" if len(tools) > 1 else "1 tool call"
         shown = ", ".join(tools[:TOOLS_SHOWN_MAX]) + (", …" if len(tools) > TOOLS_SHOWN_MAX else "")
-        yield Line([Span(f"it made {counted}: {shown}")])
+        yield WhyLine([Span(f"it made {counted}: {shown}")])
 
 
 def _branch(
-    facts: Sequence[Line], causes: Sequence[Cause], margin: str, told: Told, terminal: Terminal
+    facts: Sequence[WhyLine],
+    causes: Sequence[Cause],
+    margin: str,
+    told: WhyOutput,
+    terminal: Terminal,
 ) -> Iterator[str]:
-    lines: list[tuple[Line, Cause | None]] = [
+    lines: list[tuple[WhyLine, Cause | None]] = [
         *((line, None) for line in facts),
         *((_cause_line(cause, told, is_first=bool(facts)), cause) for cause in causes),
     ]
@@ -130,7 +134,7 @@ def _branch(
             yield from _branch((), cause.causes, below, told, terminal)
 
 
-def _cause_line(cause: Cause, told: Told, *, is_first: bool) -> Line:
+def _cause_line(cause: Cause, told: WhyOutput, *, is_first: bool) -> WhyLine:
     it = "it" if is_first else "which"
     began = [Span(f"{it} began "), Span(clean(cause.session or ""), "label")]
     match cause.how:
@@ -155,15 +159,15 @@ def _cause_line(cause: Cause, told: Told, *, is_first: bool) -> Line:
             assert_never(cause.how)
 
 
-def _lead(words: list[Span], cause: Cause, after: str) -> Line:
+def _lead(words: list[Span], cause: Cause, after: str) -> WhyLine:
     """Return the line that leads to what a cause is."""
     if cause.placed is None:
-        return Line([*words, Span(clean(cause.node.id))])
+        return WhyLine([*words, Span(clean(cause.node.id))])
     end = after + (" (told above)" if cause.seen else "")
-    return Line([*words, *_digest(cause.placed)], title(cause.placed.turn), [Span(end, "dim")])
+    return WhyLine([*words, *_digest(cause.placed)], title(cause.placed.turn), [Span(end, "dim")])
 
 
-def _lay(margin: str, line: Line, terminal: Terminal) -> str:
+def _lay(margin: str, line: WhyLine, terminal: Terminal) -> str:
     """Return a line that fits: the title is what gives way."""
     width = min(terminal.width, WIDTH_MAX)
     before = [Span(margin, "dim"), *_spell(line.before, terminal)]
@@ -173,11 +177,11 @@ def _lay(margin: str, line: Line, terminal: Terminal) -> str:
     return lay([*before, Span(shown), *after], width, terminal).rstrip()
 
 
-def _digest(placed: Placed) -> list[Span]:
+def _digest(placed: ThreadTurn) -> list[Span]:
     return [Span(digits(placed.turn.digest), "strong"), Span(" ")]
 
 
-def _by(cause: Cause, told: Told) -> str:
+def _by(cause: Cause, told: WhyOutput) -> str:
     if cause.placed is None:
         return ""
     header = cause.placed.turn.header
@@ -189,25 +193,25 @@ def _name(by: str) -> str:
     return clean(by.partition(":")[2] or by)
 
 
-def _ago(moment: Instant | None, told: Told) -> str:
+def _ago(moment: Timestamp | None, told: WhyOutput) -> str:
     if moment is None:
         return "at some time"
     passed = age(moment, told.now)
     return "just now" if passed == "now" else f"{passed} ago"
 
 
-def _part_line(part: ToolCall | Message | Erased, place: Part | None) -> Line:
+def _part_line(part: ToolCall | Message | ErasedMessage, place: Part | None) -> WhyLine:
     match part:
         case ToolCall(number, use, result):
             answered = "without an answer" if result is None else f"answered {result.status}"
             called = [Span(f"tool call {number}: {clean(str(use.tool))} ", "strong")]
-            return Line(called, brief_of(use), [Span(f", {answered}")])
+            return WhyLine(called, brief_of(use), [Span(f", {answered}")])
         case Message(role=role):
             number = place.n if isinstance(place, MessagePart) else 0
             said = clean(part.text) or ", ".join(_doing(part)) or "no words"
-            return Line([Span(f"message {number}, by the {role}: ", "strong")], said)
-        case Erased():
-            return Line([Span("an erased message", "strong")])
+            return WhyLine([Span(f"message {number}, by the {role}: ", "strong")], said)
+        case ErasedMessage():
+            return WhyLine([Span("an erased message", "strong")])
         case _:
             assert_never(part)
 
@@ -215,9 +219,9 @@ def _part_line(part: ToolCall | Message | Erased, place: Part | None) -> Line:
 def _doing(message: Message) -> Iterator[str]:
     """Yield what a message without words does."""
     for part in message.parts:
-        if isinstance(part, ToolUse | Lifted) and calls_tool(part):
+        if isinstance(part, ToolUse | ObjectRef) and calls_tool(part):
             yield f"calls {clean(str(part.tool))}"
-        elif isinstance(part, ToolResult | Lifted) and answers_call(part):
+        elif isinstance(part, ToolResult | ObjectRef) and answers_call(part):
             yield f"answers {clean(str(part.call_id))}"
 
 
@@ -237,7 +241,7 @@ def _bar(terminal: Terminal) -> str:
     return "|  " if terminal.is_ascii else "│  "
 
 
-def why_document(told: Told) -> dict[str, Any]:
+def why_document(told: WhyOutput) -> dict[str, Any]:
     """Return the tree of causes in JSON."""
     explained = told.explained
     recording = explained.recording
@@ -253,7 +257,7 @@ def why_document(told: Told) -> dict[str, Any]:
     }
 
 
-def _turn_document(placed: Placed) -> dict[str, Any]:
+def _turn_document(placed: ThreadTurn) -> dict[str, Any]:
     turn = placed.turn
     return {"id": turn.id, "digest": turn.digest, "title": turn.title}
 

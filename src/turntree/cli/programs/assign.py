@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from turntree.agents.assignments import Assigned
+from turntree.agents.assignments import AssignmentStatus
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.listen import Talk, open_talk
+from turntree.cli.common.listen import ChatSession, open_talk
 from turntree.cli.common.reply import nothing, streaming, talk_options, wait
-from turntree.cli.context import Opened
+from turntree.cli.context import CliContext
 from turntree.cli.output.program import program_document
 from turntree.cli.output.text import clean
 from turntree.cli.param_types import PROGRAM
-from turntree.core.errors import NoProvider, Refused
+from turntree.core.errors import InvalidOperation, ProviderNotConfigured
 from turntree.core.program import Program
 from turntree.core.value import value
 from turntree.programs.model_choice import choose_model
@@ -67,7 +67,7 @@ def assign(
     _tell_done(terminal, done)
 
 
-async def _give(opened: Opened, agent: str, task: str) -> _Given:
+async def _give(opened: CliContext, agent: str, task: str) -> _Given:
     programs = opened.tree.programs
     found, actor = await programs.get(task), await programs.get(agent)
     is_his = found.details.get("assignee") == actor.name and "session" in found.details
@@ -80,12 +80,14 @@ async def _give(opened: Opened, agent: str, task: str) -> _Given:
         return _Given(found, f"{actor.address} is busy with {actor.details['current_task']}")
     try:
         await choose_model(programs, session=str(found.details["session"]))
-    except (NoProvider, Refused) as error:
+    except (ProviderNotConfigured, InvalidOperation) as error:
         return _Given(found, str(error))
     return _Given(found, None)
 
 
-def _work(terminal: Terminal, talk: Talk, task: Program, *, stream: bool) -> Assigned:
+def _work(
+    terminal: Terminal, talk: ChatSession, task: Program, *, stream: bool
+) -> AssignmentStatus:
     assignments = talk.opened.running.assignments
     shown = streaming(terminal, shows_query=True) if stream else nothing
     return wait(talk.begin(lambda hear: assignments.work(task.id, hear)), shown)
@@ -108,7 +110,7 @@ def _tell_given(terminal: Terminal, given: _Given) -> None:
         terminal.note(f"nobody works on it yet: {clean(given.waits)}")
 
 
-def _tell_done(terminal: Terminal, done: Assigned) -> None:
+def _tell_done(terminal: Terminal, done: AssignmentStatus) -> None:
     task = done.task
     met = sum(1 for one in done.verdicts if one["ok"])
     document: dict[str, Any] = {
@@ -124,7 +126,7 @@ def _tell_done(terminal: Terminal, done: Assigned) -> None:
         seen = "\n".join(_seen(one) for one in done.verdicts if not one["ok"])
         if terminal.as_json:
             terminal.document(document)
-        raise Refused(
+        raise InvalidOperation(
             f"{sentence}\n{seen}".rstrip() + f"; see what it did with `turntree tail {session}`"
         )
     terminal.tell(sentence, document, undo=None, then=(f"see it with: turntree tail {session}",))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, table
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.programs.assign import assign
@@ -123,7 +123,7 @@ def resolve(
     """Say which model would answer with which parameters, and who says so."""
     turn: dict[str, Json] = {} if name is None else {"model": name}
 
-    async def act(opened: Opened) -> Choice:
+    async def act(opened: CliContext) -> Choice:
         return await choose_model(
             opened.tree.programs, turn=turn, session=session, agent=agent, situation=situation
         )

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turntree.cli.command import Terminal, Verb, verb
+from turntree.cli.command import Command, Terminal, verb
 from turntree.cli.param_types import PROGRAM
 from turntree.cli.programs.program_options import JSON, config_options, invoke_options, read_sets
 from turntree.core.canonical import Json
 from turntree.core.program import Program, a_kind
 
 if TYPE_CHECKING:
-    from turntree.cli.context import Opened
+    from turntree.cli.context import CliContext
     from turntree.programs.kind import Kind, Option
 
 SHARED: Final = ("create", "list", "show", "configure", "move", "invoke")
@@ -74,7 +74,7 @@ def _create(kind: "Kind") -> click.Command:
             name = given.get("name") or name_from(said, prefix=kind.name)
             config = {**config, kind.titled_by: said}
 
-        async def act(opened: "Opened") -> Program:
+        async def act(opened: "CliContext") -> Program:
             return await opened.tree.programs.create(
                 kind.name, name, config, visibility="private" if private else "public"
             )
@@ -187,7 +187,7 @@ def _command(
     about: str, act: Callable[..., None], *params: click.Parameter, name: str | None = None
 ) -> click.Command:
     command = verb(name or act.__name__, help=about)(act)
-    assert isinstance(command, Verb)
+    assert isinstance(command, Command)
     # Its own parameters come before those that every command has.
     command.params[:0] = params
     return command

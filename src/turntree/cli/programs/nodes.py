@@ -5,16 +5,16 @@ from typing import Any
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, digits, table, title
 from turntree.core.ids import ProgramId, TurnId
 from turntree.core.program import Program, name_in
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 
 
 @value
-class Node:
+class ListedNode:
     """A turn or a program."""
 
     id: TurnId | ProgramId
@@ -24,19 +24,19 @@ class Node:
     title: str
 
     @classmethod
-    def of_turn(cls, placed: Placed) -> "Node":
+    def of_turn(cls, placed: ThreadTurn) -> "ListedNode":
         """Return a turn as a node."""
         turn = placed.turn
         return cls(turn.id, "turn", digits(turn.digest), title(turn)[:60])
 
     @classmethod
-    def of_program(cls, program: Program) -> "Node":
+    def of_program(cls, program: Program) -> "ListedNode":
         """Return a program as a node."""
         said = program.config.get("title") or program.config.get("description") or ""
         return cls(program.id, program.kind, program.address, clean(str(said))[:60])
 
 
-async def get_node(opened: Opened, text: str) -> Node:
+async def get_node(opened: CliContext, text: str) -> ListedNode:
     """Return what a text names: a program by its name, or else a turn by its revision.
 
     Raises:
@@ -44,12 +44,12 @@ async def get_node(opened: Opened, text: str) -> Node:
     """
     programs = opened.tree.programs
     if text.startswith("@("):
-        return Node.of_program(await programs.get(text))
+        return ListedNode.of_program(await programs.get(text))
     # Not by a session's label: whoever says `main` means the turn it stands at.
     found = await programs.store.find(name_in(text), by=str(programs.by))
     if found is not None:
-        return Node.of_program(found)
-    return Node.of_turn(await opened.tree.turns.get(text))
+        return ListedNode.of_program(found)
+    return ListedNode.of_turn(await opened.tree.turns.get(text))
 
 
 @verb()
@@ -58,18 +58,18 @@ async def get_node(opened: Opened, text: str) -> Node:
 def nodes(terminal: Terminal, tags: tuple[str, ...], kind: str | None) -> None:
     """List programs, and the turns that have words on them."""
 
-    async def act(opened: Opened) -> list[tuple[Node, list[str]]]:
-        found: list[tuple[Node, list[str]]] = []
+    async def act(opened: CliContext) -> list[tuple[ListedNode, list[str]]]:
+        found: list[tuple[ListedNode, list[str]]] = []
         if kind != "turn":
             listed = opened.tree.programs.list_all(kind=kind, tags=tags)
-            found += [(Node.of_program(one), list(one.tags)) async for one in listed]
+            found += [(ListedNode.of_program(one), list(one.tags)) async for one in listed]
         if kind in (None, "turn"):
             words: dict[TurnId, list[str]] = {}
             for turn, word in await opened.tree.turns.marks.list_tags():
                 words.setdefault(turn, []).append(word)
             for turn, told in words.items():
                 if set(tags) <= set(told):
-                    found.append((Node.of_turn(await opened.tree.turns.get(turn)), told))
+                    found.append((ListedNode.of_turn(await opened.tree.turns.get(turn)), told))
         return found
 
     found = with_ledger(terminal, act)
@@ -94,7 +94,7 @@ def nodes(terminal: Terminal, tags: tuple[str, ...], kind: str | None) -> None:
         terminal.note("next: turntree tag add NODE WORD")
 
 
-def _document(node: Node, words: list[str]) -> dict[str, Any]:
+def _document(node: ListedNode, words: list[str]) -> dict[str, Any]:
     return {
         "id": node.id,
         "kind": node.kind,

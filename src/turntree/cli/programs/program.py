@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.program import (
     answer_lines,
     called,
@@ -24,11 +24,11 @@ from turntree.cli.param_types import PROGRAM
 from turntree.cli.programs.program_options import config_options, invoke_options, read_sets
 from turntree.cli.programs.secret_hosts import settle_hosts
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.program import Program, ProgramVersion, Visibility, a_kind
 from turntree.programs.kind import put_member
 from turntree.programs.service import unheard
-from turntree.programs.store_port import Use, VersionRow
+from turntree.programs.store_port import ProgramReference, VersionRow
 
 
 @click.group()
@@ -41,7 +41,7 @@ def list_programs(
 ) -> None:
     """Print programs, one a line."""
 
-    async def act(opened: Opened) -> tuple[list[Program], Opened]:
+    async def act(opened: CliContext) -> tuple[list[Program], CliContext]:
         if kind is not None:
             opened.tree.programs.kind(kind)
         found = opened.tree.programs.list_all(kind=kind, state=state, tags=tags)
@@ -61,8 +61,10 @@ def show_program(terminal: Terminal, name: str, number: int | None) -> None:
     """Print one program, or its config as it was."""
 
     async def act(
-        opened: Opened,
-    ) -> tuple[Program, ProgramVersion | None, list[Use], list[Use], Opened]:
+        opened: CliContext,
+    ) -> tuple[
+        Program, ProgramVersion | None, list[ProgramReference], list[ProgramReference], CliContext
+    ]:
         programs = opened.tree.programs
         found = await programs.get(name)
         version = None if number is None else await programs.get_version(found.id, number)
@@ -90,7 +92,7 @@ def show_program(terminal: Terminal, name: str, number: int | None) -> None:
 def move_program(terminal: Terminal, name: str, state: str) -> None:
     """Move a program to another state, and say so."""
 
-    async def act(opened: Opened) -> tuple[Program, Program, bool]:
+    async def act(opened: CliContext) -> tuple[Program, Program, bool]:
         programs = opened.tree.programs
         before = await programs.get(name)
         after = await programs.move(name, state)
@@ -111,7 +113,7 @@ def configure_program(
 ) -> None:
     """Set members of a program's config, and say so; a session's may be named by its label."""
 
-    async def act(opened: Opened) -> tuple[str, Program | None, Program]:
+    async def act(opened: CliContext) -> tuple[str, Program | None, Program]:
         programs = opened.tree.programs
         typed = (await opened.tree.sessions.get(name)).label if is_label else name
         before = await programs.find(typed)
@@ -167,7 +169,7 @@ def invoke_program(
 
     writer = WordWriter(terminal) if stream else None
 
-    async def act(opened: Opened) -> dict[str, Json]:
+    async def act(opened: CliContext) -> dict[str, Json]:
         hear = unheard if writer is None else writer.write
         return await opened.tree.programs.invoke(name, request, hear=hear)
 
@@ -220,7 +222,7 @@ def create(
     for way, value in read_sets(sets).items():
         wanted = put_member(wanted, way, value)
 
-    async def act(opened: Opened) -> Program:
+    async def act(opened: CliContext) -> Program:
         return await opened.tree.programs.create(
             kind, name, wanted, visibility="private" if private else "public"
         )
@@ -260,7 +262,7 @@ def move(terminal: Terminal, name: str, state: str) -> None:
 def refs(terminal: Terminal, name: str) -> None:
     """List whom a program names, and who names it."""
 
-    async def act(opened: Opened) -> tuple[list[Use], list[Use]]:
+    async def act(opened: CliContext) -> tuple[list[ProgramReference], list[ProgramReference]]:
         programs = opened.tree.programs
         return await programs.refs_from(name), await programs.refs_to(name)
 
@@ -286,7 +288,7 @@ def refs(terminal: Terminal, name: str) -> None:
 def versions(terminal: Terminal, name: str) -> None:
     """List every version of a program's config, the newest first."""
 
-    async def act(opened: Opened) -> tuple[list[VersionRow], Opened]:
+    async def act(opened: CliContext) -> tuple[list[VersionRow], CliContext]:
         return await opened.tree.programs.list_versions(name), opened
 
     rows, opened = with_ledger(terminal, act)
@@ -312,7 +314,9 @@ def kinds(terminal: Terminal, kind: str | None) -> None:
     found = InstalledKinds()
     if kind is not None:
         if kind not in found:
-            raise Refused(f"there is no kind {kind!r} of program: see `turntree program kinds`")
+            raise InvalidOperation(
+                f"there is no kind {kind!r} of program: see `turntree program kinds`"
+            )
         terminal.document(found[kind].schema())
         return
     known = [found[name].kind for name in found]
@@ -369,7 +373,7 @@ def invite(terminal: Terminal, name: str, grantee: str) -> None:
 def visibility(terminal: Terminal, name: str, to: Any) -> None:
     """Show a program to everybody in the workspace, or only to those let in."""
 
-    async def act(opened: Opened) -> tuple[Visibility, Program]:
+    async def act(opened: CliContext) -> tuple[Visibility, Program]:
         before = visibility_of(await opened.tree.programs.find(name))
         return before, await opened.tree.programs.set_visibility(name, to)
 

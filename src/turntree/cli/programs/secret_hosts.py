@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import click
 
 from turntree.cli.command import Terminal
-from turntree.cli.context import Opened, load_settings, with_ledger
+from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.text import clean
 from turntree.cli.settings import find_setting, merged_environment, read_file, write_file
 from turntree.core.program import Program, list_secrets
@@ -46,7 +46,7 @@ def settle_own_hosts(terminal: Terminal) -> None:
     if not _is_person(terminal):
         return
 
-    async def act(opened: Opened) -> list[Program]:
+    async def act(opened: CliContext) -> list[Program]:
         found = opened.tree.programs.list_all(kind="provider")
         return [one async for one in found if one.state != "deprecated"]
 

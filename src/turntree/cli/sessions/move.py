@@ -14,7 +14,7 @@ import click
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import Wanted, find_privacy, fork_with_files, show_plan
 from turntree.cli.common.session_move import Move, _digest, follow
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import read_head, write_head
 from turntree.cli.output.session import move_document, session_row_document, stand
 from turntree.cli.output.text import age, clean, digits, table
@@ -26,7 +26,7 @@ from turntree.cli.sessions.move_files import (
     move_with_files,
     tell_moved_files,
 )
-from turntree.core.errors import Occupied, Refused
+from turntree.core.errors import InvalidOperation, PathExists
 from turntree.core.ids import TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import Session, SessionMove
@@ -78,14 +78,14 @@ def fork(
                 show_plan(terminal, wanted, switches=switches)
             else:
                 fork_with_files(terminal, wanted, switches=switches)
-        except Occupied as error:
+        except PathExists as error:
             options = ["--switch"] * switches + ["--plan"] * only_plan
-            raise Refused(f"{error}: `{wanted.command(error.free, *options)}`") from error
+            raise InvalidOperation(f"{error}: `{wanted.command(error.free, *options)}`") from error
         return
     if any(named.values()):
         raise click.UsageError("resources are named together with --files or --plan")
 
-    async def act(opened: Opened) -> tuple[Session, tuple[str, ...]]:
+    async def act(opened: CliContext) -> tuple[Session, tuple[str, ...]]:
         made = await opened.tree.sessions.fork(revision, label, visibility=visibility)
         return made, await find_privacy(opened, made, visibility)
 
@@ -187,7 +187,7 @@ def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
         tell_moved_files(terminal, move_with_files(terminal, session, None, "undo", how))
         return
 
-    async def act(opened: Opened) -> tuple[Session, "Move", str | None]:
+    async def act(opened: CliContext) -> tuple[Session, "Move", str | None]:
         found, moved = await follow(opened, await opened.tree.sessions.undo(session))
         return found, moved, await find_way_again(opened, found, moved.before)
 
@@ -195,12 +195,12 @@ def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
     _tell_move(terminal, found, moved, undo=again)
 
 
-async def _took_files(opened: Opened, *, session: str) -> bool:
+async def _took_files(opened: CliContext, *, session: str) -> bool:
     """Say whether the move that an undo takes back had taken files along."""
     try:
         return bool((await opened.tree.plans.propose_restore(session, kind="undo")).items)
-    except Refused as error:
-        raise Refused(f"{error}: see `turntree reflog {session}`") from error
+    except InvalidOperation as error:
+        raise InvalidOperation(f"{error}: see `turntree reflog {session}`") from error
 
 
 @verb()
@@ -213,7 +213,7 @@ def reflog(terminal: Terminal, session: str, limit: int) -> None:
     SESSION@{2} names where it stood two moves ago.
     """
 
-    async def act(opened: Opened) -> tuple[Session, list[SessionMove], str]:
+    async def act(opened: CliContext) -> tuple[Session, list[SessionMove], str]:
         found = await opened.tree.sessions.get(session)
         moves = await opened.tree.sessions.list_moves(session, limit=limit)
         return found, moves, opened.now
@@ -237,13 +237,13 @@ def reflog(terminal: Terminal, session: str, limit: int) -> None:
 
 
 async def _rewind(
-    opened: Opened, *, words: tuple[str, ...], before: bool
+    opened: CliContext, *, words: tuple[str, ...], before: bool
 ) -> tuple[Session, Move, str | None]:
     """Return the session, its move, and how to make it with files, if turns left behind pin any."""
     name, turn = await _understand(opened, words=words)
     session = await opened.tree.sessions.get(name)
     if session.head == turn and not before:
-        raise Refused(
+        raise InvalidOperation(
             f"{name} stands at {digits(session.head_digest)} already: see `turntree log {name}`"
         )
     asked = await opened.tree.turns.get(turn)
@@ -257,7 +257,7 @@ async def _rewind(
     return found, moved, f"turntree undo {name} && turntree rewind {name} {there}"
 
 
-async def _understand(opened: Opened, *, words: tuple[str, ...]) -> tuple[str, TurnId]:
+async def _understand(opened: CliContext, *, words: tuple[str, ...]) -> tuple[str, TurnId]:
     """Return which session is to move to which turn, one of its ancestors."""
     *named, revision = words
     name = named[0] if named else "HEAD"
@@ -270,11 +270,11 @@ async def _understand(opened: Opened, *, words: tuple[str, ...]) -> tuple[str, T
     return session.label, found.turn
 
 
-async def _check_rewind(opened: Opened, session: Session, turn: TurnId) -> None:
+async def _check_rewind(opened: CliContext, session: Session, turn: TurnId) -> None:
     """Refuse, with what to do instead, what the ledger would refuse in fewer words."""
     label, short = session.label, digits(await _digest(opened, turn))
     if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
-        raise Refused(
+        raise InvalidOperation(
             f"{short} is no ancestor of {label}, so this is no rewind: "
             f"move it there with `turntree session replay {label} {short}`"
         )
@@ -320,7 +320,7 @@ def session_replay(
         return
     how.check_default()
 
-    async def act(opened: Opened) -> None:
+    async def act(opened: CliContext) -> None:
         moved = await opened.tree.sessions.replay(name, revision)
         tell_move(terminal, *(await follow(opened, moved)))
 

@@ -13,7 +13,7 @@ import click
 from turntree.cli.command import Function, Terminal
 from turntree.cli.common.fork_files import check_outcome
 from turntree.cli.common.turn_files import nothing_known, nothing_pinned
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting, spinner
 from turntree.cli.output.restore_preview import (
@@ -25,10 +25,10 @@ from turntree.cli.output.restore_preview import (
     preview_document,
 )
 from turntree.cli.output.text import digits
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.session import Session
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.resources.plans.restore import RestoreItem, RestoreKind, RestorePlan
 from turntree.resources.plans.saga import PlanOutcome
@@ -78,7 +78,7 @@ class MovedWithFiles:
     """A session that moved, with its files."""
 
     session: Session
-    moved: Moved
+    moved: MoveResult
     preview: Preview
     outcome: PlanOutcome
     undo: str | None
@@ -97,7 +97,8 @@ def move_with_files(
     """Move a session with its files, or show what that would change; None if nothing was done.
 
     Raises:
-        Refused: Turns and somebody else changed the same files, and nobody said what is to happen.
+        InvalidOperation: Turns and somebody else changed the same files, and nobody said what is to
+            happen.
     """
     with counting(terminal, "comparing") as report:
         preview = with_ledger(
@@ -149,7 +150,7 @@ def tell_moved_files(terminal: Terminal, done: MovedWithFiles | None) -> None:
         terminal.note(f"go on from there with: turntree resume {session.label}")
 
 
-async def find_way_again(opened: Opened, session: Session, left: Digest | None) -> str | None:
+async def find_way_again(opened: CliContext, session: Session, left: Digest | None) -> str | None:
     """Return the command that makes a move again which an undo has taken back, if there is one.
 
     Where the move had led to no turn, only a turn that the session stands on can say so: its first.
@@ -164,7 +165,7 @@ async def find_way_again(opened: Opened, session: Session, left: Digest | None) 
 
 
 async def _propose(
-    opened: Opened,
+    opened: CliContext,
     *,
     name: str,
     revision: str | None,
@@ -189,7 +190,9 @@ async def _propose(
     return Preview(plan, tuple(items), left, after, titles, asked)
 
 
-async def _explain_nothing(opened: Opened, name: str, revision: str, *, before: bool) -> NotFound:
+async def _explain_nothing(
+    opened: CliContext, name: str, revision: str, *, before: bool
+) -> NotFound:
     """Return the error that says why there are no files to bring back."""
     short = digits(await _digest(opened, revision))
     label = (await opened.tree.sessions.get(name)).label
@@ -203,7 +206,7 @@ async def _explain_nothing(opened: Opened, name: str, revision: str, *, before: 
     return nothing_known(short, f"turntree rewind {label} {short} --files")
 
 
-async def _show_item(opened: Opened, item: RestoreItem, report: Report) -> ShownItem:
+async def _show_item(opened: CliContext, item: RestoreItem, report: Report) -> ShownItem:
     pinned_by = await _digest(opened, item.pinned_by)
     if item.present is None or not item.changes:
         return ShownItem(item, (), pinned_by)
@@ -213,7 +216,7 @@ async def _show_item(opened: Opened, item: RestoreItem, report: Report) -> Shown
     return ShownItem(item, tuple(diffs), pinned_by)
 
 
-async def _digest(opened: Opened, turn: TurnId | str | None) -> Digest | None:
+async def _digest(opened: CliContext, turn: TurnId | str | None) -> Digest | None:
     return None if turn is None else (await opened.tree.turns.get(turn)).turn.digest
 
 
@@ -245,7 +248,7 @@ def _agrees(terminal: Terminal, preview: Preview) -> bool:
     return click.confirm("go back?", default=True, err=True)
 
 
-def _conflict(preview: Preview, terminal: Terminal) -> Refused:
+def _conflict(preview: Preview, terminal: Terminal) -> InvalidOperation:
     label, short = preview.plan.session.label, digits(preview.after)
     if preview.found_by is not None:
         short = f"{digits(preview.found_by)} --before"
@@ -260,10 +263,10 @@ def _conflict(preview: Preview, terminal: Terminal) -> Refused:
         *listed,
         f"--keep leaves them alone, --exact makes everything as it was: `{command} --keep`",
     )
-    return Refused("\n".join(said))
+    return InvalidOperation("\n".join(said))
 
 
-async def _carry_out(opened: Opened, *, preview: Preview) -> MovedWithFiles:
+async def _carry_out(opened: CliContext, *, preview: Preview) -> MovedWithFiles:
     plan: RestorePlan = preview.plan
     outcome = await opened.tree.plans.carry_out(plan)
     check_outcome(outcome)

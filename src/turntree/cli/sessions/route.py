@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.route import draw_explained, draw_route, route_document
 from turntree.cli.output.session import session_row_document
 from turntree.cli.param_types import REVISION
@@ -21,7 +21,7 @@ from turntree.routing.router import CANDIDATES_DEFAULT, CANDIDATES_MAX
 
 
 @value
-class _Asked:
+class _RouteArgs:
     text: str
     target: str
     sender: str | None
@@ -53,7 +53,7 @@ def route(
     text = " ".join(words)
     if not text.strip() and not target:
         raise click.UsageError('say what is sent, or to whom: turntree route "login drops it"')
-    found, head = with_ledger(terminal, partial(_resolve, _Asked(text, target, sender, limit)))
+    found, head = with_ledger(terminal, partial(_resolve, _RouteArgs(text, target, sender, limit)))
     if terminal.as_json:
         terminal.document(route_document(found))
         return
@@ -67,7 +67,7 @@ def route(
         terminal.note("next: the same with --explain     why, and what else was considered")
 
 
-async def _resolve(asked: _Asked, opened: Opened) -> tuple[Route, Digest | None]:
+async def _resolve(asked: _RouteArgs, opened: CliContext) -> tuple[Route, Digest | None]:
     sender = None if asked.sender is None else _principal(asked.sender)
     found = await opened.tree.router.resolve(
         asked.target, asked.text, sender=sender, limit=asked.limit
@@ -97,7 +97,7 @@ def identify(terminal: Terminal, kind: str, id: str, entity: str) -> None:
     ENTITY's, under both names; if ENTITY has one already, the two are merged.
     """
 
-    async def act(opened: Opened) -> Session:
+    async def act(opened: CliContext) -> Session:
         return await opened.tree.router.identify(kind, id, entity)
 
     found = with_ledger(terminal, act)

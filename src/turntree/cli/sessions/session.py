@@ -8,12 +8,12 @@ from typing import Final
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.output.session import session_row_document, stand, visibility_of
 from turntree.cli.output.text import age, clean, digits, table, usage_sentence
 from turntree.cli.param_types import PROGRAM, SESSION
-from turntree.core.ids import Instant, ProgramId, SessionId, short_id
+from turntree.core.ids import ProgramId, SessionId, Timestamp, short_id
 from turntree.core.program import Program, Visibility
 from turntree.core.session import Session, SessionStatus
 from turntree.core.value import value
@@ -36,10 +36,10 @@ class Sessions(click.Group):
 
 
 _ELSEWHERE: Final = {
-    "configure": ("session_talk", "configure"),
-    "history": ("session_talk", "history"),
-    "replay": ("move", "session_replay"),
-    "send": ("send", "send"),
+    "configure": ("sessions.session_config", "configure"),
+    "history": ("sessions.session_config", "history"),
+    "replay": ("sessions.move", "session_replay"),
+    "send": ("talk.send", "send"),
 }
 
 
@@ -48,7 +48,7 @@ def session() -> None:
     """Create, list, rename, merge and archive sessions, and talk in them."""
 
 
-def _act(terminal: Terminal, act: Callable[[Opened], Awaitable[Session]]) -> Session:
+def _act(terminal: Terminal, act: Callable[[CliContext], Awaitable[Session]]) -> Session:
     return with_ledger(terminal, act)
 
 
@@ -57,7 +57,7 @@ def _act(terminal: Terminal, act: Callable[[Opened], Awaitable[Session]]) -> Ses
 def list_(terminal: Terminal, everything: bool) -> None:
     """List sessions; the current one has a star."""
 
-    async def act(opened: Opened) -> _Listed:
+    async def act(opened: CliContext) -> _Listed:
         found = await list_sessions(opened, with_archived=everything)
         archived = 0 if found else len(await list_sessions(opened, with_archived=True))
         private = set(await opened.tree.programs.list_private("session"))
@@ -102,7 +102,7 @@ class _Listed:
     visible: Mapping[SessionId, Visibility]
     archived: int
     current: Session | None
-    now: Instant
+    now: Timestamp
 
 
 def _remark(one: Session, visibility: Visibility) -> str:
@@ -127,7 +127,7 @@ def create(
 
     config = session_config(model, owner)
 
-    async def act(opened: Opened) -> Session:
+    async def act(opened: CliContext) -> Session:
         tree = opened.tree
         named = label or f"session-{short_id(tree.sessions.world.new_id())[-8:]}"
         if not config and not private:
@@ -151,7 +151,7 @@ def create(
 def show(terminal: Terminal, name: str) -> None:
     """Show a session: where it stands, its other names, where it came from."""
 
-    async def act(opened: Opened) -> tuple[Session, Program | None, Session | None, Opened]:
+    async def act(opened: CliContext) -> tuple[Session, Program | None, Session | None, CliContext]:
         found = await opened.tree.sessions.get(name)
         program = await opened.tree.programs.find(found.id)
         return found, program, await opened.find_current(), opened
@@ -204,7 +204,7 @@ def promote(terminal: Terminal, name: str, label: str) -> None:
 
 
 def _rename(terminal: Terminal, name: str, label: str, *, promote: bool) -> None:
-    async def act(opened: Opened) -> tuple[Session, Session]:
+    async def act(opened: CliContext) -> tuple[Session, Session]:
         sessions = opened.tree.sessions
         before = await sessions.get(name)
         change = sessions.promote if promote else sessions.rename
@@ -241,7 +241,7 @@ def merge(terminal: Terminal, name: str, other: str) -> None:
     archived.
     """
 
-    async def act(opened: Opened) -> tuple[Session, Session, Session]:
+    async def act(opened: CliContext) -> tuple[Session, Session, Session]:
         gone = await opened.tree.sessions.get(other)
         into = await opened.tree.sessions.merge(name, other)
         return into, gone, await opened.tree.sessions.ledger.get(gone.id)
@@ -256,7 +256,7 @@ def merge(terminal: Terminal, name: str, other: str) -> None:
 
 
 def _set_status(terminal: Terminal, names: tuple[str, ...], status: SessionStatus) -> None:
-    async def act(opened: Opened) -> list[Session]:
+    async def act(opened: CliContext) -> list[Session]:
         for name in names:  # All of them exist, or nothing changes.
             await opened.tree.sessions.get(name)
         return [await opened.tree.sessions.set_status(name, status) for name in names]
@@ -291,7 +291,7 @@ def restore(terminal: Terminal, names: tuple[str, ...]) -> None:
 def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
     """Add up what sessions used; a turn they share counts once."""
 
-    async def act(opened: Opened) -> None:
+    async def act(opened: CliContext) -> None:
         chosen = names or ("HEAD",)
         used, calls = await opened.tree.threads.usage(*chosen)
         numbers = asdict(used)

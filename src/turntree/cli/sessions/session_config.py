@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, clean_block
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.programs.program import configure_program
@@ -15,7 +15,7 @@ from turntree.core.ids import TurnId
 from turntree.core.message import Message, Text
 from turntree.core.program import address_of, name_in
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall
 
 _TALK = ("user", "assistant")
@@ -53,8 +53,8 @@ def history(terminal: Terminal, name: str, limit: int | None) -> None:
     """Print what was said in a session, the oldest first."""
 
     async def act(
-        opened: Opened,
-    ) -> tuple[Session, tuple[Placed, ...], dict[TurnId, list[ModelCall]]]:
+        opened: CliContext,
+    ) -> tuple[Session, tuple[ThreadTurn, ...], dict[TurnId, list[ModelCall]]]:
         session = await opened.tree.sessions.get(name)
         if session.head is None:
             return session, (), {}
@@ -72,7 +72,7 @@ def history(terminal: Terminal, name: str, limit: int | None) -> None:
 
 
 def _entries(
-    session: Session, turns: tuple[Placed, ...], calls: dict[TurnId, list[ModelCall]]
+    session: Session, turns: tuple[ThreadTurn, ...], calls: dict[TurnId, list[ModelCall]]
 ) -> Iterator[dict[str, Any]]:
     """Yield one entry a message: who said what, after which, with which model."""
     parent: str | None = None
@@ -109,7 +109,7 @@ def _usage(calls: list[ModelCall]) -> dict[str, int]:
     }
 
 
-def _lines(terminal: Terminal, turns: tuple[Placed, ...]) -> Iterator[str]:
+def _lines(terminal: Terminal, turns: tuple[ThreadTurn, ...]) -> Iterator[str]:
     for placed in turns:
         for said in placed.turn.messages:
             if isinstance(said, Message) and said.role in _TALK and (text := _text(said)):

@@ -12,13 +12,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, digits, table, title
 from turntree.cli.param_types import REVISION
-from turntree.cli.programs.nodes import Node, get_node
-from turntree.core.errors import Refused
+from turntree.cli.programs.nodes import ListedNode, get_node
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 
 AT_ONCE = "turn"
 """The command that is meant where none is named; it is in no list."""
@@ -79,7 +79,7 @@ def list_(terminal: Terminal, node: str | None) -> None:
         _list(terminal, None)
         return
 
-    async def act(opened: Opened) -> tuple[Node, list[str]]:
+    async def act(opened: CliContext) -> tuple[ListedNode, list[str]]:
         found = await get_node(opened, node)
         if found.kind == "turn":
             pairs = await opened.tree.turns.marks.list_tags(turn=TurnId(found.id))
@@ -101,9 +101,9 @@ def list_(terminal: Terminal, node: str | None) -> None:
 
 def _mark(terminal: Terminal, text: str, words: tuple[str, ...], *, on: bool) -> None:
     if not all(word.strip() for word in words):
-        raise Refused("a tag says something: turntree tag add NODE WORD")
+        raise InvalidOperation("a tag says something: turntree tag add NODE WORD")
 
-    async def act(opened: Opened) -> tuple[Node, list[str]]:
+    async def act(opened: CliContext) -> tuple[ListedNode, list[str]]:
         node, turns = await get_node(opened, text), opened.tree.turns
         signed: dict[str, Any] = {"by": str(turns.by), "at": turns.world.now()}
         marks = turns.marks
@@ -155,8 +155,8 @@ def at_once(
 
 
 async def _change(
-    opened: Opened, *, revision: str, words: tuple[str, ...], on: bool
-) -> tuple[Placed, list[str]]:
+    opened: CliContext, *, revision: str, words: tuple[str, ...], on: bool
+) -> tuple[ThreadTurn, list[str]]:
     """Return the turn and the words that changed; the others were on or off already."""
     placed = await opened.tree.turns.get(revision)
     change = opened.tree.turns.tag if on else opened.tree.turns.untag
@@ -164,7 +164,7 @@ async def _change(
 
 
 def _list(terminal: Terminal, revision: str | None) -> None:
-    async def act(opened: Opened) -> list[tuple[str, Placed]]:
+    async def act(opened: CliContext) -> list[tuple[str, ThreadTurn]]:
         turn = None if revision is None else (await opened.tree.resolve(revision)).turn
         found = await opened.tree.turns.marks.list_tags(turn=turn)
         return [(word, await opened.tree.turns.get(at)) for at, word in found]
@@ -180,7 +180,7 @@ def _list(terminal: Terminal, revision: str | None) -> None:
         terminal.note("next: turntree tag HEAD WORD")
 
 
-def _document(word: str, placed: Placed) -> dict[str, Any]:
+def _document(word: str, placed: ThreadTurn) -> dict[str, Any]:
     return {"tag": word, "turn": placed.turn.id, "digest": placed.turn.digest}
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from turntree.cli.command import Terminal, Verbs, verb
+from turntree.cli.command import CommandGroup, Terminal, verb
 from turntree.cli.context import load_settings
 from turntree.cli.output.text import table
 from turntree.cli.settings import KEYS, Setting, config_path, find_setting, read_file, write_file
 from turntree.cli.setup.server import hide_password
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 
 KEY = click.Choice(list(KEYS))
 ADDRESSES = ("database_url", "console_url")
@@ -18,7 +18,7 @@ ADDRESSES = ("database_url", "console_url")
 SEVERAL = [name for name, key in KEYS.items() if key.several]
 
 
-@click.group(cls=Verbs, invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.pass_context
 def config(context: click.Context) -> None:
     """Read and write the settings, and say where each is from.
@@ -75,7 +75,7 @@ def _write(terminal: Terminal, key: str, value: str) -> None:
     choices, check = KEYS[key].choices, KEYS[key].check
     if not value or (choices and value not in choices):
         meant = f"one of {', '.join(choices)}" if choices else "not empty"
-        raise Refused(f"{value!r} is no value for {key}: it is {meant}")
+        raise InvalidOperation(f"{value!r} is no value for {key}: it is {meant}")
     if check is not None:
         check(value)
     values = read_file()

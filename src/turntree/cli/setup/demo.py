@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import write_head
 from turntree.cli.settings import merged_environment
 from turntree.demo import PREFIX, STORY, plant_demo
@@ -17,7 +17,7 @@ def demo(terminal: Terminal) -> None:
     demo/. Planting it again changes nothing.
     """
 
-    async def plant(opened: Opened) -> tuple[list[str], int]:
+    async def plant(opened: CliContext) -> tuple[list[str], int]:
         before = await opened.tree.turns.index.count()
         labels = await plant_demo(opened.tree)
         return labels, await opened.tree.turns.index.count() - before

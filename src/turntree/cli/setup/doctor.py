@@ -17,9 +17,9 @@ import click
 
 from turntree.boot.open import Settings
 from turntree.cli.command import Paint, Terminal, verb
-from turntree.cli.context import Opened, load_settings, with_ledger
+from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.setup.hook import examine_hooks
-from turntree.core.errors import Refused, TurntreeError
+from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.value import value
 from turntree.db.database import POSTGRES_MAJOR_MIN
 from turntree.db.embedded.account import ServerError, find_account
@@ -97,13 +97,13 @@ def _examine(settings: Settings) -> Iterator[Examined]:
 def _plans(terminal: Terminal, *, fix: bool) -> Examined:
     """Look for forks and moves with files whose process died on the way."""
 
-    async def act(opened: Opened) -> tuple[int, int]:
+    async def act(opened: CliContext) -> tuple[int, int]:
         ended = len(await opened.tree.plans.reconcile()) if fix else 0
         return ended, await opened.tree.plans.count_left()
 
     try:
         ended, left = with_ledger(terminal, act, waits=False)
-    except Refused as error:
+    except InvalidOperation as error:
         return Examined("plans", "fail", str(error), "turntree plans")
     if left:
         hint = "turntree plans" if fix else "turntree doctor --fix"

@@ -22,11 +22,11 @@ from turntree.cli.hook_process.daemon import find_place
 from turntree.cli.output.changes import counted
 from turntree.cli.output.text import clean, table
 from turntree.cli.settings import places_here
-from turntree.core.errors import Unreachable
+from turntree.core.errors import DatabaseUnavailable
 from turntree.db.embedded.account import ServerError
 from turntree.hooks.events import SIGHTING_KINDS
-from turntree.hooks.install import Installer, State
-from turntree.hooks.reconcile import Settled
+from turntree.hooks.install import Installer, InstallState
+from turntree.hooks.reconcile import ReconcileResult
 from turntree.hooks.spool import FOLDER, Spool
 from turntree.hooks.tools import TOOLS, Scope
 from turntree.system.processes import require_file_locks
@@ -158,7 +158,7 @@ def drain(terminal: Terminal, quietly: bool) -> None:
                 continue
             try:
                 settled = read_spool(terminal, spool)
-            except (Unreachable, ServerError) as error:
+            except (DatabaseUnavailable, ServerError) as error:
                 spool.complain(f"drain: {error}")
                 if quietly:
                     return
@@ -204,13 +204,13 @@ def examine_hooks() -> tuple[Literal["ok", "warn"], str, str | None]:
     return "ok", f"{', '.join(names)}; {counted(len(spool.list_paths()), 'sighting')} wait", None
 
 
-def _list_states() -> list[State]:
+def _list_states() -> list[InstallState]:
     installer = _installer()
     scopes: tuple[Scope, ...] = ("user", "project")
     return [installer.state(tool, scope) for tool in TOOLS.values() for scope in scopes]
 
 
-def _tell_settled(terminal: Terminal, spool: Spool, settled: Settled) -> None:
+def _tell_settled(terminal: Terminal, spool: Spool, settled: ReconcileResult) -> None:
     left = len(spool.list_paths())
     if terminal.as_json:
         terminal.document({
@@ -242,11 +242,11 @@ def _option(scope: Scope) -> str:
     return " --project" if scope == "project" else ""
 
 
-def _state_document(state: State) -> dict[str, Any]:
+def _state_document(state: InstallState) -> dict[str, Any]:
     return {**asdict(state), "complete": state.is_complete, "path": str(state.path)}
 
 
-def _told(state: State) -> str:
+def _told(state: InstallState) -> str:
     if state.problem is not None:
         return "left alone"
     if not state.installed:

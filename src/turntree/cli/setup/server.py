@@ -9,19 +9,19 @@ import click
 
 from turntree.boot.open import Settings
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import SESSION_DEFAULT, Opened, load_settings, with_ledger
+from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings, with_ledger
 from turntree.cli.head_file import FOLDER, read_head, write_head
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.session import session_row_document, stand
 from turntree.cli.output.text import age, clean, cut, table
 from turntree.cli.param_types import SESSION
 from turntree.core.errors import TurntreeError
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.revision import check_label
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer, ServerState
-from turntree.runs.inbox import FailedRun, OpenRun, Pile
+from turntree.runs.inbox import Backlog, FailedRun, OpenRun
 
 RUNS_SHOWN_MAX = 10
 REASON_WIDTH_MAX = 120
@@ -70,7 +70,7 @@ def init(terminal: Terminal, session: str) -> None:
 def _is_session(terminal: Terminal, label: str) -> bool:
     """Say whether there is such a session; a server that does not run is not started for it."""
 
-    async def find(opened: Opened) -> bool:
+    async def find(opened: CliContext) -> bool:
         return await opened.tree.sessions.ledger.find(label) is not None
 
     settings = load_settings()
@@ -115,10 +115,10 @@ class Counts:
     sessions: int
     current: Session | None
     chosen: str | None
-    now: Instant
+    now: Timestamp
     workers: tuple[str, ...] = ()
     runs: tuple[OpenRun, ...] = ()
-    piles: tuple[Pile, ...] = ()
+    piles: tuple[Backlog, ...] = ()
     failed: tuple[FailedRun, ...] = ()
     """What could not be answered in sessions that have not moved since."""
     plans: int = 0
@@ -156,7 +156,7 @@ def _is_prepared(settings: Settings) -> bool:
     return not health.missing_migrations
 
 
-async def _count(opened: Opened) -> Counts:
+async def _count(opened: CliContext) -> Counts:
     sessions = [session async for session in opened.tree.sessions.list_all()]
     turns = await opened.tree.turns.index.count()
     current = await opened.find_current()
@@ -252,7 +252,7 @@ def _run_document(run: OpenRun) -> dict[str, Any]:
     }
 
 
-def _pile_document(pile: Pile) -> dict[str, Any]:
+def _pile_document(pile: Backlog) -> dict[str, Any]:
     return {
         "session": pile.session,
         "label": pile.label,

@@ -16,7 +16,7 @@ import click
 from turntree.boot.open import embedded_conninfo, importing_on, load_importers, stats_on
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import drain_here
-from turntree.cli.context import Opened, load_settings, with_ledger
+from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.import_summary import draw_tally, tally_document
 from turntree.cli.output.progress import spinner
 from turntree.cli.settings import imports_privately, places_here
@@ -31,12 +31,12 @@ from turntree.cli.transcripts.import_ import (
     progress_bar,
     source_bytes,
 )
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer
-from turntree.stats.import_summary import Brought, Tally, deletion_of, take_tally
-from turntree.system.clock import SystemWorld
-from turntree.transcripts.importer import AtHome, Importer
+from turntree.stats.import_summary import ImportedTranscript, ImportSummary, deletion_of, take_tally
+from turntree.system.clock import SystemClock
+from turntree.transcripts.importer import HasDefaultPaths, Importer
 from turntree.transcripts.imports import Progress
 
 
@@ -102,12 +102,12 @@ def _start(terminal: Terminal) -> Started:
     )
 
 
-async def _catch_up(terminal: Terminal, opened: Opened) -> None:
+async def _catch_up(terminal: Terminal, opened: CliContext) -> None:
     """Read what hooks have told meanwhile, and end what somebody left in the middle."""
     await drain_here(opened)
     try:
         outcomes = await opened.tree.plans.reconcile()
-    except Refused as error:
+    except InvalidOperation as error:
         terminal.note(f"{error}     next: turntree plans --reconcile")
         return
     for outcome in outcomes:
@@ -137,7 +137,7 @@ def _tell_nothing(terminal: Terminal, started: Started, importers: Mapping[str, 
     looked = {
         name: [str(path) for path in one.usual_places(places)]
         for name, one in importers.items()
-        if isinstance(one, AtHome)
+        if isinstance(one, HasDefaultPaths)
     }
     _tell_started(terminal, started, {"found": {}, "looked_in": looked})
     if terminal.as_json:
@@ -169,8 +169,8 @@ def _bring_home(terminal: Terminal, started: Started, found: Found, *, yes: bool
     _suggest(terminal, tally)
 
 
-async def _list_pending(found: Found, opened: Opened) -> Found:
-    importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+async def _list_pending(found: Found, opened: CliContext) -> Found:
+    importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
     return await importing.list_pending(found)
 
 
@@ -182,8 +182,10 @@ def _ask(terminal: Terminal, pending: int, found: int) -> bool:
     return click.confirm(f"import {what}?", default=True, err=True)
 
 
-async def _import(found: Found, report: Report, opened: Opened) -> tuple[Progress, Tally]:
-    importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+async def _import(
+    found: Found, report: Report, opened: CliContext
+) -> tuple[Progress, ImportSummary]:
+    importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
     importing.report, importing.private = report, imports_privately()
     done = await importing.run(found)
     # The words of everything, now: the first search should not have to wait.
@@ -192,9 +194,9 @@ async def _import(found: Found, report: Report, opened: Opened) -> tuple[Progres
     still = {(bundle.origin, bundle.id) for _, bundle in found}
     gone = [cursor for cursor in cursors if (cursor.origin, cursor.bundle) not in still]
     # A file that is gone cannot be deleted again.
-    brought = [Brought(c.origin, c.report, None) for c in gone]
+    brought = [ImportedTranscript(c.origin, c.report, None) for c in gone]
     brought += [
-        Brought(c.origin, c.report, deletion_of(c.heads))
+        ImportedTranscript(c.origin, c.report, deletion_of(c.heads))
         for c in cursors
         if (c.origin, c.bundle) in still
     ]
@@ -204,7 +206,7 @@ async def _import(found: Found, report: Report, opened: Opened) -> tuple[Progres
     return done, take_tally(held, before, sizes, brought, opened.now)
 
 
-def _suggest(terminal: Terminal, tally: Tally) -> None:
+def _suggest(terminal: Terminal, tally: ImportSummary) -> None:
     newest = tally.newest or "SESSION"
     terminal.note("next: turntree search WORDS      any half-sentence you remember")
     terminal.note(f"      turntree log {newest}")

@@ -16,12 +16,12 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.failed_runs import read_last
-from turntree.cli.common.listen import Listening, Talk, open_talk
+from turntree.cli.common.listen import ChatSession, ReplyListener, open_talk
 from turntree.cli.common.reply import note_redacted, price_finder, talk_options
-from turntree.cli.context import SESSION_DEFAULT, Opened, load_settings
+from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings
 from turntree.cli.head_file import read_head, write_head
 from turntree.cli.output.dialogue import draw_tail
-from turntree.cli.output.stream_printer import Speaker, write_documents
+from turntree.cli.output.stream_printer import StreamPrinter, write_documents
 from turntree.cli.output.text import clean
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.talk.chat_commands import Chatting, CommandError, run_command
@@ -29,10 +29,10 @@ from turntree.core.errors import TurntreeError
 from turntree.core.ids import RunId, TurnId
 from turntree.core.redaction import redact
 from turntree.core.session import Session
-from turntree.core.thread import Placed
-from turntree.runs.follow import Heard, Told
-from turntree.runs.inbox import Posted
-from turntree.runs.service import Asked
+from turntree.core.thread import ThreadTurn
+from turntree.runs.follow import Heard, RunNotice
+from turntree.runs.inbox import QueuedMessage
+from turntree.runs.service import PostOptions
 
 TAIL_TURNS: Final = 3
 PARKED_S: Final = 0.5
@@ -71,7 +71,7 @@ def chat(
         Chat(terminal, talk, Chatting(terminal, found.label, situation), line).run()
 
 
-async def _begin(opened: Opened, name: str | None, model: str | None) -> Session:
+async def _begin(opened: CliContext, name: str | None, model: str | None) -> Session:
     tree = opened.tree
     # What an agent did here is not talked on in, unless somebody has chosen it.
     label = name or load_settings().session or SESSION_DEFAULT
@@ -89,7 +89,7 @@ class Chat:
     """A person, a session, and what is between them."""
 
     terminal: Terminal
-    talk: Talk
+    talk: ChatSession
     chatting: Chatting
     lines: "Lines"
     _was_interrupted: bool = field(default=False, init=False)
@@ -124,8 +124,8 @@ class Chat:
     def _send(self, text: str) -> None:
         chatting = self.chatting
 
-        async def post(opened: Opened) -> Posted:
-            options: Asked = {}
+        async def post(opened: CliContext) -> QueuedMessage:
+            options: PostOptions = {}
             if chatting.situation is not None:
                 options["situation"] = chatting.situation
             return await opened.tree.runs.post(chatting.label, text, **options)
@@ -141,7 +141,7 @@ class Chat:
             self._hear_out(run, listening, self._hear(shows_query=shows_query))
 
     def _hear_out(
-        self, run: RunId, listening: Listening[Placed], hear: Callable[[Heard], None]
+        self, run: RunId, listening: ReplyListener[ThreadTurn], hear: Callable[[Heard], None]
     ) -> None:
         is_canceled, waits_for = False, ""
         while True:
@@ -153,7 +153,7 @@ class Chat:
                     return
                 hear(heard)
                 waits_for = (
-                    heard.reason if isinstance(heard, Told) and heard.kind == "parked" else ""
+                    heard.reason if isinstance(heard, RunNotice) and heard.kind == "parked" else ""
                 )
             except TimeoutError:
                 # Whoever it waits for may take days: the person may go on meanwhile.
@@ -172,14 +172,14 @@ class Chat:
     def _hear(self, *, shows_query: bool) -> Callable[[Heard], None]:
         if self.terminal.as_json:
             return write_documents(_write)
-        return Speaker(self.terminal, _write, price_finder(), shows_query=shows_query).hear
+        return StreamPrinter(self.terminal, _write, price_finder(), shows_query=shows_query).hear
 
     def _show_tail(self) -> None:
         label = self.chatting.label
 
         async def read(
-            opened: Opened,
-        ) -> tuple[Session, tuple[Placed, ...], dict[TurnId, str]]:
+            opened: CliContext,
+        ) -> tuple[Session, tuple[ThreadTurn, ...], dict[TurnId, str]]:
             session = await opened.tree.sessions.get(label)
             turns = await read_last(opened, session, TAIL_TURNS)
             failed = [one.turn.id for one in turns if one.turn.header.outcome == "failed"]

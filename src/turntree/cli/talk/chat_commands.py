@@ -10,9 +10,9 @@ from typing import Final
 
 from turntree.cli.command import Terminal
 from turntree.cli.common.fork_files import find_privacy
-from turntree.cli.common.listen import Talk
+from turntree.cli.common.listen import ChatSession
 from turntree.cli.common.session_move import Move, follow
-from turntree.cli.context import Opened
+from turntree.cli.context import CliContext
 from turntree.cli.head_file import write_head
 from turntree.cli.output.context import draw_context
 from turntree.cli.output.text import age, clean, digits, table, title
@@ -42,10 +42,10 @@ class Chatting:
 class _Command:
     usage: str
     help: str
-    act: "Callable[[Opened, Chatting, str], Awaitable[list[str]]]"
+    act: "Callable[[CliContext, Chatting, str], Awaitable[list[str]]]"
 
 
-def run_command(talk: Talk, chatting: Chatting, text: str) -> bool:
+def run_command(talk: ChatSession, chatting: Chatting, text: str) -> bool:
     """Do what a line asks for; False ends the chat.
 
     Raises:
@@ -70,7 +70,7 @@ def run_command(talk: Talk, chatting: Chatting, text: str) -> bool:
     return True
 
 
-async def _fork(opened: Opened, chatting: Chatting, name: str) -> list[str]:
+async def _fork(opened: CliContext, chatting: Chatting, name: str) -> list[str]:
     tree = opened.tree
     label = name or await _free_label(opened, chatting.label)
     config = await tree.programs.find(chatting.label)
@@ -87,7 +87,7 @@ async def _fork(opened: Opened, chatting: Chatting, name: str) -> list[str]:
     ]
 
 
-async def _free_label(opened: Opened, label: str) -> str:
+async def _free_label(opened: CliContext, label: str) -> str:
     for number in range(2, LABELS_TRIED_MAX):
         tried = f"{label}-{number}"
         if await opened.tree.sessions.ledger.find(tried) is None:
@@ -95,14 +95,14 @@ async def _free_label(opened: Opened, label: str) -> str:
     raise CommandError(f"{label} was forked too often: say a name, /fork NAME")
 
 
-async def _switch(opened: Opened, chatting: Chatting, name: str) -> list[str]:
+async def _switch(opened: CliContext, chatting: Chatting, name: str) -> list[str]:
     session = await opened.tree.sessions.get(_required(name, "switch SESSION"))
     chatting.label = session.label
     write_head(Path.cwd(), session.label)
     return [f"this is {clean(session.label)} now, at {digits(session.head_digest)}"]
 
 
-async def _rewind(opened: Opened, chatting: Chatting, count: str) -> list[str]:
+async def _rewind(opened: CliContext, chatting: Chatting, count: str) -> list[str]:
     if count and not (count.isascii() and count.isdigit() and int(count)):
         raise CommandError("say how many turns to go back: /rewind 2")
     turn = (await opened.tree.resolve(f"{chatting.label}~{count or 1}")).turn
@@ -110,7 +110,7 @@ async def _rewind(opened: Opened, chatting: Chatting, count: str) -> list[str]:
     return _tell_move(*await follow(opened, moved))
 
 
-async def _undo(opened: Opened, chatting: Chatting, _: str) -> list[str]:
+async def _undo(opened: CliContext, chatting: Chatting, _: str) -> list[str]:
     moved = await opened.tree.sessions.undo(chatting.label)
     return _tell_move(*await follow(opened, moved))
 
@@ -120,7 +120,7 @@ def _tell_move(session: Session, move: Move) -> list[str]:
     return [f"{label} moved {digits(move.after)} <- {move.left}   (nothing was deleted; /undo)"]
 
 
-async def _model(opened: Opened, chatting: Chatting, name: str) -> list[str]:
+async def _model(opened: CliContext, chatting: Chatting, name: str) -> list[str]:
     programs = opened.tree.programs
     if name:
         address = address_of(name_in(name))
@@ -132,7 +132,7 @@ async def _model(opened: Opened, chatting: Chatting, name: str) -> list[str]:
     return [f"{clean(choice.model.address)}{what} answers{via}"]
 
 
-async def _log(opened: Opened, chatting: Chatting, count: str) -> list[str]:
+async def _log(opened: CliContext, chatting: Chatting, count: str) -> list[str]:
     session = await opened.tree.sessions.get(chatting.label)
     if session.head is None:
         return ["nothing was said yet"]
@@ -150,14 +150,14 @@ async def _log(opened: Opened, chatting: Chatting, count: str) -> list[str]:
     return table(rows)
 
 
-async def _context(opened: Opened, chatting: Chatting, _: str) -> list[str]:
+async def _context(opened: CliContext, chatting: Chatting, _: str) -> list[str]:
     session = await opened.tree.sessions.get(chatting.label)
     if session.head is None:
         return ["nothing was said yet"]
     return [*draw_context(await opened.tree.contexts.read(session.head), chatting.terminal)]
 
 
-async def _cancel(opened: Opened, chatting: Chatting, _: str) -> list[str]:
+async def _cancel(opened: CliContext, chatting: Chatting, _: str) -> list[str]:
     run = await opened.tree.runs.cancel(chatting.label)
     return ["nothing is being answered" if run is None else "canceled"]
 

@@ -10,16 +10,16 @@ from turntree.cli.command import Paint, Terminal, verb
 from turntree.cli.common.fork_files import find_privacy
 from turntree.cli.common.listen import open_talk
 from turntree.cli.common.reply import check_answer, talk_options, wait_for
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.history.diff import CONTEXT_LINES, say
 from turntree.cli.output.changes import counted
 from turntree.cli.output.stream_printer import turn_document
 from turntree.cli.output.text import clean, digits
 from turntree.cli.param_types import PROGRAM, REVISION
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
-from turntree.runs.replay import Replayed
-from turntree.runs.rerun import Begun
+from turntree.runs.replay import ReplayResult
+from turntree.runs.rerun import RerunStarted
 from turntree.runs.rerun import rerun as begin_again
 
 _PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
@@ -53,11 +53,11 @@ def replay(context: click.Context, terminal: Terminal, revision: str) -> None:
     context.exit(0 if played.is_same else 1)
 
 
-async def _replay(opened: Opened, *, revision: str) -> Replayed:
+async def _replay(opened: CliContext, *, revision: str) -> ReplayResult:
     return await opened.tree.replays.replay((await opened.tree.resolve(revision)).turn)
 
 
-def _verdict(played: Replayed) -> str:
+def _verdict(played: ReplayResult) -> str:
     name = digits(played.original.digest)
     calls = counted(len(played.prompts), "call")
     if not played.is_same:
@@ -90,7 +90,7 @@ def rerun(
     """
     with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
 
-        async def begin(opened: Opened) -> tuple[Placed, Begun, tuple[str, ...]]:
+        async def begin(opened: CliContext) -> tuple[ThreadTurn, RerunStarted, tuple[str, ...]]:
             tree = opened.tree
             placed = await tree.turns.get((await tree.resolve(revision)).turn)
             begun = await begin_again(

@@ -10,9 +10,9 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.failed_runs import note_failed, read_last
-from turntree.cli.common.listen import Talk, open_talk
+from turntree.cli.common.listen import ChatSession, open_talk
 from turntree.cli.common.reply import (
-    Outgoing,
+    OutgoingMessage,
     check_answer,
     nothing,
     post,
@@ -21,18 +21,18 @@ from turntree.cli.common.reply import (
     tell_answer,
     wait_for,
 )
-from turntree.cli.context import Opened
+from turntree.cli.context import CliContext
 from turntree.cli.output.dialogue import draw_talk
 from turntree.cli.output.stream_printer import turn_document
 from turntree.cli.output.text import clean, digits
 from turntree.cli.param_types import PROGRAM, REVISION, SESSION
 from turntree.core.canonical import Json
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import RunId, SessionId, TurnId, find_long_id
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
-from turntree.runs.inbox import Posted
+from turntree.runs.inbox import QueuedMessage
 
 POLL_S: Final = 0.3
 TAIL_TURNS: Final = 3
@@ -74,7 +74,7 @@ def send(
     # What was not asked for is absent: model, situation, fold.
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
-        posted = post(terminal, talk, Outgoing(session, text, key, options))
+        posted = post(terminal, talk, OutgoingMessage(session, text, key, options))
         if not wait:
             _tell_posted(terminal, session, posted, is_folded="fold" in options)
             return
@@ -87,7 +87,9 @@ def send(
         tell_answer(terminal, answered)
 
 
-def _tell_posted(terminal: Terminal, session: str, posted: Posted, *, is_folded: bool) -> None:
+def _tell_posted(
+    terminal: Terminal, session: str, posted: QueuedMessage, *, is_folded: bool
+) -> None:
     run, seq = posted.run, posted.seq
     done = "was taken in before" if posted.repeated else "is taken in"
     # One that joined another cannot be taken back alone.
@@ -139,7 +141,7 @@ def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
 
 
 async def _cancel(
-    opened: Opened, *, what: str, discard: bool
+    opened: CliContext, *, what: str, discard: bool
 ) -> tuple[str | None, RunId | None, list[RunId]]:
     """Return the session if one was named, what was asked to end, and what nobody had begun."""
     runs, sessions = opened.tree.runs, opened.tree.sessions
@@ -171,7 +173,7 @@ def tail(terminal: Terminal, what: str, follows: bool, count: int, seconds: floa
             _Run(terminal, talk, found).show(follows, ends)
 
 
-async def _find(opened: Opened, *, what: str) -> Session | RunId:
+async def _find(opened: CliContext, *, what: str) -> Session | RunId:
     """Return the session, or the run, that somebody wants to see."""
     if (session := await opened.tree.sessions.ledger.find(what)) is not None:
         return session
@@ -185,13 +187,15 @@ async def _find(opened: Opened, *, what: str) -> Session | RunId:
             run = RunId(id)
             if await opened.tree.ledger.facts(run) or await opened.tree.runs.find_waiting(run):
                 return run
-        raise Refused(f"{what} is no session, turn or run: see `turntree status`") from error
+        raise InvalidOperation(
+            f"{what} is no session, turn or run: see `turntree status`"
+        ) from error
 
 
 class _Run:
     """A run, watched from the outside."""
 
-    def __init__(self, terminal: Terminal, talk: Talk, run: RunId) -> None:
+    def __init__(self, terminal: Terminal, talk: ChatSession, run: RunId) -> None:
         self.terminal, self.talk, self.run = terminal, talk, run
         self.hear = streaming(terminal, shows_query=True)
 
@@ -216,7 +220,7 @@ class _Tail:
     """A session, watched from the outside."""
 
     def __init__(
-        self, terminal: Terminal, talk: Talk, session: SessionId, label: str, count: int
+        self, terminal: Terminal, talk: ChatSession, session: SessionId, label: str, count: int
     ) -> None:
         self.terminal, self.talk = terminal, talk
         self.session, self.label, self.count = session, label, count
@@ -252,7 +256,7 @@ class _Tail:
                 self.failed.append(turn)
                 self._note_failed()
 
-    def _show_turns(self, turns: tuple[Placed, ...]) -> None:
+    def _show_turns(self, turns: tuple[ThreadTurn, ...]) -> None:
         for placed in turns:
             if placed.turn.id in self.shown:
                 continue
@@ -276,13 +280,13 @@ class _Tail:
         for line in draw_talk(turn, self.terminal, label=self.label, reason=reason):
             self.terminal.say(line)
 
-    async def _newest(self, opened: Opened) -> tuple[Placed, ...]:
+    async def _newest(self, opened: CliContext) -> tuple[ThreadTurn, ...]:
         session = await opened.tree.sessions.ledger.get(self.session)
         self.head = session.head
         self.known = {one.run for one in await opened.tree.runs.list_failed(self.label)}
         return await read_last(opened, session, self.count)
 
-    async def _since(self, opened: Opened) -> tuple[Placed, ...]:
+    async def _since(self, opened: CliContext) -> tuple[ThreadTurn, ...]:
         """Return the turns that came since the last look; a session that went back has none."""
         session = await opened.tree.sessions.ledger.get(self.session)
         failed = [one.run for one in await opened.tree.runs.list_failed(self.label)]
@@ -290,7 +294,7 @@ class _Tail:
         beside = [await opened.tree.turns.get(run) for run in fresh]
         return (*await self._moved(opened, session), *beside)
 
-    async def _moved(self, opened: Opened, session: Session) -> tuple[Placed, ...]:
+    async def _moved(self, opened: CliContext, session: Session) -> tuple[ThreadTurn, ...]:
         if session.head is None or session.head == self.head:
             return ()
         turns = await opened.tree.threads.read(session.head, last=max(self.count, TAIL_TURNS))

@@ -8,13 +8,13 @@ from typing import Any, Final
 import anyio
 import click
 
-from turntree.boot.worker import Running
+from turntree.boot.worker import WorkerRuntime
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import load_tools
 from turntree.cli.context import load_settings, open_ledger
 from turntree.cli.output.text import clean
 from turntree.cli.programs.secret_hosts import settle_own_hosts
-from turntree.core.errors import Conflict, Refused
+from turntree.core.errors import Conflict, InvalidOperation
 
 AT_ONCE: Final = 32
 AT_ONCE_MAX: Final = 1000
@@ -70,10 +70,10 @@ def worker(
     try:
         anyio.run(serve)
     except Conflict as error:
-        raise Refused(f"{error}: see `turntree status`") from error
+        raise InvalidOperation(f"{error}: see `turntree status`") from error
 
 
-def _tell(terminal: Terminal, running: Running, name: str, at_once: int) -> None:
+def _tell(terminal: Terminal, running: WorkerRuntime, name: str, at_once: int) -> None:
     settings = load_settings()
     tools = [spec.name for spec in running.tool_specs]
     document: dict[str, Any] = {

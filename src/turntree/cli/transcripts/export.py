@@ -12,17 +12,17 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.thread_objects import read_whole
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.param_types import REVISION
 from turntree.core.canonical import digest_from_raw
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, TurnId
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import read
-from turntree.models.portable_thread import Said
+from turntree.models.portable_thread import PortableMessage
 from turntree.transcripts.exporters.anthropic import to_anthropic
 from turntree.transcripts.exporters.html import to_html
 from turntree.transcripts.exporters.jsonl import session_line, turn_line
@@ -30,7 +30,7 @@ from turntree.transcripts.exporters.markdown import to_markdown
 from turntree.transcripts.exporters.openai import to_chat
 
 READ: Final = {"md": to_markdown, "html": to_html}
-TOLD: Final[Mapping[str, Callable[[Sequence[Said]], Any]]] = {
+TOLD: Final[Mapping[str, Callable[[Sequence[PortableMessage]], Any]]] = {
     "openai": to_chat,
     "anthropic": to_anthropic,
 }
@@ -68,7 +68,7 @@ def export(
             with click.open_file(output, "w", encoding="utf-8", atomic=True) as file:
                 note = _write(terminal, file, revision, form)
         except OSError as error:
-            raise Refused(f"{output} cannot be written: {error.strerror}") from error
+            raise InvalidOperation(f"{output} cannot be written: {error.strerror}") from error
     terminal.note(note)
 
 
@@ -86,7 +86,7 @@ def _write(terminal: Terminal, file: IO[str], revision: str | None, form: str) -
     return f"{len(thread.turns)} turns written"
 
 
-async def _export(opened: Opened, *, file: IO[str], revision: str | None) -> tuple[int, int]:
+async def _export(opened: CliContext, *, file: IO[str], revision: str | None) -> tuple[int, int]:
     written: set[TurnId] = set()
     source = _read_all(opened) if revision is None else _read_thread(opened, revision)
     async with aclosing(source) as turns:
@@ -106,12 +106,14 @@ def _print(file: IO[str], text: str, *, is_json: bool) -> None:
     click.echo(text, file=file, nl=False)
 
 
-async def _list_standing(opened: Opened, turns: set[TurnId], *, everything: bool) -> list[Session]:
+async def _list_standing(
+    opened: CliContext, turns: set[TurnId], *, everything: bool
+) -> list[Session]:
     found = await list_sessions(opened, with_archived=True)
     return [session for session in found if everything or session.head in turns]
 
 
-async def _read_thread(opened: Opened, revision: str) -> AsyncGenerator[Placed, None]:
+async def _read_thread(opened: CliContext, revision: str) -> AsyncGenerator[ThreadTurn, None]:
     head = await opened.tree.turns.get(revision)
     for low in range(1, head.depth + 1, PAGE_TURNS_MAX):
         high = min(low + PAGE_TURNS_MAX - 1, head.depth)
@@ -119,7 +121,7 @@ async def _read_thread(opened: Opened, revision: str) -> AsyncGenerator[Placed, 
             yield placed
 
 
-async def _read_all(opened: Opened) -> AsyncGenerator[Placed, None]:
+async def _read_all(opened: CliContext) -> AsyncGenerator[ThreadTurn, None]:
     """Yield every turn by depth, so that a parent comes before its children."""
     ids: dict[Digest, TurnId] = {}
     depth, after = 0, BEGINNING
@@ -130,7 +132,7 @@ async def _read_all(opened: Opened) -> AsyncGenerator[Placed, None]:
             turn = read(body, digest_from_raw(bytes(raw)))
             ids[turn.digest] = TurnId(id)
             parent = turn.header.parent
-            yield Placed(turn, at, None if parent is None else ids[parent])
+            yield ThreadTurn(turn, at, None if parent is None else ids[parent])
         depth, after = rows[-1][0], UUID(rows[-1][1])
 
 

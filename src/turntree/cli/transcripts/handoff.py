@@ -19,19 +19,19 @@ from turntree.boot.open import checkouts_on, load_exporters
 from turntree.cli.command import Function, Terminal, verb
 from turntree.cli.common.thread_objects import WholeThread, read_whole
 from turntree.cli.common.turn_files import note_standing
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.files.worktree import Made, make_worktree
 from turntree.cli.output.text import cut, digits, title
 from turntree.cli.param_types import REVISION
-from turntree.core.errors import Occupied, Refused, TurntreeError
+from turntree.core.errors import InvalidOperation, PathExists, TurntreeError
 from turntree.core.message import ToolUse
 from turntree.core.value import value
 from turntree.models.portable_thread import flatten, without_system
-from turntree.system.clock import SystemWorld
-from turntree.transcripts.exporter import Exporter, Order, Plan
+from turntree.system.clock import SystemClock
+from turntree.transcripts.exporter import Exporter, HandoffFiles, HandoffRequest
 from turntree.transcripts.exporters.shared import write_new
-from turntree.transcripts.importer import Places
-from turntree.transcripts.incoming import Checkout
+from turntree.transcripts.importer import ToolPaths
+from turntree.transcripts.incoming import Handoff
 
 TITLE_CHARS_MAX: Final = 60
 
@@ -63,7 +63,7 @@ def checkout(terminal: Terminal, **asked: Any) -> None:
     calls and their results stay what they are. Nothing that exists is touched. With --files the
     folder is a new worktree, in the state that the turn left.
     """
-    _tell(terminal, _check_out(terminal, _Asked(**asked)))
+    _tell(terminal, _check_out(terminal, _HandoffArgs(**asked)))
 
 
 @verb()
@@ -74,7 +74,7 @@ def resume(terminal: Terminal, **asked: Any) -> None:
     With --files it is started in a new worktree, in the state that the turn left. With --json
     nothing is started.
     """
-    made = _check_out(terminal, _Asked(**asked))
+    made = _check_out(terminal, _HandoffArgs(**asked))
     if shutil.which(made.exporter.program) is None:
         _tell(terminal, made)
         terminal.note(
@@ -89,7 +89,7 @@ def resume(terminal: Terminal, **asked: Any) -> None:
 
 
 @value
-class _Asked:
+class _HandoffArgs:
     """What somebody typed."""
 
     revision: str
@@ -100,13 +100,13 @@ class _Asked:
 
 
 @value
-class CheckedOut:
+class HandoffResult:
     """A session that was written, and what it was written from."""
 
     exporter: Exporter
     thread: WholeThread
-    order: Order
-    plan: Plan
+    order: HandoffRequest
+    plan: HandoffFiles
     messages: int
     tool_calls: int
     worktree: str | None = None
@@ -141,7 +141,7 @@ class CheckedOut:
         }
 
 
-def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
+def _check_out(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
     thread = with_ledger(terminal, partial(read_whole, revision=asked.revision, visible=True))
     exporter = _choose(asked.tool, thread)
     told = thread.told()
@@ -150,11 +150,11 @@ def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
     calls = sum(isinstance(part, ToolUse) for said in told for part in said.parts)
     if asked.flat:
         told, calls = flatten(told), 0
-    world, turn = SystemWorld(), thread.head.turn
+    world, turn = SystemClock(), thread.head.turn
     # The folder last of all that may fail: a worktree that nobody works in only lies about.
     made_folder = _make_folder(terminal, asked) if asked.with_files else None
     worktree = None if made_folder is None else made_folder.places[0]
-    order = Order(
+    order = HandoffRequest(
         session=world.new_id(),
         at=world.now(),
         folder=Path(worktree or asked.into or ".").resolve(),
@@ -162,17 +162,17 @@ def _check_out(terminal: Terminal, asked: _Asked) -> CheckedOut:
     )
     if not order.folder.is_dir():
         raise click.UsageError(f"there is no folder {order.folder}; --files makes a new one")
-    plan = exporter.plan(told, order, Places(Path.home(), os.environ))
+    plan = exporter.plan(told, order, ToolPaths(Path.home(), os.environ))
     removal = None if made_folder is None else made_folder.removal
-    made = CheckedOut(exporter, thread, order, plan, len(told), calls, worktree, removal)
+    made = HandoffResult(exporter, thread, order, plan, len(told), calls, worktree, removal)
     with_ledger(terminal, partial(_write, terminal=terminal, made=made))
     return made
 
 
-async def _write(opened: Opened, *, terminal: Terminal, made: CheckedOut) -> None:
+async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult) -> None:
     """Write the files and note whose they are, at once: an import may be looking."""
     first = made.plan.files[0]
-    noted = Checkout(
+    noted = Handoff(
         origin=made.exporter.tool,
         session=made.plan.session,
         turn=made.thread.head.turn.id,
@@ -190,15 +190,17 @@ async def _write(opened: Opened, *, terminal: Terminal, made: CheckedOut) -> Non
         terminal.note(f"the session is there, but nobody will know where it came from: {error}")
 
 
-def _make_folder(terminal: Terminal, asked: _Asked) -> Made:
+def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> Made:
     """Make a worktree of one folder, in which the tool is to work."""
     try:
         made = make_worktree(terminal, asked.revision, asked.into)
-    except Occupied as error:
-        raise Refused(f"{error}: name another with `--into {shlex.quote(error.free)}`") from error
+    except PathExists as error:
+        raise InvalidOperation(
+            f"{error}: name another with `--into {shlex.quote(error.free)}`"
+        ) from error
     note_standing(terminal, [made.standing])
     if len(made.places) != 1:
-        raise Refused(f"the turn left {len(made.places)} places, and a tool works in one")
+        raise InvalidOperation(f"the turn left {len(made.places)} places, and a tool works in one")
     return made
 
 
@@ -213,7 +215,7 @@ def _choose(tool: str | None, thread: WholeThread) -> Exporter:
     raise click.UsageError(f"no exporter for {tool!r} is installed; there are {known}")
 
 
-def _tell(terminal: Terminal, made: CheckedOut) -> None:
+def _tell(terminal: Terminal, made: HandoffResult) -> None:
     files = [str(file.path) for file in made.plan.files]
     terminal.tell(
         f"{digits(made.thread.head.turn.digest)} is a session of {made.exporter.tool} now: "
@@ -224,18 +226,18 @@ def _tell(terminal: Terminal, made: CheckedOut) -> None:
     )
 
 
-def _removal(made: CheckedOut, files: list[str]) -> str:
+def _removal(made: HandoffResult, files: list[str]) -> str:
     removal = shlex.join(["rm", *files])
     if made.worktree_removal is None:
         return removal
     return f"{removal} && {made.worktree_removal}"
 
 
-def _start(made: CheckedOut) -> None:
+def _start(made: HandoffResult) -> None:
     os.chdir(made.order.folder)
     try:
         if made.plan.prepare is not None:
             subprocess.run(made.plan.prepare, check=True)
         os.execvp(made.plan.resume[0], made.plan.resume)  # noqa: S606  (the tool takes our place)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Refused(f"{made.exporter.program} did not start: {error}") from error
+        raise InvalidOperation(f"{made.exporter.program} did not start: {error}") from error

@@ -13,14 +13,14 @@ import click
 from turntree.boot.open import importing_on, load_importers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import drain_here
-from turntree.cli.context import Opened, with_ledger
+from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.settings import imports_privately, places_here
-from turntree.core.errors import NotFound, Refused
-from turntree.system.clock import SystemWorld
-from turntree.transcripts.importer import Bundle, Importer
+from turntree.core.errors import InvalidOperation, NotFound
+from turntree.system.clock import SystemClock
+from turntree.transcripts.importer import Importer, TranscriptRef
 from turntree.transcripts.imports import Progress
 
-Found = list[tuple[Importer, Bundle]]
+Found = list[tuple[Importer, TranscriptRef]]
 Report = Callable[[Progress], None]
 POLL_SECONDS: Final = 2.0
 _MB: Final = 1e6
@@ -65,8 +65,8 @@ def import_(
         return
     with progress_bar(terminal) as report:
 
-        async def act(opened: Opened) -> Progress:
-            importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+        async def act(opened: CliContext) -> Progress:
+            importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
             importing.private = imports_privately() if private is None else private
             importing.redacting, importing.report = importing.redacting and not no_redact, report
             done = await (importing.reproject(importers) if reproject else importing.run(found))
@@ -91,11 +91,11 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
     importers = _chosen(origins)
     terminal.note(f"following {', '.join(importers)}; Ctrl-C stops")
 
-    async def act(opened: Opened) -> None:
+    async def act(opened: CliContext) -> None:
         # Opening a database takes its time; whoever looks for a moment has looked once.
         ends = None if seconds is None else time.monotonic() + seconds
         while True:
-            importing = importing_on(opened.database, SystemWorld(), opened.tree.runs.redactor)
+            importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
             importing.hold_open, importing.private = True, imports_privately()
             done = await importing.run(find_transcripts(importers))
             if done.turns_added:
@@ -128,7 +128,7 @@ def find_transcripts(importers: Mapping[str, Importer], paths: Sequence[Path] = 
 
     Raises:
         NotFound: No importer knows what lies at a path.
-        Refused: It is not a file or a folder, or unpacks to more than any transcript does.
+        InvalidOperation: It is not a file or a folder, or unpacks to more than any transcript does.
     """
     if not paths:
         places = places_here()
@@ -136,7 +136,9 @@ def find_transcripts(importers: Mapping[str, Importer], paths: Sequence[Path] = 
     found: Found = []
     for path in paths:
         if not (path.is_file() or path.is_dir()):
-            raise Refused(f"{path} is a pipe or a device; a file or a folder can be imported")
+            raise InvalidOperation(
+                f"{path} is a pipe or a device; a file or a folder can be imported"
+            )
         here = [(one, bundle) for one in importers.values() for bundle in one.open(path)]
         if not here:
             raise NotFound(f"no importer knows what {path} is; there are {', '.join(importers)}")

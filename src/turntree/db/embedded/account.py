@@ -42,7 +42,7 @@ class Outcome:
 
 
 @value
-class Account:
+class ServerAccount:
     """Who the server is. ``is_lent`` means that root acts and gives away what it makes."""
 
     uid: int
@@ -232,16 +232,16 @@ class Account:
         return bool(found.st_mode & stat.S_IXOTH)
 
 
-def find_account(home: Path) -> Account:
+def find_account(home: Path) -> ServerAccount:
     """The account that the server of a home runs under: this process's own, or for root a lent one.
 
     Raises:
         ServerError: what the home says of it cannot be true.
     """
     if IS_WINDOWS:
-        return Account(uid=0, gid=0, is_lent=False)
+        return ServerAccount(uid=0, gid=0, is_lent=False)
     if os.geteuid() != 0:
-        return Account(uid=os.geteuid(), gid=os.getegid(), is_lent=False)
+        return ServerAccount(uid=os.geteuid(), gid=os.getegid(), is_lent=False)
     noted = read_plain(home / UID_FILE)
     if noted is None:
         digest = hashlib.sha256(os.fsencode(home)).digest()
@@ -252,9 +252,9 @@ def find_account(home: Path) -> Account:
     return lent_account(int(noted))
 
 
-def lent_account(uid: int) -> Account:
+def lent_account(uid: int) -> ServerAccount:
     """The account that root lends under a uid."""
-    return Account(uid=uid, gid=uid, is_lent=True)
+    return ServerAccount(uid=uid, gid=uid, is_lent=True)
 
 
 def is_root() -> bool:

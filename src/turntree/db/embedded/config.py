@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from turntree.db.embedded.account import IS_WINDOWS, Account, ServerError
+from turntree.db.embedded.account import IS_WINDOWS, ServerAccount, ServerError
 
 LOCAL_SETTINGS: Final = {
     "fsync": "on",
@@ -38,7 +38,7 @@ SOCKET_PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107
 
 
 def write_settings(
-    home: Path, account: Account, extra: Mapping[str, str], *, trusts_superuser: bool = False
+    home: Path, account: ServerAccount, extra: Mapping[str, str], *, trusts_superuser: bool = False
 ) -> Path:
     """The next start of the cluster uses the local settings, a free address, and ``extra``.
 
@@ -59,7 +59,7 @@ def write_settings(
     return _write(home / SETTINGS_FILE, account, "".join([said, first, *lines, last]))
 
 
-def write_access(home: Path, account: Account, *, trusts_superuser: bool = False) -> Path:
+def write_access(home: Path, account: ServerAccount, *, trusts_superuser: bool = False) -> Path:
     """Everybody who connects proves a password; returns the file that says so.
 
     The superuser of a cluster that was made without passwords is let in once, to set them: through
@@ -69,7 +69,7 @@ def write_access(home: Path, account: Account, *, trusts_superuser: bool = False
     return _write(home / ACCESS_FILE, account, (once if trusts_superuser else "") + ACCESS)
 
 
-def _write(path: Path, account: Account, text: str) -> Path:
+def _write(path: Path, account: ServerAccount, text: str) -> Path:
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     # The server's account reads it. There is no secret in it.
@@ -82,7 +82,7 @@ def _write(path: Path, account: Account, text: str) -> Path:
     return path
 
 
-def _address(home: Path, account: Account) -> dict[str, str]:
+def _address(home: Path, account: ServerAccount) -> dict[str, str]:
     if IS_WINDOWS:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = str(free.getsockname()[1])
@@ -99,7 +99,7 @@ def _address(home: Path, account: Account) -> dict[str, str]:
     }
 
 
-def _socket_directory(home: Path, account: Account) -> Path:
+def _socket_directory(home: Path, account: ServerAccount) -> Path:
     home_hash = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
     shared = Path(tempfile.gettempdir()).resolve() / f"turntree-{account.uid}-{home_hash}"
     for directory in (home / "run", shared):

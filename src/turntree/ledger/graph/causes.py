@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from turntree.core.errors import NotFound
-from turntree.core.ids import Instant, Label, TurnId
-from turntree.core.thread import Placed
+from turntree.core.ids import Label, Timestamp, TurnId
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.graph.edge import Descent, Edge, EdgeKind, Node, Recording
+from turntree.ledger.graph.edge import Edge, EdgeKind, GraphNode, RecordedMove, SessionOrigin
 from turntree.ledger.graph.store_port import Edges
 from turntree.ledger.session_store_port import Sessions
 from turntree.ledger.thread_store_port import Threads
@@ -35,13 +35,13 @@ class Cause:
 
     how: How
     edge: EdgeKind
-    node: Node
-    placed: Placed | None = None
+    node: GraphNode
+    placed: ThreadTurn | None = None
     """The turn it leads to; None if it leads to something else."""
     session: Label | None = None
     """The session that was begun by a fork or a spawn."""
     by: str | None = None
-    at: Instant | None = None
+    at: Timestamp | None = None
     call_id: str | None = None
     tool: str | None = None
     task: str | None = None
@@ -53,11 +53,11 @@ class Cause:
 
 
 @value
-class Explained:
+class Explanation:
     """A turn and the tree of its causes."""
 
-    placed: Placed
-    recording: Recording | None
+    placed: ThreadTurn
+    recording: RecordedMove | None
     causes: tuple[Cause, ...]
     bound: Bound | None
     """Where the walk was stopped before its end; None if there is nothing more to tell."""
@@ -73,7 +73,7 @@ class Causes:
 
     async def explain(
         self, turn: TurnId, *, depth_max: int = DEPTH_DEFAULT, limit: int = LIMIT_DEFAULT
-    ) -> Explained:
+    ) -> Explanation:
         """Return the causes of a turn, so many steps back and so many steps in all.
 
         Raises:
@@ -82,22 +82,22 @@ class Causes:
         placed = await self.threads.get_turn(turn)
         walk = _Walk(self, limit, {turn})
         causes = await walk.go(placed, depth_max)
-        return Explained(placed, await self.edges.find_recording(turn), causes, walk.bound)
+        return Explanation(placed, await self.edges.find_recording(turn), causes, walk.bound)
 
-    async def list_causes(self, placed: Placed) -> list[Cause]:
+    async def list_causes(self, placed: ThreadTurn) -> list[Cause]:
         """Return what led to a turn directly; where it came from comes last."""
         turn = placed.turn.id
         left = await self.edges.list_from(turn)
         found = [_other(edge) for edge in left if _is_other(edge)]
         if (compaction := placed.turn.header.compaction) is not None:
-            through = Node("Run", compaction.summarized_through)
+            through = GraphNode("Run", compaction.summarized_through)
             count = compaction.turns_summarized
             found.insert(0, Cause("summarizes", "SUMMARIZES", through, turns=count))
         if (origin := await self._find_origin(placed)) is not None:
             found.append(origin)
         return [await self._fill(cause) for cause in found]
 
-    async def _find_origin(self, placed: Placed) -> Cause | None:
+    async def _find_origin(self, placed: ThreadTurn) -> Cause | None:
         """Return the turn a turn goes on from: in its session, or where its session began."""
         recording = await self.edges.find_recording(placed.turn.id)
         began = None if recording is None else await self._find_beginning(placed, recording)
@@ -105,9 +105,11 @@ class Causes:
             return await self._tell_beginning(began, recording)
         if placed.parent is None:
             return None
-        return Cause("follows", "DERIVED_FROM", Node("Run", placed.parent))
+        return Cause("follows", "DERIVED_FROM", GraphNode("Run", placed.parent))
 
-    async def _find_beginning(self, placed: Placed, recording: Recording) -> Descent | None:
+    async def _find_beginning(
+        self, placed: ThreadTurn, recording: RecordedMove
+    ) -> SessionOrigin | None:
         """Return how a session began, if a turn is the first that was recorded in it."""
         for descent in await self.edges.list_ancestry(recording.session, depth_max=1):
             is_first = placed.parent is None or descent.turn == placed.parent
@@ -115,11 +117,11 @@ class Causes:
                 return descent
         return None
 
-    async def _tell_beginning(self, began: Descent, recording: Recording) -> Cause | None:
+    async def _tell_beginning(self, began: SessionOrigin, recording: RecordedMove) -> Cause | None:
         if began.turn is None:
             return None
         told = Cause(
-            "forked", "FORKED_FROM", Node("Run", began.turn), session=recording.label,
+            "forked", "FORKED_FROM", GraphNode("Run", began.turn), session=recording.label,
             by=began.by, at=began.at,
         )  # fmt: skip
         if began.kind == "FORKED_FROM":
@@ -150,7 +152,7 @@ class _Walk:
     seen: set[str] = field(default_factory=set[str])
     bound: Bound | None = None
 
-    async def go(self, placed: Placed, steps: int) -> tuple[Cause, ...]:
+    async def go(self, placed: ThreadTurn, steps: int) -> tuple[Cause, ...]:
         found = await self.causes.list_causes(placed)
         if found and steps == 0:
             self.bound = self.bound or "depth"

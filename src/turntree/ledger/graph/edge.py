@@ -8,7 +8,7 @@ of nodes, and with which attributes. It must never know where they come from.
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from turntree.core.ids import Instant, Label, RunId, SessionId, TurnId
+from turntree.core.ids import Label, RunId, SessionId, Timestamp, TurnId
 from turntree.core.value import value
 
 NodeKind = Literal[
@@ -68,7 +68,7 @@ EDGES: Final[Mapping[EdgeKind, EdgeType]] = {
 
 
 @value
-class Node:
+class GraphNode:
     """One end of an edge."""
 
     kind: NodeKind
@@ -80,41 +80,41 @@ class Edge:
     """One thing leads to another."""
 
     kind: EdgeKind
-    source: Node
-    target: Node
+    source: GraphNode
+    target: GraphNode
     attributes: Mapping[str, Any]
-    recorded_at: Instant
+    recorded_at: Timestamp
     """When the ledger was told."""
-    valid_from: Instant
+    valid_from: Timestamp
     """Since when it has been so."""
-    valid_to: Instant | None = None
+    valid_to: Timestamp | None = None
     """When it ended; None if it still is so."""
 
 
 @value
-class Derived:
+class LineageStep:
     """One step of a lineage."""
 
     step: int
-    source: Node
-    target: Node
+    source: GraphNode
+    target: GraphNode
     how: str | None
 
 
 @value
-class Happened:
+class HistoryEvent:
     """One event of a history."""
 
     seq: int
-    node: Node
+    node: GraphNode
     kind: str
-    at: Instant
+    at: Timestamp
     correlation_id: str | None
     data: Mapping[str, Any]
 
 
 @value
-class Correlated:
+class ToolCallLink:
     """A tool call with what asked for it, what answered and what it spawned."""
 
     call_id: str
@@ -129,16 +129,16 @@ class Correlated:
 
 
 @value
-class Held:
+class ResourceHolding:
     """Who owned, mounted or was attached to a resource."""
 
     kind: EdgeKind
-    holder: Node
+    holder: GraphNode
     resource: str
     attributes: Mapping[str, Any]
-    valid_from: Instant
-    valid_to: Instant | None
-    recorded_at: Instant
+    valid_from: Timestamp
+    valid_to: Timestamp | None
+    recorded_at: Timestamp
 
 
 @value
@@ -149,14 +149,14 @@ class PolicyChange:
     policy: str
     agent: str | None
     event: str
-    valid_from: Instant
-    valid_to: Instant | None
-    recorded_at: Instant
+    valid_from: Timestamp
+    valid_to: Timestamp | None
+    recorded_at: Timestamp
     notes: str | None
 
 
 @value
-class Descent:
+class SessionOrigin:
     """How a session began: at a turn of another, or by a tool call of one."""
 
     step: int
@@ -167,12 +167,12 @@ class Descent:
     turn: TurnId | None
     call_id: str | None
     mode: str | None
-    at: Instant
+    at: Timestamp
     by: str
 
 
 @value
-class Recording:
+class RecordedMove:
     """The move by which a turn became the head of the session it was recorded in."""
 
     run: RunId
@@ -180,4 +180,4 @@ class Recording:
     label: Label
     version: int
     by: str
-    at: Instant
+    at: Timestamp

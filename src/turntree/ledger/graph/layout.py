@@ -22,7 +22,7 @@ ELIDED_TURNS_MIN: Final = 2
 """A single turn takes no more room than the row that would stand for it."""
 
 
-class Node(NamedTuple):
+class LayoutNode(NamedTuple):
     """One turn of a topology, which lists parents before children, the older of two first."""
 
     id: TurnId
@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 
 @value
-class Row:
+class LayoutRow:
     """One turn at its place in the picture."""
 
     index: int
@@ -46,7 +46,7 @@ class Row:
 
 
 @value
-class Elided:
+class ElidedRow:
     """An unbranched run of turns, drawn as one row."""
 
     newest: int
@@ -57,10 +57,10 @@ class Elided:
     spawn: bool
 
 
-AnyRow: TypeAlias = Row | Elided
+AnyRow: TypeAlias = LayoutRow | ElidedRow
 
 
-class Mark(StrEnum):
+class TurnMark(StrEnum):
     """What the sign of a turn says about it."""
 
     TURN = "turn"
@@ -91,14 +91,14 @@ ASCII: Final = Glyphs("*", "o", "#", "x", "@", ":", "|", "|-'", "|~'", "~")
 
 
 @value
-class Line:
+class GutterLine:
     """One line of the gutter; a join belongs to no row."""
 
     gutter: str
     row: AnyRow | None
 
 
-def layout(topology: Sequence[Node], pinned: Iterable[int] = ()) -> list[Row]:
+def layout(topology: Sequence[LayoutNode], pinned: Iterable[int] = ()) -> list[LayoutRow]:
     """Return the rows of a forest, newest first.
 
     ``pinned`` are indexes of turns whose threads should be straight. The first of them is
@@ -106,7 +106,7 @@ def layout(topology: Sequence[Node], pinned: Iterable[int] = ()) -> list[Row]:
     """
     children = _children(topology)
     heavy = _heavy(topology, children, pinned)
-    rows: list[Row] = []
+    rows: list[LayoutRow] = []
     for root in children[NO_PARENT]:
         # The stack holds what is still to be drawn above: the heavy child at the bottom,
         # then the others, so that the branch that was opened first is nearest its fork.
@@ -115,7 +115,7 @@ def layout(topology: Sequence[Node], pinned: Iterable[int] = ()) -> list[Row]:
             index, lane = stack.pop()
             node, below = topology[index], children[index]
             is_light = node.parent != NO_PARENT and heavy[node.parent] != index
-            rows.append(Row(index, node.parent, lane, len(below), is_light, node.spawn))
+            rows.append(LayoutRow(index, node.parent, lane, len(below), is_light, node.spawn))
             if below:
                 kept = heavy[index]
                 stack.append((kept, lane))
@@ -124,13 +124,13 @@ def layout(topology: Sequence[Node], pinned: Iterable[int] = ()) -> list[Row]:
     return rows
 
 
-def condense(rows: Iterable[Row], must_stay: Callable[[int], bool]) -> Iterator[AnyRow]:
+def condense(rows: Iterable[LayoutRow], must_stay: Callable[[int], bool]) -> Iterator[AnyRow]:
     """Yield the rows with every unbranched run of turns drawn as one.
 
     Roots, forks, heads and spawned turns stay; ``must_stay`` names, by index, what else
     does: the labelled, the compactions, the failed.
     """
-    run: list[Row] = []
+    run: list[LayoutRow] = []
     for row in rows:
         is_dull = (
             row.children == 1
@@ -150,39 +150,39 @@ def condense(rows: Iterable[Row], must_stay: Callable[[int], bool]) -> Iterator[
 
 
 def gutter(
-    rows: Iterable[AnyRow], glyphs: Glyphs, mark: Callable[[Row], Mark] | None = None
-) -> Iterator[Line]:
+    rows: Iterable[AnyRow], glyphs: Glyphs, mark: Callable[[LayoutRow], TurnMark] | None = None
+) -> Iterator[GutterLine]:
     """Yield the line of each row, and the join below the oldest row of a branch.
 
     A gutter ends with the sign of its row; what follows it is the caller's. ``mark`` chooses
     that sign; without it a turn that has no children is a head.
     """
     mark = mark or mark_by_children
-    signs: dict[Mark, str] = {
-        Mark.TURN: glyphs.turn,
-        Mark.HEAD: glyphs.head,
-        Mark.COMPACTION: glyphs.compaction,
-        Mark.FAILED: glyphs.failed,
-        Mark.LIVE: glyphs.live,
+    signs: dict[TurnMark, str] = {
+        TurnMark.TURN: glyphs.turn,
+        TurnMark.HEAD: glyphs.head,
+        TurnMark.COMPACTION: glyphs.compaction,
+        TurnMark.FAILED: glyphs.failed,
+        TurnMark.LIVE: glyphs.live,
     }
     passing = f"{glyphs.lane} "
     for row in rows:
-        sign = glyphs.elided if isinstance(row, Elided) else signs[mark(row)]
-        yield Line(passing * row.lane + sign, row)
+        sign = glyphs.elided if isinstance(row, ElidedRow) else signs[mark(row)]
+        yield GutterLine(passing * row.lane + sign, row)
         if row.starts_branch:
             join = glyphs.spawn if row.spawn else glyphs.fork
-            yield Line(passing * (row.lane - 1) + join, None)
-        elif row.spawn and not isinstance(row, Elided):
+            yield GutterLine(passing * (row.lane - 1) + join, None)
+        elif row.spawn and not isinstance(row, ElidedRow):
             # The only child, and a subagent's: the edge is dashed though the lane goes on.
-            yield Line(passing * row.lane + glyphs.spawned, None)
+            yield GutterLine(passing * row.lane + glyphs.spawned, None)
 
 
-def mark_by_children(row: Row) -> Mark:
+def mark_by_children(row: LayoutRow) -> TurnMark:
     """Return the mark of a turn of which nothing but its place is known."""
-    return Mark.TURN if row.children else Mark.HEAD
+    return TurnMark.TURN if row.children else TurnMark.HEAD
 
 
-def _children(topology: Sequence[Node]) -> dict[int, list[int]]:
+def _children(topology: Sequence[LayoutNode]) -> dict[int, list[int]]:
     """Return the children of every turn, oldest first, and the roots under ``NO_PARENT``."""
     children: dict[int, list[int]] = {index: [] for index in range(NO_PARENT, len(topology))}
     for index, node in enumerate(topology):
@@ -192,7 +192,7 @@ def _children(topology: Sequence[Node]) -> dict[int, list[int]]:
 
 
 def _heavy(
-    topology: Sequence[Node], children: dict[int, list[int]], pinned: Iterable[int]
+    topology: Sequence[LayoutNode], children: dict[int, list[int]], pinned: Iterable[int]
 ) -> list[int]:
     """Return, for every turn, the child that keeps its lane, or ``NO_PARENT`` for a head."""
     sizes = [1] * len(topology)
@@ -220,12 +220,12 @@ def _heavy(
     return heavy
 
 
-def _elide(run: Sequence[Row]) -> Iterator[AnyRow]:
+def _elide(run: Sequence[LayoutRow]) -> Iterator[AnyRow]:
     if len(run) < ELIDED_TURNS_MIN:
         yield from run
     else:
         newest, oldest = run[0], run[-1]
-        yield Elided(
+        yield ElidedRow(
             newest=newest.index,
             oldest=oldest.index,
             turns=len(run),

@@ -2,24 +2,24 @@
 
 from uuid import UUID
 
-from turntree.core.ids import Instant, RunId, SessionId, TurnId, instant, unix_ms
+from turntree.core.ids import RunId, SessionId, Timestamp, TurnId, instant, unix_ms
 from turntree.core.value import value
 from turntree.db.database import Database, Row
 from turntree.ledger.graph.edge import (
-    Correlated,
-    Derived,
-    Descent,
     Edge,
-    Happened,
-    Held,
-    Node,
+    GraphNode,
+    HistoryEvent,
+    LineageStep,
     PolicyChange,
-    Recording,
+    RecordedMove,
+    ResourceHolding,
+    SessionOrigin,
+    ToolCallLink,
 )
 
 
 @value
-class PostgresEdges:
+class GraphStore:
     """What leads to what. See ``ports.edges``."""
 
     database: Database
@@ -32,33 +32,33 @@ class PostgresEdges:
         """Return the edges that arrive at a node."""
         return [_edge(row) for row in await self.database.fetch("edges_to", node=node)]
 
-    async def list_history(self, run: RunId | TurnId | SessionId) -> list[Happened]:
+    async def list_history(self, run: RunId | TurnId | SessionId) -> list[HistoryEvent]:
         """Return the events of a stream, in order."""
         rows = await self.database.fetch("edge_history", run=UUID(run))
         return [
-            Happened(seq, Node("Event", id), kind, instant(at), correlation, data)
+            HistoryEvent(seq, GraphNode("Event", id), kind, instant(at), correlation, data)
             for seq, id, kind, at, correlation, data in rows
         ]
 
-    async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[Derived]:
+    async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[LineageStep]:
         """Return what a node was derived from, nearest first."""
         rows = await self.database.fetch("edge_lineage", node=node, depth_max=depth_max)
         return [
-            Derived(step, Node(from_kind, from_id), Node(to_kind, to_id), how)
+            LineageStep(step, GraphNode(from_kind, from_id), GraphNode(to_kind, to_id), how)
             for step, from_kind, from_id, to_kind, to_id, how in rows
         ]
 
-    async def list_calls(self, run: RunId | TurnId) -> list[Correlated]:
+    async def list_calls(self, run: RunId | TurnId) -> list[ToolCallLink]:
         """Return the tool calls of a run, each with its result."""
         rows = await self.database.fetch("edge_calls", run=UUID(run))
-        return [Correlated(*row) for row in rows]
+        return [ToolCallLink(*row) for row in rows]
 
-    async def list_held(self, at: Instant, *, holder: str | None = None) -> list[Held]:
+    async def list_held(self, at: Timestamp, *, holder: str | None = None) -> list[ResourceHolding]:
         """Return who held which resource at a moment."""
         rows = await self.database.fetch("edge_resources", at=unix_ms(at), holder=holder)
         return [
-            Held(
-                kind, Node(holder_kind, holder_id), resource, attributes,
+            ResourceHolding(
+                kind, GraphNode(holder_kind, holder_id), resource, attributes,
                 instant(since), _find_instant(until), instant(recorded),
             )
             for kind, holder_kind, holder_id, resource, attributes, since, until, recorded in rows
@@ -75,31 +75,33 @@ class PostgresEdges:
             for what, policy, by, event, since, until, recorded, notes in rows
         ]  # fmt: skip
 
-    async def list_ancestry(self, session: SessionId, *, depth_max: int = 20) -> list[Descent]:
+    async def list_ancestry(
+        self, session: SessionId, *, depth_max: int = 20
+    ) -> list[SessionOrigin]:
         """Return how a session began, and the one it came from, nearest first."""
         rows = await self.database.fetch(
             "edge_ancestry", session=UUID(session), depth_max=depth_max
         )
         return [
-            Descent(step, kind, one, parent, turn, call_id, mode, instant(at), by)
+            SessionOrigin(step, kind, one, parent, turn, call_id, mode, instant(at), by)
             for step, kind, one, parent, turn, call_id, mode, at, by in rows
         ]
 
-    async def find_recording(self, turn: TurnId) -> Recording | None:
+    async def find_recording(self, turn: TurnId) -> RecordedMove | None:
         """Return the move a turn was recorded by."""
         row = await self.database.fetch_one("edge_recording", turn=UUID(turn))
         if row is None:
             return None
         session, label, version, by, at = row
-        return Recording(RunId(turn), session, label, version, by, instant(at))
+        return RecordedMove(RunId(turn), session, label, version, by, instant(at))
 
 
 def _edge(row: Row) -> Edge:
     kind, from_kind, from_id, to_kind, to_id, attributes, recorded, since, until = row
     return Edge(
         kind,
-        Node(from_kind, from_id),
-        Node(to_kind, to_id),
+        GraphNode(from_kind, from_id),
+        GraphNode(to_kind, to_id),
         attributes,
         recorded_at=instant(recorded),
         valid_from=instant(since),
@@ -107,5 +109,5 @@ def _edge(row: Row) -> Edge:
     )
 
 
-def _find_instant(moment: int | None) -> Instant | None:
+def _find_instant(moment: int | None) -> Timestamp | None:
     return None if moment is None else instant(moment)

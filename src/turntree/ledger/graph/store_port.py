@@ -2,16 +2,16 @@
 
 from typing import Protocol
 
-from turntree.core.ids import Instant, RunId, SessionId, TurnId
+from turntree.core.ids import RunId, SessionId, Timestamp, TurnId
 from turntree.ledger.graph.edge import (
-    Correlated,
-    Derived,
-    Descent,
     Edge,
-    Happened,
-    Held,
+    HistoryEvent,
+    LineageStep,
     PolicyChange,
-    Recording,
+    RecordedMove,
+    ResourceHolding,
+    SessionOrigin,
+    ToolCallLink,
 )
 
 
@@ -26,19 +26,19 @@ class Edges(Protocol):
         """Return the edges that arrive at the node of an id."""
         ...
 
-    async def list_history(self, run: RunId | TurnId | SessionId) -> list[Happened]:
+    async def list_history(self, run: RunId | TurnId | SessionId) -> list[HistoryEvent]:
         """Return the events of a run, a turn or a session, in order."""
         ...
 
-    async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[Derived]:
+    async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[LineageStep]:
         """Return what a node was derived from, and that in turn, nearest first."""
         ...
 
-    async def list_calls(self, run: RunId | TurnId) -> list[Correlated]:
+    async def list_calls(self, run: RunId | TurnId) -> list[ToolCallLink]:
         """Return the tool calls of a run, each with its result and what it spawned."""
         ...
 
-    async def list_held(self, at: Instant, *, holder: str | None = None) -> list[Held]:
+    async def list_held(self, at: Timestamp, *, holder: str | None = None) -> list[ResourceHolding]:
         """Return who owned, mounted or was attached to which resource at a moment."""
         ...
 
@@ -46,10 +46,12 @@ class Edges(Protocol):
         """Return what was proposed and activated, oldest first."""
         ...
 
-    async def list_ancestry(self, session: SessionId, *, depth_max: int = 20) -> list[Descent]:
+    async def list_ancestry(
+        self, session: SessionId, *, depth_max: int = 20
+    ) -> list[SessionOrigin]:
         """Return how a session began, and how the session it came from did, nearest first."""
         ...
 
-    async def find_recording(self, turn: TurnId) -> Recording | None:
+    async def find_recording(self, turn: TurnId) -> RecordedMove | None:
         """Return the move a turn was recorded by; None if it was imported."""
         ...

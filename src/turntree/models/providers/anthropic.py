@@ -10,7 +10,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from turntree.models.provider import Objects, Provider
 from turntree.models.providers.connection import NO_KEY, Connection
 from turntree.models.providers.direct import DirectProvider, http_client
-from turntree.models.providers.vendor_metadata import Author
+from turntree.models.providers.vendor_metadata import ReplyAuthor
 
 URL = "https://api.anthropic.com"
 
@@ -40,7 +40,7 @@ def build_anthropic(connection: Connection, name: str, objects: Objects) -> Prov
         return [model.id async for model in client.models.list()]
 
     return DirectProvider(
-        Author("anthropic", name, vendor.name),
+        ReplyAuthor("anthropic", name, vendor.name),
         connection,
         objects,
         model_of=lambda model: AnthropicModel(model, provider=vendor),

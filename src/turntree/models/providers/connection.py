@@ -10,10 +10,10 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.secret_refs import NAMED, carries_secret, is_only_named
 from turntree.core.value import value
-from turntree.models.provider import Credentials, Setup
+from turntree.models.provider import Credentials, ProviderSetup
 
 Cache = Literal["5m", "1h"] | None
 
@@ -51,19 +51,19 @@ class Connection:
         return text
 
 
-def connect(setup: Setup, *, key_names: tuple[str, ...] = ()) -> Connection:
+def connect(setup: ProviderSetup, *, key_names: tuple[str, ...] = ()) -> Connection:
     """Return the connection that a config describes; ``key_names`` are the vendor's own.
 
     Where the config names no key and the service is reached through another's address, there may
     be none: a gateway can hold the keys itself, and a server of one's own needs none.
 
     Raises:
-        Refused: A key stands in the config, or would be sent in the clear.
-        Denied: A credential is out of reach.
+        InvalidOperation: A key stands in the config, or would be sent in the clear.
+        PermissionDenied: A credential is out of reach.
         NotFound: A credential is not there.
     """
     config = setup.config
-    filled = _Filled(setup.credentials)
+    filled = _Credentials(setup.credentials)
     base_url = config.get("base_url")
     url = filled.text(str(base_url)) if base_url else None
     headers = {name: filled.header(name, value) for name, value in _headers(config).items()}
@@ -83,7 +83,7 @@ def connect(setup: Setup, *, key_names: tuple[str, ...] = ()) -> Connection:
     )
 
 
-class _Filled:
+class _Credentials:
     """Puts credentials into texts, and remembers which."""
 
     def __init__(self, credentials: Credentials) -> None:
@@ -95,7 +95,7 @@ class _Filled:
 
     def header(self, name: str, value: str) -> str:
         if carries_secret(name) and not is_only_named(value):
-            raise Refused(
+            raise InvalidOperation(
                 f"the header {name} carries a key: name it, as in ${{NAME}}, instead of "
                 "writing it down"
             )
@@ -104,14 +104,16 @@ class _Filled:
     def key(self, said: Json, names: tuple[str, ...], *, is_needed: bool) -> str | None:
         if said is not None:
             if not isinstance(said, str) or not NAMED.fullmatch(said):
-                raise Refused("api_key names a credential, as in ${NAME}; a key is never kept")
+                raise InvalidOperation(
+                    "api_key names a credential, as in ${NAME}; a key is never kept"
+                )
             return self.text(said)
         for name in names:
             try:
                 return self._get(name)
             except NotFound:
                 continue
-            except Denied:
+            except PermissionDenied:
                 # Nobody asked for it by name: it is not sent along, and may not be needed.
                 if is_needed:
                     raise
@@ -131,7 +133,7 @@ class _Filled:
 def _timeout_s(config: Mapping[str, Json]) -> float:
     timeout_s = config.get("timeout_s", TIMEOUT_S)
     if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool) or timeout_s <= 0:
-        raise Refused(f"timeout_s is a number of seconds, not {timeout_s!r}")
+        raise InvalidOperation(f"timeout_s is a number of seconds, not {timeout_s!r}")
     return float(timeout_s)
 
 
@@ -144,7 +146,7 @@ def _cache(config: Mapping[str, Json]) -> Cache:
         case "1h":
             return "1h"
         case other:
-            raise Refused(f"cache is 5m, 1h or false, not {other!r}")
+            raise InvalidOperation(f"cache is 5m, 1h or false, not {other!r}")
 
 
 def _headers(config: Mapping[str, Json]) -> dict[str, str]:
@@ -152,10 +154,10 @@ def _headers(config: Mapping[str, Json]) -> dict[str, str]:
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
-        raise Refused("headers are names with their values")
+        raise InvalidOperation("headers are names with their values")
     wrong = [name for name, value in headers.items() if not isinstance(value, str)]
     if wrong:
-        raise Refused(f"the value of a header is a text: {', '.join(wrong)}")
+        raise InvalidOperation(f"the value of a header is a text: {', '.join(wrong)}")
     return {name: str(value) for name, value in headers.items()}
 
 
@@ -164,7 +166,7 @@ def _check_address(url: str | None) -> None:
         return
     parts = urlsplit(url)
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-        raise Refused(
+        raise InvalidOperation(
             f"a key is sent by https or to this machine, and {parts.scheme}://{parts.hostname} "
             "is neither"
         )

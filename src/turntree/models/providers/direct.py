@@ -23,14 +23,14 @@ from pydantic_ai.settings import ModelSettings
 
 from turntree.core.canonical import Json
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Delta, Objects
+from turntree.models.provider import ModelReply, Objects, ReplyDelta
 from turntree.models.providers.connection import CONNECT_TIMEOUT_S, Connection
 from turntree.models.providers.errors import CAUGHT, failure_of
 from turntree.models.providers.parameters import Api, check_model, settings_of
 from turntree.models.providers.public_addresses import PublicTransport
-from turntree.models.providers.request import Asked, asked, objects_in
-from turntree.models.providers.response import Spoken, answer_of
-from turntree.models.providers.vendor_metadata import Author
+from turntree.models.providers.request import VendorRequest, asked, objects_in
+from turntree.models.providers.response import DeltaReader, answer_of
+from turntree.models.providers.vendor_metadata import ReplyAuthor
 
 CLOSING_TIMEOUT_S: Final = 2.0
 _ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("answers", default=None)
@@ -98,7 +98,7 @@ class DirectProvider:
 
     def __init__(
         self,
-        author: Author,
+        author: ReplyAuthor,
         connection: Connection,
         objects: Objects,
         *,
@@ -128,7 +128,7 @@ class DirectProvider:
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         """Yield the answer in pieces as they come, and the whole of it last.
 
         Raises:
@@ -141,7 +141,7 @@ class DirectProvider:
             model_settings=chosen,
             model_request_parameters=given.parameters,
         )
-        spoken = Spoken()
+        spoken = DeltaReader()
         try:
             async with _opened(asking) as response:
                 async with aclosing(cast("AsyncGenerator[Any, None]", aiter(response))) as events:
@@ -152,7 +152,7 @@ class DirectProvider:
         except CAUGHT as error:
             raise self._failure(error) from error
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         """Return the whole answer at once.
 
         Raises:
@@ -187,7 +187,7 @@ class DirectProvider:
 
     async def _given(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> tuple[Asked, ModelSettings]:
+    ) -> tuple[VendorRequest, ModelSettings]:
         api, cache = cast("Api", self._author.api), self._connection.cache
         chosen = settings_of(api, settings, cache=cache)
         check_model(model, self._model(model).profile, chosen)

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import httpx2
 from pydantic_ai import exceptions as library
 
-from turntree.core.errors import Failure, ProviderFailed
+from turntree.core.errors import Failure, ProviderError
 from turntree.models.providers.public_addresses import NotPublicError
 
 MESSAGE_CHARS_MAX: Final = 300
@@ -61,12 +61,12 @@ _KINDS: Final[tuple[tuple[type[BaseException], Failure], ...]] = (
 )
 
 
-def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> ProviderFailed:
+def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> ProviderError:
     """Return what an error means; ``hide`` takes credentials out of what is said about it."""
     if (refused := _not_public(error)) is not None:
-        return ProviderFailed(f"{provider}: {refused}", "denied")
+        return ProviderError(f"{provider}: {refused}", "denied")
     message = _one_line(hide(f"{provider}: {_told(error)}"))
-    return ProviderFailed(message, _kind(error), retry_after_s=_retry_after(error))
+    return ProviderError(message, _kind(error), retry_after_s=_retry_after(error))
 
 
 def _one_line(text: str) -> str:

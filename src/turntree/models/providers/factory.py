@@ -11,12 +11,12 @@ from typing import Any, Final, NoReturn, cast
 from warnings import catch_warnings, simplefilter
 
 from turntree.core.canonical import Json
-from turntree.core.errors import NoProvider, NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound, ProviderNotConfigured
 from turntree.core.ids import Digest
 from turntree.core.value import value
-from turntree.models.provider import BuildsProvider, Credentials, Objects, Provider, Setup
+from turntree.models.provider import BuildsProvider, Credentials, Objects, Provider, ProviderSetup
 from turntree.models.providers.connection import Connection, connect
-from turntree.models.providers.lazy import LaterProvider
+from turntree.models.providers.lazy import LazyProvider
 
 GROUP: Final = "turntree.providers"
 """The entry points through which a package adds a type of its own."""
@@ -74,23 +74,23 @@ def build_provider(
     provider keeps it for as long as it lives, and nothing else does.
 
     Raises:
-        NoProvider: Nobody knows the type, or the library it needs is not installed.
-        Refused: The config contradicts itself, or a key stands in it.
+        ProviderNotConfigured: Nobody knows the type, or the library it needs is not installed.
+        InvalidOperation: The config contradicts itself, or a key stands in it.
         Denied: A credential is out of reach.
         NotFound: A credential is not there.
     """
     type = str(config.get("provider_type"))
-    setup = Setup(config, credentials, objects, is_public_only)
+    setup = ProviderSetup(config, credentials, objects, is_public_only)
     vendor = _VENDORS.get(type)
     if vendor is None:
         return cast("BuildsProvider", _entry(type).load())(setup)
     if type == "openai-compatible" and not config.get("base_url"):
-        raise Refused("a provider of type openai-compatible needs a base_url")
+        raise InvalidOperation("a provider of type openai-compatible needs a base_url")
     for package in ("pydantic_ai", vendor.package):
         _check_installed(package, type, vendor.extra)
     connection = connect(setup, key_names=vendor.key_names)
     name = connection.vendor or vendor.name
-    return LaterProvider(name, lambda: _load(vendor.builds)(connection, name, objects))
+    return LazyProvider(name, lambda: _load(vendor.builds)(connection, name, objects))
 
 
 def vendor_key_names(config: Mapping[str, Json]) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _entry(type: str) -> EntryPoint:
         return EntryPoint(type, _SCRIPTED, GROUP)
     for found in entry_points(group=GROUP, name=type):
         return found
-    raise NoProvider(
+    raise ProviderNotConfigured(
         f"nobody knows providers of type {type}, there are {', '.join(provider_types())}: "
         "`turntree provider configure NAME --type TYPE`"
     )
@@ -121,7 +121,7 @@ def _check_installed(package: str, type: str, extra: str) -> None:
     except ModuleNotFoundError:
         is_there = False
     if not is_there:
-        raise NoProvider(
+        raise ProviderNotConfigured(
             f"a provider of type {type} needs {package}: pip install 'turntree[{extra}]'"
         )
 

@@ -10,7 +10,7 @@ from pydantic_ai.providers.google import GoogleProvider
 from turntree.models.provider import Objects, Provider
 from turntree.models.providers.connection import NO_KEY, Connection
 from turntree.models.providers.direct import DirectProvider, http_client
-from turntree.models.providers.vendor_metadata import Author
+from turntree.models.providers.vendor_metadata import ReplyAuthor
 
 _PREFIX = "models/"
 
@@ -27,7 +27,7 @@ def build_google(connection: Connection, name: str, objects: Objects) -> Provide
         return [str(model.name).removeprefix(_PREFIX) async for model in found]
 
     return DirectProvider(
-        Author("google", name, vendor.name),
+        ReplyAuthor("google", name, vendor.name),
         connection,
         objects,
         model_of=lambda model: GoogleModel(model, provider=vendor),

@@ -12,10 +12,10 @@ import anyio.to_thread
 
 from turntree.core.canonical import Json
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Delta, Provider
+from turntree.models.provider import ModelReply, Provider, ReplyDelta
 
 
-class LaterProvider:
+class LazyProvider:
     """See ``ports.provider``."""
 
     def __init__(self, name: str, build: Callable[[], Provider]) -> None:
@@ -35,7 +35,7 @@ class LaterProvider:
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         """Yield the answer in pieces as they come, and the whole of it last.
 
         Raises:
@@ -46,7 +46,7 @@ class LaterProvider:
             async for piece in pieces:
                 yield piece
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         """Return the whole answer at once.
 
         Raises:

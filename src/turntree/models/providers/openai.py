@@ -15,7 +15,7 @@ from turntree.models.provider import Objects, Provider
 from turntree.models.providers.connection import NO_KEY, Connection
 from turntree.models.providers.direct import DirectProvider, http_client
 from turntree.models.providers.parameters import Api
-from turntree.models.providers.vendor_metadata import Author
+from turntree.models.providers.vendor_metadata import ReplyAuthor
 
 URL = "https://api.openai.com/v1"
 # Without it half an answer, whose connection was closed politely, would pass for a whole one.
@@ -87,7 +87,7 @@ def _build(
         return [model.id async for model in client.models.list()]
 
     return DirectProvider(
-        Author(api, name, vendor.name),
+        ReplyAuthor(api, name, vendor.name),
         connection,
         objects,
         model_of=lambda model: model_of(model, vendor),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 
 Api = Literal["anthropic", "openai-responses", "openai-chat", "openai-compatible", "google"]
 """Whose words a request is put in."""
@@ -43,7 +43,7 @@ def settings_of(
     request.
 
     Raises:
-        ProviderFailed: A parameter is unknown, or the vendor has no word for it.
+        ProviderError: A parameter is unknown, or the vendor has no word for it.
     """
     settings: dict[str, Any] = {**_ALWAYS[api]}
     if api == "anthropic" and cache is not None:
@@ -61,15 +61,15 @@ def check_model(model: str, profile: Mapping[str, Any], settings: Mapping[str, A
     ``profile`` is what the library knows of the model.
 
     Raises:
-        ProviderFailed: The model takes no such parameter.
+        ProviderError: The model takes no such parameter.
     """
     left_out = [name for name in _SAMPLING if name in settings]
     if left_out and _chooses_for_itself(profile, settings):
-        raise ProviderFailed(
+        raise ProviderError(
             f"{model} takes no {', '.join(left_out)}: it chooses its words by itself", "refused"
         )
     if settings.get("thinking") and not profile.get("supports_thinking"):
-        raise ProviderFailed(f"{model} cannot be told how long to think", "refused")
+        raise ProviderError(f"{model} cannot be told how long to think", "refused")
 
 
 def _chooses_for_itself(profile: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
@@ -85,7 +85,7 @@ def _chooses_for_itself(profile: Mapping[str, Any], settings: Mapping[str, Any])
 
 def _setting(api: Api, name: str, value: Json) -> dict[str, Any]:
     if name in _MISSING[api]:
-        raise ProviderFailed(f"{api} has no parameter {name}: leave it out", "refused")
+        raise ProviderError(f"{api} has no parameter {name}: leave it out", "refused")
     if name == "top_k" and api == "openai-compatible":
         # OpenAI itself has none, and the servers that copy it take it in the body.
         return {"extra_body": {"top_k": value}}
@@ -96,7 +96,7 @@ def _setting(api: Api, name: str, value: Json) -> dict[str, Any]:
     if name == "headers" and isinstance(value, Mapping):
         return {"extra_headers": {key: str(one) for key, one in value.items()}}
     known = sorted({*_PLAIN, "thinking", "headers"} - _MISSING[api])
-    raise ProviderFailed(
+    raise ProviderError(
         f"{name}: {value!r} is no parameter of {api}; there are {', '.join(known)}", "refused"
     )
 

@@ -36,13 +36,13 @@ from pydantic_ai.tools import ToolDefinition
 
 from turntree.core import message as said
 from turntree.core.canonical import Json, canonical
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.ids import Digest
 from turntree.core.message import (
-    Lifted,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -51,7 +51,7 @@ from turntree.core.message import (
 )
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
-from turntree.models.providers.vendor_metadata import NATIVE_KIND, Author, native_parts
+from turntree.models.providers.vendor_metadata import NATIVE_KIND, ReplyAuthor, native_parts
 
 NOTHING: Final = "(nothing)"
 """What stands for a message without words: vendors refuse empty ones."""
@@ -62,7 +62,7 @@ _NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
 
 
 @value
-class Asked:
+class VendorRequest:
     """What the library is given."""
 
     messages: list[ModelMessage]
@@ -75,22 +75,22 @@ def objects_in(prompt: Prompt) -> list[Digest]:
         part.object
         for message in prompt.messages
         for part in message.parts
-        if isinstance(part, Lifted) or (isinstance(part, Media) and part.url is None)
+        if isinstance(part, ObjectRef) or (isinstance(part, Media) and part.url is None)
     ]
     return list(dict.fromkeys(one for one in digests if one is not None))
 
 
 def asked(
     prompt: Prompt,
-    author: Author,
+    author: ReplyAuthor,
     objects: Mapping[Digest, bytes],
     *,
     cache: Literal["5m", "1h"] | None = None,
-) -> Asked:
+) -> VendorRequest:
     """Return what the library is given for a prompt.
 
     Raises:
-        ProviderFailed: The prompt holds an object that was not handed in.
+        ProviderError: The prompt holds an object that was not handed in.
     """
     messages = [_whole(message, objects) for message in prompt.messages]
     mapping = _Mapping(author, objects, cache, _last_query(messages))
@@ -110,12 +110,12 @@ def asked(
         function_tools=tools,
         instruction_parts=[InstructionPart(content=system)] if system else None,
     )
-    return Asked(mapping.messages, parameters)
+    return VendorRequest(mapping.messages, parameters)
 
 
 @dataclass(slots=True)
 class _Mapping:
-    author: Author
+    author: ReplyAuthor
     objects: Mapping[Digest, bytes]
     cache: Literal["5m", "1h"] | None
     query: int | None
@@ -170,11 +170,11 @@ class _Mapping:
                 self.tools[call_id] = tool
                 given = args if isinstance(args, str) else canonical(args).decode()
                 yield ToolCallPart(tool, given, tool_call_id=call_id, **own)
-            case Opaque(document):
+            case OpaquePart(document):
                 yield from _returned(document, self.author)
             case Media():
                 yield TextPart(_named(part))
-            case ToolResult() | Lifted():
+            case ToolResult() | ObjectRef():
                 pass
             case _:
                 assert_never(part)
@@ -210,7 +210,7 @@ class _Mapping:
                     yield text
             case Media():
                 yield self._media(part)
-            case Reasoning() | ToolUse() | ToolResult() | Lifted() | Opaque():
+            case Reasoning() | ToolUse() | ToolResult() | ObjectRef() | OpaquePart():
                 pass
             case _:
                 assert_never(part)
@@ -226,7 +226,7 @@ class _Mapping:
                     return DocumentUrl(media.url, media_type=media.media_type)
         data = self.objects.get(media.object) if media.object is not None else None
         if data is None:
-            raise ProviderFailed(f"the bytes of {_named(media)} were not handed in", "refused")
+            raise ProviderError(f"the bytes of {_named(media)} were not handed in", "refused")
         return BinaryContent(data, media_type=media.media_type)
 
 
@@ -237,22 +237,22 @@ def _last_query(messages: Sequence[Message]) -> int | None:
 
 def _whole(message: Message, objects: Mapping[Digest, bytes]) -> Message:
     """Return a message with the parts that were lifted out of it."""
-    if not any(isinstance(part, Lifted) for part in message.parts):
+    if not any(isinstance(part, ObjectRef) for part in message.parts):
         return message
     documents: list[Any] = []
     for part in message.parts:
-        if not isinstance(part, Lifted):
+        if not isinstance(part, ObjectRef):
             documents.append(said.part_to_json(part))
         elif part.object in objects:
             documents.append(orjson.loads(objects[part.object]))
         else:
-            raise ProviderFailed(f"the object {part.object} was not handed in", "refused")
+            raise ProviderError(f"the object {part.object} was not handed in", "refused")
     whole = said.from_json({**said.to_json(message), "parts": documents})
     assert isinstance(whole, Message), "it has parts"
     return whole
 
 
-def _returned(document: Mapping[str, Json], author: Author) -> Iterator[ModelResponsePart]:
+def _returned(document: Mapping[str, Json], author: ReplyAuthor) -> Iterator[ModelResponsePart]:
     """Yield an opaque part as it came, if it came from whom it goes to."""
     if document.get("kind") != NATIVE_KIND or not author.wrote(document):
         return

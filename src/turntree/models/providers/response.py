@@ -25,10 +25,10 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from turntree.core.canonical import Json, canonical, tidy
-from turntree.core.errors import NotCanonical, ProviderFailed
+from turntree.core.errors import NotCanonical, ProviderError
 from turntree.core.message import (
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -36,33 +36,33 @@ from turntree.core.message import (
     calls_tool,
 )
 from turntree.core.usage import Usage
-from turntree.models.provider import Answer, Delta
-from turntree.models.providers.vendor_metadata import NATIVE_KIND, Author, native_meta
+from turntree.models.provider import ModelReply, ReplyDelta
+from turntree.models.providers.vendor_metadata import NATIVE_KIND, ReplyAuthor, native_meta
 
 _BESIDE: Final = ("id", "provider_details")
 _NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
 
 
-def answer_of(response: ModelResponse, author: Author, asked_model: str) -> Answer:
+def answer_of(response: ModelResponse, author: ReplyAuthor, asked_model: str) -> ModelReply:
     """Return a whole answer.
 
     Raises:
-        ProviderFailed: It ended before it was whole, or holds nothing at all.
+        ProviderError: It ended before it was whole, or holds nothing at all.
     """
     told = (response.provider_details or {}).get("finish_reason")
     reason = response.finish_reason or (str(told) if told else None)
     if reason is None:
-        raise ProviderFailed("the answer ended in the middle", "broken")
+        raise ProviderError("the answer ended in the middle", "broken")
     parts: list[Part] = []
     beside: list[Mapping[str, Json]] = []
     for native in response.parts:
         part = _part(native, author)
         if part != Text("") or _beside(native):
             parts.append(part)
-            beside.append({} if isinstance(part, Opaque) else _beside(native))
+            beside.append({} if isinstance(part, OpaquePart) else _beside(native))
     if not parts:
         parts, beside = [Text("")], [{}]
-    return Answer(
+    return ModelReply(
         Message("assistant", tuple(parts), meta=native_meta(author, beside)),
         usage_of(response.usage),
         response.model_name or asked_model,
@@ -85,14 +85,14 @@ def usage_of(usage: RequestUsage) -> Usage:
     )
 
 
-class Spoken:
+class DeltaReader:
     """Turns what arrives into deltas, and remembers which call each piece belongs to."""
 
     def __init__(self) -> None:
         """Begin with nothing heard."""
         self._calls: dict[int, tuple[str, str]] = {}
 
-    def deltas(self, event: ModelResponseStreamEvent) -> list[Delta]:
+    def deltas(self, event: ModelResponseStreamEvent) -> list[ReplyDelta]:
         """Return the words that an event brings: the first of a part come with its beginning."""
         if isinstance(event, PartStartEvent):
             return self._begun(event.index, event.part)
@@ -100,29 +100,33 @@ class Spoken:
             return []
         match event.delta:
             case TextPartDelta(content_delta=text) if text:
-                return [Delta("text", text)]
+                return [ReplyDelta("text", text)]
             case ThinkingPartDelta(content_delta=text) if text:
-                return [Delta("reasoning", text)]
+                return [ReplyDelta("reasoning", text)]
             case ToolCallPartDelta(args_delta=args) if args:
-                return [Delta("tool", _args_text(args), *self._calls.get(event.index, ()))]
+                return [ReplyDelta("tool", _args_text(args), *self._calls.get(event.index, ()))]
             case _:
                 return []
 
-    def _begun(self, index: int, part: ModelResponsePart) -> list[Delta]:
+    def _begun(self, index: int, part: ModelResponsePart) -> list[ReplyDelta]:
         match part:
             case TextPart(content=text) if text:
-                return [Delta("text", text)]
+                return [ReplyDelta("text", text)]
             case ThinkingPart(content=text) if text:
-                return [Delta("reasoning", text)]
+                return [ReplyDelta("reasoning", text)]
             case ToolCallPart(tool_name=name, args=args, tool_call_id=call_id):
                 self._calls[index] = (name, call_id)
-                first = Delta("tool", "", name, call_id)
-                return [first, Delta("tool", _args_text(args), name, call_id)] if args else [first]
+                first = ReplyDelta("tool", "", name, call_id)
+                return (
+                    [first, ReplyDelta("tool", _args_text(args), name, call_id)]
+                    if args
+                    else [first]
+                )
             case _:
                 return []
 
 
-def _part(native: ModelResponsePart, author: Author) -> Part:
+def _part(native: ModelResponsePart, author: ReplyAuthor) -> Part:
     match native:
         case TextPart(content=text):
             return Text(_sound(text))
@@ -132,7 +136,7 @@ def _part(native: ModelResponsePart, author: Author) -> Part:
             return ToolUse(call_id, tool, _args(args))
         case _:
             document = tidy(_NATIVE.dump_python(native, mode="json"))
-            return Opaque({"kind": NATIVE_KIND, **author.to_json(), "part": document})
+            return OpaquePart({"kind": NATIVE_KIND, **author.to_json(), "part": document})
 
 
 def _finish_reason(reason: str, parts: Sequence[Part]) -> str:

@@ -13,23 +13,23 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turntree.core.canonical import Json, canonical, digest
-from turntree.core.errors import Failure, ProviderFailed, Refused
+from turntree.core.errors import Failure, InvalidOperation, ProviderError
 from turntree.core.message import Message, Part, Reasoning, Text, ToolUse, assistant
 from turntree.core.message import to_json as message_to_json
 from turntree.core.usage import Usage
 from turntree.models.prompt import Prompt
-from turntree.models.provider import Answer, Delta, Setup
+from turntree.models.provider import ModelReply, ProviderSetup, ReplyDelta
 
 NAME: Final = "scripted"
 MODEL: Final = "scripted-1"
 _WORDS: Final = re.compile(r"\s*\S+\s*|\s+")
 
 
-class _Said(BaseModel):
+class _ScriptModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Call(_Said):
+class Call(_ScriptModel):
     """A tool that a reply asks for."""
 
     tool: str = Field(min_length=1)
@@ -38,7 +38,7 @@ class Call(_Said):
     call_id: str | None = None
 
 
-class Fails(_Said):
+class Fails(_ScriptModel):
     """A request that comes to nothing."""
 
     kind: Failure
@@ -47,7 +47,7 @@ class Fails(_Said):
     """How much of the reply is heard before."""
 
 
-class Reply(_Said):
+class Reply(_ScriptModel):
     """What the model says once. The first requests for it may fail."""
 
     text: str = ""
@@ -60,7 +60,7 @@ class Reply(_Said):
     """Words are counted where nothing is said."""
 
 
-class Rule(_Said):
+class Rule(_ScriptModel):
     """Replies to one kind of query: the first to the query itself, the next after its tools."""
 
     when: str
@@ -68,7 +68,7 @@ class Rule(_Said):
     replies: tuple[Reply, ...]
 
 
-class Script(_Said):
+class Script(_ScriptModel):
     """What is said when. After its end, and where it says nothing, the query is said again."""
 
     script: tuple[Reply, ...] = ()
@@ -89,11 +89,11 @@ class Script(_Said):
         return _nth(self.script, _answers(messages)) or Reply(text=text)
 
 
-def build_scripted(setup: Setup) -> "ScriptedProvider":
+def build_scripted(setup: ProviderSetup) -> "ScriptedProvider":
     """Return a provider of type ``scripted``.
 
     Raises:
-        Refused: The config is no script.
+        InvalidOperation: The config is no script.
     """
     members = {name: value for name, value in setup.config.items() if name in Script.model_fields}
     try:
@@ -101,7 +101,7 @@ def build_scripted(setup: Setup) -> "ScriptedProvider":
         for rule in script.rules:
             re.compile(rule.when)
     except (ValidationError, re.error) as error:
-        raise Refused(f"this is no script: {error}") from error
+        raise InvalidOperation(f"this is no script: {error}") from error
     return ScriptedProvider(script)
 
 
@@ -120,11 +120,11 @@ class ScriptedProvider:
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         """Yield the reply word by word, and the whole of it last.
 
         Raises:
-            ProviderFailed: The script says so, or has no such model.
+            ProviderError: The script says so, or has no such model.
         """
         del settings  # A script is asked with whatever it is asked with.
         reply, fails = self._reply(model, prompt)
@@ -139,11 +139,11 @@ class ScriptedProvider:
             raise _failure(fails)
         yield _answer(model, prompt, reply, place)
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         """Return the whole reply at once.
 
         Raises:
-            ProviderFailed: The script says so, or has no such model.
+            ProviderError: The script says so, or has no such model.
         """
         del settings
         reply, fails = self._reply(model, prompt)
@@ -162,7 +162,7 @@ class ScriptedProvider:
     def _reply(self, model: str, prompt: Prompt) -> tuple[Reply, Fails | None]:
         if model not in self._script.models:
             known = ", ".join(sorted(self._script.models))
-            raise ProviderFailed(f"{NAME}: there is no model {model}, only {known}", "refused")
+            raise ProviderError(f"{NAME}: there is no model {model}, only {known}", "refused")
         reply = self._script.reply_to(prompt.messages)
         asked = digest([message_to_json(said) for said in prompt.messages])
         count = self._requests.get(asked, 0)
@@ -179,18 +179,18 @@ def _nth(replies: Sequence[Reply], place: int) -> Reply | None:
     return replies[place] if place < len(replies) else None
 
 
-def _failure(fails: Fails) -> ProviderFailed:
+def _failure(fails: Fails) -> ProviderError:
     message = f"{NAME}: the script says that this request fails"
-    return ProviderFailed(message, fails.kind, retry_after_s=fails.retry_after_s)
+    return ProviderError(message, fails.kind, retry_after_s=fails.retry_after_s)
 
 
-def _deltas(reply: Reply, place: int) -> list[Delta]:
-    deltas = [Delta("reasoning", word) for word in _WORDS.findall(reply.reasoning)]
-    deltas += [Delta("text", word) for word in _WORDS.findall(reply.text)]
+def _deltas(reply: Reply, place: int) -> list[ReplyDelta]:
+    deltas = [ReplyDelta("reasoning", word) for word in _WORDS.findall(reply.reasoning)]
+    deltas += [ReplyDelta("text", word) for word in _WORDS.findall(reply.text)]
     for use in _uses(reply, place):
         text = use.args if isinstance(use.args, str) else canonical(use.args).decode()
-        deltas.append(Delta("tool", "", use.tool, use.call_id))
-        deltas.append(Delta("tool", text, use.tool, use.call_id))
+        deltas.append(ReplyDelta("tool", "", use.tool, use.call_id))
+        deltas.append(ReplyDelta("tool", text, use.tool, use.call_id))
     return deltas
 
 
@@ -201,7 +201,7 @@ def _uses(reply: Reply, place: int) -> list[ToolUse]:
     ]
 
 
-def _answer(model: str, prompt: Prompt, reply: Reply, place: int) -> Answer:
+def _answer(model: str, prompt: Prompt, reply: Reply, place: int) -> ModelReply:
     parts: list[Part] = []
     if reply.reasoning:
         parts.append(Reasoning(reply.reasoning))
@@ -209,7 +209,7 @@ def _answer(model: str, prompt: Prompt, reply: Reply, place: int) -> Answer:
     if reply.text or not uses:
         parts.append(Text(reply.text))
     reason = "tool_call" if uses else "stop"
-    return Answer(assistant(*parts, *uses), _usage(prompt, reply), model, reason)
+    return ModelReply(assistant(*parts, *uses), _usage(prompt, reply), model, reason)
 
 
 def _usage(prompt: Prompt, reply: Reply) -> Usage:

@@ -18,7 +18,7 @@ NATIVE_KIND: Final = "vendor.part"
 
 
 @value
-class Author:
+class ReplyAuthor:
     """Whoever wrote an answer, and can be given back what only they understand."""
 
     api: str
@@ -37,14 +37,14 @@ class Author:
         return document.get("api") == self.api and document.get("vendor") == self.vendor
 
 
-def native_meta(author: Author, parts: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+def native_meta(author: ReplyAuthor, parts: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """Return the meta of a message whose parts have these members besides."""
     if not any(parts):
         return {NATIVE: author.to_json()}
     return {NATIVE: {**author.to_json(), "parts": [dict(part) for part in parts]}}
 
 
-def native_parts(message: Message, author: Author) -> list[Mapping[str, Json]] | None:
+def native_parts(message: Message, author: ReplyAuthor) -> list[Mapping[str, Json]] | None:
     """Return what each part has besides, or None if somebody else wrote the message."""
     native = (message.meta or {}).get(NATIVE)
     if not isinstance(native, Mapping):

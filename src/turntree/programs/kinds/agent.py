@@ -7,11 +7,11 @@ from pydantic import AliasChoices, Field
 from pydantic.alias_generators import to_camel
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
-from turntree.programs.program_kind import Call
+from turntree.programs.program_kind import Invocation
 
 _MAX_STEPS: Final = ("max_steps", "max_turns")
 """Elsewhere a step is called a turn."""
@@ -44,7 +44,7 @@ class AgentConfig(TypedConfig):
     """What a system agent is for: ``triage``."""
 
 
-class Agent:
+class AgentKind:
     """The kind ``agent``."""
 
     kind: Final = Kind(
@@ -95,7 +95,7 @@ class Agent:
         """Return the JSON Schema of its config."""
         return schema_of(AgentConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Accept a task, for which a session begins, or a message, which a model has to answer."""
         match call.request:
             case {"task": str(name)}:
@@ -106,4 +106,4 @@ class Agent:
                 request = {**call.request} if told is None else {"system": told, **call.request}
                 return {"reply": await call.around.ask_model(call.program, request)}
             case _:
-                raise Refused("an agent accepts a task or a message: say which")
+                raise InvalidOperation("an agent accepts a task or a message: say which")

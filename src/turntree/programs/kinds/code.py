@@ -6,12 +6,12 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.programs.json_schema import check_schema, find_faults
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
-from turntree.programs.program_kind import Call
+from turntree.programs.program_kind import Invocation
 
 TIMEOUT_DEFAULT_S: Final = 10.0
 
@@ -29,7 +29,7 @@ class CodeConfig(TypedConfig):
     """Whether running it twice does no more than running it once."""
 
 
-class Code:
+class CodeKind:
     """The kind ``code``."""
 
     kind: Final = Kind(
@@ -62,20 +62,22 @@ class Code:
         if (schema := known.get("input_schema")) is not None:
             check_schema(schema)
             if not isinstance(schema, Mapping) or schema.get("type") != "object":
-                raise Refused('input_schema is the schema of an object: {"type": "object", …}')
+                raise InvalidOperation(
+                    'input_schema is the schema of an object: {"type": "object", …}'
+                )
         return known
 
     def schema(self) -> dict[str, Json]:
         """Return the JSON Schema of its config."""
         return schema_of(CodeConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Run it on the document it is given; both are told by their digests."""
         config, document = call.program.config, dict(call.request)
         faults = await find_faults(config.get("input_schema", True), document)
         if faults:
             lines = "\n".join([f"{call.program.address} takes another input", *faults])
-            raise Refused(f"{lines}: see `turntree code show {call.program.name}`")
+            raise InvalidOperation(f"{lines}: see `turntree code show {call.program.name}`")
         more: dict[str, Json] = {
             "input": digest_bytes(canonical(document)),
             "number": call.program.version.number,
@@ -89,7 +91,7 @@ class Code:
                 document,
                 timeout_s=float(limit) if isinstance(limit, int | float) else TIMEOUT_DEFAULT_S,
             )
-        except Refused as error:
+        except InvalidOperation as error:
             await call.around.tell(program, "code.finished", more={**more, "error": str(error)})
             raise
         output = digest_bytes(canonical(result))

@@ -10,11 +10,11 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Denied, Refused
+from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.value import value
 from turntree.programs.json_schema import find_faults
 from turntree.programs.kinds.typed_config import Address
-from turntree.programs.program_kind import Surroundings
+from turntree.programs.program_kind import ProgramContext
 
 TIMEOUT_DEFAULT_S: Final = 60.0
 SHOWN_CHARS_MAX: Final = 200
@@ -22,18 +22,18 @@ QUOTING: Final = frozenset({"command", "json_schema"})
 """The criteria whose verdicts quote what was seen: the output of a command, values of a file."""
 
 
-class _Asked(BaseModel):
+class _Criterion(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class FileExists(_Asked):
+class FileExists(_Criterion):
     """A file is there."""
 
     kind: Literal["file_exists"]
     path: str = Field(min_length=1)
 
 
-class WordCount(_Asked):
+class WordCount(_Criterion):
     """A file has so many words; without a path, the one that another criterion asks for."""
 
     kind: Literal["word_count"]
@@ -50,7 +50,7 @@ class WordCount(_Asked):
         return self
 
 
-class Command(_Asked):
+class CommandSucceeds(_Criterion):
     """A command ends with status 0, inside a sandbox."""
 
     kind: Literal["command"]
@@ -58,7 +58,7 @@ class Command(_Asked):
     timeout_s: Annotated[float, Field(gt=0, le=3600)] | None = None
 
 
-class JsonSchema(_Asked):
+class JsonSchema(_Criterion):
     """A file is JSON of a shape: a schema, or the program that holds one."""
 
     kind: Literal["json_schema"]
@@ -77,12 +77,12 @@ def _spell(value: Any) -> Any:
             return value
 
 
-Asked: TypeAlias = FileExists | WordCount | Command | JsonSchema
+Asked: TypeAlias = FileExists | WordCount | CommandSucceeds | JsonSchema
 Criterion = Annotated[Asked, Field(discriminator="kind"), BeforeValidator(_spell)]
 
 
 @value
-class Verdict:
+class CriterionResult:
     """Whether a criterion is met, and what was seen."""
 
     kind: str
@@ -96,29 +96,29 @@ class Verdict:
         return {"kind": self.kind, "ok": self.ok, "seen": seen}
 
 
-async def judge(criteria: Sequence[Asked], around: Surroundings) -> list[Verdict]:
+async def judge(criteria: Sequence[Asked], around: ProgramContext) -> list[CriterionResult]:
     """Check every criterion and return a verdict for each.
 
     What is seen is for the owner of the folder: the author of another's criteria could read any
     file by them, and learns no more than whether they are met.
 
     Raises:
-        Denied: The criteria are another's, and this folder is not lent.
+        PermissionDenied: The criteria are another's, and this folder is not lent.
     """
     is_own = await around.is_own()
     default = next((one.path for one in criteria if isinstance(one, FileExists)), None)
-    verdicts: list[Verdict] = []
+    verdicts: list[CriterionResult] = []
     for one in criteria:
         try:
             ok, seen = await _look(one, default, around)
-        except Denied:
+        except PermissionDenied:
             raise
-        except Refused as error:
+        except InvalidOperation as error:
             ok, seen = False, str(error)
         if not is_own:
             await around.notify("terminal", f"{one.kind}: {seen[:SHOWN_CHARS_MAX]}")
             seen = _word_for(is_met=ok)
-        verdicts.append(Verdict(one.kind, ok, seen[:SHOWN_CHARS_MAX]))
+        verdicts.append(CriterionResult(one.kind, ok, seen[:SHOWN_CHARS_MAX]))
     return verdicts
 
 
@@ -126,14 +126,14 @@ def _word_for(*, is_met: bool) -> str:
     return "passed" if is_met else "failed"
 
 
-async def _look(asked: Asked, default: str | None, around: Surroundings) -> tuple[bool, str]:
+async def _look(asked: Asked, default: str | None, around: ProgramContext) -> tuple[bool, str]:
     match asked:
         case FileExists(path=path):
             data = await around.read_file(path)
             return data is not None, f"{path} is {'not there' if data is None else 'there'}"
         case WordCount():
             return await _count(asked, default, around)
-        case Command(cmd=cmd):
+        case CommandSucceeds(cmd=cmd):
             words = ["sh", "-c", cmd] if isinstance(cmd, str) else cmd
             ended = await around.run_command(words, timeout_s=asked.timeout_s or TIMEOUT_DEFAULT_S)
             said = (ended.why or ended.stderr or ended.stdout).strip()
@@ -145,10 +145,10 @@ async def _look(asked: Asked, default: str | None, around: Surroundings) -> tupl
             assert_never(asked)
 
 
-async def _count(asked: WordCount, default: str | None, around: Surroundings) -> tuple[bool, str]:
+async def _count(asked: WordCount, default: str | None, around: ProgramContext) -> tuple[bool, str]:
     path = asked.path or default
     if path is None:
-        raise Refused("no criterion says of which file the words are counted")
+        raise InvalidOperation("no criterion says of which file the words are counted")
     data = await around.read_file(path)
     if data is None:
         return False, f"{path} is not there"
@@ -157,7 +157,7 @@ async def _count(asked: WordCount, default: str | None, around: Surroundings) ->
     return low <= words and (high is None or words <= high), f"{path} has {words} words"
 
 
-async def _match(asked: JsonSchema, around: Surroundings) -> tuple[bool, str]:
+async def _match(asked: JsonSchema, around: ProgramContext) -> tuple[bool, str]:
     data = await around.read_file(asked.path)
     if data is None:
         return False, f"{asked.path} is not there"
@@ -172,6 +172,6 @@ async def _match(asked: JsonSchema, around: Surroundings) -> tuple[bool, str]:
     else:
         schema = asked.shape
     if not isinstance(schema, Mapping | bool):
-        raise Refused("what should say the shape is no schema")
+        raise InvalidOperation("what should say the shape is no schema")
     faults = await find_faults(schema, value)
     return not faults, "; ".join(faults) if faults else f"{asked.path} is as it should be"

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, Refused
+from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.program import Program
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
-from turntree.programs.program_kind import Call
+from turntree.programs.program_kind import Invocation
 
 QUICKER_MAX: Final = 20
 
@@ -33,7 +33,7 @@ class HumanConfig(TypedConfig):
     permissions: list[Literal["approve", "assign", "configure"]] | None = None
 
 
-class Human:
+class HumanKind:
     """The kind ``human``."""
 
     kind: Final = Kind(
@@ -60,7 +60,7 @@ class Human:
         """Return the JSON Schema of its config."""
         return schema_of(HumanConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Tell the person something, ask for approval, or record what they decided."""
         match call.request:
             case {"decide": str(request), "approve": bool(approve)}:
@@ -71,10 +71,12 @@ class Human:
                 reached = await _notify(call, text)
                 return {"notified": call.program.name, **reached}
             case _:
-                raise Refused("a person is told a message, or asked for approval: say which")
+                raise InvalidOperation(
+                    "a person is told a message, or asked for approval: say which"
+                )
 
 
-async def _notify(call: Call, text: str) -> dict[str, Json]:
+async def _notify(call: Invocation, text: str) -> dict[str, Json]:
     preferences = call.program.config.get("preferences")
     channel: Json = "none"
     if isinstance(preferences, Mapping):
@@ -85,9 +87,9 @@ async def _notify(call: Call, text: str) -> dict[str, Json]:
     return told
 
 
-async def _ask(call: Call, what: str) -> dict[str, Json]:
+async def _ask(call: Invocation, what: str) -> dict[str, Json]:
     if "approve" not in _permissions(call.program):
-        raise Refused(
+        raise InvalidOperation(
             f"{call.program.address} approves nothing: "
             f"`turntree human configure {call.program.name} {_may_approve(call.program)}`"
         )
@@ -109,7 +111,7 @@ async def _ask(call: Call, what: str) -> dict[str, Json]:
     return await _once_at_a_time(call, ask)
 
 
-async def _decide(call: Call, request: str, *, approve: bool) -> dict[str, Json]:
+async def _decide(call: Invocation, request: str, *, approve: bool) -> dict[str, Json]:
     async def decide(person: Program) -> dict[str, Json]:
         waiting = _waiting(person)
         what = waiting.pop(request, None)
@@ -126,7 +128,7 @@ async def _decide(call: Call, request: str, *, approve: bool) -> dict[str, Json]
 
 
 async def _once_at_a_time(
-    call: Call, act: Callable[[Program], Awaitable[dict[str, Json]]]
+    call: Invocation, act: Callable[[Program], Awaitable[dict[str, Json]]]
 ) -> dict[str, Json]:
     """Act on a person as they are now, and again if somebody was quicker."""
     for _ in range(QUICKER_MAX):

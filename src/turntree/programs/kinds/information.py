@@ -6,13 +6,13 @@ from typing import Final, Literal
 from pydantic import Field, JsonValue
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.program import Program
 from turntree.programs.json_schema import check_schema, find_faults
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
-from turntree.programs.program_kind import Call, Surroundings
+from turntree.programs.program_kind import Invocation, ProgramContext
 
 
 class InformationConfig(TypedConfig):
@@ -27,7 +27,7 @@ class InformationConfig(TypedConfig):
     description: str | None = None
 
 
-class Information:
+class InformationKind:
     """The kind ``information``."""
 
     kind: Final = Kind(
@@ -59,7 +59,7 @@ class Information:
         """Return the JSON Schema of its config."""
         return schema_of(InformationConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Check the content against its schema and return it; a draft is validated by that."""
         program = call.program
         await check_content(program, call.around)
@@ -68,18 +68,20 @@ class Information:
         return {"content": program.config["content"], "state": program.state}
 
 
-async def check_content(program: Program, around: Surroundings) -> None:
+async def check_content(program: Program, around: ProgramContext) -> None:
     """Refuse a program whose content is not of the shape that its schema says.
 
     Raises:
-        Refused: It is not; the message says where.
+        InvalidOperation: It is not; the message says where.
     """
     named = program.config.get("schema")
     if named is None:
         return
     schema = await around.get(str(named))
     if schema.config.get("info_type") != "schema":
-        raise Refused(f"{schema.address} is no schema, so it validates nothing")
+        raise InvalidOperation(f"{schema.address} is no schema, so it validates nothing")
     faults = await find_faults(schema.config["content"], program.config["content"])
     if faults:
-        raise Refused("\n".join([f"{program.address} is not as {schema.address} says", *faults]))
+        raise InvalidOperation(
+            "\n".join([f"{program.address} is not as {schema.address} says", *faults])
+        )

@@ -6,12 +6,12 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from turntree.core.canonical import Json
-from turntree.programs.kind import Fill, Kind, Option
+from turntree.programs.kind import DefaultReference, Kind, Option
 from turntree.programs.kinds.params import Params
 from turntree.programs.kinds.typed_config import Address, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
 from turntree.programs.model_config import family_of
-from turntree.programs.program_kind import Call
+from turntree.programs.program_kind import Invocation
 
 
 class ModelConfig(Params):
@@ -28,7 +28,7 @@ class ModelConfig(Params):
     situations: dict[str, Params] | None = None
 
 
-class Model:
+class ModelKind:
     """The kind ``model``."""
 
     kind: Final = Kind(
@@ -46,7 +46,7 @@ class Model:
             Option("--description", "description", "What it is for."),
         ),
         targets={"provider": ("provider",)},
-        fills=(Fill("provider", "provider", "provider_type", "family"),),
+        fills=(DefaultReference("provider", "provider", "provider_type", "family"),),
         overlays="situations",
     )
 
@@ -62,6 +62,6 @@ class Model:
         """Return the JSON Schema of its config."""
         return schema_of(ModelConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Have the model answer a message."""
         return {"reply": await call.around.ask_model(call.program, call.request)}

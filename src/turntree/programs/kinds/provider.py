@@ -11,7 +11,7 @@ from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.params import Params
 from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
-from turntree.programs.program_kind import Call
+from turntree.programs.program_kind import Invocation
 
 
 def _named(text: str) -> str:
@@ -48,7 +48,7 @@ class ProviderConfig(TypedConfig):
     """How long a service is asked to keep what it has read."""
 
 
-class Provider:
+class ProviderKind:
     """The kind ``provider``."""
 
     kind: Final = Kind(
@@ -70,6 +70,6 @@ class Provider:
         """Return the JSON Schema of its config."""
         return schema_of(ProviderConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Ask the service whether it is well and which models it has."""
         return {"models": await call.around.ask_model(call.program, {"list": "models"})}

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.params import Params
 from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
-from turntree.programs.program_kind import Call
+from turntree.programs.program_kind import Invocation
 
 
 class SessionConfig(TypedConfig):
@@ -24,7 +24,7 @@ class SessionConfig(TypedConfig):
     params: Params | None = None
 
 
-class Session:
+class SessionKind:
     """The kind ``session``."""
 
     kind: Final = Kind(
@@ -49,10 +49,10 @@ class Session:
         """Return the JSON Schema of its config."""
         return schema_of(SessionConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Send a message to the session, to its own model or to the one that is named."""
         if not call.request.get("message"):
-            raise Refused("a session is sent a message: say one")
+            raise InvalidOperation("a session is sent a message: say one")
         if call.program.state == "completed":
-            raise Refused("the session is completed: fork it to go on")
+            raise InvalidOperation("the session is completed: fork it to go on")
         return {"reply": await call.around.send(call.program, call.request)}

@@ -6,13 +6,13 @@ from typing import Final, Literal
 from pydantic import Field, TypeAdapter
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.program import Program
 from turntree.programs.kind import Kind, Option
-from turntree.programs.kinds.criteria import Asked, Criterion, Verdict, judge
+from turntree.programs.kinds.criteria import Asked, Criterion, CriterionResult, judge
 from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
-from turntree.programs.program_kind import Call
+from turntree.programs.program_kind import Invocation
 
 _CRITERIA: Final[TypeAdapter[list[Asked]]] = TypeAdapter(list[Criterion])
 
@@ -36,7 +36,7 @@ class TaskConfig(TypedConfig):
     priority: Literal["P0", "P1", "P2", "P3", "P4"] | None = None
 
 
-class Task:
+class TaskKind:
     """The kind ``task``."""
 
     kind: Final = Kind(
@@ -77,7 +77,7 @@ class Task:
         """Return the JSON Schema of its config."""
         return schema_of(TaskConfig)
 
-    async def invoke(self, call: Call) -> dict[str, Json]:
+    async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Start the work; once started, report: check the criteria, and end it if all are met."""
         task, action = call.program, call.request.get("action")
         if action is None:
@@ -97,10 +97,12 @@ class Task:
                 )
                 return {"task": task.name, "state": task.state, "reason": reason}
             case _:
-                raise Refused(f"{action!r} is nothing a task does: start, report, complete or fail")
+                raise InvalidOperation(
+                    f"{action!r} is nothing a task does: start, report, complete or fail"
+                )
 
 
-async def _report(call: Call, *, is_last: bool) -> dict[str, Json]:
+async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
     """Check every criterion, tell what was seen, and complete the task if nothing is left to do.
 
     A task without criteria is complete when somebody says so, not because somebody looked.
@@ -108,11 +110,11 @@ async def _report(call: Call, *, is_last: bool) -> dict[str, Json]:
     task = call.program
     if is_last and task.state == "failed":
         lines = "\n".join([f"{task.address} has failed, and that is its end", *_list_missed(task)])
-        raise Refused(f"{lines}; begin another one with `turntree task create TITLE`")
+        raise InvalidOperation(f"{lines}; begin another one with `turntree task create TITLE`")
     if task.state in ("completed", "failed"):
         return {"task": task.name, "state": task.state, "verdicts": task.details.get("verdicts")}
     if is_last and task.state != "active":
-        raise Refused(
+        raise InvalidOperation(
             f"{task.address} is {task.state}, and from there it does not go to completed: "
             f"`turntree task start {task.name}`"
         )
@@ -126,7 +128,7 @@ async def _report(call: Call, *, is_last: bool) -> dict[str, Json]:
     missed = [verdict for verdict in verdicts if not verdict.ok]
     if is_last and missed:
         lines = "\n".join([f"{task.address} is not done", *map(_said, missed)])
-        raise Refused(f"{lines}; put it right, then `turntree task complete {task.name}`")
+        raise InvalidOperation(f"{lines}; put it right, then `turntree task complete {task.name}`")
     if task.state == "active" and not missed and (verdicts or is_last):
         task = await call.around.tell(task, "task.completed", to="completed")
     return {"task": task.name, "state": task.state, "verdicts": told}
@@ -147,5 +149,5 @@ def _list_missed(task: Program) -> list[str]:
     return [f"{one['kind']}: {one['seen']}" for one in known if not one["ok"]]
 
 
-def _said(verdict: Verdict) -> str:
+def _said(verdict: CriterionResult) -> str:
     return f"{verdict.kind}: {verdict.seen}"

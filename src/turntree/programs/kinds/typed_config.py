@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.program import a_kind, address_of, name_in
 from turntree.programs.kind import Kind
 
@@ -57,13 +57,15 @@ def check_config(
     """Return a config as it is stored: what was said, typed and in one spelling.
 
     Raises:
-        Refused: A member is missing, unknown or of another type.
+        InvalidOperation: A member is missing, unknown or of another type.
     """
     try:
         known = model.model_validate(dict(config))
     except ValidationError as error:
         lines = [f"this is no config of {a_kind(kind.name)}", *_complaints(error, kind)]
-        raise Refused("\n".join(lines) + f": `turntree {kind.name} create --help`") from error
+        raise InvalidOperation(
+            "\n".join(lines) + f": `turntree {kind.name} create --help`"
+        ) from error
     return known.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 

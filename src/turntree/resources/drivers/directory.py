@@ -7,18 +7,18 @@ to take, bring back and fork a folder's states. Must never write to a repository
 import os
 from collections.abc import Collection
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ref import ExtRef
-from turntree.resources.driver import Cost, Taken
-from turntree.resources.drivers.snapshot_driver import ShadowKeeper, as_change, look_for, state_of
-from turntree.resources.resource import Change, Liveness
+from turntree.resources.driver import SnapshotCost, TakenSnapshot
+from turntree.resources.drivers.snapshot_driver import SnapshotDriver, as_change, look_for, state_of
+from turntree.resources.resource import FileChange, Liveness
 from turntree.resources.snapshots.capture import keep_folder, measure_folder
 from turntree.resources.snapshots.packs import sync_folder
 from turntree.resources.snapshots.restore import bring_back
 from turntree.resources.snapshots.trees import (
     FOLDER,
-    Difference,
-    Node,
+    TreeDiff,
+    TreeEntry,
     compare_nodes,
     read_state,
     walk_nodes,
@@ -27,7 +27,7 @@ from turntree.resources.snapshots.untracked import list_left_out
 from turntree.resources.snapshots.write import NodeWriter
 
 
-class DirectoryKeeper(ShadowKeeper):
+class DirectoryDriver(SnapshotDriver):
     """Looks after directories."""
 
     kind = "directory"
@@ -36,15 +36,15 @@ class DirectoryKeeper(ShadowKeeper):
         """Say whether the directory is there."""
         return look_for(os.path.isdir(place))
 
-    def measure(self, place: str) -> Cost:
+    def measure(self, place: str) -> SnapshotCost:
         """Say what a snapshot would take, from a look that reads no file.
 
         Raises:
             NotFound: There is no directory.
         """
-        return Cost(*measure_folder(self.store, os.fsencode(place)))
+        return SnapshotCost(*measure_folder(self.store, os.fsencode(place)))
 
-    def snapshot(self, place: str) -> Taken:
+    def snapshot(self, place: str) -> TakenSnapshot:
         """Keep the present state; an unchanged one costs a look at what is there.
 
         Raises:
@@ -54,17 +54,17 @@ class DirectoryKeeper(ShadowKeeper):
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
-    ) -> list[Change]:
+    ) -> list[FileChange]:
         """Make the directory equal to a state and return what had to change.
 
         Raises:
             NotFound: The state is not kept here.
-            Refused: Something that no snapshot holds is in the way; nothing has changed.
+            InvalidOperation: Something that no snapshot holds is in the way; nothing has changed.
         """
         wanted = self._top(external)
         where = os.fsencode(place)
         if os.path.lexists(where) and not os.path.isdir(where):
-            raise Refused(f"{place} is no directory")
+            raise InvalidOperation(f"{place} is no directory")
         with self.store.lock("store", exclusive=False):
             os.makedirs(where, exist_ok=True)
             # The present is kept once more: it costs a look, and nothing is ever lost by mistake.
@@ -86,7 +86,7 @@ class DirectoryKeeper(ShadowKeeper):
         found = list_left_out(self.store, os.fsencode(place), state_of(external))
         return [os.fsdecode(path) for path in found]
 
-    def grow(self, top: Node, place: bytes) -> None:
+    def grow(self, top: TreeEntry, place: bytes) -> None:
         """Write everything that a directory holds, and bring it to the disk."""
         os.mkdir(place, 0o700)
         folders = [(place, top)]
@@ -108,16 +108,16 @@ class DirectoryKeeper(ShadowKeeper):
             os.chmod(folder, node.mode)
 
 
-def _choose(differences: list[Difference], only: set[bytes]) -> list[Difference]:
+def _choose(differences: list[TreeDiff], only: set[bytes]) -> list[TreeDiff]:
     """Return the differences of some paths, with the folders that these need."""
     needed = {one.path for one in differences if one.path in only and one.new is not None}
     above = {
         path[:at] for path in needed for at, sign in enumerate(path) if sign == ord("/")
     } - only
-    chosen: list[Difference] = []
+    chosen: list[TreeDiff] = []
     for one in differences:
         if one.path in only or (one.path in above and one.old is None):
             chosen.append(one)
         elif one.path in above and one.old is not None and one.old.kind != FOLDER:
-            raise Refused(f"{os.fsdecode(one.path)} is in the way: it is no folder")
+            raise InvalidOperation(f"{os.fsdecode(one.path)} is in the way: it is no folder")
     return chosen

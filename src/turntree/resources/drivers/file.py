@@ -6,18 +6,18 @@ Knows how to take, bring back and fork one file's states. Must never look at wha
 import os
 from collections.abc import Collection
 
-from turntree.core.errors import NotFound, Refused
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ref import ExtRef
-from turntree.resources.driver import Cost, Taken
-from turntree.resources.drivers.snapshot_driver import ShadowKeeper, as_change, look_for
-from turntree.resources.resource import Change, Liveness
+from turntree.resources.driver import SnapshotCost, TakenSnapshot
+from turntree.resources.drivers.snapshot_driver import SnapshotDriver, as_change, look_for
+from turntree.resources.resource import FileChange, Liveness
 from turntree.resources.snapshots.capture import keep_file
 from turntree.resources.snapshots.restore import bring_back
-from turntree.resources.snapshots.trees import PLACE_NAME, Difference, Node, read_state
+from turntree.resources.snapshots.trees import PLACE_NAME, TreeDiff, TreeEntry, read_state
 from turntree.resources.snapshots.write import NodeWriter
 
 
-class SingleFileKeeper(ShadowKeeper):
+class FileDriver(SnapshotDriver):
     """Looks after single files."""
 
     kind = "file"
@@ -27,7 +27,7 @@ class SingleFileKeeper(ShadowKeeper):
         """Say whether the file is there."""
         return look_for(os.path.lexists(place) and not _is_folder(place))
 
-    def measure(self, place: str) -> Cost:
+    def measure(self, place: str) -> SnapshotCost:
         """Say what a snapshot would take.
 
         Raises:
@@ -36,9 +36,9 @@ class SingleFileKeeper(ShadowKeeper):
         if self.probe(place) == "dead":
             raise NotFound(f"there is no file at {place}")
         size = os.lstat(place).st_size
-        return Cost(size, 1, size)
+        return SnapshotCost(size, 1, size)
 
-    def snapshot(self, place: str) -> Taken:
+    def snapshot(self, place: str) -> TakenSnapshot:
         """Keep the present state.
 
         Raises:
@@ -48,20 +48,20 @@ class SingleFileKeeper(ShadowKeeper):
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
-    ) -> list[Change]:
+    ) -> list[FileChange]:
         """Make the file equal to a state and return what had to change.
 
         Raises:
             NotFound: The state is not kept here.
-            Refused: A directory stands there.
+            InvalidOperation: A directory stands there.
         """
         wanted = self._top(external)
         if _is_folder(place):
-            raise Refused(f"{place} is a directory")
+            raise InvalidOperation(f"{place} is a directory")
         if only is not None and "." not in only:
             return []
         where = os.path.abspath(os.fsencode(place))
-        present: Node | None = None
+        present: TreeEntry | None = None
         with self.store.lock("store", exclusive=False):
             os.makedirs(os.path.dirname(where), exist_ok=True)
             if os.path.lexists(where):
@@ -69,10 +69,10 @@ class SingleFileKeeper(ShadowKeeper):
             if present is not None and _same(present, wanted):
                 return []
             above, name = os.path.split(where)
-            bring_back(self.store, above, [Difference(name, present, wanted)])
-        return [as_change(Difference(PLACE_NAME, present, wanted))]
+            bring_back(self.store, above, [TreeDiff(name, present, wanted)])
+        return [as_change(TreeDiff(PLACE_NAME, present, wanted))]
 
-    def grow(self, top: Node, place: bytes) -> None:
+    def grow(self, top: TreeEntry, place: bytes) -> None:
         """Write the file, and bring it to the disk."""
         above, name = os.path.split(place)
         folder = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
@@ -88,5 +88,5 @@ def _is_folder(place: str) -> bool:
     return os.path.isdir(place) and not os.path.islink(place)
 
 
-def _same(one: Node, other: Node) -> bool:
+def _same(one: TreeEntry, other: TreeEntry) -> bool:
     return (one.kind, one.mode, one.digest) == (other.kind, other.mode, other.digest)

@@ -13,20 +13,20 @@ from turntree.core.errors import NotFound
 from turntree.core.ids import Digest
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
-from turntree.resources.driver import Loss, Swept, Taken
-from turntree.resources.resource import Capability, Change, Entry, EntryKind, Liveness
-from turntree.resources.snapshots.capture import Kept, read_states
+from turntree.resources.driver import GcResult, MissingObject, TakenSnapshot
+from turntree.resources.resource import Capability, EntryKind, FileChange, FileEntry, Liveness
+from turntree.resources.snapshots.capture import CapturedState, read_states
 from turntree.resources.snapshots.gc import sweep
 from turntree.resources.snapshots.materialize import Forks
 from turntree.resources.snapshots.repair import mend, put_back
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import (
     FILE,
     FOLDER,
     LINK,
     PLACE_NAME,
-    Difference,
-    Node,
+    TreeDiff,
+    TreeEntry,
     compare_nodes,
     find_node,
     read_state,
@@ -41,7 +41,7 @@ _HEX_LENGTH = 64
 _FOLDERS_OPENED_MAX = 100
 
 
-class ShadowKeeper(ABC):
+class SnapshotDriver(ABC):
     """Looks into states that are kept in the shadow store."""
 
     kind = ""
@@ -51,9 +51,9 @@ class ShadowKeeper(ABC):
 
     def __init__(self, home: Path) -> None:
         """Keep states below a folder of one's own."""
-        self.store = ShadowStore(os.fspath(home / "shadow"))
+        self.store = ObjectStore(os.fspath(home / "shadow"))
         self._forks = Forks(self.store)
-        self._opened: dict[bytes, dict[bytes, Node]] = {}
+        self._opened: dict[bytes, dict[bytes, TreeEntry]] = {}
 
     def fork(self, external: ExtRef, place: str) -> None:
         """Make a new place in a state, all at once: it is whole or not there.
@@ -69,7 +69,7 @@ class ShadowKeeper(ABC):
             )
 
     @abstractmethod
-    def grow(self, top: Node, place: bytes) -> None:
+    def grow(self, top: TreeEntry, place: bytes) -> None:
         """Write everything that a state holds to a place that is not there, down to the disk."""
 
     def discard(self, place: str) -> None:
@@ -85,7 +85,7 @@ class ShadowKeeper(ABC):
         state = self._forks.state_of(os.fsencode(place))
         return self._external(state) if state is not None else None
 
-    def list_entries(self, external: ExtRef) -> Iterator[Entry]:
+    def list_entries(self, external: ExtRef) -> Iterator[FileEntry]:
         """Yield what a state holds, in the order of paths; a file is called ``.``.
 
         Raises:
@@ -109,7 +109,7 @@ class ShadowKeeper(ABC):
             raise NotFound(f"{path} is a folder in that state")
         return self.store.get(node.digest)
 
-    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[Change]:
+    def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[FileChange]:
         """Return how two states differ, path by path; None is an empty one.
 
         Raises:
@@ -121,11 +121,11 @@ class ShadowKeeper(ABC):
 
     def list_losses(
         self, states: Collection[Digest], report: Callable[[int], None], *, full: bool, limit: int
-    ) -> list[Loss]:
+    ) -> list[MissingObject]:
         """Return what is missing of states or damaged; without ``full`` files are not read."""
         found = find_losses(self.store, {_bytes(digest) for digest in states}, report, full=full)
         return [
-            Loss(Digest(_ALGORITHM + one.state.hex()), os.fsdecode(one.path), one.why)
+            MissingObject(Digest(_ALGORITHM + one.state.hex()), os.fsdecode(one.path), one.why)
             for one in islice(found, limit)
         ]
 
@@ -163,7 +163,7 @@ class ShadowKeeper(ABC):
         grace_s: float,
         elsewhere: Collection[Digest] = (),
         dry_run: bool = False,
-    ) -> Swept:
+    ) -> GcResult:
         """Remove what no state needs that is to be kept or was taken within the grace period.
 
         Raises:
@@ -173,7 +173,7 @@ class ShadowKeeper(ABC):
         others = {_bytes(digest) for digest in elsewhere}
         return sweep(self.store, wanted, grace_s, elsewhere=others, dry_run=dry_run)
 
-    def _open_folder(self, digest: bytes) -> dict[bytes, Node]:
+    def _open_folder(self, digest: bytes) -> dict[bytes, TreeEntry]:
         """Return what a folder holds by name; whoever reads one file in it reads the next."""
         if digest not in self._opened:
             if len(self._opened) >= _FOLDERS_OPENED_MAX:
@@ -181,7 +181,7 @@ class ShadowKeeper(ABC):
             self._opened[digest] = {one.name: one for one in read_tree(self.store.get(digest))}
         return self._opened[digest]
 
-    def _top(self, external: ExtRef) -> Node:
+    def _top(self, external: ExtRef) -> TreeEntry:
         """Return the place itself as a state has it."""
         if external.kind != self.external_kind:
             raise NotFound(f"a {external.kind} is not kept by the keeper of a {self.kind}")
@@ -190,8 +190,8 @@ class ShadowKeeper(ABC):
     def _external(self, state: bytes) -> ExtRef:
         return ExtRef(self.external_kind, _ALGORITHM + state.hex())
 
-    def _taken(self, kept: Kept) -> Taken:
-        return Taken(
+    def _taken(self, kept: CapturedState) -> TakenSnapshot:
+        return TakenSnapshot(
             self._external(kept.state), kept.size, kept.files, kept.stored, kept.consistency
         )
 
@@ -210,7 +210,7 @@ def look_for(found: bool) -> Liveness:  # noqa: FBT001 - the only thing it is to
     return "alive" if found else "dead"
 
 
-def as_change(one: Difference) -> Change:
+def as_change(one: TreeDiff) -> FileChange:
     """Return a difference in the words of the port."""
     old = _entry(one.path, one.old) if one.old is not None else None
     new = _entry(one.path, one.new) if one.new is not None else None
@@ -221,14 +221,14 @@ def as_change(one: Difference) -> Change:
         kind = "removed"
     elif (old.kind, old.digest) == (new.kind, new.digest):
         kind = "mode"
-    return Change(os.fsdecode(one.path), kind, old, new)
+    return FileChange(os.fsdecode(one.path), kind, old, new)
 
 
-def _entry(path: bytes, node: Node) -> Entry:
+def _entry(path: bytes, node: TreeEntry) -> FileEntry:
     if node.kind == FOLDER:
-        return Entry(os.fsdecode(path), "directory", node.mode, 0, None)
+        return FileEntry(os.fsdecode(path), "directory", node.mode, 0, None)
     digest = Digest(_ALGORITHM + node.digest.hex())
-    return Entry(os.fsdecode(path), _KINDS[node.kind], node.mode, node.size, digest)
+    return FileEntry(os.fsdecode(path), _KINDS[node.kind], node.mode, node.size, digest)
 
 
 def _bytes(digest: Digest) -> bytes:

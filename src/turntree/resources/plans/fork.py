@@ -9,27 +9,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from turntree.core.errors import Conflict, NotFound, Occupied, Refused, Unsupported
+from turntree.core.errors import Conflict, InvalidOperation, NotFound, PathExists, Unsupported
 from turntree.core.ids import Label, PlanId, ResourceId, SessionId, TurnId
 from turntree.core.program import Visibility
 from turntree.core.revision import check_label
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.resources.driver import Cost, FileKeeper, ResourceKeeper
+from turntree.resources.driver import HasFiles, ResourceDriver, SnapshotCost
 from turntree.resources.plans.steps import (
-    BeginSession,
-    MakeFork,
+    CreateForkSession,
+    ForkResource,
     Plan,
-    Share,
+    ResourceShare,
     ShareMode,
-    Site,
     Step,
+    StepTarget,
     TakeSnapshot,
 )
 from turntree.resources.resource import AttachMode, Resource, Snapshot
 from turntree.resources.service import Resources, find_files, in_thread, settled
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 Choice = Literal["keep", "take", "snapshot", "discard"]
 """What somebody wants to become of a resource.
@@ -58,7 +58,7 @@ class ForkItem:
     """The turn that left it so: the one that is forked, or the nearest above it that knows."""
     place: str | None = None
     """Where the new place will be."""
-    cost: Cost | None = None
+    cost: SnapshotCost | None = None
 
 
 @value
@@ -66,7 +66,7 @@ class ForkPlan:
     """A fork as it would be carried out."""
 
     plan: Plan
-    turn: Placed
+    turn: ThreadTurn
     source: Session | None
     """The session that is forked, if one holds the turn."""
     session: SessionId | None
@@ -100,8 +100,8 @@ class ForkProposer:
             NotFound: No such turn, or a resource is named that is not there.
             Conflict: The label is taken.
             Unsupported: A resource that cannot be brought back was to be.
-            Occupied: Something stands at the place that was named.
-            Refused: A choice that leaves a resource to nobody, or to two.
+            PathExists: Something stands at the place that was named.
+            InvalidOperation: A choice that leaves a resource to nobody, or to two.
         """
         found = await self.resources.revisions.resolve(revision)
         turn = await self.resources.threads.get_turn(found.turn)
@@ -152,7 +152,7 @@ class ForkProposer:
 
     async def _plan(
         self,
-        turn: Placed,
+        turn: ThreadTurn,
         source: Session | None,
         session: SessionId | None,
         label: Label | None,
@@ -167,13 +167,15 @@ class ForkProposer:
             if item.mode == "snapshot" and item.snapshot is None:
                 taken[item.resource.id] = len(steps)
                 steps.append(TakeSnapshot(_site(item.resource, item.resource.place)))
-        shares: list[Share] = []
+        shares: list[ResourceShare] = []
         for item in items:
             mode: AttachMode = item.attached or "rw"
             is_taken = item.kept_by is not None and item.kept_by == session
             fork = len(steps) if item.mode == "snapshot" else None
             shares.append(
-                Share(item.resource.id, item.mode, item.kept_by, fork, mode if is_taken else None)
+                ResourceShare(
+                    item.resource.id, item.mode, item.kept_by, fork, mode if is_taken else None
+                )
             )
             if item.mode == "snapshot":
                 steps.append(self._fork(item, mode, taken.get(item.resource.id)))
@@ -181,7 +183,7 @@ class ForkProposer:
         if source is not None:
             at_event = await self.resources.attachments.newest_event(source.id)
         steps.append(
-            BeginSession(
+            CreateForkSession(
                 session,
                 label,
                 turn.parent if before else turn.turn.id,
@@ -195,9 +197,9 @@ class ForkProposer:
         world, by = self.resources.world, str(self.resources.by)
         return Plan(PlanId(world.new_id()), "fork", self.resources.host, by, tuple(steps))
 
-    def _fork(self, item: ForkItem, mode: AttachMode, taken_by: int | None) -> MakeFork:
+    def _fork(self, item: ForkItem, mode: AttachMode, taken_by: int | None) -> ForkResource:
         assert item.place is not None, "what is forked has a new place"
-        return MakeFork(
+        return ForkResource(
             _site(item.resource, item.place),
             ResourceId(self.resources.world.new_id()),
             item.resource.name,
@@ -213,7 +215,7 @@ class _Draft:
     """A proposal on the way."""
 
     resources: Resources
-    turn: Placed
+    turn: ThreadTurn
     source: Session | None
     session: SessionId | None
     place: str | Mapping[str, str] | None
@@ -222,7 +224,7 @@ class _Draft:
         self,
         resource: Resource,
         attached: AttachMode | None,
-        pinned: Pinned | None,
+        pinned: ResolvedTurnSnapshot | None,
         choice: Choice | None,
     ) -> ForkItem:
         """Decide what becomes of a resource."""
@@ -237,11 +239,11 @@ class _Draft:
                 return await self._snapshot(resource, attached, pinned, is_asked=choice is not None)
             case "keep":
                 if self.source is None:
-                    raise Refused(f"no session is forked that could keep {resource.name}")
+                    raise InvalidOperation(f"no session is forked that could keep {resource.name}")
                 return ForkItem(resource, "keep", attached, self.source.id)
             case "take":
                 if self.session is None:
-                    raise Refused(f"no session begins that could take {resource.name}")
+                    raise InvalidOperation(f"no session begins that could take {resource.name}")
                 return ForkItem(resource, "keep", attached, self.session)
             case "discard":
                 return ForkItem(resource, "discard", attached)
@@ -250,7 +252,7 @@ class _Draft:
         """Return the items with the places that are to be made.
 
         Raises:
-            Refused: A place is named for several resources, or taken.
+            InvalidOperation: A place is named for several resources, or taken.
             NotFound: A place is named for a resource that is not forked.
         """
         forked = [item for item in items if item.mode == "snapshot"]
@@ -258,7 +260,7 @@ class _Draft:
         if isinstance(self.place, str):
             if len(forked) != 1:
                 names = ", ".join(item.resource.name for item in forked) or "none does"
-                raise Refused(
+                raise InvalidOperation(
                     f"one place is named, and {len(forked)} resources need one: {names}\n"
                     "where none is named, each gets one beside its own"
                 )
@@ -284,7 +286,7 @@ class _Draft:
         self,
         resource: Resource,
         attached: AttachMode | None,
-        pinned: Pinned | None,
+        pinned: ResolvedTurnSnapshot | None,
         *,
         is_asked: bool,
     ) -> ForkItem:
@@ -293,7 +295,7 @@ class _Draft:
             state = pinned.after
             files = find_files(keeper)
             count = 0 if files is None else await in_thread(_count_files, files, state)
-            cost = Cost(state.size, count, state.size)
+            cost = SnapshotCost(state.size, count, state.size)
             return ForkItem(resource, "snapshot", attached, None, state, pinned.pin.turn, cost=cost)
         if not is_asked and await in_thread(keeper.probe, resource.place) == "dead":
             return ForkItem(resource, "discard", attached)
@@ -306,17 +308,19 @@ class _Draft:
             place = asked if find_files(keeper) is None else settled(asked)
             free = await self._find_free(keeper, place)
             if free != place:
-                raise Occupied(place, free)
+                raise PathExists(place, free)
             return place
         return await self._find_free(keeper, f"{resource.place}@{self.turn.turn.digest[7:14]}")
 
-    async def _find_free(self, keeper: ResourceKeeper, wanted: str) -> str:
+    async def _find_free(self, keeper: ResourceDriver, wanted: str) -> str:
         """Return a place where nothing is: the one wanted, or the first beside it."""
         for number in range(1, PLACES_MAX):
             place = wanted if number == 1 else f"{wanted}-{number}"
             if await in_thread(_is_free, keeper, place):
                 return place
-        raise Refused(f"there are {PLACES_MAX} places beside {wanted} already: name another")
+        raise InvalidOperation(
+            f"there are {PLACES_MAX} places beside {wanted} already: name another"
+        )
 
 
 def _by_resource(
@@ -330,21 +334,23 @@ def _by_resource(
         if not meant:
             raise NotFound(f"no resource of this turn is called {name}")
         if len(meant) > 1:
-            raise Refused(f"{len(meant)} resources are called {name}: name one by its place")
+            raise InvalidOperation(
+                f"{len(meant)} resources are called {name}: name one by its place"
+            )
         found[meant[0].id] = choice
     return found
 
 
-def _is_free(keeper: ResourceKeeper, place: str) -> bool:
+def _is_free(keeper: ResourceDriver, place: str) -> bool:
     if keeper.probe(place) != "dead":
         return False
     # A folder cannot be made where a file is, nor the other way round.
     return find_files(keeper) is None or not os.path.lexists(place)
 
 
-def _count_files(keeper: FileKeeper, state: Snapshot) -> int:
+def _count_files(keeper: HasFiles, state: Snapshot) -> int:
     return sum(entry.kind == "file" for entry in keeper.list_entries(state.external))
 
 
-def _site(resource: Resource, place: str) -> Site:
-    return Site(resource.id, resource.kind, place)
+def _site(resource: Resource, place: str) -> StepTarget:
+    return StepTarget(resource.id, resource.kind, place)

@@ -14,19 +14,19 @@ from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
-from turntree.core.ids import Instant, PlanId, ResourceId, SnapshotId
+from turntree.core.ids import PlanId, ResourceId, SnapshotId, Timestamp
 from turntree.core.ref import ExtRef
 from turntree.core.ref import to_json as ref_to_json
 from turntree.core.value import value
 from turntree.resources.plans.steps import (
-    BeginSession,
     Commit,
-    MakeFork,
-    MoveSession,
+    CreateForkSession,
+    ForkResource,
+    MoveHead,
     Plan,
-    Restore,
+    RestoreResource,
     Step,
     TakeSnapshot,
     external_from_json,
@@ -41,7 +41,7 @@ Answer = Literal["ok", "unsupported", "error"]
 
 
 @value
-class Observation:
+class StepResult:
     """What a step led to."""
 
     answer: Answer
@@ -60,7 +60,7 @@ class PlanState:
     seq: int = 1
     """The place of the next event."""
     begun: frozenset[int] = frozenset()
-    observed: Mapping[int, Observation] = field(default_factory=dict[int, Observation])
+    observed: Mapping[int, StepResult] = field(default_factory=dict[int, StepResult])
     undone: frozenset[int] = frozenset()
     end: PlanEnd | None = None
 
@@ -79,7 +79,7 @@ class PlanState:
 
 
 @value
-class Do:
+class RunStep:
     """Carry a step out."""
 
     number: int
@@ -87,26 +87,26 @@ class Do:
 
 
 @value
-class Undo:
+class UndoStep:
     """Take a step back."""
 
     number: int
-    step: MakeFork | Restore
+    step: ForkResource | RestoreResource
 
 
 @value
-class Finish:
+class FinishPlan:
     """Record that nothing is left to be taken back."""
 
 
 @value
-class Ended:
+class PlanDone:
     """Nothing is left to do."""
 
     end: PlanEnd
 
 
-NextStep: TypeAlias = Do | Undo | Finish | Ended
+NextStep: TypeAlias = RunStep | UndoStep | FinishPlan | PlanDone
 
 
 def next_step(state: PlanState) -> NextStep:
@@ -116,26 +116,26 @@ def next_step(state: PlanState) -> NextStep:
     unknown, so the plan turns back. A plan whose steps are all done goes on to its last one.
     """
     if state.end is not None:
-        return Ended(state.end)
+        return PlanDone(state.end)
     if state.error is None:
         number = len(state.observed)
-        return Do(number, state.plan.steps[number])
+        return RunStep(number, state.plan.steps[number])
     for number, step in reversed(list(enumerate(state.plan.steps))):
         if number in state.begun and number not in state.undone and needs_undoing(state, number):
-            assert isinstance(step, MakeFork | Restore), "only these change a place"
-            return Undo(number, step)
-    return Finish()
+            assert isinstance(step, ForkResource | RestoreResource), "only these change a place"
+            return UndoStep(number, step)
+    return FinishPlan()
 
 
 def needs_undoing(state: PlanState, number: int) -> bool:
     """Say whether a step that was begun may have changed a place."""
     step, seen = state.plan.steps[number], state.observed.get(number)
     match step:
-        case MakeFork():
+        case ForkResource():
             return seen is None or not seen.untouched
-        case Restore():
+        case RestoreResource():
             return step.supported and (seen is None or not seen.untouched)
-        case TakeSnapshot() | BeginSession() | MoveSession():
+        case TakeSnapshot() | CreateForkSession() | MoveHead():
             return False
         case _:
             assert_never(step)
@@ -145,11 +145,11 @@ def fold(events: Iterable[Event]) -> PlanState:
     """Return the state that the events of a plan lead to.
 
     Raises:
-        Refused: They are not the events of a plan, or not in order.
+        InvalidOperation: They are not the events of a plan, or not in order.
     """
     first, *rest = events
     if first.kind != "plan.started":
-        raise Refused(f"a plan begins with plan_started, not with {first.kind}")
+        raise InvalidOperation(f"a plan begins with plan_started, not with {first.kind}")
     state = PlanState(plan_from_json(PlanId(first.stream), first.data))
     for event in rest:
         state = apply(state, event)
@@ -160,10 +160,12 @@ def apply(state: PlanState, event: Event) -> PlanState:
     """Return the state after one more event.
 
     Raises:
-        Refused: It does not follow.
+        InvalidOperation: It does not follow.
     """
     if event.seq != state.seq or state.end is not None:
-        raise Refused(f"{event.kind} at place {event.seq} does not follow in plan {event.stream}")
+        raise InvalidOperation(
+            f"{event.kind} at place {event.seq} does not follow in plan {event.stream}"
+        )
     data: Mapping[str, Any] = event.data
     after = replace(state, seq=state.seq + 1)
     match event.kind:
@@ -177,20 +179,20 @@ def apply(state: PlanState, event: Event) -> PlanState:
         case "plan.finished":
             return replace(after, end=data["outcome"])
         case kind:
-            raise Refused(f"{kind} is no event of a plan")
+            raise InvalidOperation(f"{kind} is no event of a plan")
 
 
-def plan_started(plan: Plan, at: Instant) -> Event:
+def plan_started(plan: Plan, at: Timestamp) -> Event:
     """Return the fact that a plan begins: all its steps, and what takes each of them back."""
     return Event(plan.id, 0, "plan.started", at, plan_to_json(plan))
 
 
-def step_started(state: PlanState, number: int, at: Instant) -> Event:
+def step_started(state: PlanState, number: int, at: Timestamp) -> Event:
     """Return the fact that somebody is about to carry a step out."""
     return _event(state, "plan.step_started", at, {"step": number})
 
 
-def step_finished(state: PlanState, number: int, seen: Observation, at: Instant) -> Event:
+def step_finished(state: PlanState, number: int, seen: StepResult, at: Timestamp) -> Event:
     """Return the fact of what a step led to."""
     data: dict[str, Json] = {
         "step": number,
@@ -203,14 +205,14 @@ def step_finished(state: PlanState, number: int, seen: Observation, at: Instant)
     return _event(state, "plan.step_finished", at, data)
 
 
-def compensation(state: PlanState, number: int, left: int, at: Instant) -> Event:
+def compensation(state: PlanState, number: int, left: int, at: Timestamp) -> Event:
     """Return the fact that a step was taken back, but for what others had changed since."""
     return _event(
         state, "plan.step_compensated", at, {"step": number, "paths_skipped": left or None}
     )
 
 
-def plan_finished(state: PlanState, end: PlanEnd, at: Instant) -> Event:
+def plan_finished(state: PlanState, end: PlanEnd, at: Timestamp) -> Event:
     """Return the fact that a plan has ended."""
     error = state.error if end == "rolled_back" else None
     return _event(state, "plan.finished", at, {"outcome": end, "error": error})
@@ -226,7 +228,7 @@ class Note:
 
 
 @value
-class Created:
+class CreatedResource:
     """A place that a plan made, and the state it was made in."""
 
     resource: Resource
@@ -235,21 +237,21 @@ class Created:
 
 
 @value
-class Commitment:
+class PlanCommit:
     """What becomes true at once when a plan succeeds."""
 
     plan: PlanId
     by: str
-    at: Instant
+    at: Timestamp
     step: Commit
-    created: tuple[Created, ...] = ()
+    created: tuple[CreatedResource, ...] = ()
     taken: tuple[tuple[Resource, AttachMode], ...] = ()
     """What the new session takes over from its source."""
     forked: Mapping[str, Json] | None = None
     """The data of the event that says what became of each resource."""
 
 
-def forked(step: BeginSession, snapshots: Mapping[int, ExtRef]) -> dict[str, Json] | None:
+def forked(step: CreateForkSession, snapshots: Mapping[int, ExtRef]) -> dict[str, Json] | None:
     """Return what the new session's stream says of the fork; ``snapshots`` by step."""
     if step.session is None:
         return None
@@ -269,18 +271,18 @@ def forked(step: BeginSession, snapshots: Mapping[int, ExtRef]) -> dict[str, Jso
     return data
 
 
-def _observation(data: Mapping[str, Any]) -> Observation:
+def _observation(data: Mapping[str, Any]) -> StepResult:
     get = data.get
-    return Observation(
+    return StepResult(
         data["outcome"], get("snapshot"), external_from_json(get("external")), get("error"),
         untouched=get("untouched", False),
     )  # fmt: skip
 
 
-def _is_good(step: Step, seen: Observation) -> bool:
-    expected = isinstance(step, Restore) and not step.supported
+def _is_good(step: Step, seen: StepResult) -> bool:
+    expected = isinstance(step, RestoreResource) and not step.supported
     return seen.answer == ("unsupported" if expected else "ok")
 
 
-def _event(state: PlanState, kind: str, at: Instant, data: dict[str, Json]) -> Event:
+def _event(state: PlanState, kind: str, at: Timestamp, data: dict[str, Json]) -> Event:
     return Event(state.plan.id, state.seq, kind, at, without_nones(data))

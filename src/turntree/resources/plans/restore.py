@@ -8,31 +8,31 @@ has to decide.
 from collections.abc import Sequence
 from typing import Literal
 
-from turntree.core.errors import NotFound, Refused
-from turntree.core.ids import Instant, PlanId, ResourceId, SessionId, TurnId
+from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.ids import PlanId, ResourceId, SessionId, Timestamp, TurnId
 from turntree.core.ref import ExtRef
 from turntree.core.session import Session, SessionMove, undo_target
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.resources.attribution import Settled, Side, of_paths, settle
-from turntree.resources.changes_since import Deeds
-from turntree.resources.driver import FileKeeper
+from turntree.resources.attribution import RestoreDecision, Side, of_paths, settle
+from turntree.resources.changes_since import ChangeAttribution
+from turntree.resources.driver import HasFiles
 from turntree.resources.lineage import inherit
 from turntree.resources.plans import store_port as plan_ports
 from turntree.resources.plans.plan import PlanState, fold
-from turntree.resources.plans.step_executor import Hands
+from turntree.resources.plans.step_executor import StepExecutor
 from turntree.resources.plans.steps import (
-    MakeFork,
-    MoveSession,
+    ForkResource,
+    MoveHead,
     Plan,
-    Restore,
-    Site,
+    RestoreResource,
     Step,
+    StepTarget,
     TakeSnapshot,
 )
-from turntree.resources.resource import Change, Resource, Snapshot
+from turntree.resources.resource import FileChange, Resource, Snapshot
 from turntree.resources.service import PINNED_TURNS_MAX, Resources, find_files, in_thread
-from turntree.resources.store_port import Pinned
+from turntree.resources.store_port import ResolvedTurnSnapshot
 
 RestoreKind = Literal["rewind", "reset", "undo"]
 MOVES_PAGE = 1000
@@ -50,11 +50,11 @@ class RestoreItem:
     """The turn that left it so: the one asked for, or the nearest above it that knows."""
     present: ExtRef | None
     """The state it is in; None if it is gone, or cannot be looked at."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FileChange, ...] = ()
     """What would become as it was, from the present to the state wanted."""
-    kept: tuple[Change, ...] = ()
+    kept: tuple[FileChange, ...] = ()
     """What stays, for only others changed it."""
-    conflicts: tuple[Change, ...] = ()
+    conflicts: tuple[FileChange, ...] = ()
     """What the turns that are left behind changed, and others too."""
     supported: bool = True
     """Whether it can be brought back at all."""
@@ -85,7 +85,7 @@ class RestorePlan:
     """Whether there are conflicts that nobody has decided: it cannot be carried out."""
 
     @property
-    def conflicts(self) -> tuple[tuple[Resource, Change], ...]:
+    def conflicts(self) -> tuple[tuple[Resource, FileChange], ...]:
         """Every conflict, with its resource."""
         return tuple((item.resource, one) for item in self.items for one in item.conflicts)
 
@@ -96,7 +96,7 @@ class RestoreProposer:
 
     resources: Resources
     plans: plan_ports.Plans
-    hands: Hands
+    hands: StepExecutor
 
     async def propose(
         self,
@@ -114,14 +114,14 @@ class RestoreProposer:
 
         Raises:
             NotFound: No such session or turn, or no turn there knows any files.
-            Refused: The turn is no ancestor, or there is nothing to undo.
+            InvalidOperation: The turn is no ancestor, or there is nothing to undo.
         """
         found = await self.resources.sessions.get(session)
         if kind == "undo":
             target, items = await self._undo_items(found, exact=exact)
         else:
             if revision is None:
-                raise Refused(f"where should {found.label} {kind} to?")
+                raise InvalidOperation(f"where should {found.label} {kind} to?")
             asked = (await self.resources.revisions.resolve(revision)).turn
             turn = await self.resources.threads.get_turn(asked)
             target = turn.parent if before else asked
@@ -137,14 +137,16 @@ class RestoreProposer:
         )
 
     async def _items(
-        self, session: Session, turn: Placed, kind: RestoreKind, *, exact: bool, before: bool
+        self, session: Session, turn: ThreadTurn, kind: RestoreKind, *, exact: bool, before: bool
     ) -> list[RestoreItem]:
         threads, head, target = self.resources.threads, session.head, turn.turn.id
         if head is None:
-            raise Refused(f"{session.label} has no turns yet")
+            raise InvalidOperation(f"{session.label} has no turns yet")
         base = await threads.find_common_ancestor(head, target)
         if kind == "rewind" and base != target:
-            raise Refused(f"a session rewinds to an ancestor of its head, and {target} is none")
+            raise InvalidOperation(
+                f"a session rewinds to an ancestor of its head, and {target} is none"
+            )
         attached = await self.resources.attachments.list_attached(session.id)
         heirs = await self.resources.find_heirs(head, [one for one, _ in attached])
         if before:
@@ -169,16 +171,16 @@ class RestoreProposer:
         """Refuse to change places that others work on, and the session does not."""
         for place in places:
             if await self.resources.attachments.has_holders(place.id):
-                raise Refused(
+                raise InvalidOperation(
                     f"{session.label} works at {place.place} no more, and others do: give it a "
                     f"place of its own with `turntree worktree {session.label}`"
                 )
 
     async def _item(
         self,
-        wanted: Pinned,
-        base: Pinned | None,
-        along: Sequence[Pinned],
+        wanted: ResolvedTurnSnapshot,
+        base: ResolvedTurnSnapshot | None,
+        along: Sequence[ResolvedTurnSnapshot],
         left: Sequence[TurnId],
         *,
         exact: bool,
@@ -200,7 +202,7 @@ class RestoreProposer:
         chain = _since(resource, base, along)
         start = None if base is None else base.after.external
         # Whoever is closed to the user was at work all the same: what they did is not ours.
-        deeds = await Deeds(self.resources.all_pins).since(
+        deeds = await ChangeAttribution(self.resources.all_pins).since(
             files, resource, start, chain, present, left
         )
         changed = await in_thread(_changed, files, start, target.external)
@@ -212,7 +214,7 @@ class RestoreProposer:
     ) -> tuple[TurnId | None, list[RestoreItem]]:
         taken_back = await self._taken_back(session.id)
         if taken_back is None:
-            raise Refused("there is nothing to undo")
+            raise InvalidOperation("there is nothing to undo")
         plan = await self.plans.find_of_move(session.id, taken_back.version)
         if plan is None:
             return taken_back.before, []
@@ -220,9 +222,9 @@ class RestoreProposer:
         state, began = fold(events), events[0].at
         items: list[RestoreItem] = []
         for step in state.plan.steps:
-            if isinstance(step, Restore) and step.supported:
+            if isinstance(step, RestoreResource) and step.supported:
                 items.append(await self._undo_item(state, step, exact=exact))
-            elif isinstance(step, MakeFork) and state.plan.kind == "restore":
+            elif isinstance(step, ForkResource) and state.plan.kind == "restore":
                 items += await self._unmake_item(session, step, began)
         return taken_back.before, items
 
@@ -235,7 +237,9 @@ class RestoreProposer:
             before = page[-1].version
         return undo_target(moves[::-1])
 
-    async def _undo_item(self, state: PlanState, step: Restore, *, exact: bool) -> RestoreItem:
+    async def _undo_item(
+        self, state: PlanState, step: RestoreResource, *, exact: bool
+    ) -> RestoreItem:
         """Return what taking back a restore would do: its paths become what they were before."""
         resource = await self.resources.ledger.get(step.site.resource)
         assert step.safety is not None, "the present is kept before it is replaced"
@@ -255,7 +259,7 @@ class RestoreProposer:
         return _item(resource, target, None, present, settle(differences, deeds, changed))
 
     async def _unmake_item(
-        self, session: Session, step: MakeFork, began: Instant
+        self, session: Session, step: ForkResource, began: Timestamp
     ) -> list[RestoreItem]:
         """Return what becomes of a place that was gone and was made anew: it goes again.
 
@@ -299,45 +303,47 @@ class RestoreProposer:
             if item.acts or not item.supported
         ]
         goes_to = None if move == "undo" else target
-        steps.append(MoveSession(session.id, move, goes_to, session.head))
+        steps.append(MoveHead(session.id, move, goes_to, session.head))
         world, by = self.resources.world, str(self.resources.by)
         return Plan(PlanId(world.new_id()), "restore", self.resources.host, by, tuple(steps))
 
-    async def _step(self, item: RestoreItem, safety: int | None) -> MakeFork | Restore:
+    async def _step(self, item: RestoreItem, safety: int | None) -> ForkResource | RestoreResource:
         resource, target = item.resource, item.target
         site = site_of(resource)
         if item.supported and item.present is None:
             # Where nothing is, nothing is replaced: what is made can be discarded again.
-            return MakeFork(site, resource.id, resource.name, "rw", target.id, target.external)
+            return ForkResource(site, resource.id, resource.name, "rw", target.id, target.external)
         only = None
         if item.supported and not item.whole:
             only = await self.hands.put_paths([change.path for change in item.changes])
-        return Restore(site, target.id, target.external, only, safety, item.supported)
+        return RestoreResource(site, target.id, target.external, only, safety, item.supported)
 
 
 def check_decided(plan: RestorePlan) -> None:
     """Refuse a plan whose conflicts nobody has decided.
 
     Raises:
-        Refused: There are some; the message lists them.
+        InvalidOperation: There are some; the message lists them.
     """
     if not plan.undecided:
         return
     shown = [change.path for _, change in plan.conflicts[:CONFLICTS_SHOWN_MAX]]
     more = len(plan.conflicts) - len(shown)
     listed = "\n".join(f"  {path}" for path in shown) + (f"\n  and {more} more" if more else "")
-    raise Refused(
+    raise InvalidOperation(
         f"turns that would be left behind changed these, and others did too:\n{listed}\n"
         "leave them as they are, or make everything as it was then"
     )
 
 
-def _since(resource: Resource, base: Pinned | None, along: Sequence[Pinned]) -> list[Pinned]:
+def _since(
+    resource: Resource, base: ResolvedTurnSnapshot | None, along: Sequence[ResolvedTurnSnapshot]
+) -> list[ResolvedTurnSnapshot]:
     """Return the pins of a resource that follow its base, oldest first.
 
     The base is what a turn left or what it found; in the second case its own pin follows.
     """
-    chain: list[Pinned] = []
+    chain: list[ResolvedTurnSnapshot] = []
     for pinned in along:
         if pinned.resource.id != resource.id:
             continue
@@ -349,19 +355,23 @@ def _since(resource: Resource, base: Pinned | None, along: Sequence[Pinned]) -> 
     return chain[::-1]
 
 
-def _changed(files: FileKeeper, old: ExtRef | None, new: ExtRef) -> frozenset[str]:
+def _changed(files: HasFiles, old: ExtRef | None, new: ExtRef) -> frozenset[str]:
     if old is None or old == new:
         return frozenset()
     return frozenset(change.path for change in files.compare(old, new))
 
 
 def _item(
-    resource: Resource, target: Snapshot, by: TurnId | None, present: ExtRef, settled: Settled
+    resource: Resource,
+    target: Snapshot,
+    by: TurnId | None,
+    present: ExtRef,
+    settled: RestoreDecision,
 ) -> RestoreItem:
     changes, kept, conflicts = settled.applied, settled.kept, settled.conflicts
     return RestoreItem(resource, target, by, present, changes, kept, conflicts)
 
 
-def site_of(resource: Resource) -> Site:
+def site_of(resource: Resource) -> StepTarget:
     """Return where a resource is, as plans say it."""
-    return Site(resource.id, resource.kind, resource.place)
+    return StepTarget(resource.id, resource.kind, resource.place)

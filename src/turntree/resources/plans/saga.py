@@ -12,38 +12,38 @@ from typing import assert_never
 import anyio
 
 from turntree.core.canonical import Json
-from turntree.core.clock import Processes, World
-from turntree.core.errors import Conflict, NotFound, Refused, TurntreeError
+from turntree.core.clock import Clock, Processes
+from turntree.core.errors import Conflict, InvalidOperation, NotFound, TurntreeError
 from turntree.core.event import Event, record
-from turntree.core.ids import Instant, ResourceId, SnapshotId, instant, unix_ms
+from turntree.core.ids import ResourceId, SnapshotId, Timestamp, instant, unix_ms
 from turntree.core.ref import ExtRef
 from turntree.core.ref import to_json as ref_to_json
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.resources import store_port as ports
 from turntree.resources.plans import plan as plans
 from turntree.resources.plans import store_port as plan_ports
 from turntree.resources.plans.plan import (
-    Commitment,
-    Created,
-    Do,
-    Ended,
-    Finish,
+    CreatedResource,
+    FinishPlan,
     Note,
-    Observation,
+    PlanCommit,
+    PlanDone,
     PlanEnd,
     PlanState,
-    Undo,
+    RunStep,
+    StepResult,
+    UndoStep,
     next_step,
 )
-from turntree.resources.plans.step_executor import Hands, failed
+from turntree.resources.plans.step_executor import StepExecutor, failed
 from turntree.resources.plans.steps import (
-    BeginSession,
     Commit,
-    MakeFork,
-    MoveSession,
+    CreateForkSession,
+    ForkResource,
+    MoveHead,
     Plan,
-    Restore,
+    RestoreResource,
     Step,
     TakeSnapshot,
 )
@@ -60,7 +60,7 @@ class PlanOutcome:
 
     plan: Plan
     end: PlanEnd
-    moved: Moved | None = None
+    moved: MoveResult | None = None
     """Where the session stands now, if this process put it there."""
     error: str | None = None
     """Why it was taken back."""
@@ -70,26 +70,26 @@ class PlanOutcome:
     """What cannot be brought back and stayed as it is."""
 
 
-class _Overtaken(Exception):
+class _TakenOver(Exception):
     """Somebody else carries the plan out."""
 
 
 @value
-class Saga:
+class PlanRunner:
     """Carries plans out on this machine."""
 
     facts: plan_ports.Plans
-    advice: ports.Advice
-    hands: Hands
+    advice: ports.Leases
+    hands: StepExecutor
     processes: Processes
-    world: World
+    world: Clock
 
     async def begin(self, plan: Plan) -> PlanOutcome:
         """Carry a plan out, or take back whatever was done of it.
 
         Raises:
             Conflict: Somebody else is at work on one of its resources.
-            Refused: Something could not be taken back; the plan stays open.
+            InvalidOperation: Something could not be taken back; the plan stays open.
         """
         async with self._held(plan.resources):
             await self.facts.begin(record(plans.plan_started(plan, self.world.now())))
@@ -102,7 +102,7 @@ class Saga:
 
         Raises:
             Conflict: Somebody is still at work on it.
-            Refused: Something could not be taken back; the plan stays open.
+            InvalidOperation: Something could not be taken back; the plan stays open.
         """
         async with self._held(state.plan.resources):
             return await _Run(self, state).drive(resumed=True)
@@ -136,9 +136,9 @@ class Saga:
 class _Run:
     """One process's share of a plan."""
 
-    saga: Saga
+    saga: PlanRunner
     state: PlanState
-    moved: Moved | None = None
+    moved: MoveResult | None = None
     left: list[str] = field(default_factory=list[str])
     doing: int | None = None
     """The step whose deed is not told yet."""
@@ -147,31 +147,33 @@ class _Run:
         """Do what is to be done until nothing is."""
         try:
             step = next_step(self.state)
-            if resumed and isinstance(step, Do) and not isinstance(step.step, Commit):
-                stopped = Observation("error", error=STOPPED, untouched=True)
+            if resumed and isinstance(step, RunStep) and not isinstance(step.step, Commit):
+                stopped = StepResult("error", error=STOPPED, untouched=True)
                 await self._finish(step.number, stopped)
-            while not isinstance(step := next_step(self.state), Ended):
+            while not isinstance(step := next_step(self.state), PlanDone):
                 await self._take(step)
-        except _Overtaken:
+        except _TakenOver:
             await self._yield()
         assert self.state.end is not None, "whatever is driven ends"
         state, steps = self.state, self.state.plan.steps
-        unsupported = [s.site.resource for s in steps if isinstance(s, Restore) and not s.supported]
+        unsupported = [
+            s.site.resource for s in steps if isinstance(s, RestoreResource) and not s.supported
+        ]
         error = state.error if state.end == "rolled_back" else None
         left, asked = tuple(self.left), tuple(unsupported)
         return PlanOutcome(state.plan, self.state.end, self.moved, error, left, asked)
 
-    async def _take(self, step: Do | Undo | Finish) -> None:
+    async def _take(self, step: RunStep | UndoStep | FinishPlan) -> None:
         match step:
-            case Do(number, wanted):
+            case RunStep(number, wanted):
                 await self._do(number, wanted)
-            case Undo(number, undone):
+            case UndoStep(number, undone):
                 left = await self._undo(number, undone)
                 self.left += left
                 at = self.saga.world.now()
                 fact = plans.compensation(self.state, number, len(left), at)
                 await self._append(fact, self._taken_back(undone))
-            case Finish():
+            case FinishPlan():
                 now = self.saga.world.now()
                 await self._append(plans.plan_finished(self.state, "rolled_back", now))
             case _:
@@ -182,20 +184,20 @@ class _Run:
             case TakeSnapshot():
                 await self._begin(number)
                 await self._finish(number, await self.saga.hands.keep(step, self.state.plan.by))
-            case MakeFork():
+            case ForkResource():
                 await self._fork(number, step)
-            case Restore():
+            case RestoreResource():
                 await self._restore(number, step)
-            case BeginSession() | MoveSession():
+            case CreateForkSession() | MoveHead():
                 await self._commit(number, step)
             case _:
                 assert_never(step)
 
-    async def _fork(self, number: int, step: MakeFork) -> None:
+    async def _fork(self, number: int, step: ForkResource) -> None:
         snapshot, external = self._source(step)
         if not await self.saga.hands.is_free(step):
             said = f"there is something at {step.site.place} already"
-            await self._finish(number, Observation("error", error=said, untouched=True))
+            await self._finish(number, StepResult("error", error=said, untouched=True))
             return
         await self._begin(number)
         seen = await self.saga.hands.fork(step, snapshot, external)
@@ -203,7 +205,7 @@ class _Run:
         notes = () if seen.answer == "ok" else (self._attempted(step, snapshot, seen),)
         await self._finish(number, seen, notes)
 
-    async def _restore(self, number: int, step: Restore) -> None:
+    async def _restore(self, number: int, step: RestoreResource) -> None:
         if step.supported:
             await self._begin(number)
         seen = await self.saga.hands.restore(step)
@@ -211,31 +213,33 @@ class _Run:
 
     async def _commit(self, number: int, step: Commit) -> None:
         at = self.saga.world.now()
-        told = plans.step_finished(self.state, number, Observation("ok"), at)
+        told = plans.step_finished(self.state, number, StepResult("ok"), at)
         state = plans.apply(self.state, told)
         ended = plans.plan_finished(state, "completed", at)
         try:
             commitment = await self._commitment(step, at)
             self.moved = await self.saga.facts.commit([record(told), record(ended)], commitment)
-        except (Conflict, NotFound, Refused) as error:
+        except (Conflict, NotFound, InvalidOperation) as error:
             # Was it the session, or was somebody else quicker with the plan itself?
             if len(await self.saga.facts.read(state.plan.id)) != self.state.seq:
-                raise _Overtaken from error
+                raise _TakenOver from error
             await self._finish(number, failed(error, untouched=True))
             return
         self.state = plans.apply(state, ended)
 
-    async def _commitment(self, step: Commit, at: Instant) -> Commitment:
+    async def _commitment(self, step: Commit, at: Timestamp) -> PlanCommit:
         plan = self.state.plan
-        done = Commitment(plan.id, plan.by, at, step)
-        if isinstance(step, MoveSession):
+        done = PlanCommit(plan.id, plan.by, at, step)
+        if isinstance(step, MoveHead):
             return done
-        created: list[Created] = []
+        created: list[CreatedResource] = []
         made: dict[int, ExtRef] = {}
         for number, fork in enumerate(plan.steps):
-            if isinstance(fork, MakeFork):
+            if isinstance(fork, ForkResource):
                 snapshot, made[number] = self._source(fork)
-                created.append(Created(await self._made(fork, step, at), fork.mode, snapshot))
+                created.append(
+                    CreatedResource(await self._made(fork, step, at), fork.mode, snapshot)
+                )
         resources = self.saga.hands.resources
         taken = [
             (await resources.get(share.resource), share.taken)
@@ -245,7 +249,7 @@ class _Run:
         said = plans.forked(step, made)
         return replace(done, created=tuple(created), taken=tuple(taken), forked=said)
 
-    async def _made(self, fork: MakeFork, step: BeginSession, at: Instant) -> Resource:
+    async def _made(self, fork: ForkResource, step: CreateForkSession, at: Timestamp) -> Resource:
         source = await self.saga.hands.resources.get(fork.site.resource)
         return replace(
             source,
@@ -263,19 +267,19 @@ class _Run:
             },
         )
 
-    async def _undo(self, number: int, step: MakeFork | Restore) -> list[str]:
+    async def _undo(self, number: int, step: ForkResource | RestoreResource) -> list[str]:
         hands = self.saga.hands
         try:
-            if isinstance(step, MakeFork):
+            if isinstance(step, ForkResource):
                 began, *_ = await self.saga.facts.read(self.state.plan.id)
                 return await hands.discard(step, self._source(step)[1], began.event.at)
             return await hands.take_back(step, self._safety(step)[1], self.state.plan.by)
         except (TurntreeError, OSError) as error:
-            raise Refused(
+            raise InvalidOperation(
                 f"step {number} of plan {self.state.plan.id} could not be taken back: {error}"
             ) from error
 
-    def _source(self, step: MakeFork) -> tuple[SnapshotId, ExtRef]:
+    def _source(self, step: ForkResource) -> tuple[SnapshotId, ExtRef]:
         """Return the state that a fork is made in."""
         if step.taken_by is not None:
             return self._kept_by(step.taken_by)
@@ -283,7 +287,7 @@ class _Run:
         assert step.external is not None, "it names a state or the step that keeps one"
         return step.snapshot, step.external
 
-    def _safety(self, step: Restore) -> tuple[SnapshotId, ExtRef]:
+    def _safety(self, step: RestoreResource) -> tuple[SnapshotId, ExtRef]:
         """Return the state that a restore replaced."""
         assert step.safety is not None, "the present is kept before it is replaced"
         return self._kept_by(step.safety)
@@ -294,7 +298,9 @@ class _Run:
         assert seen.external is not None, "the step was good, or nothing would follow it"
         return seen.snapshot, seen.external
 
-    def _attempted(self, step: MakeFork | Restore, of: SnapshotId, seen: Observation) -> Note:
+    def _attempted(
+        self, step: ForkResource | RestoreResource, of: SnapshotId, seen: StepResult
+    ) -> Note:
         data: dict[str, Json] = {
             "resource_ref": step.site.resource,
             "snapshot_ref": of,
@@ -306,10 +312,10 @@ class _Run:
             data["error"] = seen.error
         return Note(step.site.resource, "snapshot.restore_attempted", data)
 
-    def _taken_back(self, step: MakeFork | Restore) -> tuple[Note, ...]:
-        if isinstance(step, MakeFork):
+    def _taken_back(self, step: ForkResource | RestoreResource) -> tuple[Note, ...]:
+        if isinstance(step, ForkResource):
             return ()
-        return (self._attempted(step, self._safety(step)[0], Observation("ok")),)
+        return (self._attempted(step, self._safety(step)[0], StepResult("ok")),)
 
     async def _yield(self) -> None:
         """Leave the plan to whoever was quicker.
@@ -323,14 +329,14 @@ class _Run:
             raise Conflict(f"somebody else is carrying out the plan {self.state.plan.id}")
         if self.state.end == "rolled_back" and self.doing is not None:
             step = self.state.plan.steps[self.doing]
-            if isinstance(step, MakeFork | Restore):
+            if isinstance(step, ForkResource | RestoreResource):
                 self.left += await self._undo(self.doing, step)
 
     async def _begin(self, number: int) -> None:
         await self._append(plans.step_started(self.state, number, self.saga.world.now()))
         self.doing = number
 
-    async def _finish(self, number: int, seen: Observation, notes: Sequence[Note] = ()) -> None:
+    async def _finish(self, number: int, seen: StepResult, notes: Sequence[Note] = ()) -> None:
         now = self.saga.world.now()
         await self._append(plans.step_finished(self.state, number, seen, now), notes)
         self.doing = None
@@ -340,5 +346,5 @@ class _Run:
         try:
             await self.saga.facts.append(record(event), notes=notes)
         except Conflict as error:
-            raise _Overtaken from error
+            raise _TakenOver from error
         self.state = after

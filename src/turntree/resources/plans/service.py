@@ -21,7 +21,7 @@ from turntree.resources.plans.restore import (
     check_decided,
     site_of,
 )
-from turntree.resources.plans.saga import PlanOutcome, Saga
+from turntree.resources.plans.saga import PlanOutcome, PlanRunner
 
 
 @value
@@ -29,7 +29,7 @@ class Plans:
     """``tree.plans``: forks and moves that take files with them."""
 
     facts: plan_ports.Plans
-    saga: Saga
+    saga: PlanRunner
     forks: ForkProposer
     restores: RestoreProposer
 

@@ -7,17 +7,17 @@ back is only what a plan itself did: bytes that it neither found nor brought sta
 from collections.abc import Collection
 from functools import partial
 
-from turntree.core.clock import World
-from turntree.core.errors import Refused, TurntreeError, Unsupported
-from turntree.core.ids import Digest, Instant, SnapshotId
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation, TurntreeError, Unsupported
+from turntree.core.ids import Digest, SnapshotId, Timestamp
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.ledger.store_port import Ledger
+from turntree.ledger.store_port import LedgerPort
 from turntree.resources import store_port as ports
 from turntree.resources.attribution import of_paths, untouched_since
-from turntree.resources.driver import FileKeeper, ResourceKeeper, Selective
-from turntree.resources.plans.plan import Observation
-from turntree.resources.plans.steps import MakeFork, Restore, Site, TakeSnapshot
+from turntree.resources.driver import HasFiles, HasIgnoreRules, ResourceDriver
+from turntree.resources.plans.plan import StepResult
+from turntree.resources.plans.steps import ForkResource, RestoreResource, StepTarget, TakeSnapshot
 from turntree.resources.resource import Snapshot
 from turntree.resources.service import FindKeeper, find_files, in_thread
 
@@ -27,17 +27,17 @@ _SEPARATOR = b"\0"
 
 
 @value
-class Hands:
+class StepExecutor:
     """Acts on the places of this machine."""
 
     resources: ports.Resources
     attachments: ports.Attachments
-    ledger: Ledger
+    ledger: LedgerPort
     keepers: FindKeeper
     host: str
-    world: World
+    world: Clock
 
-    async def keep(self, step: TakeSnapshot, by: str) -> Observation:
+    async def keep(self, step: TakeSnapshot, by: str) -> StepResult:
         """Keep the present state and note it."""
         try:
             snapshot = await self._keep(step.site, by)
@@ -45,41 +45,41 @@ class Hands:
             return failed(error, untouched=True)
         if step.expected is not None and snapshot.external.id != step.expected:
             said = f"{step.site.place} has changed since the plan was made"
-            return Observation("error", snapshot.id, snapshot.external, said, untouched=True)
-        return Observation("ok", snapshot.id, snapshot.external)
+            return StepResult("error", snapshot.id, snapshot.external, said, untouched=True)
+        return StepResult("ok", snapshot.id, snapshot.external)
 
-    async def is_free(self, step: MakeFork) -> bool:
+    async def is_free(self, step: ForkResource) -> bool:
         """Say whether nothing is at the place that a fork is to be made at."""
         keeper = self.keepers(step.site.kind)
         return await in_thread(keeper.probe, step.site.place) == "dead"
 
-    async def fork(self, step: MakeFork, snapshot: SnapshotId, external: ExtRef) -> Observation:
+    async def fork(self, step: ForkResource, snapshot: SnapshotId, external: ExtRef) -> StepResult:
         """Make a new place in a state."""
         keeper = self.keepers(step.site.kind)
         try:
             await in_thread(keeper.fork, external, step.site.place)
         except Unsupported as error:
-            return Observation("unsupported", error=told(error), untouched=True)
+            return StepResult("unsupported", error=told(error), untouched=True)
         except TurntreeError as error:
             return failed(error, untouched=True)
         except OSError as error:
             return failed(error, untouched=False)
-        return Observation("ok", snapshot, external)
+        return StepResult("ok", snapshot, external)
 
-    async def restore(self, step: Restore) -> Observation:
+    async def restore(self, step: RestoreResource) -> StepResult:
         """Bring a state back into its place."""
         if not step.supported:
-            return Observation("unsupported", untouched=True)
+            return StepResult("unsupported", untouched=True)
         try:
             only = await self.paths(step.only)
             await _restore(self.keepers(step.site.kind), step.external, step.site.place, only)
         except Unsupported as error:
-            return Observation("unsupported", error=told(error), untouched=True)
+            return StepResult("unsupported", error=told(error), untouched=True)
         except (TurntreeError, OSError) as error:
             return failed(error, untouched=False)
-        return Observation("ok", step.snapshot, step.external)
+        return StepResult("ok", step.snapshot, step.external)
 
-    async def discard(self, step: MakeFork, external: ExtRef, since: Instant) -> list[str]:
+    async def discard(self, step: ForkResource, external: ExtRef, since: Timestamp) -> list[str]:
         """Remove the place of a fork, unless somebody works there since; return what stays.
 
         Whoever worked there before worked on something that was gone.
@@ -95,7 +95,7 @@ class Hands:
             return [site.place]
         return await self.unmake(site, external)
 
-    async def unmake(self, site: Site, made: ExtRef) -> list[str]:
+    async def unmake(self, site: StepTarget, made: ExtRef) -> list[str]:
         """Remove a place that a plan made and nobody has changed since; return what stays.
 
         Raises:
@@ -106,20 +106,20 @@ class Hands:
             return [site.place]
         try:
             await in_thread(keeper.discard, site.place)
-        except Refused:
+        except InvalidOperation:
             return [site.place]  # Somebody else made it.
         return []
 
-    async def is_as_made(self, site: Site, made: ExtRef) -> bool:
+    async def is_as_made(self, site: StepTarget, made: ExtRef) -> bool:
         """Say whether a place holds what it was made with, and nothing else."""
         keeper = self.keepers(site.kind)
         if (await in_thread(keeper.snapshot, site.place)).external != made:
             return False
-        if not isinstance(keeper, Selective):
+        if not isinstance(keeper, HasIgnoreRules):
             return True
         return not await in_thread(keeper.list_left_out, site.place, made)
 
-    async def take_back(self, step: Restore, safety: ExtRef, by: str) -> list[str]:
+    async def take_back(self, step: RestoreResource, safety: ExtRef, by: str) -> list[str]:
         """Bring back what a restore replaced; return the paths that others have changed since.
 
         Raises:
@@ -151,7 +151,7 @@ class Hands:
         names = listed.split(_SEPARATOR) if listed else []
         return frozenset(name.decode("utf-8", "surrogateescape") for name in names)
 
-    async def _keep(self, site: Site, by: str) -> Snapshot:
+    async def _keep(self, site: StepTarget, by: str) -> Snapshot:
         keeper = self.keepers(site.kind)
         taken = await in_thread(keeper.snapshot, site.place)
         resource = await self.resources.get(site.resource)
@@ -168,9 +168,9 @@ class Hands:
         return await self.resources.keep(snapshot, by=by)
 
 
-def failed(error: Exception, *, untouched: bool) -> Observation:
+def failed(error: Exception, *, untouched: bool) -> StepResult:
     """Return what is told of a step that failed."""
-    return Observation("error", error=told(error), untouched=untouched)
+    return StepResult("error", error=told(error), untouched=untouched)
 
 
 def told(error: Exception) -> str:
@@ -180,13 +180,13 @@ def told(error: Exception) -> str:
 
 
 async def _restore(
-    keeper: ResourceKeeper, external: ExtRef, place: str, only: Collection[str] | None
+    keeper: ResourceDriver, external: ExtRef, place: str, only: Collection[str] | None
 ) -> None:
     await in_thread(partial(keeper.restore, external, place, only=only))
 
 
 def _tell_apart(
-    files: FileKeeper, step: Restore, safety: ExtRef, only: Collection[str] | None
+    files: HasFiles, step: RestoreResource, safety: ExtRef, only: Collection[str] | None
 ) -> tuple[frozenset[str], list[str]]:
     """Return which paths to bring back, and which hold what no step of ours put there."""
     now = files.snapshot(step.site.place).external

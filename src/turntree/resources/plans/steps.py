@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import (
     Digest,
     Label,
@@ -31,7 +31,7 @@ ShareMode = Literal["keep", "snapshot", "discard"]
 
 
 @value
-class Site:
+class StepTarget:
     """Where a step acts, and by whose hands."""
 
     resource: ResourceId
@@ -44,16 +44,16 @@ class Site:
 class TakeSnapshot:
     """Keep the present state. Nothing has to be taken back: a state that is kept harms nobody."""
 
-    site: Site
+    site: StepTarget
     expected: str | None = None
     """The id under which the present was kept when the plan was made; it must still be that."""
 
 
 @value
-class MakeFork:
+class ForkResource:
     """Make a new place in a state; taken back by discarding it."""
 
-    site: Site
+    site: StepTarget
     """The place is the new one, the resource the one it is forked from."""
     new_resource: ResourceId
     name: str
@@ -65,10 +65,10 @@ class MakeFork:
 
 
 @value
-class Restore:
+class RestoreResource:
     """Bring a state back into its place; taken back by bringing back what an earlier step kept."""
 
-    site: Site
+    site: StepTarget
     snapshot: SnapshotId
     external: ExtRef
     only: Digest | None = None
@@ -80,7 +80,7 @@ class Restore:
 
 
 @value
-class Share:
+class ResourceShare:
     """What becomes of one resource in a fork."""
 
     resource: ResourceId
@@ -94,7 +94,7 @@ class Share:
 
 
 @value
-class BeginSession:
+class CreateForkSession:
     """The new world of a fork: a session with places of its own; without a session, the places."""
 
     session: SessionId | None
@@ -103,7 +103,7 @@ class BeginSession:
     source: SessionId | None = None
     at_event: EventRef | None = None
     """The event of the source up to which its attachments were read."""
-    shares: tuple[Share, ...] = ()
+    shares: tuple[ResourceShare, ...] = ()
     before: TurnId | None = None
     """The turn that found the places so, if it was not the head that left them so."""
     visibility: Visibility | None = None
@@ -111,7 +111,7 @@ class BeginSession:
 
 
 @value
-class MoveSession:
+class MoveHead:
     """The new world of a restore: a session that stands elsewhere."""
 
     session: SessionId
@@ -120,8 +120,8 @@ class MoveSession:
     expected_head: TurnId | None
 
 
-Commit: TypeAlias = BeginSession | MoveSession
-Step: TypeAlias = TakeSnapshot | MakeFork | Restore | Commit
+Commit: TypeAlias = CreateForkSession | MoveHead
+Step: TypeAlias = TakeSnapshot | ForkResource | RestoreResource | Commit
 
 
 @value
@@ -163,20 +163,20 @@ def _step_to_json(step: Step) -> dict[str, Json]:
     match step:
         case TakeSnapshot(site, expected):
             said = {"action": "snapshot", **_site(site), "expected": expected}
-        case MakeFork(site):
+        case ForkResource(site):
             said = {
                 "action": "fork", **_site(site), "new_resource": step.new_resource,
                 "name": step.name, "mode": step.mode, "snapshot": step.snapshot,
                 "snapshot_step": step.taken_by,
                 "external": None if step.external is None else ref_to_json(step.external),
             }  # fmt: skip
-        case Restore(site):
+        case RestoreResource(site):
             said = {
                 "action": "restore", **_site(site), "snapshot": step.snapshot, "paths": step.only,
                 "external": ref_to_json(step.external), "safety_step": step.safety,
                 "unsupported": not step.supported or None,
             }  # fmt: skip
-        case BeginSession():
+        case CreateForkSession():
             said = {
                 "action": "create_session", "session": step.session, "label": step.label,
                 "head": step.head, "source": step.source,
@@ -184,7 +184,7 @@ def _step_to_json(step: Step) -> dict[str, Json]:
                 "shares": [_share_to_json(share) for share in step.shares],
                 "before": step.before, "visibility": step.visibility,
             }  # fmt: skip
-        case MoveSession(session, move, target, expected):
+        case MoveHead(session, move, target, expected):
             said = {
                 "action": "move_session", "session": session, "move": move, "target": target,
                 "expected_head": expected,
@@ -201,30 +201,30 @@ def _step_from_json(said: Mapping[str, Any]) -> Step:
         case "snapshot":
             return TakeSnapshot(_read_site(said), get("expected"))
         case "fork":
-            return MakeFork(
+            return ForkResource(
                 _read_site(said), said["new_resource"], said["name"], said["mode"],
                 get("snapshot"), external_from_json(get("external")), get("snapshot_step"),
             )  # fmt: skip
         case "restore":
             external = external_from_json(said["external"])
             assert external is not None, "a state that is brought back lies somewhere"
-            return Restore(
+            return RestoreResource(
                 _read_site(said), said["snapshot"], external, get("paths"), get("safety_step"),
                 supported=not get("unsupported", False),
             )  # fmt: skip
         case "create_session":
             shares = tuple(_share_from_json(share) for share in said["shares"])
-            return BeginSession(
+            return CreateForkSession(
                 get("session"), get("label"), get("head"), get("source"),
                 _event_ref(get("at_event")), shares, get("before"), get("visibility"),
             )  # fmt: skip
         case "move_session":
-            return MoveSession(said["session"], said["move"], get("target"), get("expected_head"))
+            return MoveHead(said["session"], said["move"], get("target"), get("expected_head"))
         case word:
-            raise Refused(f"{word!r} is no step of a plan")
+            raise InvalidOperation(f"{word!r} is no step of a plan")
 
 
-def _share_to_json(share: Share) -> dict[str, Json]:
+def _share_to_json(share: ResourceShare) -> dict[str, Json]:
     return without_nones(
         {
             "resource": share.resource, "mode": share.mode, "kept_by": share.kept_by,
@@ -233,19 +233,19 @@ def _share_to_json(share: Share) -> dict[str, Json]:
     )  # fmt: skip
 
 
-def _share_from_json(said: Mapping[str, Any]) -> Share:
+def _share_from_json(said: Mapping[str, Any]) -> ResourceShare:
     get = said.get
-    return Share(
+    return ResourceShare(
         said["resource"], said["mode"], get("kept_by"), get("fork_step"), get("attach_mode")
     )
 
 
-def _site(site: Site) -> dict[str, Json]:
+def _site(site: StepTarget) -> dict[str, Json]:
     return {"resource": site.resource, "kind": site.kind, "location": site.place}
 
 
-def _read_site(said: Mapping[str, Any]) -> Site:
-    return Site(said["resource"], said["kind"], said["location"])
+def _read_site(said: Mapping[str, Any]) -> StepTarget:
+    return StepTarget(said["resource"], said["kind"], said["location"])
 
 
 def external_from_json(document: Json) -> ExtRef | None:

@@ -10,14 +10,14 @@ from psycopg.types.numeric import Int4
 from turntree.core import event as events
 from turntree.core.canonical import Json, digest_raw
 from turntree.core.errors import NotFound
-from turntree.core.event import Recorded
-from turntree.core.ids import Digest, Instant, PlanId, SessionId
+from turntree.core.event import SealedEvent
+from turntree.core.ids import Digest, PlanId, SessionId, Timestamp
 from turntree.core.session import begun
-from turntree.core.thread import Moved
+from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, as_uuid, fetch, run
-from turntree.resources.plans.plan import Commitment, Created, Note
-from turntree.resources.plans.steps import BeginSession, MoveSession
+from turntree.resources.plans.plan import CreatedResource, Note, PlanCommit
+from turntree.resources.plans.steps import CreateForkSession, MoveHead
 from turntree.resources.resource import Resource, describe, is_made_anew
 from turntree.resources.store import (
     as_data,
@@ -28,12 +28,12 @@ from turntree.resources.store import (
 
 
 @value
-class PostgresPlans:
+class PlanStore:
     """Plans that are being carried out, on PostgreSQL. See ``ports.resources``."""
 
     database: Database
 
-    async def begin(self, fact: Recorded) -> None:
+    async def begin(self, fact: SealedEvent) -> None:
         """Note a plan before its first step."""
         await self.database.run(
             "start_plan",
@@ -44,7 +44,7 @@ class PostgresPlans:
             body=fact.body,
         )
 
-    async def append(self, fact: Recorded, *, notes: Sequence[Note] = ()) -> bool:
+    async def append(self, fact: SealedEvent, *, notes: Sequence[Note] = ()) -> bool:
         """Note a step and what it did to resources."""
         async with self.database.connection() as connection, connection.transaction():
             is_new = await self._append(connection, fact)
@@ -52,23 +52,25 @@ class PostgresPlans:
                 await self._tell(connection, fact.event.at, note)
             return is_new
 
-    async def commit(self, facts: Sequence[Recorded], commitment: Commitment) -> Moved | None:
+    async def commit(
+        self, facts: Sequence[SealedEvent], commitment: PlanCommit
+    ) -> MoveResult | None:
         """Make the new world true and end the plan: all or nothing."""
         async with self.database.connection() as connection, connection.transaction():
             # First, so that of two who carry out one plan the second waits here and then fails.
             for fact in facts:
                 await self._append(connection, fact)
             match commitment.step:
-                case BeginSession():
+                case CreateForkSession():
                     moved = await self._begin(connection, commitment, commitment.step)
-                case MoveSession():
+                case MoveHead():
                     moved = await self._move(connection, commitment, commitment.step)
             if moved is not None:
                 place = {"session": UUID(moved.session), "version": Int4(moved.version)}
                 await self._run(connection, "link_plan", **place, plan=UUID(commitment.plan))
             return moved
 
-    async def read(self, plan: PlanId) -> list[Recorded]:
+    async def read(self, plan: PlanId) -> list[SealedEvent]:
         """Return everything that is known of a plan, in order."""
         rows = await self.database.fetch("read_plan", plan=UUID(plan))
         if not rows:
@@ -91,8 +93,8 @@ class PostgresPlans:
         return None if row is None else PlanId(row[0])
 
     async def _begin(
-        self, connection: Connection, done: Commitment, step: BeginSession
-    ) -> Moved | None:
+        self, connection: Connection, done: PlanCommit, step: CreateForkSession
+    ) -> MoveResult | None:
         by, at = done.by, done.at
         if step.session is not None:
             assert step.label is not None, "a session has a label"
@@ -119,10 +121,14 @@ class PostgresPlans:
                 kind="session.forked",
                 at=at, data=as_data({**done.forked, "by": by}),
             )  # fmt: skip
-        return Moved(step.session, 1, None, step.head, repeated=False)
+        return MoveResult(step.session, 1, None, step.head, repeated=False)
 
     async def _add(
-        self, connection: Connection, done: Commitment, made: Created, session: SessionId | None
+        self,
+        connection: Connection,
+        done: PlanCommit,
+        made: CreatedResource,
+        session: SessionId | None,
     ) -> None:
         """Note a place that was made, where it came from, and who works there."""
         scope, by, at = self.database.workspace, done.by, done.at
@@ -143,7 +149,7 @@ class PostgresPlans:
         if session is not None:
             await attach_resource(connection, scope, resource, session, made.mode, by=by, at=at)
 
-    async def _let_go(self, connection: Connection, done: Commitment, gone: Resource) -> None:
+    async def _let_go(self, connection: Connection, done: PlanCommit, gone: Resource) -> None:
         """Take a place from those who worked on what stood there before and is gone."""
         asked = {"workspace": self.database.workspace, "resource": UUID(gone.id)}
         # Those too who are closed to whoever carries the plan out, or not theirs to change.
@@ -154,15 +160,15 @@ class PostgresPlans:
                     connection, self.database.workspace, gone.id, session, by=done.by, at=done.at
                 )
 
-    async def _move(self, connection: Connection, done: Commitment, step: MoveSession) -> Moved:
+    async def _move(self, connection: Connection, done: PlanCommit, step: MoveHead) -> MoveResult:
         ((session, version, before, head, repeated),) = await fetch(
             connection, "move_session", workspace=self.database.workspace,
             session=UUID(step.session), kind=step.move, target=as_uuid(step.target), check=True,
             expected=as_uuid(step.expected_head), by=done.by, at=done.at, key=None,
         )  # fmt: skip
-        return Moved(session, version, before, head, repeated)
+        return MoveResult(session, version, before, head, repeated)
 
-    async def _append(self, connection: Connection, fact: Recorded) -> bool:
+    async def _append(self, connection: Connection, fact: SealedEvent) -> bool:
         event = fact.event
         ends = event.data["outcome"] if event.kind == "plan.finished" else None
         ((is_new,),) = await fetch(
@@ -172,7 +178,7 @@ class PostgresPlans:
         )  # fmt: skip
         return bool(is_new)
 
-    async def _tell(self, connection: Connection, at: Instant, note: Note) -> None:
+    async def _tell(self, connection: Connection, at: Timestamp, note: Note) -> None:
         data = as_data(note.data)
         await self._run(
             connection, "record_event", stream=UUID(note.resource), kind=note.kind, at=at, data=data

@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from turntree.core.event import Recorded
+from turntree.core.event import SealedEvent
 from turntree.core.ids import PlanId, SessionId
-from turntree.core.thread import Moved
-from turntree.resources.plans.plan import Commitment, Note
+from turntree.core.thread import MoveResult
+from turntree.resources.plans.plan import Note, PlanCommit
 
 
 class Plans(Protocol):
     """Plans that are being carried out: a stream of events each, and whether it has ended."""
 
-    async def begin(self, fact: Recorded) -> None:
+    async def begin(self, fact: SealedEvent) -> None:
         """Note a plan before its first step."""
         ...
 
-    async def append(self, fact: Recorded, *, notes: Sequence[Note] = ()) -> bool:
+    async def append(self, fact: SealedEvent, *, notes: Sequence[Note] = ()) -> bool:
         """Note a step and what it did to resources; False if that very fact stands there already.
 
         Raises:
@@ -24,7 +24,9 @@ class Plans(Protocol):
         """
         ...
 
-    async def commit(self, facts: Sequence[Recorded], commitment: Commitment) -> Moved | None:
+    async def commit(
+        self, facts: Sequence[SealedEvent], commitment: PlanCommit
+    ) -> MoveResult | None:
         """Make the new world true and end the plan: all or nothing.
 
         The session begins or moves, new resources are noted and attached, those taken over change
@@ -37,7 +39,7 @@ class Plans(Protocol):
         """
         ...
 
-    async def read(self, plan: PlanId) -> list[Recorded]:
+    async def read(self, plan: PlanId) -> list[SealedEvent]:
         """Return everything that is known of a plan, in order.
 
         Raises:

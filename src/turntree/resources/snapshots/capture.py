@@ -17,16 +17,16 @@ from typing import Final, Literal, NamedTuple
 from turntree.core.errors import NotFound
 from turntree.resources.snapshots.codec import DIGEST_BYTES
 from turntree.resources.snapshots.dir_fd import NO_FOLLOW, NO_INHERIT, NO_WAIT
-from turntree.resources.snapshots.scan import SIGN, Look, Seen, settled, sign_of
-from turntree.resources.snapshots.stat_cache import NEVER_AGAIN, Folders, Memory, Remembered
-from turntree.resources.snapshots.store import PIECE_BYTES, ObjectWriter, ShadowStore
+from turntree.resources.snapshots.scan import SIGN, Scan, ScannedFolder, settled, sign_of
+from turntree.resources.snapshots.stat_cache import NEVER_AGAIN, CachedFolder, Folders, StatCache
+from turntree.resources.snapshots.store import PIECE_BYTES, ObjectStore, ObjectWriter
 from turntree.resources.snapshots.trees import (
     FILE,
     FOLDER,
     LINK,
     MODE,
     PLACE_NAME,
-    Node,
+    TreeEntry,
     write_tree,
 )
 
@@ -39,7 +39,7 @@ LOGGED: Final = struct.Struct("<Q32s")
 STATES_LOG: Final = "states.log"
 
 
-class Kept(NamedTuple):
+class CapturedState(NamedTuple):
     """A state that is kept."""
 
     state: bytes
@@ -49,15 +49,15 @@ class Kept(NamedTuple):
     consistency: Literal["exact", "inconsistent"]
 
 
-class Read(NamedTuple):
+class ReadResult(NamedTuple):
     """A file or link that was read."""
 
     sign: bytes
-    node: Node
+    node: TreeEntry
     is_settled: bool
 
 
-def keep_folder(store: ShadowStore, place: bytes) -> Kept:
+def keep_folder(store: ObjectStore, place: bytes) -> CapturedState:
     """Keep the present state of a folder; when this returns, it survives a power cut.
 
     Raises:
@@ -65,7 +65,7 @@ def keep_folder(store: ShadowStore, place: bytes) -> Kept:
     """
     place = os.path.realpath(place)
     with _held(store):
-        memory = Memory(os.path.join(store.folder, "places"), place)
+        memory = StatCache(os.path.join(store.folder, "places"), place)
         last, folders = memory.load()
         if last is not None and last not in store:
             last, folders = None, {}  # The packs were lost, and what it remembers with them.
@@ -78,7 +78,7 @@ def keep_folder(store: ShadowStore, place: bytes) -> Kept:
         return kept
 
 
-def keep_file(store: ShadowStore, place: bytes) -> Kept:
+def keep_file(store: ObjectStore, place: bytes) -> CapturedState:
     """Keep the present state of a file or link; when this returns, it survives a power cut.
 
     Raises:
@@ -92,25 +92,25 @@ def keep_file(store: ShadowStore, place: bytes) -> Kept:
             writer.finish()
         log_state(store, state)
         told: Literal["exact", "inconsistent"] = "exact" if read.is_settled else "inconsistent"
-        return Kept(state, read.node.size, 1, writer.written, told)
+        return CapturedState(state, read.node.size, 1, writer.written, told)
 
 
 @contextmanager
-def _held(store: ShadowStore) -> Generator[None, None, None]:
+def _held(store: ObjectStore) -> Generator[None, None, None]:
     """Let nobody sweep meanwhile, and know what is left of what somebody swept before."""
     with store.lock("store", exclusive=False):
         store.refresh()
         yield
 
 
-def measure_folder(store: ShadowStore, place: bytes) -> tuple[int, int, int]:
+def measure_folder(store: ObjectStore, place: bytes) -> tuple[int, int, int]:
     """Return how many bytes and files a folder has, and how many bytes would have to be read.
 
     Raises:
         NotFound: There is no folder.
     """
     place = os.path.realpath(place)
-    memory = Memory(os.path.join(store.folder, "places"), place)
+    memory = StatCache(os.path.join(store.folder, "places"), place)
     size = files = changed = 0
     for seen in look_at(store, place, memory.load()[1]).seen:
         sizes = [sign[2] for sign in SIGN.iter_unpack(seen.signs)]
@@ -120,7 +120,7 @@ def measure_folder(store: ShadowStore, place: bytes) -> tuple[int, int, int]:
     return size, files, changed
 
 
-def log_state(store: ShadowStore, state: bytes) -> None:
+def log_state(store: ObjectStore, state: bytes) -> None:
     """Note when a state was last taken.
 
     What was taken lately is not swept away, and what was ever taken is missed if it is not there.
@@ -133,7 +133,7 @@ def log_state(store: ShadowStore, state: bytes) -> None:
         os.close(fd)
 
 
-def read_states(store: ShadowStore) -> dict[bytes, int]:
+def read_states(store: ObjectStore) -> dict[bytes, int]:
     """Return the states that were taken and not let go since, and when each last was."""
     try:
         with open(os.path.join(store.folder, STATES_LOG), "rb") as file:
@@ -145,8 +145,8 @@ def read_states(store: ShadowStore) -> dict[bytes, int]:
 
 
 def _settle(
-    writer: ObjectWriter, store: ShadowStore, place: bytes, folders: Folders
-) -> tuple[Kept, Folders]:
+    writer: ObjectWriter, store: ObjectStore, place: bytes, folders: Folders
+) -> tuple[CapturedState, Folders]:
     """Keep a folder, again and again until it stands still or one's patience is at its end."""
     last: bytes | None = None
     for left in reversed(range(PASSES_MAX)):
@@ -160,12 +160,12 @@ def _settle(
         is_exact = one.is_settled and not look.vanished and (quick or state == last)
         if is_exact or not left:
             told: Literal["exact", "inconsistent"] = "exact" if is_exact else "inconsistent"
-            return Kept(state, one.top.size, one.top.files, writer.written, told), folders
+            return CapturedState(state, one.top.size, one.top.files, writer.written, told), folders
         last = state
     raise AssertionError("the last passage returns")
 
 
-def look_at(store: ShadowStore, place: bytes, folders: Folders) -> Look:
+def look_at(store: ObjectStore, place: bytes, folders: Folders) -> Scan:
     """Look at a folder.
 
     Raises:
@@ -178,7 +178,7 @@ def look_at(store: ShadowStore, place: bytes, folders: Folders) -> Look:
     else:
         aside = own.st_dev, own.st_ino
     try:
-        return Look(place, folders, aside)
+        return Scan(place, folders, aside)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"there is no folder at {os.fsdecode(place)}") from error
 
@@ -186,7 +186,7 @@ def look_at(store: ShadowStore, place: bytes, folders: Folders) -> Look:
 class _Pass:
     """One passage over a place, from the deepest folders to the place itself."""
 
-    def __init__(self, writer: ObjectWriter, store: ShadowStore, look: Look) -> None:
+    def __init__(self, writer: ObjectWriter, store: ObjectStore, look: Scan) -> None:
         self._writer = writer
         self._store = store
         self._look = look
@@ -202,7 +202,7 @@ class _Pass:
                 self._keep(seen)
         self.top = _folder_node(PLACE_NAME, self.folders[b""])
 
-    def _keep(self, seen: Seen) -> None:
+    def _keep(self, seen: ScannedFolder) -> None:
         prefix = seen.path + b"/" if seen.path else b""
         folders = [
             _folder_node(name, found)
@@ -215,7 +215,7 @@ class _Pass:
         if before is None or (before.tree, before.own[3]) != (now.tree, now.own[3]):
             self._changed.add(seen.path.rpartition(b"/")[0])
 
-    def _build(self, seen: Seen, folders: list[Node]) -> Remembered:
+    def _build(self, seen: ScannedFolder, folders: list[TreeEntry]) -> CachedFolder:
         """Read what is stale in a folder and write its tree."""
         names, signs, nodes = self._read_names(seen)
         every = [*nodes, *folders]
@@ -224,7 +224,7 @@ class _Pass:
         own = seen.own
         if len(every) < len(seen.names) + len(seen.folders):
             own = (NEVER_AGAIN, *own[1:])  # What could not be read may be readable next time.
-        return Remembered(
+        return CachedFolder(
             own=own,
             stamp=seen.stamp,
             special=seen.special,
@@ -238,13 +238,13 @@ class _Pass:
             files=sum(node.files for node in every),
         )
 
-    def _read_names(self, seen: Seen) -> tuple[list[bytes], list[bytes], list[Node]]:
+    def _read_names(self, seen: ScannedFolder) -> tuple[list[bytes], list[bytes], list[TreeEntry]]:
         known = _known(seen.before)
         stale = set(seen.stale)
         base = self._look.place + (b"/" + seen.path + b"/" if seen.path else b"/")
         names: list[bytes] = []
         signs: list[bytes] = []
-        nodes: list[Node] = []
+        nodes: list[TreeEntry] = []
         for number, name in enumerate(seen.names):
             sign = seen.signs[number * SIGN.size : (number + 1) * SIGN.size]
             if number not in stale:
@@ -264,14 +264,14 @@ class _Pass:
         return names, signs, nodes
 
 
-def _read_alone(writer: ObjectWriter, store: ShadowStore, place: bytes) -> Read:
+def _read_alone(writer: ObjectWriter, store: ObjectStore, place: bytes) -> ReadResult:
     read = _read(writer, store, place, PLACE_NAME, None)
     if read is None:
         raise NotFound(f"there is no file at {os.fsdecode(place)}")
     return read
 
 
-def _known(before: Remembered | None) -> dict[bytes, bytes]:
+def _known(before: CachedFolder | None) -> dict[bytes, bytes]:
     """Return the digests of a folder's files as they were."""
     if before is None or not before.names:
         return {}
@@ -282,8 +282,8 @@ def _known(before: Remembered | None) -> dict[bytes, bytes]:
 
 
 def _read(
-    writer: ObjectWriter, store: ShadowStore, path: bytes, name: bytes, base: bytes | None
-) -> Read | None:
+    writer: ObjectWriter, store: ObjectStore, path: bytes, name: bytes, base: bytes | None
+) -> ReadResult | None:
     """Read a file or link into the store; None if there is none, or none that may be read."""
     for left in reversed(range(_READS_MAX)):
         try:
@@ -305,15 +305,15 @@ def _read(
             if size != found.st_size:
                 changed = NEVER_AGAIN  # A file that does not know its size cannot be trusted.
             sign = SIGN.pack(changed, *sign_of(found)[1:])
-            return Read(sign, _node(name, found.st_mode, size, digest), is_settled=True)
+            return ReadResult(sign, _node(name, found.st_mode, size, digest), is_settled=True)
         if not left:
             sign = SIGN.pack(NEVER_AGAIN, *sign_of(after)[1:])
-            return Read(sign, _node(name, after.st_mode, size, digest), is_settled=False)
+            return ReadResult(sign, _node(name, after.st_mode, size, digest), is_settled=False)
     raise AssertionError("the last reading returns")
 
 
 def _read_file(
-    writer: ObjectWriter, store: ShadowStore, path: bytes, base: bytes | None
+    writer: ObjectWriter, store: ObjectStore, path: bytes, base: bytes | None
 ) -> tuple[os.stat_result, os.stat_result, bytes, int]:
     """Return how a file looked before and after it was read, its digest and its size."""
     fd = os.open(path, _OPEN)
@@ -333,7 +333,7 @@ def _read_file(
 
 
 def _read_pieces(
-    writer: ObjectWriter, store: ShadowStore, fd: int, base: bytes | None
+    writer: ObjectWriter, store: ObjectStore, fd: int, base: bytes | None
 ) -> tuple[bytes, int]:
     olds = store.pieces(base) if base is not None and base in store else []
     whole = hashlib.sha256()
@@ -357,11 +357,11 @@ def _read_full(fd: int) -> bytes:
     return data
 
 
-def _folder_node(name: bytes, folder: Remembered) -> Node:
-    return Node(name, FOLDER, folder.own[3] & MODE, folder.size, folder.files, folder.tree)
+def _folder_node(name: bytes, folder: CachedFolder) -> TreeEntry:
+    return TreeEntry(name, FOLDER, folder.own[3] & MODE, folder.size, folder.files, folder.tree)
 
 
-def _node(name: bytes, mode: int, size: int, digest: bytes) -> Node:
+def _node(name: bytes, mode: int, size: int, digest: bytes) -> TreeEntry:
     if stat.S_ISLNK(mode):
-        return Node(name, LINK, 0, size, 1, digest)
-    return Node(name, FILE, mode & MODE, size, 1, digest)
+        return TreeEntry(name, LINK, 0, size, 1, digest)
+    return TreeEntry(name, FILE, mode & MODE, size, 1, digest)

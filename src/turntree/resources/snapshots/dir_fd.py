@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from typing import Final
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.resources.snapshots.trees import MODE
 
 # Windows lacks these flags. Zero lets commands be imported there that never work on files; those
@@ -45,7 +45,7 @@ def _has_mode(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
 
 
-class Footing:
+class DirFd:
     """A grip on the folders on the way to where one works."""
 
     def __init__(self, place: bytes) -> None:
@@ -67,7 +67,7 @@ class Footing:
         """Go to a folder below the place and return a grip on it.
 
         Raises:
-            Refused: The way there leads through a link or a file.
+            InvalidOperation: The way there leads through a link or a file.
         """
         names = folder.split(b"/") if folder else []
         shared = 0
@@ -111,7 +111,7 @@ class Footing:
         for folder in sorted({*self.touched, *modes}, reverse=True):
             try:
                 os.fsync(self.enter(folder))
-            except (FileNotFoundError, Refused):
+            except (FileNotFoundError, InvalidOperation):
                 continue  # It was removed afterwards.
         # Every folder on the way is open by now. The deepest comes first, so that none of those
         # that are shut here has to be passed again.
@@ -122,7 +122,7 @@ class Footing:
                 # No snapshot holds what else a mode says, so that stays as it is.
                 special = stat.S_IMODE(os.fstat(fd).st_mode) & ~MODE
                 os.fchmod(fd, wanted[folder] | special)
-            except (FileNotFoundError, Refused):
+            except (FileNotFoundError, InvalidOperation):
                 continue
         for fd in self._fds:
             os.close(fd)
@@ -141,7 +141,7 @@ class Footing:
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR}:
                 way = os.fsdecode(b"/".join([*self._names, name]))
-                raise Refused(f"{way} is in the way: it is no folder") from error
+                raise InvalidOperation(f"{way} is in the way: it is no folder") from error
             raise
         self._fds.append(fd)
         self._names.append(name)

@@ -12,14 +12,14 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from turntree.core.errors import Incomplete, NotFound
+from turntree.core.errors import NotFound, SnapshotIncomplete
 from turntree.core.ids import Digest
-from turntree.resources.driver import Swept
+from turntree.resources.driver import GcResult
 from turntree.resources.snapshots.capture import LOGGED, STATES_LOG, read_states
 from turntree.resources.snapshots.codec import AGAINST, PIECES, base_of
 from turntree.resources.snapshots.packs import sync_folder
 from turntree.resources.snapshots.stat_cache import last_state
-from turntree.resources.snapshots.store import ShadowStore, split_digests
+from turntree.resources.snapshots.store import ObjectStore, split_digests
 from turntree.resources.snapshots.trees import FOLDER, read_state, read_tree
 
 _NS: Final = 1_000_000_000
@@ -32,20 +32,20 @@ Grounds = dict[bytes, set[bytes]]
 
 
 def sweep(
-    store: ShadowStore,
+    store: ObjectStore,
     keep: Collection[bytes],
     grace_s: float,
     *,
     elsewhere: Collection[bytes] = (),
     dry_run: bool = False,
-) -> Swept:
+) -> GcResult:
     """Remove what no state needs that is to be kept or was taken within the grace period.
 
     States of ``elsewhere`` need not be here, but are kept if they are. A dry run says what would be
     removed, and removes nothing.
 
     Raises:
-        Incomplete: Something that is to be kept is missing or damaged. Nothing was removed.
+        SnapshotIncomplete: Something that is to be kept is missing or damaged. Nothing was removed.
     """
     with store.lock("store"), store.lock("merge"):
         store.refresh()
@@ -65,7 +65,7 @@ def sweep(
         return _remove(store, needed, dry_run=dry_run)
 
 
-def _mark(store: ShadowStore, state: bytes, reached: Reached) -> None:
+def _mark(store: ObjectStore, state: bytes, reached: Reached) -> None:
     """Note every object that a state is made of."""
     top = read_state(store.get, state)
     reached.setdefault(state, state)
@@ -79,7 +79,7 @@ def _mark(store: ShadowStore, state: bytes, reached: Reached) -> None:
         reached[node.digest] = state
 
 
-def _list_grounds(store: ShadowStore) -> Grounds:
+def _list_grounds(store: ObjectStore) -> Grounds:
     """Return what every object is kept against or made of, in whichever pack it lies.
 
     One may lie in several packs and have another form in each; which of them is read is not told
@@ -111,16 +111,16 @@ def _list_needed(grounds: Grounds, reached: Reached) -> set[bytes]:
     return needed
 
 
-def _doubt(state: bytes, error: NotFound) -> Incomplete:
+def _doubt(state: bytes, error: NotFound) -> SnapshotIncomplete:
     digest = Digest(f"sha256:{state.hex()}")
-    return Incomplete(
+    return SnapshotIncomplete(
         f"the state {digest} is not whole ({error}): nothing is removed while something that is to "
         "be kept is missing",
         digest,
     )
 
 
-def _remove(store: ShadowStore, needed: set[bytes], *, dry_run: bool) -> Swept:
+def _remove(store: ObjectStore, needed: set[bytes], *, dry_run: bool) -> GcResult:
     removed = freed = left = 0
     for one in list(store.packs().values()):
         gone = [placed.length for digest, placed in one.objects() if digest not in needed]
@@ -129,10 +129,10 @@ def _remove(store: ShadowStore, needed: set[bytes], *, dry_run: bool) -> Swept:
         freed += sum(gone)
         if gone and not dry_run:
             store.rewrite([one], needed)
-    return Swept(removed, freed, left)
+    return GcResult(removed, freed, left)
 
 
-def _forget_old(store: ShadowStore, kept: Mapping[bytes, int]) -> None:
+def _forget_old(store: ObjectStore, kept: Mapping[bytes, int]) -> None:
     """Forget that the other states were ever taken."""
     path = os.path.join(store.folder, STATES_LOG)
     temporary = path + ".tmp"
@@ -144,7 +144,7 @@ def _forget_old(store: ShadowStore, kept: Mapping[bytes, int]) -> None:
     sync_folder(store.folder)
 
 
-def _forget_places(store: ShadowStore, kept: set[bytes]) -> None:
+def _forget_places(store: ObjectStore, kept: set[bytes]) -> None:
     """Forget what places looked like whose last state goes: its objects are no longer there."""
     folder = os.path.join(store.folder, "places")
     try:

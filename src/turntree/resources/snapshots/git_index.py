@@ -21,7 +21,7 @@ _PREFIXED_SINCE: Final = 4
 _MORE: Final = 0x80
 
 
-class Tracked:
+class GitIndex:
     """What one repository tracks."""
 
     def __init__(self, base: bytes) -> None:

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from turntree.resources.snapshots.git_index import Tracked, read_bytes
+from turntree.resources.snapshots.git_index import GitIndex, read_bytes
 
 GIT_RULES: Final = b".gitignore"
 MORE_RULES: Final = b".turntreeignore"
@@ -30,7 +30,7 @@ _WANTED: Final = re.compile(rb"\.env.*|.*\.local|.*\.local\..*", re.DOTALL)
 _PLAIN: Final = re.compile(rb"[^*?\[\\]*")
 
 
-class Verdict(Enum):
+class IgnoreDecision(Enum):
     """What becomes of a path."""
 
     KEPT = auto()
@@ -97,7 +97,7 @@ class RuleFile:
         return _either(self.patterns, by_name=True), _either(self.patterns, by_name=False)
 
 
-class Rules:
+class IgnoreRules:
     """What holds inside of one folder."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Rules:
         git: tuple[RuleFile, ...] = (),
         more: tuple[RuleFile, ...] = (),
         keep: tuple[RuleFile, ...] = (),
-        tracked: Tracked | None = None,
+        tracked: GitIndex | None = None,
         *,
         sealed: bool = False,
     ) -> None:
@@ -130,14 +130,14 @@ class Rules:
         """The stamp of a folder with something ignored: what is tracked matters there, too."""
         return self.stamp + (self._tracked.stamp if self._tracked is not None else b"none")
 
-    def inside(self, folder: bytes, names: tuple[bytes, ...], *, top: bool) -> "Rules":
+    def inside(self, folder: bytes, names: tuple[bytes, ...], *, top: bool) -> "IgnoreRules":
         """Return what holds inside of a folder that has these files of rules of its own."""
         base = folder + b"/"
         git, more, keep, tracked = self._git, self._more, self._keep, self._tracked
         if b".git" in names:
             # A repository inside of another is not subject to the outer one's rules.
             git = git if top else ()
-            tracked = Tracked(base)
+            tracked = GitIndex(base)
             if text := read_bytes(base + b".git/info/exclude"):
                 git = (RuleFile(base, text), *git)
         if GIT_RULES in names and (text := read_bytes(base + GIT_RULES)):
@@ -146,42 +146,44 @@ class Rules:
             more = (RuleFile(base, text), *more)
         if KEEP_RULES in names and (text := read_bytes(base + KEEP_RULES)):
             keep = (RuleFile(base, text), *keep)
-        return Rules(git, more, keep, tracked, sealed=self.sealed)
+        return IgnoreRules(git, more, keep, tracked, sealed=self.sealed)
 
-    def judge(self, path: bytes, name: bytes, *, folder: bool) -> Verdict:
+    def judge(self, path: bytes, name: bytes, *, folder: bool) -> IgnoreDecision:
         """Say what becomes of a path."""
         if _judge(self._more, path, name, folder=folder):
-            return Verdict.LEFT_OUT
+            return IgnoreDecision.LEFT_OUT
         if not self.sealed and not _judge(self._git, path, name, folder=folder):
-            return Verdict.KEPT
+            return IgnoreDecision.KEPT
         if _judge(self._keep, path, name, folder=folder):
-            return Verdict.WANTED
+            return IgnoreDecision.WANTED
         tracked = self._tracked is not None and self._tracked.holds(path, folder=folder)
         if folder:
             wanted = tracked or any(one.may_fit_below(path) for one in self._keep)
-            return Verdict.SEALED if wanted else Verdict.IGNORED
-        return Verdict.WANTED if tracked or _WANTED.fullmatch(name) else Verdict.IGNORED
+            return IgnoreDecision.SEALED if wanted else IgnoreDecision.IGNORED
+        return (
+            IgnoreDecision.WANTED if tracked or _WANTED.fullmatch(name) else IgnoreDecision.IGNORED
+        )
 
-    def below(self, *, sealed: bool) -> "Rules":
+    def below(self, *, sealed: bool) -> "IgnoreRules":
         """Return what holds for a folder in this one, left out but for what is wanted or not."""
         if sealed == self.sealed:
             return self
-        return Rules(self._git, self._more, self._keep, self._tracked, sealed=sealed)
+        return IgnoreRules(self._git, self._more, self._keep, self._tracked, sealed=sealed)
 
 
-def rules_above(place: bytes) -> Rules:
+def rules_above(place: bytes) -> IgnoreRules:
     """Return what a repository that the place lies in says about it."""
     found: list[RuleFile] = []
     folder = place
     while not os.path.lexists(os.path.join(folder, b".git")):
         above = os.path.dirname(folder)
         if above == folder:
-            return Rules()
+            return IgnoreRules()
         folder = above
         base = folder.rstrip(b"/") + b"/"
         if text := read_bytes(base + GIT_RULES):
             found.append(RuleFile(base, text))
-    return Rules(tuple(found), tracked=Tracked(folder.rstrip(b"/") + b"/"))
+    return IgnoreRules(tuple(found), tracked=GitIndex(folder.rstrip(b"/") + b"/"))
 
 
 def read_pattern(line: bytes) -> Pattern | None:

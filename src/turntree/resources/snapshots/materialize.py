@@ -11,9 +11,9 @@ import stat
 from collections.abc import Callable
 from typing import Final
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.resources.snapshots.packs import sync_folder
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 
 _GROWING: Final = b".turntree-fork-"
 _GOING: Final = b".turntree-gone-"
@@ -23,7 +23,7 @@ _ANY_INODE: Final = 0
 class Forks:
     """The places that were made from states of one store."""
 
-    def __init__(self, store: ShadowStore) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         """Note them beside the store's objects."""
         self._store = store
         self._folder = os.path.join(store.folder, "forks")
@@ -32,7 +32,7 @@ class Forks:
         """Make a place; ``grow`` writes all of it under another name.
 
         Raises:
-            Refused: Something is there already.
+            InvalidOperation: Something is there already.
         """
         place = _resolved(place)
         key = _key(place)
@@ -40,7 +40,7 @@ class Forks:
             growing = _beside(place, _GROWING + key.encode())
             _remove(growing)
             if os.path.lexists(place):
-                raise Refused(f"something is at {os.fsdecode(place)} already")
+                raise InvalidOperation(f"something is at {os.fsdecode(place)} already")
             os.makedirs(os.path.dirname(place), exist_ok=True)
             try:
                 grow(growing)
@@ -70,7 +70,7 @@ class Forks:
         """Remove a place that was made here; nothing there is fine.
 
         Raises:
-            Refused: It was not made here.
+            InvalidOperation: It was not made here.
         """
         place = _resolved(place)
         key = _key(place)
@@ -79,7 +79,7 @@ class Forks:
             _remove(gone)
             if os.path.lexists(place):
                 if self.state_of(place) is None:
-                    raise Refused(f"{os.fsdecode(place)} was not made from a snapshot")
+                    raise InvalidOperation(f"{os.fsdecode(place)} was not made from a snapshot")
                 os.rename(place, gone)
             self._forget(key)
             _remove(gone)
@@ -133,7 +133,7 @@ def _appear(growing: bytes, place: bytes) -> None:
         else:
             os.link(growing, place, follow_symlinks=False)
     except OSError as error:
-        raise Refused(f"something is at {os.fsdecode(place)} already") from error
+        raise InvalidOperation(f"something is at {os.fsdecode(place)} already") from error
 
 
 def _remove(path: bytes) -> None:

@@ -23,7 +23,7 @@ _TRAILER: Final = struct.Struct("<QQII8s")
 _BUFFER_BYTES: Final = 1 << 20
 
 
-class Placed(NamedTuple):
+class PackEntry(NamedTuple):
     """Where an object lies in its pack, and in which form."""
 
     offset: int
@@ -39,7 +39,7 @@ class PackWriter:
         self._folder = folder
         self._temporary: str | None = None
         self._fd = -1
-        self._places: dict[bytes, Placed] = {}
+        self._places: dict[bytes, PackEntry] = {}
         self._buffer = bytearray()
         self._offset = len(_MAGIC)
 
@@ -56,7 +56,7 @@ class PackWriter:
         """Add an object."""
         if self._fd < 0:
             self._begin()
-        self._places[digest] = Placed(self._offset, len(payload), form)
+        self._places[digest] = PackEntry(self._offset, len(payload), form)
         self._offset += len(payload)
         self._buffer += payload
         if len(self._buffer) >= _BUFFER_BYTES:
@@ -144,7 +144,7 @@ class Pack:
         """Return how many objects it holds."""
         return self._count
 
-    def find(self, digest: bytes) -> Placed | None:
+    def find(self, digest: bytes) -> PackEntry | None:
         """Return where an object lies, if it is here."""
         view, start = self._bytes, self._start
         low, high = 0, self._count
@@ -160,18 +160,18 @@ class Pack:
                 high = middle
         return None
 
-    def payload(self, placed: Placed) -> bytes:
+    def payload(self, placed: PackEntry) -> bytes:
         """Return an object's bytes as they lie here."""
         return self._bytes[placed.offset : placed.offset + placed.length]
 
-    def objects(self) -> Iterator[tuple[bytes, Placed]]:
+    def objects(self) -> Iterator[tuple[bytes, PackEntry]]:
         """Yield every object's digest and place, in the order of digests."""
         for number in range(self._count):
             at = self._start + number * DIGEST_BYTES
             yield self._bytes[at : at + DIGEST_BYTES], self._placed(number)
 
-    def _placed(self, number: int) -> Placed:
-        return Placed(*_PLACE.unpack_from(self._bytes, self._places + number * _PLACE.size))
+    def _placed(self, number: int) -> PackEntry:
+        return PackEntry(*_PLACE.unpack_from(self._bytes, self._places + number * _PLACE.size))
 
 
 def sync_folder(path: str) -> None:

@@ -12,15 +12,15 @@ from typing import Final
 
 from turntree.core.errors import NotFound
 from turntree.resources.snapshots.codec import AGAINST, PIECES, base_of
-from turntree.resources.snapshots.packs import Pack, Placed
-from turntree.resources.snapshots.store import ShadowStore, split_digests, unpacked
+from turntree.resources.snapshots.packs import Pack, PackEntry
+from turntree.resources.snapshots.store import ObjectStore, split_digests, unpacked
 
 ASIDE: Final = "damaged"
 """The folder of packs that were put aside."""
 _PLACES: Final = "places"
 
 
-def mend(store: ShadowStore, *, unreadable: bool) -> int:
+def mend(store: ObjectStore, *, unreadable: bool) -> int:
     """Let damaged objects make way and return how many did.
 
     With ``unreadable`` those too that may be sound, but are kept against something that is gone.
@@ -38,7 +38,7 @@ def mend(store: ShadowStore, *, unreadable: bool) -> int:
     return gone
 
 
-def put_back(store: ShadowStore) -> int:
+def put_back(store: ObjectStore) -> int:
     """Take in again what made way, may be sound and is not kept here; return how many came.
 
     What stands on something that is gone can be read as soon as a backup brings that back.
@@ -55,7 +55,7 @@ def put_back(store: ShadowStore) -> int:
     return count
 
 
-def _list_aside(store: ShadowStore) -> list[Pack]:
+def _list_aside(store: ObjectStore) -> list[Pack]:
     folder, found = os.path.join(store.folder, ASIDE), list[Pack]()
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         with suppress(ValueError):  # Where its objects lie cannot be read.
@@ -63,7 +63,7 @@ def _list_aside(store: ShadowStore) -> list[Pack]:
     return found
 
 
-def _make_way(store: ShadowStore, one: Pack, *, unreadable: bool) -> int:
+def _make_way(store: ObjectStore, one: Pack, *, unreadable: bool) -> int:
     sound, damaged = set[bytes](), 0
     for digest, placed in one.objects():
         is_sound = _is_sound(store, digest, one, placed)
@@ -77,7 +77,7 @@ def _make_way(store: ShadowStore, one: Pack, *, unreadable: bool) -> int:
     return damaged
 
 
-def _is_sound(store: ShadowStore, digest: bytes, one: Pack, placed: Placed) -> bool | None:
+def _is_sound(store: ObjectStore, digest: bytes, one: Pack, placed: PackEntry) -> bool | None:
     """Say whether an object is what its name says; None if what it stands on cannot be read."""
     payload, whole = one.payload(placed), hashlib.sha256()
     try:
@@ -94,14 +94,14 @@ def _is_sound(store: ShadowStore, digest: bytes, one: Pack, placed: Placed) -> b
     return whole.digest() == digest
 
 
-def _put_aside(store: ShadowStore, one: Pack) -> None:
+def _put_aside(store: ObjectStore, one: Pack) -> None:
     folder = os.path.join(store.folder, ASIDE)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with suppress(FileExistsError):
         os.link(one.path, os.path.join(folder, one.name))
 
 
-def _forget_places(store: ShadowStore) -> None:
+def _forget_places(store: ObjectStore) -> None:
     folder = os.path.join(store.folder, _PLACES)
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         os.unlink(os.path.join(folder, name))

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from turntree.core.errors import Refused
-from turntree.resources.snapshots.dir_fd import OPEN_FOLDER, Footing, set_mode
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.core.errors import InvalidOperation
+from turntree.resources.snapshots.dir_fd import OPEN_FOLDER, DirFd, set_mode
+from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import (
     FOLDER,
     LINK,
     PLACE_NAME,
-    Difference,
+    TreeDiff,
 )
 from turntree.resources.snapshots.write import CREATE, NodeWriter
 
@@ -30,11 +30,11 @@ _STAGE: Final = b"restoring-"
 _SHOWN_MAX: Final = 5
 
 
-def bring_back(store: ShadowStore, place: bytes, differences: Sequence[Difference]) -> None:
+def bring_back(store: ObjectStore, place: bytes, differences: Sequence[TreeDiff]) -> None:
     """Make paths of a folder equal to what they were, ``new`` being what is wanted.
 
     Raises:
-        Refused: Something that no snapshot holds is in the way. Nothing has changed then.
+        InvalidOperation: Something that no snapshot holds is in the way. Nothing has changed then.
         NotFound: The bytes of a file are not kept here. Nothing has changed then.
     """
     if not differences:
@@ -49,7 +49,7 @@ def bring_back(store: ShadowStore, place: bytes, differences: Sequence[Differenc
                 writer.write(stage.fd, b"%d" % number, one.new)
             writer.finish()
         modes: dict[bytes, int] = {}
-        footing = Footing(place)
+        footing = DirFd(place)
         try:
             _remove(footing, differences)
             _make_folders(footing, differences)
@@ -74,7 +74,7 @@ class _Stage:
             # A grip on it, or a link could take its place after any look at it.
             self._above = os.open(self._aside, OPEN_FOLDER)
         except OSError as error:
-            raise Refused(
+            raise InvalidOperation(
                 f"{os.fsdecode(self._aside)} is a link or a file; nothing is written through it"
             ) from error
         self._remove_abandoned()
@@ -134,21 +134,21 @@ def _is_alive(stage: bytes) -> bool:
     return int(pid) != os.getpid()
 
 
-def _needs_bytes(one: Difference) -> bool:
+def _needs_bytes(one: TreeDiff) -> bool:
     new, old = one.new, one.old
     if new is None or new.kind == FOLDER:
         return False
     return old is None or (old.kind, old.digest) != (new.kind, new.digest)
 
 
-def _goes(one: Difference) -> bool:
+def _goes(one: TreeDiff) -> bool:
     """Say whether what stands at a path must go before anything else can stand there."""
     if one.old is None:
         return False
     return one.new is None or (one.old.kind == FOLDER) != (one.new.kind == FOLDER)
 
 
-def _refuse_obstacles(place: bytes, differences: Sequence[Difference]) -> None:
+def _refuse_obstacles(place: bytes, differences: Sequence[TreeDiff]) -> None:
     """Refuse to replace a folder by a file while it holds what is not to be removed."""
     going = {one.path for one in differences if _goes(one)}
     for one in differences:
@@ -163,14 +163,14 @@ def _refuse_obstacles(place: bytes, differences: Sequence[Difference]) -> None:
         if staying:
             shown = ", ".join(os.fsdecode(path) for path in staying[:_SHOWN_MAX])
             more = len(staying) - _SHOWN_MAX
-            raise Refused(
+            raise InvalidOperation(
                 f"{os.fsdecode(one.path)} was no folder then, and now holds {shown}"
                 + (f" and {more} more" if more > 0 else "")
                 + ": move them away first"
             )
 
 
-def _remove(footing: Footing, differences: Sequence[Difference]) -> None:
+def _remove(footing: DirFd, differences: Sequence[TreeDiff]) -> None:
     """Remove what must go, the deepest first."""
     for one in sorted(differences, key=lambda found: found.path, reverse=True):
         if not _goes(one):
@@ -192,13 +192,13 @@ def _remove(footing: Footing, differences: Sequence[Difference]) -> None:
                 raise
 
 
-def _make_folders(footing: Footing, differences: Sequence[Difference]) -> None:
+def _make_folders(footing: DirFd, differences: Sequence[TreeDiff]) -> None:
     for one in differences:
         if one.new is not None and one.new.kind == FOLDER and (one.old is None or _goes(one)):
             footing.make(one.path)
 
 
-def _set_file_modes(footing: Footing, differences: Sequence[Difference]) -> None:
+def _set_file_modes(footing: DirFd, differences: Sequence[TreeDiff]) -> None:
     for one in differences:
         if one.new is None or one.new.kind in {FOLDER, LINK} or _needs_bytes(one):
             continue
@@ -206,7 +206,7 @@ def _set_file_modes(footing: Footing, differences: Sequence[Difference]) -> None
         set_mode(footing.enter(above), name, one.new.mode)
 
 
-def _folder_modes(differences: Sequence[Difference]) -> dict[bytes, int]:
+def _folder_modes(differences: Sequence[TreeDiff]) -> dict[bytes, int]:
     return {
         b"" if one.path == PLACE_NAME else one.path: one.new.mode
         for one in differences

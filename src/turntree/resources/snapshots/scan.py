@@ -18,11 +18,11 @@ from turntree.resources.snapshots.ignore_rules import (
     RULE_FILES,
     STAMP_BYTES,
     UNFINISHED,
-    Rules,
-    Verdict,
+    IgnoreDecision,
+    IgnoreRules,
     rules_above,
 )
-from turntree.resources.snapshots.stat_cache import NEVER_AGAIN, Folders, Own, Remembered
+from turntree.resources.snapshots.stat_cache import NEVER_AGAIN, CachedFolder, Folders, Own
 from turntree.system.processes import require_file_locks
 
 SIGN: Final = struct.Struct("<5q")
@@ -35,11 +35,11 @@ _COARSE_TICK_NS: Final = 2 * _NS
 """The same, for file systems that keep whole seconds."""
 
 
-_STAYS: Final = frozenset((Verdict.KEPT, Verdict.WANTED, Verdict.SEALED))
-_WHATEVER_IS_TRACKED: Final = frozenset((Verdict.KEPT, Verdict.LEFT_OUT))
+_STAYS: Final = frozenset((IgnoreDecision.KEPT, IgnoreDecision.WANTED, IgnoreDecision.SEALED))
+_WHATEVER_IS_TRACKED: Final = frozenset((IgnoreDecision.KEPT, IgnoreDecision.LEFT_OUT))
 
 
-class Seen:
+class ScannedFolder:
     """One folder as it stands there now."""
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Seen:
     )  # fmt: skip
 
     def __init__(
-        self, path: bytes, own: Own, special: tuple[bytes, ...], before: Remembered | None
+        self, path: bytes, own: Own, special: tuple[bytes, ...], before: CachedFolder | None
     ) -> None:
         """Begin with what the folder itself says; its entries follow."""
         self.path, self.own, self.special, self.before = path, own, special, before
@@ -63,7 +63,7 @@ class Seen:
         """Which of the names must be read."""
 
 
-class Look:
+class Scan:
     """Everything that one look at a place found."""
 
     def __init__(self, place: bytes, folders: Folders, aside: tuple[int, int] | None) -> None:
@@ -76,7 +76,7 @@ class Look:
         """
         require_file_locks()
         self.place = place
-        self.seen: list[Seen] = []
+        self.seen: list[ScannedFolder] = []
         """Folders, each after the one it stands in."""
         self.vanished = False
         """Whether something went away while one looked."""
@@ -104,7 +104,7 @@ class Look:
                 for name in seen.folders
             ]
 
-    def _look(self, path: bytes, rules: Rules) -> tuple[Seen, Rules]:
+    def _look(self, path: bytes, rules: IgnoreRules) -> tuple[ScannedFolder, IgnoreRules]:
         where = self.place + b"/" + path if path else self.place
         before = self._folders.get(path)
         fd = os.open(where, OPEN_FOLDER if path else OPEN_FOLDER & ~NO_FOLLOW)
@@ -119,7 +119,7 @@ class Look:
             inside = rules
             if special:
                 inside = rules.inside(where, special, top=not path)
-            seen = Seen(path, own, special, before)
+            seen = ScannedFolder(path, own, special, before)
             if before is None or listing is not None or before.stamp != _stamp(inside, before):
                 _choose(seen, listing or _Listing(fd, self._aside), inside, where)
             else:
@@ -133,7 +133,7 @@ class Look:
             os.close(fd)
         return seen, inside
 
-    def _sign(self, seen: Seen, fd: int) -> None:
+    def _sign(self, seen: ScannedFolder, fd: int) -> None:
         """Note how every name looks now, and which of them look other than before."""
         sign, get, look = SIGN.pack, sign_of, os.lstat
         try:
@@ -151,7 +151,7 @@ class Look:
             now = zip(seen.names, _cut(seen.signs), strict=True)
             seen.stale = [at for at, (name, signed) in enumerate(now) if old.get(name) != signed]
 
-    def _sign_what_is_left(self, seen: Seen, fd: int) -> None:
+    def _sign_what_is_left(self, seen: ScannedFolder, fd: int) -> None:
         left: list[bytes] = []
         signs: list[bytes] = []
         for name in seen.names:
@@ -196,10 +196,10 @@ def settled(changed_ns: int, modified_ns: int, now_ns: int) -> int:
     return changed_ns if latest + tick < now_ns else NEVER_AGAIN
 
 
-def _choose(seen: Seen, listing: _Listing, rules: Rules, where: bytes) -> None:
+def _choose(seen: ScannedFolder, listing: _Listing, rules: IgnoreRules, where: bytes) -> None:
     """Leave out what the rules leave out."""
     base = where + b"/"
-    found: set[Verdict] = set()
+    found: set[IgnoreDecision] = set()
     for names, kept, folder in (
         (listing.files, seen.names, False),
         (listing.folders, seen.folders, True),
@@ -209,12 +209,12 @@ def _choose(seen: Seen, listing: _Listing, rules: Rules, where: bytes) -> None:
             found.add(verdict)
             if verdict in _STAYS:
                 kept.append(name)
-            if verdict is Verdict.SEALED:
+            if verdict is IgnoreDecision.SEALED:
                 seen.sealed.append(name)
     seen.stamp = rules.stamp if found <= _WHATEVER_IS_TRACKED else rules.stamp_where_ignored
 
 
-def _stamp(rules: Rules, before: Remembered) -> bytes:
+def _stamp(rules: IgnoreRules, before: CachedFolder) -> bytes:
     """Return the stamp that a folder must have had in order to be chosen from in the same way."""
     return rules.stamp if len(before.stamp) == STAMP_BYTES else rules.stamp_where_ignored
 

@@ -27,7 +27,7 @@ NEVER_AGAIN: Final = 0
 """Stands for the time of a change that came too late to be told from the next: look again."""
 
 
-class Remembered(NamedTuple):
+class CachedFolder(NamedTuple):
     """One folder as it was seen. Names stand in one text, with slashes between them."""
 
     own: Own
@@ -49,11 +49,11 @@ class Remembered(NamedTuple):
     files: int
 
 
-Folders = dict[bytes, Remembered]
+Folders = dict[bytes, CachedFolder]
 """Folders by their path below the place; the place itself is the empty one."""
 
 
-class Memory:
+class StatCache:
     """What is remembered of one place: a whole account, then what changed since, piece by piece."""
 
     def __init__(self, folder: str, place: bytes) -> None:
@@ -82,7 +82,7 @@ class Memory:
             for path in gone:
                 self._loaded.pop(path, None)
             for path, folder in told.items():
-                self._loaded[path] = Remembered(*folder)
+                self._loaded[path] = CachedFolder(*folder)
         return state, dict(self._loaded)
 
     def save(self, state: bytes, folders: Folders) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final, Self
 
-from turntree.core.errors import Lost
+from turntree.core.errors import DataMissing
 from turntree.resources.snapshots.codec import (
     AGAINST,
     DIGEST_BYTES,
@@ -26,7 +26,7 @@ from turntree.resources.snapshots.codec import (
     unpack,
     unpack_against,
 )
-from turntree.resources.snapshots.packs import SUFFIX, Pack, PackWriter, Placed
+from turntree.resources.snapshots.packs import SUFFIX, Pack, PackEntry, PackWriter
 from turntree.system.processes import lock_file
 
 PIECE_BYTES: Final = 1 << 20
@@ -35,7 +35,7 @@ PACKS_OF_A_SIZE_MAX: Final = 16
 _STALE_S: Final = 24 * 3600
 
 
-class ShadowStore:
+class ObjectStore:
     """All objects below one folder."""
 
     def __init__(self, folder: str) -> None:
@@ -63,7 +63,7 @@ class ShadowStore:
         """Say whether an object is kept here."""
         return self.find(digest) is not None
 
-    def find(self, digest: bytes) -> tuple[Pack, Placed] | None:
+    def find(self, digest: bytes) -> tuple[Pack, PackEntry] | None:
         """Return where an object lies."""
         return _find(digest, self.packs())
 
@@ -71,7 +71,7 @@ class ShadowStore:
         """Return how an object is kept, and the bytes that lie there.
 
         Raises:
-            Lost: It is not kept here.
+            DataMissing: It is not kept here.
         """
         found = self.find(digest)
         if found is None:
@@ -79,7 +79,7 @@ class ShadowStore:
             with self.lock("merge", exclusive=False):
                 found = _find(digest, self.refresh())
         if found is None:
-            raise Lost(f"sha256:{digest.hex()} is not kept here")
+            raise DataMissing(f"sha256:{digest.hex()} is not kept here")
         one, placed = found
         return placed.form, one.payload(placed)
 
@@ -87,7 +87,7 @@ class ShadowStore:
         """Return an object's bytes.
 
         Raises:
-            Lost: It is not kept here, or what lies here is damaged.
+            DataMissing: It is not kept here, or what lies here is damaged.
         """
         return b"".join(self.stream(digest))
 
@@ -95,7 +95,8 @@ class ShadowStore:
         """Yield an object's bytes piece by piece.
 
         Raises:
-            Lost: It is not kept here, or what lies here is damaged; perhaps after some pieces.
+            DataMissing: It is not kept here, or what lies here is damaged; perhaps after some
+                pieces.
         """
         form, payload = self.form(digest)
         if form != PIECES:
@@ -107,7 +108,7 @@ class ShadowStore:
             whole.update(data)
             yield data
         if whole.digest() != digest:
-            raise Lost(f"what is kept as sha256:{digest.hex()} is damaged")
+            raise DataMissing(f"what is kept as sha256:{digest.hex()} is damaged")
 
     def pieces(self, digest: bytes) -> list[bytes]:
         """Return the objects that one is made of: itself, if it is kept whole."""
@@ -203,9 +204,9 @@ class ShadowStore:
         try:
             data = unpacked(form, payload, base)
         except ValueError as error:
-            raise Lost(f"what is kept as sha256:{digest.hex()} is damaged") from error
+            raise DataMissing(f"what is kept as sha256:{digest.hex()} is damaged") from error
         if hashlib.sha256(data).digest() != digest:
-            raise Lost(f"what is kept as sha256:{digest.hex()} is damaged")
+            raise DataMissing(f"what is kept as sha256:{digest.hex()} is damaged")
         return data
 
     def _note_beginning(self) -> None:
@@ -231,7 +232,7 @@ class ShadowStore:
 class ObjectWriter:
     """Adds objects to a store; they are there for good, all of them, after ``finish``."""
 
-    def __init__(self, store: ShadowStore, writer: PackWriter) -> None:
+    def __init__(self, store: ObjectStore, writer: PackWriter) -> None:
         """Write what a store lacks."""
         self._store = store
         self._writer = writer
@@ -290,11 +291,11 @@ class ObjectWriter:
         depth = base_of(one.payload(placed))[1] + 1 if placed.form == AGAINST else 1
         try:
             return self._store.get(digest), depth
-        except Lost:
+        except DataMissing:
             return None  # What is damaged is no ground to build on.
 
 
-def _find(digest: bytes, packs: Mapping[str, Pack]) -> tuple[Pack, Placed] | None:
+def _find(digest: bytes, packs: Mapping[str, Pack]) -> tuple[Pack, PackEntry] | None:
     for one in packs.values():
         placed = one.find(digest)
         if placed is not None:

@@ -32,7 +32,7 @@ Fetch = Callable[[bytes], bytes]
 """Returns an object's bytes by its digest."""
 
 
-class Node(NamedTuple):
+class TreeEntry(NamedTuple):
     """One entry of a tree."""
 
     name: bytes
@@ -46,19 +46,19 @@ class Node(NamedTuple):
     digest: bytes
 
 
-OpenFolder = Callable[[bytes], Mapping[bytes, Node]]
+OpenFolder = Callable[[bytes], Mapping[bytes, TreeEntry]]
 """Returns what a folder holds, by name, given its digest."""
 
 
-class Difference(NamedTuple):
+class TreeDiff(NamedTuple):
     """One path that is not the same in two states."""
 
     path: bytes
-    old: Node | None
-    new: Node | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
-def write_tree(nodes: Iterable[Node]) -> tuple[bytes, bytes]:
+def write_tree(nodes: Iterable[TreeEntry]) -> tuple[bytes, bytes]:
     """Return the digest and the bytes of the tree that has these entries."""
     lines = [
         _ENTRY.pack(kind, mode, size, files, digest, len(name)) + name
@@ -68,7 +68,7 @@ def write_tree(nodes: Iterable[Node]) -> tuple[bytes, bytes]:
     return hashlib.sha256(data).digest(), data
 
 
-def read_tree(data: bytes) -> list[Node]:
+def read_tree(data: bytes) -> list[TreeEntry]:
     """Return the entries of a tree, in the order of their names.
 
     Raises:
@@ -76,17 +76,17 @@ def read_tree(data: bytes) -> list[Node]:
     """
     if not data.startswith(_HEAD):
         raise NotFound("what is kept there is no tree")
-    nodes: list[Node] = []
+    nodes: list[TreeEntry] = []
     at, end = len(_HEAD), len(data)
     while at < end:
         kind, mode, size, files, digest, length = _ENTRY.unpack_from(data, at)
         at += _ENTRY.size
-        nodes.append(Node(data[at : at + length], kind, mode & MODE, size, files, digest))
+        nodes.append(TreeEntry(data[at : at + length], kind, mode & MODE, size, files, digest))
         at += length
     return nodes
 
 
-def read_state(fetch: Fetch, state: bytes) -> Node:
+def read_state(fetch: Fetch, state: bytes) -> TreeEntry:
     """Return the place itself as it was in a state.
 
     Raises:
@@ -98,7 +98,7 @@ def read_state(fetch: Fetch, state: bytes) -> Node:
     return nodes[0]
 
 
-def walk_nodes(fetch: Fetch, top: Node) -> Iterator[tuple[bytes, Node]]:
+def walk_nodes(fetch: Fetch, top: TreeEntry) -> Iterator[tuple[bytes, TreeEntry]]:
     """Yield every path below a folder, in the order of paths as bytes."""
     # A folder's own line comes where its name does, and what it holds where its name with a
     # slash does: between the two there may be `a.txt`, which comes after `a` and before `a/b`.
@@ -108,7 +108,7 @@ def walk_nodes(fetch: Fetch, top: Node) -> Iterator[tuple[bytes, Node]]:
         if not opened:
             yield path, node
             continue
-        below: list[tuple[bytes, Node, bool]] = []
+        below: list[tuple[bytes, TreeEntry, bool]] = []
         for one in read_tree(fetch(node.digest)):
             below.append((path + one.name, one, False))
             if one.kind == FOLDER:
@@ -116,7 +116,7 @@ def walk_nodes(fetch: Fetch, top: Node) -> Iterator[tuple[bytes, Node]]:
         waiting += sorted(below, key=_by_path, reverse=True)
 
 
-def find_node(open_folder: OpenFolder, top: Node, path: bytes) -> Node:
+def find_node(open_folder: OpenFolder, top: TreeEntry, path: bytes) -> TreeEntry:
     """Return what stands at a path below a place.
 
     Raises:
@@ -131,16 +131,16 @@ def find_node(open_folder: OpenFolder, top: Node, path: bytes) -> Node:
     return node
 
 
-def compare_nodes(fetch: Fetch, old: Node | None, new: Node | None) -> list[Difference]:
+def compare_nodes(fetch: Fetch, old: TreeEntry | None, new: TreeEntry | None) -> list[TreeDiff]:
     """Return how two places differ, in the order of paths; None is one without anything."""
-    found: list[Difference] = []
-    waiting: list[tuple[bytes, Node | None, Node | None]] = [(b"", old, new)]
+    found: list[TreeDiff] = []
+    waiting: list[tuple[bytes, TreeEntry | None, TreeEntry | None]] = [(b"", old, new)]
     while waiting:
         path, before, after = waiting.pop()
         # A place that comes or goes is told by what it holds; a file holds itself.
         told = path or _is_file(before) or _is_file(after) or (before and after)
         if told and _differ(before, after):
-            found.append(Difference(path or PLACE_NAME, before, after))
+            found.append(TreeDiff(path or PLACE_NAME, before, after))
         if _same_below(before, after):
             continue
         prefix = path + b"/" if path else b""
@@ -151,27 +151,27 @@ def compare_nodes(fetch: Fetch, old: Node | None, new: Node | None) -> list[Diff
     return sorted(found, key=lambda difference: difference.path)
 
 
-def _by_path(entry: tuple[bytes, Node, bool]) -> bytes:
+def _by_path(entry: tuple[bytes, TreeEntry, bool]) -> bytes:
     return entry[0]
 
 
-def _below(fetch: Fetch, node: Node | None) -> dict[bytes, Node]:
+def _below(fetch: Fetch, node: TreeEntry | None) -> dict[bytes, TreeEntry]:
     if node is None or node.kind != FOLDER:
         return {}
     return {one.name: one for one in read_tree(fetch(node.digest))}
 
 
-def _is_file(node: Node | None) -> bool:
+def _is_file(node: TreeEntry | None) -> bool:
     return node is not None and node.kind != FOLDER
 
 
-def _same_below(old: Node | None, new: Node | None) -> bool:
+def _same_below(old: TreeEntry | None, new: TreeEntry | None) -> bool:
     olds = old.digest if old is not None and old.kind == FOLDER else None
     news = new.digest if new is not None and new.kind == FOLDER else None
     return olds == news
 
 
-def _differ(old: Node | None, new: Node | None) -> bool:
+def _differ(old: TreeEntry | None, new: TreeEntry | None) -> bool:
     if old is None or new is None:
         return True
     if old.kind == FOLDER and new.kind == FOLDER:

@@ -7,13 +7,13 @@ out, whatever the rules say. Knows the store and the place. Must never change an
 import os
 
 from turntree.resources.snapshots.ignore_rules import UNFINISHED
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import FOLDER, read_state, read_tree
 
 _OWN = b".turntree"
 
 
-def list_left_out(store: ShadowStore, place: bytes, state: bytes) -> list[bytes]:
+def list_left_out(store: ObjectStore, place: bytes, state: bytes) -> list[bytes]:
     """Return the paths of a folder that a state of it does not hold; a folder ends in a slash.
 
     Raises:

@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from turntree.core.errors import NotFound
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import (
     FOLDER,
     PLACE_NAME,
-    Node,
+    TreeEntry,
     read_state,
     read_tree,
 )
 
 
-class Loss(NamedTuple):
+class MissingBytes(NamedTuple):
     """Something that a state is made of and that cannot be read."""
 
     state: bytes
@@ -26,8 +26,8 @@ class Loss(NamedTuple):
 
 
 def find_losses(
-    store: ShadowStore, states: Collection[bytes], report: Callable[[int], None], *, full: bool
-) -> Iterator[Loss]:
+    store: ObjectStore, states: Collection[bytes], report: Callable[[int], None], *, full: bool
+) -> Iterator[MissingBytes]:
     """Yield what is missing of states or damaged, each object once; tell how many are done.
 
     Folders are read and hashed in any case, for they name the rest; files only if ``full``.
@@ -39,15 +39,15 @@ def find_losses(
             try:
                 top = read_state(store.get, state)
             except NotFound as error:
-                yield Loss(state, PLACE_NAME, str(error))
+                yield MissingBytes(state, PLACE_NAME, str(error))
             else:
                 yield from _walk(store, state, top, seen, full=full)
             report(done)
 
 
 def _walk(
-    store: ShadowStore, state: bytes, top: Node, seen: set[bytes], *, full: bool
-) -> Iterator[Loss]:
+    store: ObjectStore, state: bytes, top: TreeEntry, seen: set[bytes], *, full: bool
+) -> Iterator[MissingBytes]:
     waiting = [(PLACE_NAME, top)]
     while waiting:
         path, node = waiting.pop()
@@ -62,10 +62,10 @@ def _walk(
             else:
                 _look(store, node.digest, full=full)
         except NotFound as error:
-            yield Loss(state, path, str(error))
+            yield MissingBytes(state, path, str(error))
 
 
-def _look(store: ShadowStore, digest: bytes, *, full: bool) -> None:
+def _look(store: ObjectStore, digest: bytes, *, full: bool) -> None:
     if full:
         for _ in store.stream(digest):
             pass

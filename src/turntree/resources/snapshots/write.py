@@ -8,8 +8,8 @@ import os
 from typing import Final, Self
 
 from turntree.resources.snapshots.dir_fd import NO_FOLLOW, NO_INHERIT
-from turntree.resources.snapshots.store import ShadowStore
-from turntree.resources.snapshots.trees import LINK, Node
+from turntree.resources.snapshots.store import ObjectStore
+from turntree.resources.snapshots.trees import LINK, TreeEntry
 
 CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | NO_INHERIT
 _OPEN_MAX: Final = 128
@@ -19,7 +19,7 @@ _OPEN_MAX: Final = 128
 class NodeWriter:
     """Writes files and links; after ``finish`` their bytes survive a power cut."""
 
-    def __init__(self, store: ShadowStore) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         """Write what a store holds."""
         self._store = store
         self._open: list[int] = []
@@ -33,7 +33,7 @@ class NodeWriter:
         for fd in self._open:
             os.close(fd)
 
-    def write(self, folder: int, name: bytes, node: Node) -> None:
+    def write(self, folder: int, name: bytes, node: TreeEntry) -> None:
         """Write a file or link into an open folder.
 
         Raises:

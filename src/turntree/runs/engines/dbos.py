@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
-from turntree.core.errors import Refused, Unreachable
-from turntree.core.ids import Instant, SessionId, WorkspaceId
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation
+from turntree.core.ids import SessionId, Timestamp, WorkspaceId
 from turntree.core.value import value
 from turntree.runs.engine import Handle, Wake
 from turntree.runs.engines.dbos_guard import require_portable_json
@@ -209,11 +209,11 @@ class DbosEngine:
         """Handle wake-ups under a name until canceled; ``ready`` is called once they are taken.
 
         Raises:
-            Refused: This process serves already.
+            InvalidOperation: This process serves already.
         """
         global _served  # noqa: PLW0603 - DBOS itself is one a process.
         if _served is not None:
-            raise Refused("this process serves already: one worker a process")
+            raise InvalidOperation("this process serves already: one worker a process")
         served = _served = _Served(worker, handle, asyncio.get_running_loop())
         try:
             _, client = await self._open()
@@ -232,7 +232,7 @@ class DbosEngine:
                 await served.drop()
                 await served.end(0)
                 _served = None
-                with contextlib.suppress(Unreachable):
+                with contextlib.suppress(DatabaseUnavailable):
                     await self.recover([worker])
 
     async def stop_taking(self) -> None:
@@ -276,7 +276,7 @@ class DbosEngine:
                 await client.resume_workflows_async(lost, queue_name=self.queue)
         return {names[one.workflow_id] for one in found}
 
-    async def prune(self, *, before: Instant) -> int:
+    async def prune(self, *, before: Timestamp) -> int:
         """Forget wake-ups that were handled before a moment; returns how many."""
         _, client = await self._open()
         count = 0
@@ -365,7 +365,7 @@ async def open_dbos(url: str, workspace: WorkspaceId) -> AsyncGenerator[DbosEngi
     """Open the engine on a database and close its connections at the end.
 
     Raises:
-        Refused: DBOS is not installed.
+        InvalidOperation: DBOS is not installed.
     """
     _load()
     engine = DbosEngine(url, workspace)
@@ -390,7 +390,9 @@ def _load() -> tuple[Any, Any]:
         import_module("sqlalchemy.ext.asyncio")
         dbos, sqlalchemy = import_module("dbos"), import_module("sqlalchemy")
     except ImportError as error:
-        raise Refused("sessions are woken up by DBOS: pip install 'turntree[run]'") from error
+        raise InvalidOperation(
+            "sessions are woken up by DBOS: pip install 'turntree[run]'"
+        ) from error
     require_portable_json()
     return dbos, sqlalchemy
 
@@ -401,9 +403,9 @@ def _translated() -> Generator[None, None, None]:
     try:
         yield
     except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError) as error:
-        raise Unreachable(f"the database does not answer: {error.orig}") from error
+        raise DatabaseUnavailable(f"the database does not answer: {error.orig}") from error
     except sqlalchemy.exc.TimeoutError as error:
-        raise Unreachable(f"the database does not answer: {error}") from error
+        raise DatabaseUnavailable(f"the database does not answer: {error}") from error
 
 
 def _launch(url: str, worker: str, queue: str) -> None:

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Final, Never
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 
 PICKLE: Final = "py_pickle"
 """What DBOS calls a pickle in its column ``serialization``."""
@@ -26,7 +26,7 @@ READERS: Final = ("deserialize_value", "deserialize_args", "deserialize_exceptio
 _loaded: Final[list[str]] = []
 
 
-class PickleRefused(Refused):
+class PickleRefused(InvalidOperation):
     """A row of DBOS holds a pickle, which is not loaded."""
 
 
@@ -35,7 +35,7 @@ def require_portable_json() -> None:
     """Make DBOS refuse every stored value that is not portable JSON, and see that it does.
 
     Raises:
-        Refused: The installed DBOS loads pickles in a way that is not known here.
+        InvalidOperation: The installed DBOS loads pickles in a way that is not known here.
     """
     serialization = import_module("dbos._serialization")
     install_guard(serialization)
@@ -57,14 +57,14 @@ def check_guard(serialization: ModuleType) -> None:
     """Hand a pickle to every reader of DBOS and expect each to refuse it.
 
     Raises:
-        Refused: One of them is missing, or loads it.
+        InvalidOperation: One of them is missing, or loads it.
     """
     found = [(name, vars(serialization).get(name)) for name in READERS]
     # A module that imported a reader by name has a reference of its own.
     found += [(n, vars(module)[n]) for module in _modules() for n in READERS if n in vars(module)]
     portable = vars(serialization).get("DBOSPortableJSON")
     if any(not _refuses(reader, portable) for _, reader in found):
-        raise Refused(
+        raise InvalidOperation(
             f"DBOS {version('dbos')} would load pickled values from the database, which lets a row"
             " run code in this process; nothing was started. Install the version that Turntree was"
             " made for: pip install --upgrade 'turntree[run]'"

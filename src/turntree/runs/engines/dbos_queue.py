@@ -11,7 +11,7 @@ from typing import cast
 
 from psycopg import AsyncConnection
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import SessionId
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, Row, Translated, as_uuid, fetch, run
@@ -53,7 +53,7 @@ class DbosQueue:
         """Make the way in, as the login to which the queue belongs.
 
         Raises:
-            Refused: The queue is that of a DBOS which is not known here.
+            InvalidOperation: The queue is that of a DBOS which is not known here.
         """
         await self._execute(self.engine or self.database.conninfo, "make_door", "knows_queue")
 
@@ -62,7 +62,7 @@ class DbosQueue:
             connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
             async with connection, connection.transaction():
                 if question is not None and (await fetch(connection, question)) != [(True,)]:
-                    raise Refused(
+                    raise InvalidOperation(
                         "the queue in this database is not that of the DBOS that Turntree was made"
                         " for: pip install --upgrade 'turntree[run]'"
                     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from turntree.core.ids import Instant, SessionId, unix_ms
+from turntree.core.ids import SessionId, Timestamp, unix_ms
 from turntree.core.value import value
 from turntree.runs.engine import Handle, Wake
 from turntree.runs.engines.retry import handle_until_done
@@ -97,7 +97,7 @@ class InlineEngine:
         """Return those of these wake-ups that still have to be handled, or are being handled."""
         return {wake for wake in wakes if wake in self._due or wake in self._held}
 
-    async def prune(self, *, before: Instant) -> int:
+    async def prune(self, *, before: Timestamp) -> int:
         """Forget wake-ups that were handled before a moment; returns how many."""
         end_s = unix_ms(before) / 1000
         old = [wake for wake, at in self._handled.items() if at < end_s]

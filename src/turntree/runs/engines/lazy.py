@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from turntree.core.ids import Instant, WorkspaceId
+from turntree.core.ids import Timestamp, WorkspaceId
 from turntree.runs.engine import Engine, Handle, Transaction, Wake
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class ChosenEngine:
+class LazyEngine:
     """Hands everything on to an engine that is chosen when it is first needed."""
 
     lend: "Lend"
@@ -70,7 +70,7 @@ class ChosenEngine:
         """Return those of these wake-ups that still have to be handled, or are being handled."""
         return await self._get().list_live(wakes)
 
-    async def prune(self, *, before: Instant) -> int:
+    async def prune(self, *, before: Timestamp) -> int:
         """Forget wake-ups that were handled before a moment; returns how many."""
         return await self._get().prune(before=before)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.search.embedder import TextKind
 from turntree.search.results import Vector
@@ -62,7 +62,7 @@ class MiniLm:
         """Return the vector of each text.
 
         Raises:
-            Refused: The weights are missing or are not the published ones.
+            InvalidOperation: The weights are missing or are not the published ones.
         """
         # This model reads questions and documents alike.
         return await anyio.to_thread.run_sync(self._embed, list(texts), kind)
@@ -91,10 +91,10 @@ def _load(folder: Path) -> "_Network":
     for name, digest in DIGESTS.items():
         path = folder / name
         if not path.is_file():
-            raise Refused(f"{path} is missing: install the weights of {ID} again")
+            raise InvalidOperation(f"{path} is missing: install the weights of {ID} again")
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise Refused(f"{path} is not the published file: its sha256 differs")
+                raise InvalidOperation(f"{path} is not the published file: its sha256 differs")
     numpy = importlib.import_module("numpy")
     arrays = importlib.import_module("safetensors.numpy").load_file(folder / "model.safetensors")
     tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(

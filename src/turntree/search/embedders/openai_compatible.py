@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 
-from turntree.core.errors import Refused, Unreachable
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
 from turntree.search.embedder import TextKind
 from turntree.search.results import Vector
@@ -51,8 +51,8 @@ class OpenAiCompatible:
         """Return the vector of each text.
 
         Raises:
-            Refused: The endpoint refuses, or its answer is not what it should be.
-            Unreachable: It does not answer, or says that it is busy or broken.
+            InvalidOperation: The endpoint refuses, or its answer is not what it should be.
+            DatabaseUnavailable: It does not answer, or says that it is busy or broken.
         """
         del kind  # The dialect has no word for it.
         found: list[Vector] = []
@@ -71,20 +71,24 @@ class OpenAiCompatible:
             vectors = [one["embedding"] for one in sorted(rows, key=lambda one: int(one["index"]))]
             return [self._checked(vector) for vector in _exactly(vectors, len(texts))]
         except (KeyError, TypeError, ValueError) as error:
-            raise Refused(f"{self._who} did not answer with embeddings: {error!r}") from error
+            raise InvalidOperation(
+                f"{self._who} did not answer with embeddings: {error!r}"
+            ) from error
 
     def _post(self, document: Mapping[str, Any]) -> tuple[int, bytes]:
         if not self.model or self.dims < 1:
-            raise Refused(
+            raise InvalidOperation(
                 f"the embedder at {self.url} needs a model and how many numbers its vectors have:"
                 " set TURNTREE_EMBEDDER_MODEL and TURNTREE_EMBEDDER_DIMS"
             )
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Refused(f"{self.url} is no address of an embedder: http://localhost:11434/v1")
+            raise InvalidOperation(
+                f"{self.url} is no address of an embedder: http://localhost:11434/v1"
+            )
         secure = parts.scheme == "https"
         if self.key and not secure and parts.hostname not in _LOOPBACK:
-            raise Refused(f"a key is not sent unencrypted to {parts.hostname}: use https")
+            raise InvalidOperation(f"a key is not sent unencrypted to {parts.hostname}: use https")
         kind = HTTPSConnection if secure else HTTPConnection
         connection = kind(parts.hostname, parts.port, timeout=self.timeout_s)
         headers = {"content-type": "application/json", "accept": "application/json"}
@@ -96,32 +100,32 @@ class OpenAiCompatible:
             answer = connection.getresponse()
             body = answer.read(ANSWER_BYTES_MAX + 1)
         except (OSError, HTTPException) as error:
-            raise Unreachable(f"{self._who} does not answer: {error}") from error
+            raise DatabaseUnavailable(f"{self._who} does not answer: {error}") from error
         finally:
             connection.close()
         if len(body) > ANSWER_BYTES_MAX:
-            raise Refused(f"{self._who} answered with more than {ANSWER_BYTES_MAX} bytes")
+            raise InvalidOperation(f"{self._who} answered with more than {ANSWER_BYTES_MAX} bytes")
         return answer.status, body
 
-    def _failed(self, status: int, body: bytes) -> Refused | Unreachable:
+    def _failed(self, status: int, body: bytes) -> InvalidOperation | DatabaseUnavailable:
         reason = " ".join(body.decode(errors="replace").split())[:REASON_CHARS_MAX]
         if self.key:
             # An endpoint may repeat what it was sent, and this goes to a screen or a log.
             reason = reason.replace(self.key, "…")
         told = f"{self._who} answered with {status}: {reason}"
         is_passing = status >= _SERVER_ERROR or status == _TOO_MANY
-        return Unreachable(told) if is_passing else Refused(told)
+        return DatabaseUnavailable(told) if is_passing else InvalidOperation(told)
 
     def _checked(self, vector: Sequence[float]) -> Vector:
         numbers = [float(number) for number in vector]
         if len(numbers) != self.dims:
-            raise Refused(
+            raise InvalidOperation(
                 f"{self._who} gives {len(numbers)} numbers a text and not {self.dims}:"
                 " vectors of different lengths are never compared"
             )
         length = math.sqrt(sum(number * number for number in numbers))
         if not math.isfinite(length) or length == 0:
-            raise Refused(f"{self._who} gave a vector without a direction")
+            raise InvalidOperation(f"{self._who} gave a vector without a direction")
         return tuple(number / length for number in numbers)
 
     @property

@@ -14,17 +14,17 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Protocol, TypeGuard, cast
 
-from turntree.core.errors import NotFound, Refused, TurntreeError, Unsupported
+from turntree.core.errors import InvalidOperation, NotFound, TurntreeError, Unsupported
 from turntree.core.ref import ExtRef
-from turntree.resources.driver import FileKeeper, ResourceKeeper, Taken
-from turntree.resources.resource import CAPABILITIES, Change
+from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
+from turntree.resources.resource import CAPABILITIES, FileChange
 from turntree.testing.crash_points import CRASHES_MAX, dies_before
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _UNKNOWN = "sha256:" + "0" * 64
 
 
-class Scene(Protocol):
+class DriverFixture(Protocol):
     """Places of one kind, with things in them that a snapshot holds."""
 
     def free_place(self) -> str:
@@ -47,7 +47,7 @@ class Scene(Protocol):
         ...
 
 
-def check_keeper(keeper: ResourceKeeper, scene: Scene) -> None:
+def check_keeper(keeper: ResourceDriver, scene: DriverFixture) -> None:
     """Check every promise."""
     assert keeper.kind, "a keeper says for which kind it is"
     assert re.fullmatch(r"[\w-]+/\d+", keeper.method), "a method has a name and a version"
@@ -65,12 +65,12 @@ def check_keeper(keeper: ResourceKeeper, scene: Scene) -> None:
     check_crashes(keeper, scene)
 
 
-def looks_into(keeper: ResourceKeeper) -> TypeGuard[FileKeeper]:
+def looks_into(keeper: ResourceDriver) -> TypeGuard[HasFiles]:
     """Say whether a keeper's states are made of files that one can look into."""
     return all(hasattr(keeper, name) for name in ("list_entries", "read", "compare"))
 
 
-def check_unsupported(keeper: ResourceKeeper, scene: Scene) -> None:
+def check_unsupported(keeper: ResourceDriver, scene: DriverFixture) -> None:
     """What a keeper cannot do it refuses, and leaves everything as it was."""
     place = scene.make()
     before = scene.describe(place)
@@ -87,7 +87,7 @@ def check_unsupported(keeper: ResourceKeeper, scene: Scene) -> None:
     assert scene.describe(place) == before, "what is unsupported changes nothing"
 
 
-def check_snapshot(keeper: ResourceKeeper, scene: Scene) -> None:
+def check_snapshot(keeper: ResourceDriver, scene: DriverFixture) -> None:
     """A snapshot names a state: the same for the same, another for another."""
     nowhere, place = scene.free_place(), scene.make()
     assert keeper.probe(nowhere) == "dead", "where nothing is, nothing lives"
@@ -111,10 +111,10 @@ def check_snapshot(keeper: ResourceKeeper, scene: Scene) -> None:
         keeper.snapshot(nowhere)
 
 
-def check_restore(keeper: ResourceKeeper, scene: Scene) -> None:
+def check_restore(keeper: ResourceDriver, scene: DriverFixture) -> None:
     """A state comes back as it was, however often it is asked for."""
     place = scene.make()
-    states: list[tuple[Taken, object]] = []
+    states: list[tuple[TakenSnapshot, object]] = []
     for step in range(4):
         scene.change(place, step)
         states.append((keeper.snapshot(place), scene.describe(place)))
@@ -130,13 +130,13 @@ def check_restore(keeper: ResourceKeeper, scene: Scene) -> None:
     assert scene.describe(place) == before, "what is not found changes nothing"
 
 
-def check_fork(keeper: ResourceKeeper, scene: Scene) -> None:
+def check_fork(keeper: ResourceDriver, scene: DriverFixture) -> None:
     """A fork is a place of its own, made and removed as a whole."""
     place, new = scene.make(), scene.free_place()
     taken, described = keeper.snapshot(place), scene.describe(place)
     keeper.fork(taken.external, new)
     assert scene.describe(new) == described, "a fork begins in the state it was made from"
-    with _refused(Refused, "where something is, nothing is forked"):
+    with _refused(InvalidOperation, "where something is, nothing is forked"):
         keeper.fork(taken.external, new)
     assert scene.describe(new) == described, "what is refused changes nothing"
     scene.change(new, 1)
@@ -146,12 +146,12 @@ def check_fork(keeper: ResourceKeeper, scene: Scene) -> None:
     keeper.discard(new)
     assert scene.describe(new) is None, "what is discarded is gone"
     keeper.discard(new)
-    with _refused(Refused, "what fork did not make is not discarded"):
+    with _refused(InvalidOperation, "what fork did not make is not discarded"):
         keeper.discard(place)
     assert scene.describe(place) == described, "and stays as it is"
 
 
-def check_entries(keeper: FileKeeper, scene: Scene) -> None:
+def check_entries(keeper: HasFiles, scene: DriverFixture) -> None:
     """Entries, bytes and changes tell the same story."""
     place = scene.make()
     old = keeper.snapshot(place)
@@ -182,7 +182,9 @@ def check_entries(keeper: FileKeeper, scene: Scene) -> None:
         _check_some_paths(keeper, place, old.external, there)
 
 
-def _check_some_paths(keeper: FileKeeper, place: str, state: ExtRef, changes: list[Change]) -> None:
+def _check_some_paths(
+    keeper: HasFiles, place: str, state: ExtRef, changes: list[FileChange]
+) -> None:
     """Only the paths that are named go back."""
     chosen = {change.path for change in changes if change.old is not None}
     chosen = set(sorted(chosen)[:1])
@@ -192,7 +194,7 @@ def _check_some_paths(keeper: FileKeeper, place: str, state: ExtRef, changes: li
     assert moved <= chosen, "paths that were not named stay as they are"
 
 
-def check_crashes(keeper: ResourceKeeper, scene: Scene) -> None:
+def check_crashes(keeper: ResourceDriver, scene: DriverFixture) -> None:
     """Whoever dies between two writes leaves the old or the new, and asking again finishes it."""
     place = scene.make()
     first, old = keeper.snapshot(place), scene.describe(place)
@@ -217,7 +219,7 @@ def check_crashes(keeper: ResourceKeeper, scene: Scene) -> None:
 
 
 def _check_fork_crashes(
-    keeper: ResourceKeeper, scene: Scene, state: ExtRef, described: object
+    keeper: ResourceDriver, scene: DriverFixture, state: ExtRef, described: object
 ) -> None:
     place = scene.free_place()
     for _ in _crashes(lambda: keeper.fork(state, place)):

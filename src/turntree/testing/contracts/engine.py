@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from turntree.core.ids import Instant, SessionId, uuid7
+from turntree.core.ids import SessionId, Timestamp, uuid7
 from turntree.runs.engine import Engine
 
 ONE: Final = SessionId(uuid7(1, 1))
@@ -24,15 +24,15 @@ LOOK_S: Final = 0.02
 MOMENT_S: Final = 0.5
 """Long enough for what must not happen to happen."""
 FEW: Final = 2
-FOREVER: Final = Instant("9999-01-01T00:00:00.000Z")
+FOREVER: Final = Timestamp("9999-01-01T00:00:00.000Z")
 
 
-class Mishap(Exception):
+class InjectedFailure(Exception):
     """Something that nobody foresaw."""
 
 
 @dataclass(slots=True)
-class Desk:
+class EngineHarness:
     """Notes who was handled, and does what it is told to besides."""
 
     seen: list[SessionId] = field(default_factory=list[SessionId])
@@ -47,7 +47,7 @@ class Desk:
         self.seen.append(session)
         if self.mishaps:
             self.mishaps -= 1
-            raise Mishap
+            raise InjectedFailure
         self.at_once += 1
         self.at_once_max = max(self.at_once, self.at_once_max)
         try:
@@ -67,9 +67,9 @@ class Desk:
         await until(are_seen)
 
 
-def open_desk(*, mishaps: int = 0) -> Desk:
+def open_desk(*, mishaps: int = 0) -> EngineHarness:
     """Return a desk where nobody has to wait."""
-    desk = Desk(mishaps=mishaps)
+    desk = EngineHarness(mishaps=mishaps)
     desk.gate.set()
     return desk
 
@@ -83,7 +83,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @asynccontextmanager
 async def serving(
-    engine: Engine, desk: Desk, worker: str = "w1", *, at_once: int = 10
+    engine: Engine, desk: EngineHarness, worker: str = "w1", *, at_once: int = 10
 ) -> AsyncGenerator["asyncio.Task[None]", None]:
     """Serve for a while."""
     ready = asyncio.Event()
@@ -131,10 +131,10 @@ class EngineContract:
 
     async def test_what_was_undone_is_handled_by_nobody(self, engine: Engine) -> None:
         desk = open_desk()
-        with suppress(Mishap):
+        with suppress(InjectedFailure):
             async with engine.transaction() as transaction:
                 await transaction.wake(ONE, 1)
-                raise Mishap
+                raise InjectedFailure
         async with serving(engine, desk):
             await wake(engine, TWO)
             await desk.wait_for(1)
@@ -170,7 +170,7 @@ class EngineContract:
         assert desk.seen == [TWO, ONE]
 
     async def test_no_more_than_so_many_are_handled_at_once(self, engine: Engine) -> None:
-        desk = Desk()
+        desk = EngineHarness()
         async with serving(engine, desk, at_once=FEW):
             for number in range(4):
                 await wake(engine, ONE, number)
@@ -182,7 +182,7 @@ class EngineContract:
         assert desk.at_once_max == FEW
 
     async def test_what_is_cut_short_is_handled_by_the_next(self, engine: Engine) -> None:
-        slow, quick = Desk(), open_desk()
+        slow, quick = EngineHarness(), open_desk()
         await wake(engine, ONE)
         async with serving(engine, slow):
             await slow.wait_for(1)
@@ -192,7 +192,7 @@ class EngineContract:
             await until_idle(engine, (ONE, 1))
 
     async def test_whoever_takes_no_more_finishes_what_it_took(self, engine: Engine) -> None:
-        slow, quick = Desk(), open_desk()
+        slow, quick = EngineHarness(), open_desk()
         await wake(engine, ONE)
         async with serving(engine, slow):
             await slow.wait_for(1)
@@ -210,7 +210,7 @@ class EngineContract:
         assert quick.seen == [TWO]
 
     async def test_what_a_dead_worker_took_is_given_back(self, engine: Engine) -> None:
-        desk = Desk()
+        desk = EngineHarness()
         await wake(engine, ONE)
         async with serving(engine, desk):
             await desk.wait_for(1)
@@ -222,7 +222,7 @@ class EngineContract:
         assert desk.seen == [ONE, ONE]
 
     async def test_live_is_what_waits_or_is_being_handled(self, engine: Engine) -> None:
-        desk = Desk()
+        desk = EngineHarness()
         await wake(engine, ONE)
         asked = [(ONE, 1), (TWO, 1), (ONE, 2)]
         assert await engine.list_live(asked) == {(ONE, 1)}
@@ -241,7 +241,7 @@ class EngineContract:
             await desk.wait_for(FEW)
             await until_idle(engine, *((ONE, number) for number in range(FEW)))
         await wake(engine, TWO)
-        assert await engine.prune(before=Instant("2000-01-01T00:00:00.000Z")) == 0
+        assert await engine.prune(before=Timestamp("2000-01-01T00:00:00.000Z")) == 0
         assert await engine.prune(before=FOREVER) == FEW
         assert await engine.prune(before=FOREVER) == 0
         assert await engine.list_live([(TWO, 1)]) == {(TWO, 1)}

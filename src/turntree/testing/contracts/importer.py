@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from turntree.core.principal import Principal
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import Projection, SealedDraft, seal_drafts
-from turntree.transcripts.importer import Bundle, Importer
+from turntree.transcripts.importer import Importer, TranscriptRef
 
 _HOSTILE = (
     b"", b"{", b"null", b"[]", b"7", b'"x"', b"{}", b'{"type":null}', b'{"type":"never-heard-of"}',
@@ -47,7 +47,7 @@ def check_sessions(projection: Projection) -> None:
 
 
 def _check_projection(
-    importer: Importer, bundle: Bundle, records: Sequence[Record]
+    importer: Importer, bundle: TranscriptRef, records: Sequence[RawRecord]
 ) -> list[SealedDraft]:
     assert bundle.origin == importer.origin, "a bundle names its importer"
     assert list(importer.read(bundle)) == list(records), "reading twice gives the same records"
@@ -64,11 +64,11 @@ def _check_projection(
     return sealed
 
 
-def _check_hostile(importer: Importer, bundle: Bundle, records: Sequence[Record]) -> None:
+def _check_hostile(importer: Importer, bundle: TranscriptRef, records: Sequence[RawRecord]) -> None:
     """Strange records, cut records and missing records change what is told, and never raise."""
     by = Principal("agent", importer.origin)
     file = records[0].file if records else bundle.files[0].name
-    strange = [Record(file, number, data) for number, data in enumerate(_HOSTILE)]
+    strange = [RawRecord(file, number, data) for number, data in enumerate(_HOSTILE)]
     halves = [replace(record, data=record.data[: len(record.data) // 2]) for record in records]
     for told in (
         [],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from turntree.core.canonical import Json
-from turntree.core.errors import CodeFailed
+from turntree.core.errors import CodeError
 from turntree.core.value import value
 from turntree.sandbox.code import Code, CodeLimits
 from turntree.sandbox.sandbox import Sandbox
@@ -91,7 +91,7 @@ async def attempt(sandbox: Sandbox, name: str, host: Host) -> str | None:
     """
     try:
         answer = await sandbox.run(ATTEMPTS[name], host.to_json(), LIMITS)
-    except CodeFailed:
+    except CodeError:
         answer = None
     marks = [path for path in host.folder.iterdir() if path not in (host.secret, host.unix_path)]
     if marks:

@@ -16,15 +16,21 @@ from turntree.testing.scripted.dialect import (
     documents,
     texts,
 )
-from turntree.testing.scripted.script import MODEL, Asked, Failure, Said, said_by_user
+from turntree.testing.scripted.script import (
+    MODEL,
+    Failure,
+    RequestMessage,
+    ScriptRequest,
+    said_by_user,
+)
 
 SIGNATURE = "c2NyaXB0ZWQ="
 """What a thought is signed with; programs send it back and look no further."""
 
 
-def asked(_: str, body: Document) -> Asked:
+def asked(_: str, body: Document) -> ScriptRequest:
     """Return what a request asks for."""
-    return Asked(
+    return ScriptRequest(
         model=body.get("model", MODEL),
         system="\n".join(texts(body.get("system"))),
         said=tuple(one for message in documents(body.get("messages")) for one in _said(message)),
@@ -70,17 +76,17 @@ def failure(failed: Failure) -> Document:
     return {"type": "error", "error": {"type": failed.code or kind, "message": failed.message}}
 
 
-def _said(message: Document) -> Iterator[Said]:
+def _said(message: Document) -> Iterator[RequestMessage]:
     content = message.get("content")
     if message.get("role") == "assistant":
-        yield Said("model", "\n".join(texts(content)))
+        yield RequestMessage("model", "\n".join(texts(content)))
         return
     if message.get("role") != "user":
         return
     for block in documents(content):
         if block.get("type") == "tool_result":
             result = "\n".join(texts(block.get("content")))
-            yield Said("tool", result, str(block.get("tool_use_id")))
+            yield RequestMessage("tool", result, str(block.get("tool_use_id")))
     yield said_by_user(texts(content))
 
 

@@ -19,7 +19,7 @@ from turntree.testing.scripted.dialect import (
     texts,
 )
 from turntree.testing.scripted.responses import CREATED_AT, failure
-from turntree.testing.scripted.script import MODEL, Asked, Said, said_by_user
+from turntree.testing.scripted.script import MODEL, RequestMessage, ScriptRequest, said_by_user
 
 
 def says(text: str, **more: Any) -> Document:
@@ -45,11 +45,11 @@ def completion(message: Mapping[str, Any], finish_reason: str, **more: Any) -> D
     }
 
 
-def asked(_: str, body: Document) -> Asked:
+def asked(_: str, body: Document) -> ScriptRequest:
     """Return what a request asks for."""
     messages = documents(body.get("messages"))
     functions = [tool.get("function") for tool in documents(body.get("tools"))]
-    return Asked(
+    return ScriptRequest(
         model=body.get("model", MODEL),
         system="\n".join(
             text
@@ -92,13 +92,13 @@ def events(sent: Sent) -> Iterator[Event]:
     yield None, "[DONE]"
 
 
-def _said(message: Document) -> Iterator[Said]:
+def _said(message: Document) -> Iterator[RequestMessage]:
     content = texts(message.get("content"))
     match message.get("role"):
         case "assistant":
-            yield Said("model", "\n".join(content))
+            yield RequestMessage("model", "\n".join(content))
         case "tool":
-            yield Said("tool", "\n".join(content), str(message.get("tool_call_id")))
+            yield RequestMessage("tool", "\n".join(content), str(message.get("tool_call_id")))
         case "user":
             yield said_by_user(content)
         case _:

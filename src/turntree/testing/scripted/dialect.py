@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
 from turntree.core.value import value
-from turntree.testing.scripted.script import Asked, Call, Failure, Reply
+from turntree.testing.scripted.script import Call, Failure, Reply, ScriptRequest
 
 Document: TypeAlias = dict[str, Any]
 Event: TypeAlias = tuple[str | None, Document | str]
@@ -45,7 +45,7 @@ class Dialect:
     name: str
     call_prefix: str
     """How the ids of its tool calls begin."""
-    reads: Callable[[str, Document], Asked]
+    reads: Callable[[str, Document], ScriptRequest]
     writes: Callable[[Sent], Document]
     streams: Callable[[Sent], Iterable[Event]]
     fails: Callable[[Failure], Document]

@@ -17,7 +17,13 @@ from turntree.testing.scripted.dialect import (
     member,
     texts,
 )
-from turntree.testing.scripted.script import MODEL, Asked, Failure, Said, said_by_user
+from turntree.testing.scripted.script import (
+    MODEL,
+    Failure,
+    RequestMessage,
+    ScriptRequest,
+    said_by_user,
+)
 
 _KINDS = {
     401: "UNAUTHENTICATED",
@@ -28,12 +34,12 @@ _KINDS = {
 }
 
 
-def asked(path: str, body: Document) -> Asked:
+def asked(path: str, body: Document) -> ScriptRequest:
     """Return what a request asks for; the model and the stream are named by its path."""
     model, _, method = path.rpartition("/")[2].partition(":")
     system = body.get("systemInstruction") or body.get("system_instruction")
     contents = documents(body.get("contents"))
-    return Asked(
+    return ScriptRequest(
         model=model or MODEL,
         system="\n".join(texts(member(system, "parts"))),
         said=tuple(one for content in contents for one in _said(content)),
@@ -67,16 +73,16 @@ def failure(failed: Failure) -> Document:
     return {"error": told}
 
 
-def _said(content: Document) -> Iterator[Said]:
+def _said(content: Document) -> Iterator[RequestMessage]:
     parts = documents(content.get("parts"))
     if content.get("role") == "model":
-        yield Said("model", "\n".join(texts(parts)))
+        yield RequestMessage("model", "\n".join(texts(parts)))
         return
     for part in parts:
         if "functionResponse" in part:
             returned = part["functionResponse"]
             call = member(returned, "id") or member(returned, "name")
-            yield Said("tool", str(member(returned, "response")), str(call))
+            yield RequestMessage("tool", str(member(returned, "response")), str(call))
     yield said_by_user(texts(parts))
 
 

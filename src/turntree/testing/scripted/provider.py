@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from turntree.core.canonical import Json
-from turntree.core.errors import ProviderFailed
+from turntree.core.errors import ProviderError
 from turntree.core.ids import RunId, TurnId
-from turntree.core.message import Erased, Message, ToolResult, ToolUse, assistant
+from turntree.core.message import ErasedMessage, Message, ToolResult, ToolUse, assistant
 from turntree.core.run import Run
 from turntree.core.usage import Usage
 from turntree.core.value import value
 from turntree.ledger.thread_store_port import Threads
 from turntree.models.prompt import Prompt, ToolSpec
-from turntree.models.provider import Answer, Delta
-from turntree.tools.toolset import Occasion
+from turntree.models.provider import ModelReply, ReplyDelta
+from turntree.tools.toolset import ToolContext
 
 MODEL: Final = "scripted-1"
 LONG_SIGNS: Final = 20_000
@@ -36,7 +36,7 @@ async def _at_once(piece: str) -> None:
 
 
 @dataclass(slots=True)
-class ScriptedProvider:
+class EchoProvider:
     """Says what the query's words ask for. See ``ports.provider``."""
 
     name: str = "scripted"
@@ -47,34 +47,34 @@ class ScriptedProvider:
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[Delta | Answer, None]:
+    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
         """Yield the answer in pieces, and the whole of it last."""
         del settings
         self.asked += 1
         word, said = _next(prompt)
         place = f"{len(prompt.messages)} {word}"
         if word == "silence":
-            raise ProviderFailed("it does not want to", "refused")
+            raise ProviderError("it does not want to", "refused")
         if word == "busy" and self._failures[place] < 2:  # noqa: PLR2004
             self._failures[place] += 1
-            raise ProviderFailed("too many others", "overloaded", retry_after_s=0.0)
+            raise ProviderError("too many others", "overloaded", retry_after_s=0.0)
         text = said.text[:LONG_SIGNS]
         for begin in range(0, len(text[:200]), _PIECE_SIGNS):
             piece = text[begin : begin + _PIECE_SIGNS]
             await self.before_piece(piece)
-            yield Delta("text", piece)
+            yield ReplyDelta("text", piece)
             if word == "broken" and self._failures[place] < 1:
                 self._failures[place] += 1
-                raise ProviderFailed("the line went dead", "broken", retry_after_s=0.0)
+                raise ProviderError("the line went dead", "broken", retry_after_s=0.0)
         del self._failures[place]
-        yield Answer(said, Usage(len(prompt.messages), 1), model, "stop", None)
+        yield ModelReply(said, Usage(len(prompt.messages), 1), model, "stop", None)
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> Answer:
+    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         """Return the whole answer at once."""
         async for piece in self.stream(model, prompt, settings):
-            if isinstance(piece, Answer):
+            if isinstance(piece, ModelReply):
                 return piece
-        raise ProviderFailed("it said nothing", "broken")
+        raise ProviderError("it said nothing", "broken")
 
     async def list_models(self) -> list[str]:
         """Return the one it has."""
@@ -114,7 +114,7 @@ async def _nothing(use: ToolUse) -> None:
     del use
 
 
-async def _no_more(use: ToolUse, occasion: Occasion) -> None:
+async def _no_more(use: ToolUse, occasion: ToolContext) -> None:
     del use, occasion
 
 
@@ -124,7 +124,7 @@ class ScriptedTools:
 
     before: Callable[[ToolUse], Awaitable[None]] = _nothing
     """What happens before a tool has done anything."""
-    after: Callable[[ToolUse, Occasion], Awaitable[None]] = _no_more
+    after: Callable[[ToolUse, ToolContext], Awaitable[None]] = _no_more
     """What a tool does, and what happens then."""
     timeout_s: float = 10.0
     made: list[tuple[RunId, str]] = field(default_factory=list[tuple[RunId, str]])
@@ -138,7 +138,7 @@ class ScriptedTools:
             ToolSpec("append", "Writes a line.", shape, timeout_s=self.timeout_s),
         )
 
-    async def call(self, use: ToolUse, occasion: Occasion) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         """Do what a call asks for."""
         await self.before(use)
         self.made.append((occasion.run, use.call_id))
@@ -147,7 +147,7 @@ class ScriptedTools:
         return ToolResult(use.call_id, "ok", {"did": args.get("n")})
 
 
-class Question(Protocol):
+class RequestLike(Protocol):
     """What a prompt is assembled from. See ``runtime.asking.Question``."""
 
     @property
@@ -166,7 +166,7 @@ class PlainRequest:
     """What is sent to the scripted model. See ``runtime.asking.Assembled``."""
 
     prompt: Prompt
-    provider: ScriptedProvider
+    provider: EchoProvider
     request: Mapping[str, Json]
     model: str = MODEL
     settings: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -177,15 +177,17 @@ class PlainAssembly:
     """Sends the whole thread, the query and the reply so far, as they are."""
 
     threads: Threads
-    provider: ScriptedProvider
+    provider: EchoProvider
     specs: Sequence[ToolSpec] = ()
 
-    async def __call__(self, question: Question) -> PlainRequest:
+    async def __call__(self, question: RequestLike) -> PlainRequest:
         """Return what the model is sent."""
         before: list[Message] = []
         if question.parent is not None:
             for placed in await self.threads.list_range(question.parent):
-                before += [said for said in placed.turn.messages if not isinstance(said, Erased)]
+                before += [
+                    said for said in placed.turn.messages if not isinstance(said, ErasedMessage)
+                ]
         messages = (*before, *question.run.query, *question.run.reply)
         tools: list[Json] = [spec.name for spec in self.specs]
         request: dict[str, Json] = {"model": MODEL, "provider": self.provider.name, "tools": tools}

@@ -16,16 +16,22 @@ from turntree.testing.scripted.dialect import (
     documents,
     texts,
 )
-from turntree.testing.scripted.script import MODEL, Asked, Failure, Said, said_by_user
+from turntree.testing.scripted.script import (
+    MODEL,
+    Failure,
+    RequestMessage,
+    ScriptRequest,
+    said_by_user,
+)
 
 CREATED_AT = 1_790_000_000
 
 
-def asked(_: str, body: Document) -> Asked:
+def asked(_: str, body: Document) -> ScriptRequest:
     """Return what a request asks for."""
     given = body.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else documents(given)
-    return Asked(
+    return ScriptRequest(
         model=body.get("model", MODEL),
         system="\n".join(_instructions(body, items)),
         said=tuple(one for item in items for one in _said(item)),
@@ -73,13 +79,13 @@ def _tool_names(body: Document) -> Iterator[str]:
             yield str(inner.get("name"))
 
 
-def _said(item: Document) -> Iterator[Said]:
+def _said(item: Document) -> Iterator[RequestMessage]:
     kind = str(item.get("type", "message"))
     if kind.endswith("_output"):
         output = item.get("output")
-        yield Said("tool", "\n".join(texts(output)), str(item.get("call_id")))
+        yield RequestMessage("tool", "\n".join(texts(output)), str(item.get("call_id")))
     elif kind != "message" or item.get("role") == "assistant":
-        yield Said("model", "\n".join(texts(item.get("content"))))
+        yield RequestMessage("model", "\n".join(texts(item.get("content"))))
     elif item.get("role") == "user":
         yield said_by_user(texts(item.get("content")))
 

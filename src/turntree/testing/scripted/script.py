@@ -24,7 +24,7 @@ _NOTE = re.compile(r"\s*<([\w-]+)(?: [^>]*)?>.*</\1(?: [^>]*)?>\s*", re.DOTALL)
 
 
 @value
-class Found:
+class MatchedRule:
     """Stands in the arguments of a call for what a tool has returned since the prompt."""
 
     pattern: str
@@ -107,7 +107,7 @@ class Rule:
     name: str | None = None
     """What the log calls a request that this rule answered."""
 
-    def holds(self, asked: "Asked") -> bool:
+    def holds(self, asked: "ScriptRequest") -> bool:
         """Say whether a request is of this kind."""
         return (
             re.search(self.prompt, asked.prompt) is not None
@@ -124,7 +124,7 @@ class Rule:
 
 
 @value
-class Said:
+class RequestMessage:
     """One piece of what a request holds."""
 
     by: Literal["user", "model", "tool"]
@@ -133,18 +133,20 @@ class Said:
     """For a tool's result, the id of the call."""
 
 
-def said_by_user(texts: Iterable[str]) -> Said:
+def said_by_user(texts: Iterable[str]) -> RequestMessage:
     """Return what is left of a message when the notes between tags are taken out."""
-    return Said("user", "\n".join(text for text in texts if not _NOTE.fullmatch(text)).strip())
+    return RequestMessage(
+        "user", "\n".join(text for text in texts if not _NOTE.fullmatch(text)).strip()
+    )
 
 
 @value
-class Asked:
+class ScriptRequest:
     """What a request asks for, in no vendor's words."""
 
     model: str
     system: str
-    said: tuple[Said, ...]
+    said: tuple[RequestMessage, ...]
     tools: tuple[str, ...]
     streams: bool
 
@@ -161,11 +163,11 @@ class Asked:
         return sum(now == "model" and last != "model" for last, now in pairwise(speakers))
 
     @property
-    def results(self) -> tuple[Said, ...]:
+    def results(self) -> tuple[RequestMessage, ...]:
         """What tools have returned since the prompt."""
         return tuple(one for one in self._since() if one.by == "tool")
 
-    def _since(self) -> tuple[Said, ...]:
+    def _since(self) -> tuple[RequestMessage, ...]:
         place = self._prompt()
         return self.said if place is None else self.said[place + 1 :]
 
@@ -183,7 +185,7 @@ class Script:
         self._rules = tuple(rules)
         self._given = 0
 
-    def answer(self, asked: Asked) -> tuple[Answer, str | None]:
+    def answer(self, asked: ScriptRequest) -> tuple[Answer, str | None]:
         """Return what the first rule that holds says, with its name, else the next in order.
 
         A script that has nothing to say fails with a status that no client tries again.
@@ -201,8 +203,8 @@ class Script:
         return Failure(400, f"nothing is scripted for {asked.prompt[-200:]!r}"), None
 
 
-def _filled(answer: Answer, asked: Asked) -> Answer:
-    """Return an answer with what was found in the place of each ``Found``."""
+def _filled(answer: Answer, asked: ScriptRequest) -> Answer:
+    """Return an answer with what was found in the place of each ``MatchedRule``."""
     if isinstance(answer, Failure):
         return answer
     try:
@@ -214,8 +216,8 @@ def _filled(answer: Answer, asked: Asked) -> Answer:
     return replace(answer, calls=calls)
 
 
-def _found(value: Any, asked: Asked) -> Any:
-    if isinstance(value, Found):
+def _found(value: Any, asked: ScriptRequest) -> Any:
+    if isinstance(value, MatchedRule):
         for result in reversed(asked.results):
             if match := re.search(value.pattern, result.text):
                 return match[1]

@@ -39,18 +39,29 @@ from turntree.testing.scripted.dialect import Dialect, Document, Event, Sent
 from turntree.testing.scripted.script import (
     MODEL,
     Answer,
-    Asked,
     Break,
     Call,
     Failure,
-    Found,
+    MatchedRule,
     Reply,
     Rule,
     Script,
+    ScriptRequest,
 )
 
-__all__ = ["MODEL", "Answer", "Asked", "Break", "Call", "Exchange", "Failure", "Found", "Reply",
-           "Rule", "ScriptedModel"]  # fmt: skip
+__all__ = [
+    "MODEL",
+    "Answer",
+    "Break",
+    "Call",
+    "Failure",
+    "MatchedRule",
+    "RecordedExchange",
+    "Reply",
+    "Rule",
+    "ScriptRequest",
+    "ScriptedModel",
+]  # fmt: skip
 
 TOKENS_COUNTED = 100
 """What every request for a count of tokens is told."""
@@ -58,7 +69,7 @@ _SECRET_HEADERS = frozenset({"authorization", "cookie", "x-api-key", "x-goog-api
 
 
 @value
-class Exchange:
+class RecordedExchange:
     """One request as it arrived, and what it was answered."""
 
     number: int
@@ -100,7 +111,7 @@ class ScriptedModel:
         ``log`` is the file that gets a JSON line for each request. ``name`` is part of every
         id the model gives; without one it is a random one.
         """
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[RecordedExchange] = []
         """What arrived, in order of arrival."""
         self.left: list[str] = []
         """The paths of the streams that whoever asked for them left before their end."""
@@ -137,11 +148,11 @@ class ScriptedModel:
     def note(self, method: str, path: str, headers: Mapping[str, str], body: object = None) -> None:
         """Keep a request that asks no model."""
         with self._lock:
-            self._keep(Exchange(len(self.exchanges), method, path, headers, body))
+            self._keep(RecordedExchange(len(self.exchanges), method, path, headers, body))
 
     def answer(
         self, dialect: Dialect, path: str, headers: Mapping[str, str], body: Document
-    ) -> tuple[Asked, Sent | Failure]:
+    ) -> tuple[ScriptRequest, Sent | Failure]:
         """Decide what a request is told, and keep both."""
         asked = dialect.reads(path.partition("?")[0], body)
         with self._lock:
@@ -152,11 +163,13 @@ class ScriptedModel:
                 if isinstance(answer, Failure)
                 else Sent(self._name, number, asked.model, answer)
             )
-            kept = Exchange(number, "POST", path, headers, body, dialect.name, rule, asked.model)
+            kept = RecordedExchange(
+                number, "POST", path, headers, body, dialect.name, rule, asked.model
+            )
             self._keep(replace(kept, answer=answer, **_identity(dialect, told)))
         return asked, told
 
-    def _keep(self, exchange: Exchange) -> None:
+    def _keep(self, exchange: RecordedExchange) -> None:
         self.exchanges.append(exchange)
         if self._log is not None:
             with self._log.open("a", encoding="utf-8") as file:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
-from turntree.models.portable_thread import Said, fit, note_of, pieces_of
+from turntree.models.portable_thread import PortableMessage, fit, note_of, pieces_of
 from turntree.transcripts.exporters.shared import arguments_of, find_data, tool_name
 
 PROVIDER: Final = "anthropic"
@@ -18,7 +18,7 @@ BEGIN_TEXT: Final = "(The conversation begins here.)"
 NOTHING_TEXT: Final = "(no output)"
 
 
-def to_anthropic(told: Sequence[Said]) -> dict[str, Any]:
+def to_anthropic(told: Sequence[PortableMessage]) -> dict[str, Any]:
     """Return ``{"system": …, "messages": […]}``; without instructions there is no ``system``."""
     system = "\n\n".join(said.text for said in told if said.role == "system" and said.text)
     messages: list[dict[str, Any]] = []
@@ -35,7 +35,7 @@ def to_anthropic(told: Sequence[Said]) -> dict[str, Any]:
     return {"system": system, "messages": messages} if system else {"messages": messages}
 
 
-def blocks_of(said: Said) -> list[dict[str, Any]]:
+def blocks_of(said: PortableMessage) -> list[dict[str, Any]]:
     """Return the content blocks of one message that was fitted to Anthropic."""
     return [block for part in said.parts for block in _blocks(part)]
 

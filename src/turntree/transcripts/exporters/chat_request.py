@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.message import (
-    Erased,
-    Lifted,
+    ErasedMessage,
     Media,
     Message,
-    Opaque,
+    ObjectRef,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -26,7 +26,7 @@ from turntree.core.message import (
     ToolUse,
     part_from_json,
 )
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 
 META = "openai_chat"
 """Under this name a message's ``meta`` keeps what only chat completions know."""
@@ -36,7 +36,7 @@ ERASED_TEXT = "[erased]"
 
 
 def to_chat(
-    thread: Iterable[Placed], objects: Mapping[Digest, bytes] | None = None
+    thread: Iterable[ThreadTurn], objects: Mapping[Digest, bytes] | None = None
 ) -> list[dict[str, Any]]:
     """Return a thread as the messages of a chat-completions request.
 
@@ -44,7 +44,8 @@ def to_chat(
     accepted. Parts only another provider understands are left out.
 
     Raises:
-        Refused: A part stands as an object and its bytes are not among ``objects``, or chat
+        InvalidOperation: A part stands as an object and its bytes are not among ``objects``, or
+            chat
             completions have no shape for it.
     """
     chat: list[dict[str, Any]] = []
@@ -55,25 +56,25 @@ def to_chat(
     return chat
 
 
-def objects_of(thread: Iterable[Placed]) -> list[Digest]:
+def objects_of(thread: Iterable[ThreadTurn]) -> list[Digest]:
     """Return the digests of the objects that ``to_chat`` needs for a thread."""
     return [
         part.object
         for placed in thread
         for said in placed.turn.messages
         for part in said.parts
-        if isinstance(part, Lifted)
+        if isinstance(part, ObjectRef)
     ]
 
 
 def _chat_of(
-    said: Sequence[Message | Erased], erased_role: str, objects: Mapping[Digest, bytes]
+    said: Sequence[Message | ErasedMessage], erased_role: str, objects: Mapping[Digest, bytes]
 ) -> list[dict[str, Any]]:
     """Return chat messages in which every call is answered and every answer was asked for."""
     chat: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for message in said:
-        if isinstance(message, Erased):
+        if isinstance(message, ErasedMessage):
             # While calls are open it may have been a result: they are settled below.
             if not unanswered:
                 chat.append({"role": erased_role, "content": ERASED_TEXT})
@@ -127,16 +128,18 @@ def _documents(message: Message, objects: Mapping[Digest, bytes]) -> list[dict[s
 
 
 def _whole(part: Part, objects: Mapping[Digest, bytes]) -> Part:
-    if not isinstance(part, Lifted):
+    if not isinstance(part, ObjectRef):
         return part
     if part.object not in objects:
-        raise Refused(f"a {part.of} stands as the object {part.object}; its bytes are needed")
+        raise InvalidOperation(
+            f"a {part.of} stands as the object {part.object}; its bytes are needed"
+        )
     return part_from_json(json.loads(objects[part.object]))
 
 
 def _is_content(part: Part) -> bool:
     return isinstance(part, Text | Media) or (
-        isinstance(part, Opaque) and part.document.get("kind") == PART
+        isinstance(part, OpaquePart) and part.document.get("kind") == PART
     )
 
 
@@ -146,10 +149,10 @@ def _part_to(part: Part) -> Any:
             return {"type": "text", "text": text}
         case Media("image", _, str(url)):
             return {"type": "image_url", "image_url": {"url": url}}
-        case Opaque(document):
+        case OpaquePart(document):
             return document["part"]
         case _:
-            raise Refused(f"chat completions have no shape for {part}")
+            raise InvalidOperation(f"chat completions have no shape for {part}")
 
 
 def _content(content: Sequence[Mapping[str, Any]], *, as_parts: bool) -> Any:

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.message import ToolUse
-from turntree.models.portable_thread import Said, fit
-from turntree.transcripts.exporter import NewFile, Order, Plan
+from turntree.models.portable_thread import PortableMessage, fit
+from turntree.transcripts.exporter import HandoffFiles, HandoffRequest, NewFile
 from turntree.transcripts.exporters.anthropic import CALL_PREFIX, PROVIDER, blocks_of
 from turntree.transcripts.exporters.shared import json_lines, mark_of, marked_id
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 VERSION: Final = "2.1.0"
 """The oldest version whose records these are; the program reads what is older than itself."""
@@ -26,19 +26,21 @@ MODEL_FOREIGN: Final = "<synthetic>"
 _NOT_IN_SLUGS: Final = re.compile(r"[^a-zA-Z0-9]")
 
 
-class ClaudeCode:
+class ClaudeCodeExporter:
     """Writes what Claude Code can continue. See ``ports.exporters``."""
 
     tool = "claude-code"
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
 
-    def plan(self, told: Sequence[Said], order: Order, places: Places) -> Plan:
+    def plan(
+        self, told: Sequence[PortableMessage], order: HandoffRequest, places: ToolPaths
+    ) -> HandoffFiles:
         """Return the session's file and the command that continues it."""
         folder = project_folder(order.folder, places)
         records = list(render(told, order))
         ids = [record["uuid"] for record in records if "uuid" in record]
-        return Plan(
+        return HandoffFiles(
             session=order.session,
             files=(NewFile(folder / f"{order.session}.jsonl", json_lines(records)),),
             resume=(self.program, "--resume", order.session),
@@ -47,7 +49,7 @@ class ClaudeCode:
         )
 
 
-def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
+def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[dict[str, Any]]:
     """Yield the records of a session, in order. Pure: equal input, equal records."""
     before: str | None = None
     for place, said in enumerate(fit(told, provider=PROVIDER, call_prefix=CALL_PREFIX)):
@@ -68,11 +70,12 @@ def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
     yield {"type": "custom-title", "customTitle": order.title, "sessionId": order.session}
 
 
-def project_folder(folder: Path, places: Places) -> Path:
+def project_folder(folder: Path, places: ToolPaths) -> Path:
     """Return where Claude Code looks for the sessions of a folder.
 
     Raises:
-        Refused: The folder's name is so long that Claude Code shortens it in a way of its own,
+        InvalidOperation: The folder's name is so long that Claude Code shortens it in a way of its
+            own,
             and it has not worked there yet.
     """
     config = places.environ.get("CLAUDE_CONFIG_DIR")
@@ -83,14 +86,14 @@ def project_folder(folder: Path, places: Places) -> Path:
         return projects / slug
     there = list(projects.glob(f"{slug[:SLUG_CHARS_MAX]}-*"))
     if len(there) != 1:
-        raise Refused(
+        raise InvalidOperation(
             f"{folder} is too long a name for Claude Code: run it there once, or choose another "
             "folder with --into"
         )
     return there[0]
 
 
-def _message(said: Said, id: str) -> Mapping[str, Any]:
+def _message(said: PortableMessage, id: str) -> Mapping[str, Any]:
     if said.role == "assistant":
         calls = any(isinstance(part, ToolUse) for part in said.parts)
         return {
@@ -117,5 +120,5 @@ def _message(said: Said, id: str) -> Mapping[str, Any]:
     return {"type": "user", **flags, "message": {"role": "user", "content": content}}
 
 
-def _model(said: Said) -> str:
+def _model(said: PortableMessage) -> str:
     return said.model if said.provider == PROVIDER and said.model else MODEL_FOREIGN

@@ -9,39 +9,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from turntree.core.ids import Instant
-from turntree.models.portable_thread import Said
-from turntree.transcripts.exporter import NewFile, Order, Plan
+from turntree.core.ids import Timestamp
+from turntree.models.portable_thread import PortableMessage
+from turntree.transcripts.exporter import HandoffFiles, HandoffRequest, NewFile
 from turntree.transcripts.exporters.openai import to_items
 from turntree.transcripts.exporters.shared import json_lines
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 VERSION: Final = "0.166.0"
 """The version whose records these are."""
 
 
-class Codex:
+class CodexExporter:
     """Writes what Codex can continue. See ``ports.exporters``."""
 
     tool = "codex"
     program = "codex"
     install = "npm install -g @openai/codex"
 
-    def plan(self, told: Sequence[Said], order: Order, places: Places) -> Plan:
+    def plan(
+        self, told: Sequence[PortableMessage], order: HandoffRequest, places: ToolPaths
+    ) -> HandoffFiles:
         """Return the rollout and the command that continues it."""
         home = places.environ.get("CODEX_HOME")
         root = Path(home) if home else places.home / ".codex"
         day = root / "sessions" / order.at[:4] / order.at[5:7] / order.at[8:10]
         moment = order.at[:19].replace(":", "-")
         path = day / f"rollout-{moment}-{order.session}.jsonl"
-        return Plan(
+        return HandoffFiles(
             session=order.session,
             files=(NewFile(path, json_lines(render(told, order))),),
             resume=(self.program, "resume", order.session),
         )
 
 
-def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
+def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[dict[str, Any]]:
     """Yield the records of a session, in order. Pure: equal input, equal records."""
     yield _record(
         order.at,
@@ -62,7 +64,7 @@ def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
             yield _record(said.at, "event_msg", shown)
 
 
-def _shown(said: Said, item: Mapping[str, Any]) -> dict[str, Any] | None:
+def _shown(said: PortableMessage, item: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what the screen shows of an item; without it, resuming shows an empty page."""
     if item["type"] != "message" or said.role == "system":
         return None
@@ -71,5 +73,5 @@ def _shown(said: Said, item: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"type": kind, "message": text}
 
 
-def _record(at: Instant, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _record(at: Timestamp, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     return {"timestamp": at, "type": kind, "payload": payload}

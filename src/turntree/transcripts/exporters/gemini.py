@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from turntree.core.canonical import digest_bytes
 from turntree.core.message import Media, Text, ToolResult, ToolUse
-from turntree.models.portable_thread import Said, fit, note_of, text_of
-from turntree.transcripts.exporter import NewFile, Order, Plan
+from turntree.models.portable_thread import PortableMessage, fit, note_of, text_of
+from turntree.transcripts.exporter import HandoffFiles, HandoffRequest, NewFile
 from turntree.transcripts.exporters.shared import (
     arguments_of,
     find_data,
@@ -22,27 +22,29 @@ from turntree.transcripts.exporters.shared import (
     spoken,
     tool_name,
 )
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 PROVIDER: Final = "google"
 CALL_PREFIX: Final = "call_"
 
 
-class Gemini:
+class GeminiExporter:
     """Writes what Gemini CLI can continue. See ``ports.exporters``."""
 
     tool = "gemini"
     program = "gemini"
     install = "npm install -g @google/gemini-cli"
 
-    def plan(self, told: Sequence[Said], order: Order, places: Places) -> Plan:
+    def plan(
+        self, told: Sequence[PortableMessage], order: HandoffRequest, places: ToolPaths
+    ) -> HandoffFiles:
         """Return the session's file and the command that continues it."""
         named = places.environ.get("GEMINI_CLI_HOME")
         home = (Path(named) if named else places.home) / ".gemini"
         path = home / "turntree" / f"session-{order.session}.jsonl"
         records = list(render(told, order))
         ids = [record["id"] for record in records if "id" in record]
-        return Plan(
+        return HandoffFiles(
             session=order.session,
             files=(NewFile(path, json_lines(records)),),
             resume=(self.program, "--session-file", str(path)),
@@ -51,7 +53,7 @@ class Gemini:
         )
 
 
-def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
+def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[dict[str, Any]]:
     """Yield the records of a session, in order. Pure: equal input, equal records."""
     yield {
         "sessionId": order.session,
@@ -70,7 +72,7 @@ def render(told: Sequence[Said], order: Order) -> Iterator[dict[str, Any]]:
         yield {"id": marked_id(order, place), "timestamp": said.at, **_message(said, results)}
 
 
-def _message(said: Said, results: Mapping[str, ToolResult]) -> dict[str, Any]:
+def _message(said: PortableMessage, results: Mapping[str, ToolResult]) -> dict[str, Any]:
     content = [_part(part) for part in spoken(said).parts if isinstance(part, Text | Media)]
     if said.role != "assistant":
         return {"type": "user", "content": content}
@@ -88,7 +90,7 @@ def _part(part: Text | Media) -> dict[str, Any]:
     return {"inlineData": {"mimeType": data[0], "data": data[1]}}
 
 
-def _call(use: ToolUse, results: Mapping[str, ToolResult], said: Said) -> dict[str, Any]:
+def _call(use: ToolUse, results: Mapping[str, ToolResult], said: PortableMessage) -> dict[str, Any]:
     result = results[use.call_id]
     name, text = tool_name(use.tool), text_of(result.output)
     answer = {"output": text} if result.status == "ok" else {"error": text or result.status}

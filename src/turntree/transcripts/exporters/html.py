@@ -15,8 +15,8 @@ from markdown_it import MarkdownIt
 
 from turntree.core.ids import Digest
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
-from turntree.core.thread import Placed
-from turntree.models.portable_thread import Said, note_of, text_of
+from turntree.core.thread import ThreadTurn
+from turntree.models.portable_thread import PortableMessage, note_of, text_of
 from turntree.transcripts.exporters.markdown import (
     arguments_text,
     byline,
@@ -31,7 +31,7 @@ from turntree.transcripts.exporters.shared import find_data
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def to_html(thread: Sequence[Placed], objects: Mapping[Digest, bytes]) -> str:
+def to_html(thread: Sequence[ThreadTurn], objects: Mapping[Digest, bytes]) -> str:
     """Return a thread as a page.
 
     Raises:
@@ -51,7 +51,7 @@ def to_html(thread: Sequence[Placed], objects: Mapping[Digest, bytes]) -> str:
     )
 
 
-def _turn(placed: Placed, objects: Mapping[Digest, bytes]) -> str:
+def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> str:
     turn = placed.turn
     outcome = turn.header.outcome
     badge = "" if outcome == "completed" else f' <span class="bad">{escape(outcome)}</span>'
@@ -63,7 +63,7 @@ def _turn(placed: Placed, objects: Mapping[Digest, bytes]) -> str:
     return f'<section id="{digits(turn)}">\n<p class="turn">{place}</p>\n{said}\n</section>'
 
 
-def _messages(placed: Placed, objects: Mapping[Digest, bytes]) -> Iterator[str]:
+def _messages(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> Iterator[str]:
     before: tuple[str, str] | None = None
     for said, part in told_of(placed, objects):
         now = (_kind(said), speaker(said, placed.turn))
@@ -76,7 +76,7 @@ def _messages(placed: Placed, objects: Mapping[Digest, bytes]) -> Iterator[str]:
         yield "</article>"
 
 
-def _kind(said: Said) -> str:
+def _kind(said: PortableMessage) -> str:
     return "summary" if said.is_summary else said.role
 
 

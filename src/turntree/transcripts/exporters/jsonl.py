@@ -12,13 +12,13 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.message import Erased, Message, line_of, to_json
+from turntree.core.message import ErasedMessage, Message, line_of, to_json
 from turntree.core.session import Session
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import RECIPE, Turn
 
 
-def turn_line(placed: Placed) -> str:
+def turn_line(placed: ThreadTurn) -> str:
     """Return the line of a turn."""
     turn = placed.turn
     return _line(
@@ -77,13 +77,13 @@ def header_document(turn: Turn) -> dict[str, Any]:
     return {name: value for name, value in document.items() if value is not None}
 
 
-def message_document(said: Message | Erased) -> dict[str, Any]:
+def message_document(said: Message | ErasedMessage) -> dict[str, Any]:
     """Return a message's document, or the stub of an erased one."""
-    return {"erased": said.digest} if isinstance(said, Erased) else to_json(said)
+    return {"erased": said.digest} if isinstance(said, ErasedMessage) else to_json(said)
 
 
-def _digest(said: Message | Erased) -> str:
-    return said.digest if isinstance(said, Erased) else digest_bytes(line_of(said))
+def _digest(said: Message | ErasedMessage) -> str:
+    return said.digest if isinstance(said, ErasedMessage) else digest_bytes(line_of(said))
 
 
 def _line(document: dict[str, Any]) -> str:

@@ -13,9 +13,9 @@ from typing import Any, Final
 from turntree.core.canonical import Json
 from turntree.core.ids import Digest
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
-from turntree.core.thread import Placed
+from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
-from turntree.models.portable_thread import Said, hand_over, note_of, text_of
+from turntree.models.portable_thread import PortableMessage, hand_over, note_of, text_of
 from turntree.transcripts.exporters.shared import find_data
 
 TITLE_CHARS_MAX: Final = 80
@@ -23,7 +23,7 @@ DIGITS: Final = 8
 _TICKS: Final = re.compile(r"`{3,}")
 
 
-def to_markdown(thread: Sequence[Placed], objects: Mapping[Digest, bytes]) -> str:
+def to_markdown(thread: Sequence[ThreadTurn], objects: Mapping[Digest, bytes]) -> str:
     """Return a thread as a document.
 
     Raises:
@@ -41,7 +41,7 @@ def headline(turn: Turn) -> str:
     return words if len(words) <= TITLE_CHARS_MAX else f"{words[: TITLE_CHARS_MAX - 1]}…"
 
 
-def byline(thread: Sequence[Placed]) -> str:
+def byline(thread: Sequence[ThreadTurn]) -> str:
     """Return how long a thread is, when it was, and where it ends."""
     first, last = thread[0].turn, thread[-1].turn
     days = sorted({first.header.started_at[:10], last.header.sealed_at[:10]})
@@ -59,7 +59,9 @@ def moment(turn: Turn) -> str:
     return f"{turn.header.started_at[:10]} {turn.header.started_at[11:16]}"
 
 
-def told_of(placed: Placed, objects: Mapping[Digest, bytes]) -> Iterator[tuple[Said, Any]]:
+def told_of(
+    placed: ThreadTurn, objects: Mapping[Digest, bytes]
+) -> Iterator[tuple[PortableMessage, Any]]:
     """Yield each part of a turn with its message; a call comes with its result."""
     told = hand_over([placed], objects)
     for place, said in enumerate(told):
@@ -81,7 +83,7 @@ def arguments_text(args: Json) -> str:
     return args if isinstance(args, str) else _indented(args)
 
 
-def speaker(said: Said, turn: Turn) -> str:
+def speaker(said: PortableMessage, turn: Turn) -> str:
     """Return who says something."""
     match said.role:
         case "assistant":
@@ -93,14 +95,14 @@ def speaker(said: Said, turn: Turn) -> str:
     raise AssertionError(said.role)
 
 
-def _turn(placed: Placed, objects: Mapping[Digest, bytes]) -> Iterator[str]:
+def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> Iterator[str]:
     turn = placed.turn
     yield f"## {placed.depth}. {headline(turn)}"
     marks = [f"`{digits(turn)}`", moment(turn)]
     if turn.header.outcome != "completed":
         marks.append(f"**{turn.header.outcome}**")
     yield " · ".join(marks)
-    before: Said | None = None
+    before: PortableMessage | None = None
     for said, part in told_of(placed, objects):
         if before is None or speaker(before, turn) != speaker(said, turn):
             yield f"**{speaker(said, turn)}**"
@@ -108,7 +110,7 @@ def _turn(placed: Placed, objects: Mapping[Digest, bytes]) -> Iterator[str]:
         yield _part(said, part)
 
 
-def _part(said: Said, part: Any) -> str:
+def _part(said: PortableMessage, part: Any) -> str:
     match part:
         case Text(text):
             return text if said.role == "assistant" else _quoted(text)

@@ -9,27 +9,34 @@ from typing import Any, Final
 
 from turntree.core.canonical import Json
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
-from turntree.models.portable_thread import Said, compact, fit, note_of, pieces_of, text_of
+from turntree.models.portable_thread import (
+    PortableMessage,
+    compact,
+    fit,
+    note_of,
+    pieces_of,
+    text_of,
+)
 from turntree.transcripts.exporters.shared import tool_name
 
 PROVIDER: Final = "openai"
 CALL_PREFIX: Final = "call_"
 
 
-def to_chat(told: Sequence[Said]) -> list[dict[str, Any]]:
+def to_chat(told: Sequence[PortableMessage]) -> list[dict[str, Any]]:
     """Return the messages of a chat-completions request."""
     fitted = fit(told, provider=PROVIDER, call_prefix=CALL_PREFIX)
     return [document for said in fitted for document in _chat(said)]
 
 
-def to_items(told: Sequence[Said]) -> list[tuple[Said, dict[str, Any]]]:
+def to_items(told: Sequence[PortableMessage]) -> list[tuple[PortableMessage, dict[str, Any]]]:
     """Return the input items of a Responses request, each with the message it is from."""
     custom: set[str] = set()
     fitted = fit(told, provider=PROVIDER, call_prefix=CALL_PREFIX)
     return [(said, item) for said in fitted for item in _items(said, custom)]
 
 
-def _chat(said: Said) -> Iterator[dict[str, Any]]:
+def _chat(said: PortableMessage) -> Iterator[dict[str, Any]]:
     for part in said.parts:
         if isinstance(part, ToolResult):
             yield {"role": "tool", "tool_call_id": part.call_id, "content": _answer(part)}
@@ -69,7 +76,7 @@ def _answer(result: ToolResult) -> str:
     return text_of(result.output) or ("" if result.status == "ok" else f"[{result.status}]")
 
 
-def _items(said: Said, custom: set[str]) -> Iterator[dict[str, Any]]:
+def _items(said: PortableMessage, custom: set[str]) -> Iterator[dict[str, Any]]:
     words: list[dict[str, Any]] = []
     for part in said.parts:
         match part:
@@ -100,7 +107,7 @@ def _items(said: Said, custom: set[str]) -> Iterator[dict[str, Any]]:
     yield from _message(said, words)
 
 
-def _message(said: Said, words: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _message(said: PortableMessage, words: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     if words:
         role = "developer" if said.role == "system" else said.role
         yield {"type": "message", "role": role, "content": words}

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from turntree.core.ids import unix_ms
 from turntree.core.message import Media, Text, ToolResult, ToolUse
-from turntree.models.portable_thread import Said, fit, note_of, text_of
-from turntree.transcripts.exporter import NewFile, Order, Plan
+from turntree.models.portable_thread import PortableMessage, fit, note_of, text_of
+from turntree.transcripts.exporter import HandoffFiles, HandoffRequest, NewFile
 from turntree.transcripts.exporters.shared import (
     arguments_of,
     find_data,
@@ -21,7 +21,7 @@ from turntree.transcripts.exporters.shared import (
     spoken,
     tool_name,
 )
-from turntree.transcripts.importer import Places
+from turntree.transcripts.importer import ToolPaths
 
 PROVIDER: Final = "opencode"
 CALL_PREFIX: Final = "call_"
@@ -34,14 +34,16 @@ _ENDING_CHARS: Final = 14
 _NO_TOKENS: Final = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
-class Opencode:
+class OpencodeExporter:
     """Writes what opencode can continue. See ``ports.exporters``."""
 
     tool = "opencode"
     program = "opencode"
     install = "npm install -g opencode-ai"
 
-    def plan(self, told: Sequence[Said], order: Order, places: Places) -> Plan:
+    def plan(
+        self, told: Sequence[PortableMessage], order: HandoffRequest, places: ToolPaths
+    ) -> HandoffFiles:
         """Return the document, the command that reads it and the one that continues it."""
         data = places.environ.get("XDG_DATA_HOME")
         root = Path(data) if data else places.home / ".local/share"
@@ -50,7 +52,7 @@ class Opencode:
         path = root / "opencode" / "turntree" / f"{session}.json"
         document = render(told, order)
         messages = [message["info"]["id"] for message in document["messages"]]
-        return Plan(
+        return HandoffFiles(
             session=session,
             files=(NewFile(path, json_line(document) + "\n"),),
             resume=(self.program, "--session", session),
@@ -60,7 +62,7 @@ class Opencode:
         )
 
 
-def render(told: Sequence[Said], order: Order) -> dict[str, Any]:
+def render(told: Sequence[PortableMessage], order: HandoffRequest) -> dict[str, Any]:
     """Return the document of a session. Pure: equal input, equal document."""
     ids, at = _Ids(order), unix_ms(order.at)
     return {
@@ -81,7 +83,7 @@ def render(told: Sequence[Said], order: Order) -> dict[str, Any]:
 class _Ids:
     """Ids as opencode makes them: 48 bits of time and count, then anything."""
 
-    order: Order
+    order: HandoffRequest
     count: int = 0
 
     @property
@@ -104,7 +106,9 @@ class _Ids:
         return (unix_ms(self.order.at) * PLACES_PER_MS + count) % (1 << _TIME_BITS)
 
 
-def _messages(told: Sequence[Said], order: Order, ids: _Ids) -> Iterator[dict[str, Any]]:
+def _messages(
+    told: Sequence[PortableMessage], order: HandoffRequest, ids: _Ids
+) -> Iterator[dict[str, Any]]:
     fitted = fit(told, provider=PROVIDER, call_prefix=CALL_PREFIX)
     results = {
         part.call_id: part for said in fitted for part in said.parts if isinstance(part, ToolResult)
@@ -125,15 +129,15 @@ def _messages(told: Sequence[Said], order: Order, ids: _Ids) -> Iterator[dict[st
         yield {"info": info, "parts": [{**p, "id": ids.next("prt"), **belongs} for p in parts]}
 
 
-def _answers(told: Sequence[Said]) -> list[Said]:
+def _answers(told: Sequence[PortableMessage]) -> list[PortableMessage]:
     """Return, for each message, the answer that follows: it says which model was meant."""
-    answers: list[Said] = []
+    answers: list[PortableMessage] = []
     for said in reversed(told):
         answers.append(said if said.role == "assistant" or not answers else answers[-1])
     return answers[::-1]
 
 
-def _asked(said: Said, answer: Said) -> dict[str, Any]:
+def _asked(said: PortableMessage, answer: PortableMessage) -> dict[str, Any]:
     model = {
         "providerID": answer.provider or "unknown",
         "modelID": answer.model or "unknown",
@@ -141,7 +145,7 @@ def _asked(said: Said, answer: Said) -> dict[str, Any]:
     return {"role": "user", "time": {"created": unix_ms(said.at)}, "model": model}
 
 
-def _answered(said: Said, order: Order) -> dict[str, Any]:
+def _answered(said: PortableMessage, order: HandoffRequest) -> dict[str, Any]:
     at, folder = unix_ms(said.at), str(order.folder)
     calls = any(isinstance(part, ToolUse) for part in said.parts)
     return {

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import derived_id, unix_ms
 from turntree.core.message import Text
-from turntree.models.portable_thread import Said
-from turntree.transcripts.exporter import NewFile, Order
+from turntree.models.portable_thread import PortableMessage
+from turntree.transcripts.exporter import HandoffRequest, NewFile
 
 SYSTEM_TEXT: Final = "These instructions were given to the model here:\n\n"
 TOOL_NAME_CHARS_MAX: Final = 64
@@ -33,7 +33,7 @@ def write_new(files: Iterable[NewFile]) -> None:
     What they hold may be private, so nobody but their owner can read them.
 
     Raises:
-        Refused: One exists already, or cannot be written.
+        InvalidOperation: One exists already, or cannot be written.
     """
     written: list[Path] = []
     try:
@@ -47,16 +47,16 @@ def write_new(files: Iterable[NewFile]) -> None:
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
-        raise Refused(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise InvalidOperation(f"{error.filename} cannot be written: {error.strerror}") from error
 
 
-def marked_id(order: Order, place: int) -> str:
+def marked_id(order: HandoffRequest, place: int) -> str:
     """Return the id of a session's message: a UUID that ends as all ids of this session do."""
     id = derived_id(unix_ms(order.at), order.session, str(place))
     return f"{id[:-MARK_CHARS]}{mark_of(order)}"
 
 
-def mark_of(order: Order) -> str:
+def mark_of(order: HandoffRequest) -> str:
     """Return how the ids of a session's messages end; tools keep these when they copy."""
     return order.session[-MARK_CHARS:]
 
@@ -76,7 +76,7 @@ def json_line(document: Any) -> str:
     return line
 
 
-def spoken(said: Said) -> Said:
+def spoken(said: PortableMessage) -> PortableMessage:
     """Return instructions as words of whoever asks, for a tool that knows no others."""
     if said.role != "system":
         return said

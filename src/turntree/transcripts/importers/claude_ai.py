@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from turntree.core.canonical import tidy
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -22,7 +22,7 @@ from turntree.core.message import (
 from turntree.core.message_context import TouchedFile
 from turntree.transcripts.importers.hosted_chat import ExportImporter
 from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text, word
-from turntree.transcripts.importers.message_tree import NEVER, MessageTree, Node
+from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
 
 PROVIDER: Final = "anthropic"
 _DETAILS: Final[Mapping[str, str]] = {
@@ -31,7 +31,7 @@ _DETAILS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-class ClaudeAi(ExportImporter):
+class ClaudeAiImporter(ExportImporter):
     """Reads the export that Claude.ai makes of a person's conversations."""
 
     origin = "claude-ai"
@@ -54,7 +54,7 @@ class ClaudeAi(ExportImporter):
         said = [mapping(message) for message in entries(document.get("chat_messages"))]
         # Older exports name no parents: there a message follows the one before it.
         linked = any(message.get("parent_message_uuid") for message in said)
-        nodes: dict[str, Node] = {}
+        nodes: dict[str, MessageNode] = {}
         counted: dict[str, int] = {}
         before: str | None = None
         for number, message in enumerate(said):
@@ -69,18 +69,18 @@ class ClaudeAi(ExportImporter):
 
 def _node(
     id: str, parent: str | None, message: Mapping[str, Any], place: int, counted: dict[str, int]
-) -> Node:
+) -> MessageNode:
     at = moment(message.get("created_at"))
     if (sender := text(message.get("sender"))) not in ("human", "assistant"):
         counted[f"sender {sender[:40]}"] = counted.get(f"sender {sender[:40]}", 0) + 1
-        return Node(id, parent)
+        return MessageNode(id, parent)
     asks = sender == "human"
     messages = (_asked(message, at),) if asks else _answered(id, message, at)
     until = None if asks else _until(message)
-    return Node(id, parent, asks, messages, at=at, until=until, places=(place,))
+    return MessageNode(id, parent, asks, messages, at=at, until=until, places=(place,))
 
 
-def _asked(message: Mapping[str, Any], at: Instant | None) -> Message:
+def _asked(message: Mapping[str, Any], at: Timestamp | None) -> Message:
     parts: list[Part] = []
     files: list[str] = []
     if words := _words(message):
@@ -88,7 +88,7 @@ def _asked(message: Mapping[str, Any], at: Instant | None) -> Message:
     for attached in map(mapping, entries(message.get("attachments"))):
         name = word(attached.get("file_name")) or "attachment"
         files.append(name)
-        parts.append(Opaque({"kind": "claude-ai/attachment", "value": tidy(attached)}))
+        parts.append(OpaquePart({"kind": "claude-ai/attachment", "value": tidy(attached)}))
     for file in map(mapping, entries(message.get("files"))):
         if called := word(file.get("file_name")) or word(file.get("file_uuid")):
             files.append(called)
@@ -103,7 +103,7 @@ def _words(message: Mapping[str, Any]) -> str:
     return "\n\n".join(words for words in said if words) or text(message.get("text"))
 
 
-def _answered(id: str, message: Mapping[str, Any], at: Instant | None) -> tuple[Message, ...]:
+def _answered(id: str, message: Mapping[str, Any], at: Timestamp | None) -> tuple[Message, ...]:
     """Return what the model said; the result of a tool stands in a message of its own."""
     told: list[Message] = []
     parts: list[Part] = []
@@ -135,7 +135,7 @@ def _block(
             parts: list[Part] = [Text(words)] if (words := text(block.get("text"))) else []
             if block.get("citations"):
                 cited = tidy(block["citations"])
-                parts.append(Opaque({"kind": "claude-ai/citations", "value": cited}))
+                parts.append(OpaquePart({"kind": "claude-ai/citations", "value": cited}))
             return parts
         case "thinking":
             return [Reasoning(text(block.get("thinking")), text(block.get("signature")) or None)]
@@ -148,7 +148,7 @@ def _block(
             return [use]
         case kind:
             name = (word(kind) or "block")[:80]
-            return [Opaque({"kind": f"claude-ai/{name}", "value": tidy(block)})]
+            return [OpaquePart({"kind": f"claude-ai/{name}", "value": tidy(block)})]
 
 
 def _result(
@@ -168,7 +168,7 @@ def _result(
     return ToolResult(use.call_id, status, tidy(block.get("content"))), extra
 
 
-def _until(message: Mapping[str, Any]) -> Instant | None:
+def _until(message: Mapping[str, Any]) -> Timestamp | None:
     told = [mapping(block).get("stop_timestamp") for block in entries(message.get("content"))]
     times = [at for value in (*told, message.get("updated_at")) if (at := moment(value))]
     return max(times, default=None)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
-from turntree.core.errors import Refused
+from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Record
-from turntree.transcripts.importer import Bundle
+from turntree.ledger.raw_codec import RawRecord
+from turntree.transcripts.importer import TranscriptRef
 from turntree.transcripts.importers.lenient_json import check_unpacked, open_file, parse
 
 ASSET_MAX_BYTES: Final = 64 * 1024 * 1024
@@ -53,7 +53,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     The last one may be cut off. A text that is no JSON yields anything or nothing.
 
     Raises:
-        Refused: One of them is larger than any that people wrote.
+        InvalidOperation: One of them is larger than any that people wrote.
     """
     buffer, base, scan, start, depth, floor = b"", 0, 0, -1, 0, -1
     wanted = _CHUNK_BYTES
@@ -78,7 +78,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
             if depth <= 0:
                 return
         if len(buffer) - (start if start >= 0 else scan) > ELEMENT_MAX_BYTES:
-            raise Refused(
+            raise InvalidOperation(
                 f"a conversation has more than {ELEMENT_MAX_BYTES:,} bytes, as none has that "
                 "people wrote: take it out of the export, and import the rest"
             )
@@ -104,11 +104,11 @@ class ExportReader:
         self._hint = hint
         self._last: _Export | None = None
 
-    def open(self, path: Path) -> Iterator[Bundle]:
+    def open(self, path: Path) -> Iterator[TranscriptRef]:
         """Yield the conversations of an export; nothing if another tool wrote it.
 
         Raises:
-            Refused: It would unpack to more than the memory holds.
+            InvalidOperation: It would unpack to more than the memory holds.
         """
         self._last = None
         try:
@@ -116,9 +116,9 @@ class ExportReader:
         except _UNREADABLE:
             return
         for piece in export.pieces.values():
-            yield Bundle(self._origin, piece.id, (path,), piece.stamp, piece.length)
+            yield TranscriptRef(self._origin, piece.id, (path,), piece.stamp, piece.length)
 
-    def read(self, bundle: Bundle) -> Record:
+    def read(self, bundle: TranscriptRef) -> RawRecord:
         """Return a conversation as it stands in its list.
 
         Raises:
@@ -129,9 +129,11 @@ class ExportReader:
         if piece is None:
             raise OSError(f"{path} does not hold the conversation {bundle.id} any longer")
         name = piece.member.rpartition("/")[2] or path.name
-        return Record(name, piece.offset, self._export(path).bytes_of(piece))
+        return RawRecord(name, piece.offset, self._export(path).bytes_of(piece))
 
-    def assets(self, bundle: Bundle, ids: set[str], pattern: re.Pattern[str]) -> Iterator[Record]:
+    def assets(
+        self, bundle: TranscriptRef, ids: set[str], pattern: re.Pattern[str]
+    ) -> Iterator[RawRecord]:
         """Yield the files of an export whose names begin with one of some ids, as a pattern finds.
 
         Raises:
@@ -143,7 +145,7 @@ class ExportReader:
             with export.opened(by_id[id]) as stream:
                 data = stream.read(ASSET_MAX_BYTES + 1)
             name = by_id[id].rpartition("/")[2]
-            yield Record(name, 0, data if len(data) <= ASSET_MAX_BYTES else b"")
+            yield RawRecord(name, 0, data if len(data) <= ASSET_MAX_BYTES else b"")
 
     def _export(self, path: Path) -> "_Export":
         """Return an export with its conversations found; the last one is kept."""

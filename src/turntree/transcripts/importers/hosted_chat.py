@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from turntree.core.canonical import Json, tidy
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, Projection
-from turntree.transcripts.importer import Bundle, Places
+from turntree.transcripts.importer import ToolPaths, TranscriptRef
 from turntree.transcripts.importers.export_files import ExportReader
 from turntree.transcripts.importers.lenient_json import parse, word
 from turntree.transcripts.importers.message_tree import MessageTree
@@ -57,16 +57,16 @@ class ExportImporter(ABC):
         del file
         return False
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield nothing: an export lies wherever somebody put it."""
         del places
         return iter(())
 
-    def open(self, path: Path) -> Iterable[Bundle]:
+    def open(self, path: Path) -> Iterable[TranscriptRef]:
         """Yield the conversations of a zip, a folder or a list of them."""
         return self.exports.open(path)
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield a conversation as it stands in the list.
 
         Raises:
@@ -74,7 +74,7 @@ class ExportImporter(ABC):
         """
         yield self.exports.read(bundle)
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns of a conversation, those of all its branches."""
         del bundle
         found: tuple[int, Mapping[str, Any]] | None = None

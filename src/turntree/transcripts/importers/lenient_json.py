@@ -19,9 +19,9 @@ import orjson
 import zstandard
 
 from turntree.core.canonical import tidy
-from turntree.core.errors import Refused
-from turntree.core.ids import Instant, instant, is_instant
-from turntree.ledger.raw_codec import Record
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Timestamp, instant, is_instant
+from turntree.ledger.raw_codec import RawRecord
 
 LINE_MAX_BYTES: Final = 256 * 1024 * 1024
 """A longer line is cut into several records: each is kept, none is understood."""
@@ -37,7 +37,7 @@ _SECONDS_MAX: Final = 10_000_000_000
 """A number of seconds below this is one; above, it counts milliseconds."""
 
 
-def read_lines(file: Path, name: str) -> Iterator[Record]:
+def read_lines(file: Path, name: str) -> Iterator[RawRecord]:
     """Yield the lines of a file as records, also the last one if nobody ended it.
 
     A file that ends in ``.zst`` is unpacked; offsets are those of the plain text.
@@ -52,7 +52,7 @@ def read_lines(file: Path, name: str) -> Iterator[Record]:
                 for record in _lines(io.BufferedReader(cast("Any", plain)), name):
                     try:
                         check_unpacked(file.name, record.offset + len(record.data), packed)
-                    except Refused as refused:
+                    except InvalidOperation as refused:
                         # One file that cannot be read keeps no other from being read.
                         raise OSError(str(refused)) from refused
                     yield record
@@ -77,21 +77,21 @@ def check_unpacked(name: str, size: int, packed: int) -> None:
     """Refuse what unpacks to far more than any transcript does.
 
     Raises:
-        Refused: It does; unpacking it would fill the memory.
+        InvalidOperation: It does; unpacking it would fill the memory.
     """
     if size > UNPACKED_FREE_BYTES and size > UNPACKED_RATIO_MAX * packed:
-        raise Refused(
+        raise InvalidOperation(
             f"{name} unpacks to more than {UNPACKED_RATIO_MAX} times its {packed:,} bytes, as no "
             "transcript does: unpack it yourself and import the file, if you trust it"
         )
 
 
-def _lines(stream: IO[bytes], name: str) -> Iterator[Record]:
+def _lines(stream: IO[bytes], name: str) -> Iterator[RawRecord]:
     offset = 0
     while line := stream.readline(LINE_MAX_BYTES):
         data = line.rstrip(b"\r\n")
         if data:
-            yield Record(name, offset, data)
+            yield RawRecord(name, offset, data)
         offset += len(line)
 
 
@@ -141,14 +141,14 @@ def entries(value: object) -> list[Any]:
     return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
 
 
-def moment(value: object) -> Instant | None:
+def moment(value: object) -> Timestamp | None:
     """Return the moment that a text in ISO 8601, or a number of seconds or ms, stands for."""
     try:
         match value:
             case str():
                 found = datetime.fromisoformat(value)
                 if is_instant(value) and value >= _EPOCH:
-                    return Instant(value)
+                    return Timestamp(value)
                 found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
                 ms = found.timestamp() * 1000
                 return instant(int(ms)) if ms >= 0 else None

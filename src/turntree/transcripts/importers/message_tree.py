@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import Message, Part, ToolResult, ToolStatus, ToolUse
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
@@ -17,13 +17,13 @@ from turntree.core.value import value
 from turntree.transcripts.drafts import DraftTurn, Key
 from turntree.transcripts.importers.lenient_json import word
 
-NEVER: Final = Instant("1970-01-01T00:00:00.000Z")
+NEVER: Final = Timestamp("1970-01-01T00:00:00.000Z")
 UNKNOWN_TOOL: Final = "unknown"
 """The tool of a call that only its result tells of."""
 
 
 @value
-class Result:
+class ToolResultNode:
     """What a tool answered, where the source does not say to which call."""
 
     tool: str
@@ -35,7 +35,7 @@ class Result:
 
 
 @value
-class Node:
+class MessageNode:
     """One entry of a tree; without messages and result it says nothing and only leads on."""
 
     id: str
@@ -43,9 +43,9 @@ class Node:
     asks: bool = False
     """It was sent in; otherwise it answers."""
     messages: tuple[Message, ...] = ()
-    result: Result | None = None
-    at: Instant | None = None
-    until: Instant | None = None
+    result: ToolResultNode | None = None
+    at: Timestamp | None = None
+    until: Timestamp | None = None
     model: str | None = None
     unfinished: bool = False
     calls: tuple[ModelCall, ...] = ()
@@ -62,8 +62,8 @@ class Node:
 class MessageTree:
     """A conversation's nodes, in any order, and the turns they make."""
 
-    nodes: Mapping[str, Node]
-    start: Instant
+    nodes: Mapping[str, MessageNode]
+    start: Timestamp
     """Stands for times that nobody wrote down."""
     current: str | None
     """The node that was shown last."""
@@ -72,7 +72,7 @@ class MessageTree:
     _begins: set[str] = field(default_factory=set[str])
     _ended: dict[str, Key | None] = field(default_factory=dict[str, Key | None])
     """For each node that a turn ends in, that turn, or the one before where there is none."""
-    _sealed: dict[Key, Instant] = field(default_factory=dict[Key, Instant])
+    _sealed: dict[Key, Timestamp] = field(default_factory=dict[Key, Timestamp])
 
     def __post_init__(self) -> None:
         """Cut the tree into turns, parents first."""
@@ -119,7 +119,7 @@ class MessageTree:
 
     def _end(self, id: str) -> None:
         """Make a turn of the path that ends in a node."""
-        path: list[Node] = []
+        path: list[MessageNode] = []
         at: str | None = id
         while at is not None and at in self.nodes:
             node = self.nodes[at]
@@ -135,7 +135,7 @@ class MessageTree:
             self._sealed[turn.key] = turn.sealed_at
             self.turns.append(turn)
 
-    def _turn(self, key: Key, path: Sequence[Node], parent: Key | None) -> DraftTurn | None:
+    def _turn(self, key: Key, path: Sequence[MessageNode], parent: Key | None) -> DraftTurn | None:
         query = tuple(said for node in path if node.asks for said in node.messages)
         spoken = [node for node in path if not node.asks and not node.is_silent]
         if not spoken and not any(said.role == "user" for said in query):
@@ -163,7 +163,7 @@ class MessageTree:
         )
 
 
-def _reply(spoken: Iterable[Node]) -> tuple[Message, ...]:
+def _reply(spoken: Iterable[MessageNode]) -> tuple[Message, ...]:
     """Return what was answered; a result goes to its call, and gets one where there is none."""
     reply: list[Message] = []
     waiting: list[ToolUse] = []

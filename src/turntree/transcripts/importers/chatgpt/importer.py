@@ -7,12 +7,12 @@ in common to ``exports``.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from turntree.ledger.raw_codec import Record
-from turntree.transcripts.importer import Bundle
+from turntree.ledger.raw_codec import RawRecord
+from turntree.transcripts.importer import TranscriptRef
 from turntree.transcripts.importers.chatgpt.nodes import ASSET, Assets, asset_ids, node_of
 from turntree.transcripts.importers.hosted_chat import ExportImporter
 from turntree.transcripts.importers.lenient_json import entries, mapping, moment, word
-from turntree.transcripts.importers.message_tree import NEVER, MessageTree, Node
+from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
 
 PROVIDER: Final = "openai"
 _DETAILS: Final[Mapping[str, str]] = {
@@ -25,7 +25,7 @@ _DETAILS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-class ChatGpt(ExportImporter):
+class ChatGptImporter(ExportImporter):
     """Reads the export that ChatGPT makes of a person's conversations."""
 
     origin = "chatgpt"
@@ -44,7 +44,7 @@ class ChatGpt(ExportImporter):
         """Say whether a record is a file that somebody attached or a model made."""
         return ASSET.match(file) is not None
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield a conversation as it stands in the list, and the files of the export it names.
 
         Raises:
@@ -61,7 +61,7 @@ class ChatGpt(ExportImporter):
         names = {found[0]: file for file in beside if (found := ASSET.match(file)) is not None}
         assets = Assets(names, beside)
         mapped = mapping(document.get("mapping"))
-        nodes: dict[str, Node] = {}
+        nodes: dict[str, MessageNode] = {}
         counted: dict[str, int] = {}
         for id in _in_order(mapped):
             told = mapping(mapped[id])

@@ -11,11 +11,11 @@ from typing import Any, Final
 import orjson
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -25,7 +25,7 @@ from turntree.core.message import (
 from turntree.core.message_context import TouchedFile
 from turntree.core.value import value
 from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text, word
-from turntree.transcripts.importers.message_tree import Node, Result
+from turntree.transcripts.importers.message_tree import MessageNode, ToolResultNode
 
 ASSET: Final = re.compile(r"file[-_][A-Za-z0-9]{8,}")
 _ASSET_BYTES: Final = re.compile(ASSET.pattern.encode())
@@ -66,22 +66,22 @@ def asset_ids(data: bytes) -> set[str]:
 
 def node_of(
     id: str, parent: str | None, message: Mapping[str, Any], assets: Assets, place: int
-) -> tuple[Node, str | None]:
+) -> tuple[MessageNode, str | None]:
     """Return a node, and what about it nobody here understands."""
     if not message:
-        return Node(id, parent), None
+        return MessageNode(id, parent), None
     author, inside = mapping(message.get("author")), mapping(message.get("metadata"))
     content = mapping(message.get("content"))
     kind, at = text(content.get("content_type")), moment(message.get("create_time"))
     parts, unknown = _parts(content, assets)
     parts += _attachments(inside, assets)
     parts += [
-        Opaque({"kind": f"chatgpt/{name}", "value": tidy(inside[name])})
+        OpaquePart({"kind": f"chatgpt/{name}", "value": tidy(inside[name])})
         for name in _CARRIED
         if inside.get(name)
     ]
     role, meta = text(author.get("role")), _meta(message, author, inside)
-    node = Node(
+    node = MessageNode(
         id,
         parent,
         at=at,
@@ -111,7 +111,7 @@ def _said(
     parts: list[Part],
     content: Mapping[str, Any],
     message: Mapping[str, Any],
-    at: Instant | None,
+    at: Timestamp | None,
     meta: Mapping[str, Json] | None,
 ) -> Message:
     """Return what the model said; to anybody but all, it is a call of a tool."""
@@ -140,7 +140,7 @@ def _result(
     inside: Mapping[str, Any],
     message: Mapping[str, Any],
     meta: Mapping[str, Json] | None,
-) -> Result:
+) -> ToolResultNode:
     ended = text(mapping(inside.get("aggregate_result")).get("status"))
     status: ToolStatus = "ok"
     if kind == "system_error" or "fail" in ended or "exception" in ended:
@@ -151,7 +151,7 @@ def _result(
         status = "interrupted"
     words = "\n".join(part.text for part in parts if isinstance(part, Text))
     rest = tuple(part for part in parts if not isinstance(part, Text))
-    return Result(tool, status, words, rest, meta)
+    return ToolResultNode(tool, status, words, rest, meta)
 
 
 def _parts(content: Mapping[str, Any], assets: Assets) -> tuple[list[Part], str | None]:
@@ -168,14 +168,16 @@ def _parts(content: Mapping[str, Any], assets: Assets) -> tuple[list[Part], str 
         case "thoughts":
             return [*map(_thought, entries(content.get("thoughts")))], None
         case "reasoning_recap":
-            return [Opaque({"kind": "chatgpt/reasoning_recap", "value": tidy(content)})], None
+            return [OpaquePart({"kind": "chatgpt/reasoning_recap", "value": tidy(content)})], None
         case _ if kind in _PLAIN:
             return _plain(kind, content, assets), None
         case _ if not content:
             return [], None
         case _:
             name = (word(kind) or "nameless")[:80]
-            return [Opaque({"kind": f"chatgpt/{name}", "value": tidy(content)})], f"content {name}"
+            return [
+                OpaquePart({"kind": f"chatgpt/{name}", "value": tidy(content)})
+            ], f"content {name}"
 
 
 def _part(value: object, assets: Assets) -> list[Part]:
@@ -199,7 +201,7 @@ def _part(value: object, assets: Assets) -> list[Part]:
             return []
         case kind:
             name = (word(kind) or "part")[:80]
-            return [Opaque({"kind": f"chatgpt/{name}", "value": tidy(told)})]
+            return [OpaquePart({"kind": f"chatgpt/{name}", "value": tidy(told)})]
 
 
 def _plain(kind: str, content: Mapping[str, Any], assets: Assets) -> list[Part]:
@@ -209,7 +211,7 @@ def _plain(kind: str, content: Mapping[str, Any], assets: Assets) -> list[Part]:
         parts.append(_media("image", screen, assets))
     spoken = {*_WORDS, "content_type", "screenshot"}
     rest = {name: tidy(value) for name, value in content.items() if name not in spoken and value}
-    return [*parts, Opaque({"kind": f"chatgpt/{kind}", "value": rest})] if rest else parts
+    return [*parts, OpaquePart({"kind": f"chatgpt/{kind}", "value": rest})] if rest else parts
 
 
 def _thought(value: object) -> Part:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from turntree.core.value import value
 from turntree.transcripts.drafts import Key
-from turntree.transcripts.importers.claude_code.records import Line, calls_in, is_error
+from turntree.transcripts.importers.claude_code.records import ChainRecord, calls_in, is_error
 from turntree.transcripts.importers.lenient_json import text
 
 MAIN: Final = ""
@@ -34,43 +34,45 @@ class Stem:
     key: Key
     kind: StemKind
     session: str
-    start: Line
+    start: ChainRecord
     parent: "Stem | None"
-    above: "Node | None"
+    above: "RecordNode | None"
     """The link it hangs on, which may stand in the middle of its parent."""
     depth: int
-    before: list[Line] = field(default_factory=list[Line])
+    before: list[ChainRecord] = field(default_factory=list[ChainRecord])
     """Context that was put in before anybody spoke."""
-    lines: list[Line] = field(default_factory=list[Line])
+    lines: list[ChainRecord] = field(default_factory=list[ChainRecord])
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class RecordNode:
     """A record and where it stands."""
 
-    line: Line
-    above: "Node | None"
+    line: ChainRecord
+    above: "RecordNode | None"
     session: str
     stem: Stem | None
     finished: bool
     """Everything said so far has been answered, so that a new answer needs a new question."""
-    weak: "Node | None"
+    weak: "RecordNode | None"
     """What begins a turn if the model answers it."""
 
 
 @value
-class Chain:
+class RecordChain:
     """All turns of a bundle and the way to them."""
 
     stems: Sequence[Stem]
     """Parents first."""
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, RecordNode]
     orphans: Sequence[int]
     heads: Mapping[str, Stem | None]
     """Of each session, in the order in which they were met."""
 
 
-def arrange(lines: Sequence[Line], agents: Mapping[str, str], forks: frozenset[str]) -> Chain:
+def arrange(
+    lines: Sequence[ChainRecord], agents: Mapping[str, str], forks: frozenset[str]
+) -> RecordChain:
     """Return the turns that some records make up.
 
     ``agents`` says whose file a file is; in the others, subagents are found by their records.
@@ -88,26 +90,26 @@ def arrange(lines: Sequence[Line], agents: Mapping[str, str], forks: frozenset[s
             orphans.append(line.place)
         if line.kind not in ("aside", "attachment") or node.session not in heads:
             heads[node.session] = node.stem or heads.get(node.session)
-    return Chain(list(_cut(work.stems)), work.nodes, orphans, heads)
+    return RecordChain(list(_cut(work.stems)), work.nodes, orphans, heads)
 
 
 class _Arranging:
     """Nodes are made parents first, by a loop: a conversation may be deeper than any stack."""
 
     def __init__(
-        self, lines: Sequence[Line], agents: Mapping[str, str], forks: frozenset[str]
+        self, lines: Sequence[ChainRecord], agents: Mapping[str, str], forks: frozenset[str]
     ) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, RecordNode] = {}
         self.stems: list[Stem] = []
         self._lines = lines
         self._by_uuid = {line.uuid: line for line in lines}
         self._agents = agents
         self._forks = forks
-        self._previous: dict[str, Line] = {}
+        self._previous: dict[str, ChainRecord] = {}
 
     def link(self) -> None:
         """Make a node of every line."""
-        last: dict[tuple[str, bool, str | None], Line] = {}
+        last: dict[tuple[str, bool, str | None], ChainRecord] = {}
         for line in self._lines:
             stream = (line.file, line.side, line.agent)
             if stream in last:
@@ -119,30 +121,30 @@ class _Arranging:
                 above = None if followed is None else self.nodes.get(followed.uuid)
                 self.nodes[found.uuid] = self._node(found, above)
 
-    def _missing_above(self, line: Line) -> list[Line]:
+    def _missing_above(self, line: ChainRecord) -> list[ChainRecord]:
         """Return a line and those above it that have no node yet, first one first."""
         if line.link in self.nodes and line.uuid not in self.nodes:
             return [line]
-        path: dict[str, Line] = {}
-        cursor: Line | None = line
+        path: dict[str, ChainRecord] = {}
+        cursor: ChainRecord | None = line
         # Records that follow each other in a circle have no first one; any will do.
         while cursor is not None and cursor.uuid not in self.nodes and cursor.uuid not in path:
             path[cursor.uuid] = cursor
             cursor = self._followed(cursor)
         return [*reversed(path.values())]
 
-    def _followed(self, line: Line) -> Line | None:
+    def _followed(self, line: ChainRecord) -> ChainRecord | None:
         """Return the line before; where a link leads nowhere, what the file held before it."""
         if line.link is None and line.kind not in ("boundary", "summary"):
             return None
         known = self._by_uuid.get(line.link or "")
         return known if known is not None else self._previous.get(line.uuid)
 
-    def _node(self, line: Line, above: Node | None) -> Node:
+    def _node(self, line: ChainRecord, above: RecordNode | None) -> RecordNode:
         session = self._session(line, above)
         if above is not None and above.session != session and session not in self._forks:
             above = None
-        node = Node(
+        node = RecordNode(
             line=line,
             above=above,
             session=session,
@@ -153,7 +155,7 @@ class _Arranging:
         self._judge(node)
         return node
 
-    def _session(self, line: Line, above: Node | None) -> str:
+    def _session(self, line: ChainRecord, above: RecordNode | None) -> str:
         agent = self._agents.get(line.file)
         if agent is not None:
             return agent
@@ -164,7 +166,7 @@ class _Arranging:
         # The oldest way: subagents stand in the file of their session and have no names.
         return above.session if above is not None and above.line.side else line.uuid
 
-    def _judge(self, node: Node) -> None:
+    def _judge(self, node: RecordNode) -> None:
         line, stem = node.line, node.stem
         match line.kind:
             case "prompt":
@@ -190,7 +192,7 @@ class _Arranging:
             case _:
                 pass
 
-    def _answered(self, node: Node) -> None:
+    def _answered(self, node: RecordNode) -> None:
         if node.finished and node.weak is not None:
             begun = node.weak.stem
             if begun is None or begun.start is not node.weak.line:
@@ -205,7 +207,7 @@ class _Arranging:
             self._begin(node, "continued")
         node.finished, node.weak = _ends(node.line), None
 
-    def _begin(self, node: Node, kind: StemKind) -> Stem:
+    def _begin(self, node: RecordNode, kind: StemKind) -> Stem:
         """Let a turn begin at a node, under the turn it stood in until now."""
         parent = node.stem
         stem = Stem(
@@ -223,7 +225,7 @@ class _Arranging:
         return stem
 
 
-def _awaits_summary(node: Node) -> bool:
+def _awaits_summary(node: RecordNode) -> bool:
     """Say whether a summary follows its boundary, with nothing but asides between."""
     assert node.stem is not None, "asked of a summary in a turn"
     cursor = node.above
@@ -234,9 +236,9 @@ def _awaits_summary(node: Node) -> bool:
     return cursor is not None and cursor.line.kind == "boundary"
 
 
-def _leading(above: Node | None) -> Iterator[Line]:
+def _leading(above: RecordNode | None) -> Iterator[ChainRecord]:
     """Yield the context between what was said last and a new question, first one first."""
-    found: list[Line] = []
+    found: list[ChainRecord] = []
     while above is not None and len(found) < _ABOVE_MAX:
         # A summary of turns that nobody kept is no turn; it is still what the model knew.
         lone = above.line.kind in ("boundary", "summary") and above.stem is None
@@ -247,7 +249,7 @@ def _leading(above: Node | None) -> Iterator[Line]:
     yield from reversed(found)
 
 
-def _ends(line: Line) -> bool:
+def _ends(line: ChainRecord) -> bool:
     """Say whether an answer asks for nothing more. Old files give no reason for its end."""
     if is_error(line):
         return True
@@ -285,7 +287,7 @@ def _last_new_answer(stem: Stem) -> int:
     return max(first.values(), default=-1)
 
 
-def _until(stem: Stem, last: Line) -> Stem:
+def _until(stem: Stem, last: ChainRecord) -> Stem:
     return Stem(
         key=Key(f"{stem.key}@{last.uuid}"),
         kind=stem.kind,

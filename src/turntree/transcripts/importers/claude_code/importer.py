@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import Projection
-from turntree.transcripts.importer import Bundle, Places, stamp_of
-from turntree.transcripts.importers.claude_code.projection import Reading
+from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
+from turntree.transcripts.importers.claude_code.projection import TranscriptReader
 from turntree.transcripts.importers.claude_code.records import ABOUT, CHAINED
 from turntree.transcripts.importers.lenient_json import parse, read_lines, text
 
@@ -27,25 +27,25 @@ _AGENT_FILE: Final = re.compile(r"agent-.+\.jsonl")
 _OWNER: Final = re.compile(rb'"sessionId":\s?"([^"]{1,200})"')
 
 
-class ClaudeCode:
+class ClaudeCodeImporter:
     """Reads the sessions that Claude Code keeps, by default for thirty days."""
 
     origin: Final = ORIGIN
     version: Final = 1
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield the sessions of this machine: ``projects/*/*.jsonl`` of the tool's folder."""
         for projects in self.usual_places(places):
             for project in _folders(projects):
                 yield from _bundles(project)
 
-    def usual_places(self, places: Places) -> Sequence[Path]:
+    def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the folder of projects."""
         configured = places.environ.get("CLAUDE_CONFIG_DIR")
         root = Path(configured) if configured else places.home / ".claude"
         return [root / "projects"]
 
-    def open(self, path: Path) -> Iterator[Bundle]:
+    def open(self, path: Path) -> Iterator[TranscriptRef]:
         """Yield the sessions of a file, of a project's folder, or of a folder of projects."""
         if path.is_file():
             yield from _of_file(path)
@@ -57,26 +57,26 @@ class ClaudeCode:
                 if _is_ours(bundle.files[0]):
                     yield bundle
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the lines of every file; the note beside a subagent's file is one record."""
         folder = bundle.files[0].parent
         for file in bundle.files:
             name = file.relative_to(folder).as_posix()
             if file.suffix == ".json":
-                yield Record(name, 0, file.read_bytes())
+                yield RawRecord(name, 0, file.read_bytes())
             else:
                 yield from read_lines(file, name)
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns, sessions and subagents that the records of a bundle tell of."""
-        return Reading(bundle, records).projection()
+        return TranscriptReader(bundle, records).projection()
 
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(child for child in folder.iterdir() if child.is_dir()) if folder.is_dir() else []
 
 
-def _of_file(path: Path) -> Iterator[Bundle]:
+def _of_file(path: Path) -> Iterator[TranscriptRef]:
     """Yield the session of a file; a subagent's file leads to its session."""
     if path.suffix != ".jsonl" or not _is_ours(path):
         return
@@ -89,7 +89,7 @@ def _of_file(path: Path) -> Iterator[Bundle]:
     yield _bundle(path, ())
 
 
-def _bundles(folder: Path) -> Iterator[Bundle]:
+def _bundles(folder: Path) -> Iterator[TranscriptRef]:
     files = sorted(file for file in folder.glob("*.jsonl") if file.is_file())
     sessions = [file for file in files if not _AGENT_FILE.fullmatch(file.name)]
     known = {file.stem for file in sessions}
@@ -109,14 +109,14 @@ def _bundles(folder: Path) -> Iterator[Bundle]:
         yield _bundle(file, ())
 
 
-def _bundle(session: Path, beside: Iterable[Path]) -> Bundle:
+def _bundle(session: Path, beside: Iterable[Path]) -> TranscriptRef:
     nested = session.with_suffix("") / "subagents"
     agents = [*beside, *sorted(nested.rglob("agent-*.jsonl"))]
     notes = (agent.with_suffix(".meta.json") for agent in agents)
     files = (session, *agents, *(note for note in notes if note.is_file()))
     stamp, size = stamp_of(files)
     project = session.parent.resolve().name or "unnamed"
-    return Bundle(ORIGIN, f"{project}/{session.stem}", files, stamp, size)
+    return TranscriptRef(ORIGIN, f"{project}/{session.stem}", files, stamp, size)
 
 
 def _owner(agent: Path) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import Message, Part, Role, Source
 from turntree.core.usage import Usage
 from turntree.transcripts.importers.claude_code.parts import (
@@ -17,7 +17,7 @@ from turntree.transcripts.importers.claude_code.parts import (
     lints_in,
     lints_in_words,
 )
-from turntree.transcripts.importers.claude_code.records import Line, blocks_of, words_of
+from turntree.transcripts.importers.claude_code.records import ChainRecord, blocks_of, words_of
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
 CONTEXT_TEXT_MAX: Final = 4_000
@@ -36,11 +36,11 @@ _SOURCES: Final[Mapping[str, Source]] = {
 
 
 @dataclass(slots=True)
-class Said:
+class GrowingMessage:
     """A message that is still growing."""
 
     role: Role
-    at: Instant | None
+    at: Timestamp | None
     source: Source | None = None
     parts: list[Part] = field(default_factory=list[Part])
     context: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
@@ -51,7 +51,7 @@ class Said:
         if found:
             self.context.setdefault(name, []).extend(found)
 
-    def put_line(self, line: Line) -> None:
+    def put_line(self, line: ChainRecord) -> None:
         """Put a line that is no message of its own into its context."""
         if line.kind == "attachment":
             self._put_attachment(line)
@@ -59,7 +59,7 @@ class Said:
             self.put("lints", [*lints_in_words(words)])
             self.put("attachments", [piece(line.kind, words)])
 
-    def _put_attachment(self, line: Line) -> None:
+    def _put_attachment(self, line: ChainRecord) -> None:
         attachment = mapping(line.data.get("attachment"))
         kind = text(attachment.get("type"))
         if kind in _NOT_READ:
@@ -95,7 +95,7 @@ def typed(words: str) -> str:
     return f"{name} {args}".strip() or words
 
 
-def source_of(line: Line) -> Source:
+def source_of(line: ChainRecord) -> Source:
     """Return who sent a message in; a person, if nothing says otherwise."""
     if words_of(line.blocks[:1]).startswith(("<task-notification>", "<teammate-message")):
         return "agent"
@@ -108,7 +108,7 @@ def source_of(line: Line) -> Source:
     return "human"
 
 
-def circumstances(line: Line) -> Iterator[tuple[str, Json]]:
+def circumstances(line: ChainRecord) -> Iterator[tuple[str, Json]]:
     """Yield who allowed a call and how long it took."""
     decision = mapping(line.data.get("permissionDecision"))
     if decision:

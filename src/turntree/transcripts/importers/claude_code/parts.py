@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from turntree.core.canonical import Json, tidy
 from turntree.core.message import (
     Media,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -47,7 +47,7 @@ def part_of(block: Mapping[str, Any]) -> Iterator[Part]:
             if words:
                 yield Text(words)
             if block.get("citations"):
-                yield Opaque({"kind": CITATIONS, "citations": tidy(block["citations"])})
+                yield OpaquePart({"kind": CITATIONS, "citations": tidy(block["citations"])})
         case {"type": "thinking"}:
             signature = text(block.get("signature")) or None
             # Its words may be held back; its signature is still needed to send it again.
@@ -57,7 +57,7 @@ def part_of(block: Mapping[str, Any]) -> Iterator[Part]:
         case {"type": "image" | "document", "source": dict()}:
             yield _media(block)
         case _:
-            yield Opaque({"kind": BLOCK, "block": tidy(block)})
+            yield OpaquePart({"kind": BLOCK, "block": tidy(block)})
 
 
 def _media(block: Mapping[str, Any]) -> Part:
@@ -72,7 +72,7 @@ def _media(block: Mapping[str, Any]) -> Part:
         case {"type": "text", "data": str(words)}:
             return Text(words)
         case _:
-            return Opaque({"kind": BLOCK, "block": tidy(block)})
+            return OpaquePart({"kind": BLOCK, "block": tidy(block)})
 
 
 def result_of(block: Mapping[str, Any], told: object) -> ToolResult:

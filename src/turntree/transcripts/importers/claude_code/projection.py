@@ -10,49 +10,49 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from turntree.core.ids import Instant
-from turntree.ledger.raw_codec import Record
+from turntree.core.ids import Timestamp
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Key, Projection
-from turntree.transcripts.importer import Bundle
-from turntree.transcripts.importers.claude_code.chain import MAIN, Chain, Stem, arrange
+from turntree.transcripts.importer import TranscriptRef
+from turntree.transcripts.importers.claude_code.chain import MAIN, RecordChain, Stem, arrange
 from turntree.transcripts.importers.claude_code.messages import usage_of
 from turntree.transcripts.importers.claude_code.records import (
     ABOUT,
     CHAINED,
     SUBTYPES,
-    Line,
+    ChainRecord,
     line_of,
 )
 from turntree.transcripts.importers.claude_code.sessions import (
     TITLE_MAX,
-    About,
-    Agent,
+    SessionInfo,
+    SubagentInfo,
     deletion_due,
     link_in,
     mtime_ms,
 )
-from turntree.transcripts.importers.claude_code.turns import Drafted, draft
+from turntree.transcripts.importers.claude_code.turns import TurnDraft, draft
 from turntree.transcripts.importers.lenient_json import mapping, parse, text, word
 
 NOTE: Final = ".meta.json"
-_BEGINNING: Final = Instant("1970-01-01T00:00:00.000Z")
+_BEGINNING: Final = Timestamp("1970-01-01T00:00:00.000Z")
 _KEPT_DEPTH_MAX: Final = 10_000
 _UNKNOWN_KINDS_MAX: Final = 100
 _ID_SHOWN: Final = 8
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9-]")
 
 
-class Reading:
+class TranscriptReader:
     """One bundle, read once."""
 
-    def __init__(self, bundle: Bundle, records: Sequence[Record]) -> None:
+    def __init__(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> None:
         # Kept records are projected again when their files may long be gone: the id must do.
         self._slug, _, self._own = bundle.id.rpartition("/")
         self._name = f"{self._own}.jsonl"
         self._due = None if (at := mtime_ms(bundle.stamp)) is None else deletion_due(at)
-        self._lines: list[Line] = []
-        self._about: Mapping[str, About] = defaultdict(About)
-        self._agents: dict[str, Agent] = {}
+        self._lines: list[ChainRecord] = []
+        self._about: Mapping[str, SessionInfo] = defaultdict(SessionInfo)
+        self._agents: dict[str, SubagentInfo] = {}
         self._alone = self._name.startswith("agent-")
         # Of a subagent whose session is gone, the file is its own session.
         self._files: dict[str, str] = {self._name: MAIN} if self._alone else {}
@@ -92,14 +92,14 @@ class Reading:
         alone = sum(call.usage.total for call in calls if call.call_id is None)
         return alone + sum(self._tokens[answer] for answer in answers)
 
-    def _take(self, place: int, record: Record) -> None:
+    def _take(self, place: int, record: RawRecord) -> None:
         data = parse(record.data)
         if data is None:
             self._broken += 1
             return
         agent = self._owner(record.file)
         if record.file.endswith(NOTE):
-            self._agents.setdefault(agent, Agent()).take_meta(data)
+            self._agents.setdefault(agent, SubagentInfo()).take_meta(data)
             return
         kind = text(data.get("type"))
         if kind in CHAINED:
@@ -128,10 +128,10 @@ class Reading:
                 original = mapping(data["forkedFrom"]).get("messageUuid")
                 self._copies.setdefault(text(original), line.uuid)
             if (link := link_in(line)) is not None:
-                told = self._agents.setdefault(link[0], Agent())
+                told = self._agents.setdefault(link[0], SubagentInfo())
                 told.call_id = told.call_id or word(link[1])
 
-    def _total_in(self, line: Line) -> int:
+    def _total_in(self, line: ChainRecord) -> int:
         """Return the tokens that a line tells of; most repeat what the line before told."""
         usage = mapping(line.message.get("usage"))
         if usage != self._told_last[0]:
@@ -154,7 +154,7 @@ class Reading:
         self._files[file] = owner
         return owner
 
-    def _drafted(self, chain: Chain) -> Iterator[Drafted]:
+    def _drafted(self, chain: RecordChain) -> Iterator[TurnDraft]:
         since = _BEGINNING
         for stem in chain.stems:
             since = stem.start.at or since
@@ -171,7 +171,7 @@ class Reading:
                 requests=self._requests,
             )
 
-    def _sessions(self, chain: Chain, drafted: Sequence[Drafted]) -> Iterator[DraftSession]:
+    def _sessions(self, chain: RecordChain, drafted: Sequence[TurnDraft]) -> Iterator[DraftSession]:
         for line in reversed(self._lines):
             self._about[chain.nodes[line.uuid].session].see(line)
         titles = _first_words(chain, drafted)
@@ -190,7 +190,7 @@ class Reading:
                 details=about.details(self._due),
             )
         for name in _parents_first(chain, spawns):
-            agent = self._agents.get(name, Agent())
+            agent = self._agents.get(name, SubagentInfo())
             spawn, head = spawns.get(name), chain.heads[name]
             told = self._about[name].details(self._due)
             yield DraftSession(
@@ -203,10 +203,10 @@ class Reading:
             )
 
     def _spawns(
-        self, chain: Chain, drafted: Sequence[Drafted], words: Mapping[str, str]
+        self, chain: RecordChain, drafted: Sequence[TurnDraft], words: Mapping[str, str]
     ) -> dict[str, DraftSpawn]:
         """Return the call that began each subagent, as far as anything tells."""
-        made: dict[str, tuple[Stem, Drafted]] = {}
+        made: dict[str, tuple[Stem, TurnDraft]] = {}
         asked: Mapping[str, deque[str]] = defaultdict(deque)
         tasks: dict[str, str | None] = {}
         for stem, told in zip(chain.stems, drafted, strict=True):
@@ -221,7 +221,7 @@ class Reading:
         for name in chain.heads:
             if name == MAIN:
                 continue
-            agent = self._agents.setdefault(name, Agent())
+            agent = self._agents.setdefault(name, SubagentInfo())
             # The oldest subagents have no names; their first words are those of the call.
             while agent.call_id is None and asked[words.get(name, "")]:
                 call_id = asked[words.get(name, "")].popleft()
@@ -249,7 +249,7 @@ def _slug(name: str) -> str:
     return _UNFIT.sub("-", name)
 
 
-def _first_words(chain: Chain, drafted: Sequence[Drafted]) -> dict[str, str]:
+def _first_words(chain: RecordChain, drafted: Sequence[TurnDraft]) -> dict[str, str]:
     """Return what each session began with."""
     found: dict[str, str] = {}
     for stem, told in zip(chain.stems, drafted, strict=True):
@@ -258,7 +258,7 @@ def _first_words(chain: Chain, drafted: Sequence[Drafted]) -> dict[str, str]:
     return found
 
 
-def _parents_first(chain: Chain, spawns: Mapping[str, DraftSpawn]) -> list[str]:
+def _parents_first(chain: RecordChain, spawns: Mapping[str, DraftSpawn]) -> list[str]:
     """Return the subagents' names, each after the one that began it."""
     sessions = {stem.key: stem.session for stem in chain.stems}
     below: Mapping[str, list[str]] = defaultdict(list)
@@ -277,7 +277,7 @@ def _parents_first(chain: Chain, spawns: Mapping[str, DraftSpawn]) -> list[str]:
     return [*found, *(name for name in names if name not in found)]
 
 
-def _first_kept(stem: Stem, chain: Chain, copies: Mapping[str, str]) -> Key | None:
+def _first_kept(stem: Stem, chain: RecordChain, copies: Mapping[str, str]) -> Key | None:
     """Return the first turn that a compaction kept, if it is above and not the very first."""
     told = mapping(stem.start.data.get("compactMetadata"))
     head = text(mapping(told.get("preservedSegment")).get("headUuid"))

@@ -8,7 +8,7 @@ Nothing here knows other records: how they hang together is ``chain``'s business
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text
 
 LineKind = Literal[
@@ -59,7 +59,7 @@ SYNTHETIC: Final = "<synthetic>"
 """The model of an answer that no model gave."""
 
 
-class Line(NamedTuple):
+class ChainRecord(NamedTuple):
     """A record that stands in the chain of a conversation.
 
     A named tuple: there is one for every record, and a dataclass takes three times as long to make.
@@ -74,7 +74,7 @@ class Line(NamedTuple):
     side: bool
     """It belongs to a subagent."""
     agent: str | None
-    at: Instant | None
+    at: Timestamp | None
     data: Mapping[str, Any]
     message: Mapping[str, Any]
     """What was sent to the model or came from it."""
@@ -92,7 +92,7 @@ class Line(NamedTuple):
         return self.kind in _SPEAKING
 
 
-def line_of(place: int, file: str, data: Mapping[str, Any]) -> Line | None:
+def line_of(place: int, file: str, data: Mapping[str, Any]) -> ChainRecord | None:
     """Return the link of the chain that a record is, or None if nothing could follow it."""
     get = data.get
     uuid = text(get("uuid"))
@@ -100,7 +100,7 @@ def line_of(place: int, file: str, data: Mapping[str, Any]) -> Line | None:
         return None
     message = mapping(get("message"))
     blocks = blocks_of(message.get("content"))
-    return Line(
+    return ChainRecord(
         place,
         file,
         _kind(data, message, blocks),
@@ -127,17 +127,17 @@ def words_of(blocks: list[Mapping[str, Any]]) -> str:
     return "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
 
 
-def calls_in(line: Line) -> list[Mapping[str, Any]]:
+def calls_in(line: ChainRecord) -> list[Mapping[str, Any]]:
     """Return the blocks of an answer that ask for a tool."""
     return [block for block in line.blocks if block.get("type") == "tool_use"]
 
 
-def is_error(line: Line) -> bool:
+def is_error(line: ChainRecord) -> bool:
     """Say whether an answer is the tool's word for a call that failed."""
     return line.data.get("isApiErrorMessage") is True
 
 
-def _at(told: object) -> Instant | None:
+def _at(told: object) -> Timestamp | None:
     at = moment(told)
     # No turn was taken before 1970, and an id could not say so.
     return at if at is not None and at >= "1970" else None

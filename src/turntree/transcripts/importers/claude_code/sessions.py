@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant, instant
-from turntree.transcripts.importers.claude_code.records import Line, words_of
+from turntree.core.ids import Timestamp, instant
+from turntree.transcripts.importers.claude_code.records import ChainRecord, words_of
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
 RETENTION_DAYS: Final = 30
@@ -25,7 +25,7 @@ _TOOLS_MAX: Final = 500
 _SEEN_MAX: Final = 500
 
 
-def deletion_due(mtime_ms: int) -> Instant:
+def deletion_due(mtime_ms: int) -> Timestamp:
     """Return when the tool may delete a session's file that was last written at a time.
 
     It does so when it next starts after that. ``cleanupPeriodDays`` in its settings moves the
@@ -42,7 +42,7 @@ def mtime_ms(stamp: str) -> int | None:
 
 
 @dataclass(slots=True)
-class About:
+class SessionInfo:
     """What is known of one session."""
 
     last: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
@@ -71,7 +71,7 @@ class About:
             case _:
                 self.last[kind] = data
 
-    def see(self, line: Line) -> None:
+    def see(self, line: ChainRecord) -> None:
         """Note what a line says of its surroundings; what an earlier call told stays.
 
         Lines come last one first, so that the newest word on each matter counts.
@@ -102,7 +102,7 @@ class About:
                 return word(words[:TITLE_MAX])
         return None
 
-    def details(self, deleted_on: Instant | None) -> dict[str, Json]:
+    def details(self, deleted_on: Timestamp | None) -> dict[str, Json]:
         """Return everything else that is known."""
         found: dict[str, Json] = dict(self.envelope)
         for kind, member, ours in _DETAILS:
@@ -155,7 +155,7 @@ def _counted(used: Mapping[str, Any]) -> Json:
 
 
 @dataclass(slots=True)
-class Agent:
+class SubagentInfo:
     """What is known of one subagent."""
 
     call_id: str | None = None
@@ -182,7 +182,7 @@ _AGENT_DETAILS: Final = (
 )  # fmt: skip
 
 
-def link_in(line: Line) -> tuple[str, str] | None:
+def link_in(line: ChainRecord) -> tuple[str, str] | None:
     """Return a subagent and the call that began it, if a line tells of them."""
     data = line.data
     if line.kind == "result":

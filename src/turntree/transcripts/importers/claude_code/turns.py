@@ -8,7 +8,7 @@ a fork copies the prefix under new names, and must stay one ancestry with it.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import Part, Source, Text, ToolUse
 from turntree.core.turn import AgentRole, Outcome
 from turntree.core.usage import ModelCall
@@ -17,7 +17,7 @@ from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
 from turntree.transcripts.importers.claude_code.chain import Stem
 from turntree.transcripts.importers.claude_code.messages import (
     CONTEXT_TEXT_MAX,
-    Said,
+    GrowingMessage,
     circumstances,
     piece,
     provider_of,
@@ -32,7 +32,12 @@ from turntree.transcripts.importers.claude_code.parts import (
     part_of,
     result_of,
 )
-from turntree.transcripts.importers.claude_code.records import SYNTHETIC, Line, is_error, words_of
+from turntree.transcripts.importers.claude_code.records import (
+    SYNTHETIC,
+    ChainRecord,
+    is_error,
+    words_of,
+)
 from turntree.transcripts.importers.lenient_json import mapping, number, text, word
 
 DELEGATING: Final = frozenset({"Agent", "Task"})
@@ -40,7 +45,7 @@ _USUAL_ENDS: Final = frozenset({"end_turn", "tool_use", "pause_turn"})
 
 
 @value
-class Drafted:
+class TurnDraft:
     """A draft, the calls it made, those that may have begun subagents, and what fits nowhere."""
 
     turn: DraftTurn
@@ -55,9 +60,9 @@ def draft(
     worker: bool,
     may_go_on: bool,
     first_kept: Key | None,
-    since: Instant,
+    since: Timestamp,
     requests: Mapping[str, int],
-) -> Drafted:
+) -> TurnDraft:
     """Return what a stem tells of.
 
     ``since`` is the time of a turn that has none; ``requests`` says where a request is recorded.
@@ -90,28 +95,28 @@ def draft(
         open=may_go_on and outcome == "interrupted" and not told.stopped,
         records=_places(stem, requests),
     )
-    return Drafted(turn, [*told.uses], delegations, told.orphans)
+    return TurnDraft(turn, [*told.uses], delegations, told.orphans)
 
 
 class _Exchange:
     """What was sent in and what came back, line by line."""
 
     def __init__(self, stem: Stem, *, worker: bool) -> None:
-        self.query: list[Said] = []
-        self.reply: list[Said] = []
+        self.query: list[GrowingMessage] = []
+        self.reply: list[GrowingMessage] = []
         self.uses: dict[str, ToolUse] = {}
         self.orphans: list[int] = []
         self.stopped = False
         self._stem = stem
         self._worker = worker
-        self._answers: dict[str, Said] = {}
-        self._last_lines: dict[str, Line] = {}
+        self._answers: dict[str, GrowingMessage] = {}
+        self._last_lines: dict[str, ChainRecord] = {}
         self._answered: set[str] = set()
-        self._sent: Said | None = None
-        self._pending: list[Line] = []
-        self._last: Line | None = None
+        self._sent: GrowingMessage | None = None
+        self._pending: list[ChainRecord] = []
+        self._last: ChainRecord | None = None
 
-    def take(self, line: Line) -> None:
+    def take(self, line: ChainRecord) -> None:
         """Take the next line of the turn."""
         if line.speaks:
             self._last = line
@@ -123,7 +128,7 @@ class _Exchange:
             case "result":
                 self._take_results(line)
             case "summary" if self._stem.kind == "compaction":
-                self.reply.append(Said("assistant", line.at, parts=_parts(line)))
+                self.reply.append(GrowingMessage("assistant", line.at, parts=_parts(line)))
             case "prompt" | "command" | "injected" if asking:
                 self._ask(line)
             case "attachment" | "printed" | "command" | "injected" | "summary" | "prompt":
@@ -157,12 +162,12 @@ class _Exchange:
                 usage = usage_of(mapping(message.get("usage")))
                 yield ModelCall(model, usage, provider_of(model, answer), call_id)
 
-    def _ask(self, line: Line) -> None:
+    def _ask(self, line: ChainRecord) -> None:
         begins = line is self._stem.start
         parts = _parts(line)
         if not parts and not begins:
             return
-        said = Said("user", line.at, self._source(line), parts or [Text("")])
+        said = GrowingMessage("user", line.at, self._source(line), parts or [Text("")])
         mode = word(line.data.get("permissionMode"))
         if mode is not None and mode != "default":
             said.meta["permission_mode"] = mode
@@ -172,14 +177,14 @@ class _Exchange:
         self.query.append(said)
         self._sent = said
 
-    def _source(self, line: Line) -> Source:
+    def _source(self, line: ChainRecord) -> Source:
         if line is not self._stem.start or line.kind == "injected":
             return "event"
         if self._worker and self._stem.parent is None:
             return "agent"
         return source_of(line)
 
-    def _take_answer(self, line: Line) -> None:
+    def _take_answer(self, line: ChainRecord) -> None:
         key = line.answer_id
         said = self._answers.get(key)
         if said is None:
@@ -187,7 +192,7 @@ class _Exchange:
                 self._sent = _resumed(self._stem)
                 self.query.append(self._sent)
             self._flush()
-            said = self._answers[key] = Said("assistant", line.at)
+            said = self._answers[key] = GrowingMessage("assistant", line.at)
             self.reply.append(said)
         self._last_lines[key] = line
         for part in (part for block in line.blocks for part in part_of(block)):
@@ -202,8 +207,8 @@ class _Exchange:
         if is_error(line):
             said.meta["api_error"] = True
 
-    def _take_results(self, line: Line) -> None:
-        said = Said("tool", line.at)
+    def _take_results(self, line: ChainRecord) -> None:
+        said = GrowingMessage("tool", line.at)
         told = line.data.get("toolUseResult")
         for block in line.blocks:
             if block.get("type") != "tool_result":
@@ -233,7 +238,7 @@ class _Exchange:
             self._pending.clear()
 
 
-def _parts(line: Line) -> list[Part]:
+def _parts(line: ChainRecord) -> list[Part]:
     if line.kind == "command":
         return [Text(typed(words_of(line.blocks)))]
     # What a person sends holds no calls, whatever a file says.
@@ -242,7 +247,7 @@ def _parts(line: Line) -> list[Part]:
     ]
 
 
-def _resumed(stem: Stem) -> Said:
+def _resumed(stem: Stem) -> GrowingMessage:
     """Return what an answer goes on from after a compaction: the end of the summary's record.
 
     It asks the model to go on where it was; nobody else spoke in between.
@@ -253,7 +258,7 @@ def _resumed(stem: Stem) -> Said:
     words = "" if cursor is None else words_of(cursor.line.blocks)
     last = next((part.strip() for part in reversed(words.split("\n\n")) if part.strip()), "")
     parts: list[Part] = [Text(last[:CONTEXT_TEXT_MAX])]
-    return Said("user", stem.start.at, "event", parts)
+    return GrowingMessage("user", stem.start.at, "event", parts)
 
 
 def _compaction(stem: Stem, first_kept: Key | None) -> DraftCompaction:

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Instant, instant
+from turntree.core.ids import Timestamp, instant
 from turntree.core.message import Message, ToolResult, ToolUse
 from turntree.core.message_context import FileUse, TouchedFile
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.transcripts.drafts import DraftTurn, Key
-from turntree.transcripts.importers.codex.records import Report, files_patched
+from turntree.transcripts.importers.codex.records import ToolReport, files_patched
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
 _UUID_LENGTH = 36
 
 
-class Line(NamedTuple):
+class RolloutLine(NamedTuple):
     """A parsed record: its place among the records, its moment, what it is.
 
     There is one for each record of a large file, and a tuple is made fastest.
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     place: int
     offset: int
     ordinal: int | None
-    at: Instant
+    at: Timestamp
     kind: str
     payload: Mapping[str, Any]
 
@@ -39,8 +39,8 @@ class OpenTurn:
     id: str | None
     part: int
     """Which piece of the turn it is: what somebody says in the middle begins another one."""
-    started_at: Instant | None = None
-    last_at: Instant | None = None
+    started_at: Timestamp | None = None
+    last_at: Timestamp | None = None
     query: list[Message] = field(default_factory=list[Message])
     harness: list[Json] = field(default_factory=list[Json])
     settings: dict[str, Json] | None = None
@@ -48,7 +48,7 @@ class OpenTurn:
     reply: list[Message] = field(default_factory=list[Message])
     uses: dict[str, ToolUse] = field(default_factory=dict[str, ToolUse])
     answered: set[str] = field(default_factory=set[str])
-    reports: dict[str, Report] = field(default_factory=dict[str, Report])
+    reports: dict[str, ToolReport] = field(default_factory=dict[str, ToolReport])
     counted: list[ModelCall] = field(default_factory=list[ModelCall])
     """From cumulative counts; used where there are no records of single calls."""
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
@@ -105,7 +105,7 @@ class OpenTurn:
         found = said.parts[0]
         if not isinstance(found, ToolResult):
             return said
-        report = self.reports.get(found.call_id, Report())
+        report = self.reports.get(found.call_id, ToolReport())
         if found.status == "ok" and report.status is not None:
             found = replace(found, status=report.status)
         use: FileUse = "written" if found.status == "ok" else "referenced"
@@ -135,7 +135,7 @@ class OpenTurn:
 
 
 @value
-class Begun:
+class SpawnCall:
     """The call that began a subagent."""
 
     turn: Key
@@ -144,12 +144,12 @@ class Begun:
 
 
 @dataclass(slots=True)
-class Tale:
+class ParseState:
     """What all walkers of one projection have told so far."""
 
     turns: list[DraftTurn] = field(default_factory=list[DraftTurn])
     by_key: dict[Key, DraftTurn] = field(default_factory=dict[Key, DraftTurn])
-    spawns: dict[str, Begun] = field(default_factory=dict[str, Begun])
+    spawns: dict[str, SpawnCall] = field(default_factory=dict[str, SpawnCall])
     """By the thread that was begun, or by the path of its agent."""
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     orphans: list[int] = field(default_factory=list[int])
@@ -187,7 +187,7 @@ def task_in(use: ToolUse | None) -> str | None:
     return text(args.get("message")) or text(args.get("prompt")) or None
 
 
-def moment_in(turn: str) -> Instant | None:
+def moment_in(turn: str) -> Timestamp | None:
     """Return the moment that a turn's id holds: unlike a line's, it survives being copied."""
     digits = turn.replace("-", "")
     if len(turn) != _UUID_LENGTH or digits[12:13] != "7":

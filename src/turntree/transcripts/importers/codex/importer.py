@@ -15,13 +15,13 @@ from typing import Any, Final
 import orjson
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant, is_instant
+from turntree.core.ids import Timestamp, is_instant
 from turntree.core.message import Source
 from turntree.core.session import SpawnMode
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Projection
-from turntree.transcripts.importer import Bundle, Places
-from turntree.transcripts.importers.codex.drafts import Line, Tale
+from turntree.transcripts.importer import ToolPaths, TranscriptRef
+from turntree.transcripts.importers.codex.drafts import ParseState, RolloutLine
 from turntree.transcripts.importers.codex.rollouts import (
     FOLDERS,
     ORIGIN,
@@ -32,7 +32,7 @@ from turntree.transcripts.importers.codex.rollouts import (
     read_bundle,
     rollout_of,
 )
-from turntree.transcripts.importers.codex.turns import BEGINNING, Walker
+from turntree.transcripts.importers.codex.turns import BEGINNING, RolloutParser
 from turntree.transcripts.importers.lenient_json import mapping, moment, number, parse, text, word
 
 _TOLD: Final = (
@@ -44,23 +44,23 @@ _LABEL_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LABEL_SIGNS: Final = 12
 
 
-class Codex:
+class CodexImporter:
     """Reads what OpenAI Codex wrote."""
 
     origin = ORIGIN
     version = 1
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield a bundle for each thread; only names and first lines are read."""
         for home in self.usual_places(places):
             yield from list_bundles(_rollouts(home))
 
-    def usual_places(self, places: Places) -> Sequence[Path]:
+    def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the tool's folder."""
         told = places.environ.get("CODEX_HOME")
         return [Path(told) if told else places.home / ".codex"]
 
-    def open(self, path: Path) -> Iterable[Bundle]:
+    def open(self, path: Path) -> Iterable[TranscriptRef]:
         """Yield the threads in a file or folder, with what they share with others beside it."""
         wanted = [path] if path.is_file() else _rollouts(path)
         wanted = [file for file in wanted if is_rollout(file)]
@@ -70,14 +70,14 @@ class Codex:
         around = _rollouts(next(homes, path if path.is_dir() else path.parent))
         yield from list_bundles({*around, *wanted}, wanted)
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the lines of all rollouts; offsets are those of the plain text."""
         yield from read_bundle(bundle)
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns of a thread, of its subagents and of what it was forked from."""
         files, broken = _parsed(bundle, records)
-        tale = Tale()
+        tale = ParseState()
         own = _own_threads(bundle.id, files)
         walkers = _walk(files, own, tale)
         sessions = [
@@ -95,12 +95,12 @@ def _rollouts(folder: Path) -> list[Path]:
 @dataclass(slots=True)
 class _File:
     rollout: Rollout
-    lines: list[Line] = field(default_factory=list[Line])
+    lines: list[RolloutLine] = field(default_factory=list[RolloutLine])
     copied: int = 0
     """How many lines at its beginning are copies of another rollout's."""
 
 
-def _parsed(bundle: Bundle, records: Sequence[Record]) -> tuple[dict[str, _File], int]:
+def _parsed(bundle: TranscriptRef, records: Sequence[RawRecord]) -> tuple[dict[str, _File], int]:
     """Return the lines of each rollout, in the order of the file, and how many are broken."""
     files: dict[str, _File] = {}
     broken = 0
@@ -122,20 +122,20 @@ def _parsed(bundle: Bundle, records: Sequence[Record]) -> tuple[dict[str, _File]
         at = _moment(found.get("timestamp")) or at
         ordinal = found.get("ordinal")
         ordinal = ordinal if isinstance(ordinal, int) else None
-        file.lines.append(Line(place, record.offset, ordinal, at, kind, payload))
+        file.lines.append(RolloutLine(place, record.offset, ordinal, at, kind, payload))
     for file in files.values():
         file.lines.sort(key=lambda line: line.offset)
     return files, broken
 
 
-def _moment(told: object) -> Instant | None:
+def _moment(told: object) -> Timestamp | None:
     """Return a line's moment; as Codex writes it, it need not be written anew."""
     if isinstance(told, str) and is_instant(told):
         try:
             datetime.fromisoformat(told)
         except ValueError:
             return None
-        return Instant(told)
+        return Timestamp(told)
     return moment(told)
 
 
@@ -169,7 +169,9 @@ def _own_threads(root: str, files: Mapping[str, _File]) -> dict[str, str]:
     return own
 
 
-def _walk(files: Mapping[str, _File], own: Mapping[str, str], tale: Tale) -> dict[str, Walker]:
+def _walk(
+    files: Mapping[str, _File], own: Mapping[str, str], tale: ParseState
+) -> dict[str, RolloutParser]:
     """Read each rollout once, those that others begin with first."""
     by_id = {file.rollout.id: name for name, file in files.items()}
     cuts: dict[str, dict[str, tuple[int, int]]] = {}
@@ -177,20 +179,20 @@ def _walk(files: Mapping[str, _File], own: Mapping[str, str], tale: Tale) -> dic
         base = file.rollout.base
         if base is not None and base[0] in by_id:
             cuts.setdefault(by_id[base[0]], {})[name] = base[1:]
-    walkers: dict[str, Walker] = {}
-    starts: dict[str, Walker] = {}
+    walkers: dict[str, RolloutParser] = {}
+    starts: dict[str, RolloutParser] = {}
     for name in _bases_first(files, by_id):
         file = files[name]
         file.copied = _borrow_times(file, files)
-        walker = walkers[name] = starts.get(name) or Walker(tale)
+        walker = walkers[name] = starts.get(name) or RolloutParser(tale)
         is_own = file.rollout.thread in own
         starts.update(_walk_one(file, walker, cuts.get(name, {}), is_own=is_own))
     return walkers
 
 
 def _walk_one(
-    file: _File, walker: Walker, cuts: Mapping[str, tuple[int, int]], *, is_own: bool
-) -> Iterator[tuple[str, Walker]]:
+    file: _File, walker: RolloutParser, cuts: Mapping[str, tuple[int, int]], *, is_own: bool
+) -> Iterator[tuple[str, RolloutParser]]:
     """Read a rollout and yield a walker for each one that goes on from within it.
 
     One that belongs to somebody else is read as far as it is shared, and no further.
@@ -216,7 +218,7 @@ def _walk_one(
         walker.finish()
 
 
-def _is_beyond(line: Line, offset: int, ordinal: int) -> bool:
+def _is_beyond(line: RolloutLine, offset: int, ordinal: int) -> bool:
     if offset:
         return line.offset >= offset
     return line.ordinal is not None and line.ordinal >= ordinal
@@ -252,7 +254,7 @@ def _borrow_times(file: _File, files: Mapping[str, _File]) -> int:
     bases = [other for other in files.values() if other.rollout.thread == source]
     if source is None or not bases or bases[0] is file:
         return 0
-    first: dict[bytes, list[Line]] = {}
+    first: dict[bytes, list[RolloutLine]] = {}
     for line in reversed(max(bases, key=lambda base: age_of(base.rollout)).lines):
         first.setdefault(_mark(line), []).append(line)
     copied = 0
@@ -266,11 +268,13 @@ def _borrow_times(file: _File, files: Mapping[str, _File]) -> int:
     return copied
 
 
-def _mark(line: Line) -> bytes:
+def _mark(line: RolloutLine) -> bytes:
     return line.kind.encode() + orjson.dumps(line.payload, option=orjson.OPT_SORT_KEYS)
 
 
-def _session(rollout: Rollout, walker: Walker, tale: Tale, own: Mapping[str, str]) -> DraftSession:
+def _session(
+    rollout: Rollout, walker: RolloutParser, tale: ParseState, own: Mapping[str, str]
+) -> DraftSession:
     meta = rollout.meta
     details: dict[str, Json] = {name: tidy(meta[name]) for name in _TOLD if meta.get(name)}
     names = (rollout.thread, text(meta.get("agent_path")), text(meta.get("agent_nickname")))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.message import Media, Opaque, Part, Reasoning, Text, ToolStatus, ToolUse
+from turntree.core.message import Media, OpaquePart, Part, Reasoning, Text, ToolStatus, ToolUse
 from turntree.core.message_context import FileUse, TouchedFile
 from turntree.core.usage import Usage
 from turntree.core.value import value
@@ -34,14 +34,14 @@ _DECLINED: Final = "declined"
 
 
 @value
-class Said:
+class MessageItem:
     """What one message item holds: words, and texts that the harness put beside them."""
 
     parts: tuple[Part, ...]
     harness: tuple[Json, ...]
 
 
-def said_of(item: Mapping[str, Any]) -> Said:
+def said_of(item: Mapping[str, Any]) -> MessageItem:
     """Split a message into somebody's words and the harness's texts.
 
     Only what passes for a person's words is looked at: a developer's are the harness's anyway.
@@ -61,7 +61,7 @@ def said_of(item: Mapping[str, Any]) -> Said:
             harness.append({"kind": kind or _kind_by_start(words), "text": words})
         elif (part := content_part(mapping(piece))) is not None:
             parts.append(part)
-    return Said(tuple(parts), tuple(harness))
+    return MessageItem(tuple(parts), tuple(harness))
 
 
 def _kind_by_start(words: str) -> str:
@@ -79,7 +79,7 @@ def content_part(piece: Mapping[str, Any]) -> Part | None:
         case "input_audio" if url := text(piece.get("audio_url")):
             return Media("audio", _media_type(url, "audio/*"), url=url)
         case str(kind) if kind:
-            return Opaque({"kind": f"codex.{kind}", "content": tidy(dict(piece))})
+            return OpaquePart({"kind": f"codex.{kind}", "content": tidy(dict(piece))})
         case _:
             return None
 
@@ -97,7 +97,7 @@ def reasoning_parts(item: Mapping[str, Any]) -> tuple[Part, ...]:
     if not summary and not content:
         if sealed is None:
             return ()
-        return (Opaque({"kind": "codex.reasoning", "encrypted_content": sealed}),)
+        return (OpaquePart({"kind": "codex.reasoning", "encrypted_content": sealed}),)
     first = Reasoning(summary or content, sealed)
     return (first, Reasoning(content)) if summary and content else (first,)
 
@@ -107,34 +107,34 @@ def _texts(pieces: object) -> list[str]:
 
 
 @value
-class Call:
+class ToolCallItem:
     """A tool that the model asked for; ``answer`` if the provider itself ran it."""
 
     use: ToolUse
     answer: tuple[ToolStatus, Json] | None = None
 
 
-def call_of(item: Mapping[str, Any], count: int) -> Call | None:
+def call_of(item: Mapping[str, Any], count: int) -> ToolCallItem | None:
     """Return the call that an item makes; ``count`` names one that has no id of its own."""
     kind = text(item.get("type"))
     id = word(item.get("call_id")) or word(item.get("id")) or f"{kind}-{count}"
     match kind:
         case "function_call":
-            return Call(ToolUse(id, _tool_name(item), _arguments(item.get("arguments"))))
+            return ToolCallItem(ToolUse(id, _tool_name(item), _arguments(item.get("arguments"))))
         case "custom_tool_call":
-            return Call(ToolUse(id, _tool_name(item), text(item.get("input"))))
+            return ToolCallItem(ToolUse(id, _tool_name(item), text(item.get("input"))))
         case "local_shell_call":
-            return Call(ToolUse(id, "local_shell", tidy(item.get("action"))))
+            return ToolCallItem(ToolUse(id, "local_shell", tidy(item.get("action"))))
         case "tool_search_call":
-            return Call(ToolUse(id, "tool_search", _arguments(item.get("arguments"))))
+            return ToolCallItem(ToolUse(id, "tool_search", _arguments(item.get("arguments"))))
         case "web_search_call":
             # Its id is not always kept, and a copy would name it otherwise: it is counted.
             use = ToolUse(f"{kind}-{count}", "web_search", tidy(item.get("action")))
-            return Call(use, (_status_word(item), {"status": tidy(item.get("status"))}))
+            return ToolCallItem(use, (_status_word(item), {"status": tidy(item.get("status"))}))
         case "image_generation_call":
             args: Json = {"prompt": tidy(item.get("revised_prompt"))}
             made: Json = {"image": tidy(item.get("result"))}
-            return Call(ToolUse(id, "image_generation", args), (_status_word(item), made))
+            return ToolCallItem(ToolUse(id, "image_generation", args), (_status_word(item), made))
         case _:
             return None
 
@@ -164,7 +164,7 @@ def _arguments(value: object) -> Json:
 
 
 @value
-class Report:
+class ToolReport:
     """What Codex itself says of a call: how it went, how long it took, which files it touched."""
 
     status: ToolStatus | None = None
@@ -173,9 +173,9 @@ class Report:
     spawned: tuple[str, ...] = ()
     """The threads that it began."""
 
-    def and_then(self, later: "Report") -> "Report":
+    def and_then(self, later: "ToolReport") -> "ToolReport":
         """Return both reports as one."""
-        return Report(
+        return ToolReport(
             later.status or self.status,
             {**self.meta, **later.meta},
             (*self.files, *later.files),
@@ -183,7 +183,7 @@ class Report:
         )
 
 
-def report_of(event: Mapping[str, Any]) -> tuple[str, Report] | None:
+def report_of(event: Mapping[str, Any]) -> tuple[str, ToolReport] | None:
     """Return the call that an event or a completed item is about, and what it says."""
     item = mapping(event.get("item"))
     kind, told = text(event.get("type")), event
@@ -200,36 +200,38 @@ def report_of(event: Mapping[str, Any]) -> tuple[str, Report] | None:
     return id, report
 
 
-def _report(kind: str, told: Mapping[str, Any]) -> Report | None:
+def _report(kind: str, told: Mapping[str, Any]) -> ToolReport | None:
     status = text(told.get("status"))
     match kind:
         case "CommandExecution" | "exec_command_end":
             code = told.get("exit_code")
             failed = status == "failed" or (isinstance(code, int) and code != 0)
             how: ToolStatus = "canceled" if status == _DECLINED else "error" if failed else "ok"
-            return Report(how, _measured(told, exit_code=code), tuple(_files_read(told)))
+            return ToolReport(how, _measured(told, exit_code=code), tuple(_files_read(told)))
         case "FileChange" | "patch_apply_end":
             refused = told.get("success") is False or status in ("failed", _DECLINED)
             how = "canceled" if status == _DECLINED else "error" if refused else "ok"
             use: FileUse = "referenced" if refused else "written"
-            return Report(how, {}, tuple(_files_changed(mapping(told.get("changes")), use)))
+            return ToolReport(how, {}, tuple(_files_changed(mapping(told.get("changes")), use)))
         case "McpToolCall" | "mcp_tool_call_end":
             called = mapping(told.get("invocation")) or told
             failed = status == "failed" or "Err" in mapping(told.get("result"))
             names = {"server": called.get("server"), "tool": called.get("tool")}
-            return Report("error" if failed else "ok", _measured(told, mcp=names))
+            return ToolReport("error" if failed else "ok", _measured(told, mcp=names))
         case "DynamicToolCall":
-            return Report("error" if told.get("success") is False else "ok", _measured(told))
+            return ToolReport("error" if told.get("success") is False else "ok", _measured(told))
         case "WebSearch" | "web_search_end":
-            return Report(None, _measured(told, query=told.get("query")))
+            return ToolReport(None, _measured(told, query=told.get("query")))
         case "ImageView":
-            return Report(None, {}, tuple(_file("read", told.get("path"))))
+            return ToolReport(None, {}, tuple(_file("read", told.get("path"))))
         case "CollabAgentToolCall" if told.get("tool") in (None, "spawn_agent"):
-            return Report(None, {}, (), tuple(map(text, entries(told.get("receiver_thread_ids")))))
+            return ToolReport(
+                None, {}, (), tuple(map(text, entries(told.get("receiver_thread_ids"))))
+            )
         case "collab_agent_spawn_end":
-            return Report(None, {}, (), (text(told.get("new_thread_id")),))
+            return ToolReport(None, {}, (), (text(told.get("new_thread_id")),))
         case "SubAgentActivity" | "sub_agent_activity" if told.get("kind") in (None, "started"):
-            return Report(None, {}, (), (text(told.get("agent_thread_id")),))
+            return ToolReport(None, {}, (), (text(told.get("agent_thread_id")),))
         case _:
             return None
 

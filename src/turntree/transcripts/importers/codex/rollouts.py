@@ -16,8 +16,8 @@ from typing import Any, Final
 import zstandard
 
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Record
-from turntree.transcripts.importer import Bundle, stamp_of
+from turntree.ledger.raw_codec import RawRecord
+from turntree.transcripts.importer import TranscriptRef, stamp_of
 from turntree.transcripts.importers.lenient_json import mapping, number, parse, read_lines, text
 
 ORIGIN: Final = "codex"
@@ -83,7 +83,9 @@ def meta_of(data: bytes) -> Mapping[str, Any] | None:
     return line if bare and ("instructions" in line or "git" in line) else None
 
 
-def list_bundles(files: Iterable[Path], wanted: Iterable[Path] | None = None) -> Iterator[Bundle]:
+def list_bundles(
+    files: Iterable[Path], wanted: Iterable[Path] | None = None
+) -> Iterator[TranscriptRef]:
     """Yield a bundle for each thread that nobody among the files has spawned.
 
     With it come the rollouts of its subagents, and those whose beginning it shares. If files are
@@ -97,7 +99,7 @@ def list_bundles(files: Iterable[Path], wanted: Iterable[Path] | None = None) ->
     for root in sorted({index.root_of(thread) for thread in threads}):
         paths = tuple(index.paths[name] for name in index.closure_of(root))
         stamp, size = stamp_of(paths)
-        yield Bundle(ORIGIN, root, paths, stamp, size)
+        yield TranscriptRef(ORIGIN, root, paths, stamp, size)
 
 
 def is_rollout(path: Path) -> bool:
@@ -110,7 +112,7 @@ def is_rollout(path: Path) -> bool:
     return meta is not None and bool(text(meta.get("id")))
 
 
-def read_bundle(bundle: Bundle) -> Iterator[Record]:
+def read_bundle(bundle: TranscriptRef) -> Iterator[RawRecord]:
     """Yield the lines of all files; of a file that is only continued, up to where it is."""
     own, cuts, whole = {bundle.id}, dict[str, int](), set[str]()
     for path in bundle.files:
@@ -189,7 +191,7 @@ def age_of(rollout: Rollout) -> tuple[str, str]:
     return rollout.created, rollout.id
 
 
-def _lines(path: Path) -> Iterator[Record]:
+def _lines(path: Path) -> Iterator[RawRecord]:
     """Yield the lines of a file; of one whose packing is damaged, those before the damage."""
     with suppress(zstandard.ZstdError):
         yield from read_lines(path, path.name.removesuffix(".zst"))

@@ -13,15 +13,15 @@ from typing import Any, Final
 from turntree.core.canonical import Json, tidy
 from turntree.core.compaction import CompactionTrigger
 from turntree.core.ids import instant
-from turntree.core.message import Message, Opaque, Part, Source, Text, ToolResult, ToolStatus
+from turntree.core.message import Message, OpaquePart, Part, Source, Text, ToolResult, ToolStatus
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall, Usage
 from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
 from turntree.transcripts.importers.codex.drafts import (
-    Begun,
-    Line,
     OpenTurn,
-    Tale,
+    ParseState,
+    RolloutLine,
+    SpawnCall,
     attached_files,
     less,
     moment_in,
@@ -29,7 +29,7 @@ from turntree.transcripts.importers.codex.drafts import (
     threads_named,
 )
 from turntree.transcripts.importers.codex.records import (
-    Report,
+    ToolReport,
     call_of,
     content_part,
     output_of,
@@ -59,10 +59,10 @@ _QUIET: Final = frozenset({
 })  # fmt: skip
 
 
-class Walker:
+class RolloutParser:
     """Reads the lines of one rollout, or of several that continue each other."""
 
-    def __init__(self, tale: Tale) -> None:
+    def __init__(self, tale: ParseState) -> None:
         self._tale = tale
         self.head: Key | None = None
         self.title: str | None = None
@@ -76,9 +76,9 @@ class Walker:
         self._total: Mapping[str, Any] = {}
         self._context_tokens = 0
 
-    def split(self) -> "Walker":
+    def split(self) -> "RolloutParser":
         """Return another walker that stands at the same place."""
-        other = Walker(self._tale)
+        other = RolloutParser(self._tale)
         other.head, other.title = self.head, self.title
         other._turn = None if self._turn is None else self._turn.copy()
         other._model, other._provider = self._model, self._provider
@@ -92,7 +92,7 @@ class Walker:
         self._provider, self._sender, self._sender_from = provider, sender, sender_from
         self._is_own = is_own
 
-    def read(self, line: Line) -> None:
+    def read(self, line: RolloutLine) -> None:
         """Take in one line."""
         payload = line.payload
         match line.kind:
@@ -124,7 +124,7 @@ class Walker:
         told = turn.id is None and turn.ends_in_words
         self._close("completed" if told else "interrupted", is_open=not told)
 
-    def _settle(self, line: Line) -> None:
+    def _settle(self, line: RolloutLine) -> None:
         self._enter_turn(word(line.payload.get("turn_id")), line)
         self._model = word(line.payload.get("model")) or self._model
         if self._turn is not None and self._turn.settings is None:
@@ -133,7 +133,7 @@ class Walker:
 
     # Lines of the model's history.
 
-    def _item(self, line: Line) -> None:
+    def _item(self, line: RolloutLine) -> None:
         item = line.payload
         told = mapping(item.get("internal_chat_message_metadata_passthrough"))
         if (id := word(told.get("turn_id"))) is not None:
@@ -150,7 +150,7 @@ class Walker:
                 self._reply(line, reasoning_parts(item))
             case "compaction" | "compaction_summary" | "context_compaction":
                 document = {"kind": "codex.compaction", "item": tidy(dict(item))}
-                self._reply(line, [Opaque(document)])
+                self._reply(line, [OpaquePart(document)])
             case str(kind) if kind.endswith("_output"):
                 self._result(line)
             case str(kind) if kind.endswith("_call"):
@@ -160,7 +160,7 @@ class Walker:
             case kind:
                 self._tale.count(f"response_item/{tidy(kind)}")
 
-    def _message(self, line: Line) -> None:
+    def _message(self, line: RolloutLine) -> None:
         said = said_of(line.payload)
         told = mapping(line.payload.get("internal_chat_message_metadata_passthrough"))
         at = moment(told.get("create_time")) or line.at
@@ -179,7 +179,7 @@ class Walker:
         else:
             turn.query.append(Message("system", said.parts, None, at))
 
-    def _ask(self, line: Line, said: Message) -> OpenTurn:
+    def _ask(self, line: RolloutLine, said: Message) -> OpenTurn:
         """Add what somebody says to the turn, or to the next one if this is being answered."""
         turn = self._turn or self._begin(line)
         if turn.waits and turn.id is not None:
@@ -190,7 +190,7 @@ class Walker:
         turn.query.append(said)
         return turn
 
-    def _agent_message(self, line: Line) -> None:
+    def _agent_message(self, line: RolloutLine) -> None:
         item = line.payload
         content = item.get("content")
         pieces = entries(content) or [{"type": "text", "text": content}]
@@ -198,7 +198,7 @@ class Walker:
         names = {name: tidy(item[name]) for name in ("author", "recipient") if item.get(name)}
         self._ask(line, Message("user", tuple(parts), "agent", line.at, meta=names or None))
 
-    def _reply(self, line: Line, parts: Sequence[Part], phase: str | None = None) -> None:
+    def _reply(self, line: RolloutLine, parts: Sequence[Part], phase: str | None = None) -> None:
         if not parts:
             return
         turn = self._turn or self._begin(line)
@@ -215,7 +215,7 @@ class Walker:
             turn.reply.append(Message("assistant", tuple(parts), None, line.at, meta=meta))
         turn.last_at = line.at
 
-    def _call(self, line: Line) -> None:
+    def _call(self, line: RolloutLine) -> None:
         turn = self._turn or self._begin(line)
         call = call_of(line.payload, len(turn.uses))
         if call is None:
@@ -231,7 +231,7 @@ class Walker:
                 status, output = call.answer
                 self._answer(line, call.use.call_id, status, output, {})
 
-    def _result(self, line: Line) -> None:
+    def _result(self, line: RolloutLine) -> None:
         turn, id = self._turn, word(line.payload.get("call_id"))
         if turn is None or id is None or id not in turn.uses or id in turn.answered:
             self._tale.orphans.append(line.place)
@@ -240,7 +240,7 @@ class Walker:
         self._answer(line, id, status, output, meta)
 
     def _answer(
-        self, line: Line, id: str, status: ToolStatus, output: Json, meta: Mapping[str, Json]
+        self, line: RolloutLine, id: str, status: ToolStatus, output: Json, meta: Mapping[str, Json]
     ) -> None:
         turn = self._turn
         assert turn is not None, "only a call of an open turn is answered"
@@ -249,11 +249,13 @@ class Walker:
         turn.reply.append(Message("tool", (found,), None, line.at, meta=meta or None))
         turn.last_at = line.at
         for began in threads_named(turn.uses[id], output):
-            turn.reports[id] = turn.reports.get(id, Report()).and_then(Report(spawned=(began,)))
+            turn.reports[id] = turn.reports.get(id, ToolReport()).and_then(
+                ToolReport(spawned=(began,))
+            )
 
     # Lines about what happened.
 
-    def _event(self, line: Line) -> None:
+    def _event(self, line: RolloutLine) -> None:
         event = line.payload
         match event.get("type"):
             case "task_started" | "turn_started":
@@ -284,7 +286,7 @@ class Walker:
             return
         if (found := report_of(event)) is not None:
             id, report = found
-            turn.reports[id] = turn.reports.get(id, Report()).and_then(report)
+            turn.reports[id] = turn.reports.get(id, ToolReport()).and_then(report)
         turn.attached += attached_files(event)
 
     def _count_tokens(self, info: Mapping[str, Any]) -> None:
@@ -310,7 +312,7 @@ class Walker:
 
     # Where turns begin and end.
 
-    def _enter_turn(self, id: str | None, line: Line, *, is_start: bool = False) -> None:
+    def _enter_turn(self, id: str | None, line: RolloutLine, *, is_start: bool = False) -> None:
         turn = self._turn
         if id is None or (turn is not None and turn.id == id and not (is_start and turn.reply)):
             return
@@ -325,7 +327,7 @@ class Walker:
             self._close("completed" if turn.id is None and turn.ends_in_words else "interrupted")
         self._turn = OpenTurn(id, 0, moment_in(id) or line.at)
 
-    def _begin(self, line: Line, after: OpenTurn | None = None) -> OpenTurn:
+    def _begin(self, line: RolloutLine, after: OpenTurn | None = None) -> OpenTurn:
         """Open a turn because somebody speaks, closing what they interrupt."""
         id, part = None, 0
         if after is not None:
@@ -334,7 +336,7 @@ class Walker:
         self._turn = OpenTurn(id, part, line.at)
         return self._turn
 
-    def _end_turn(self, line: Line, outcome: Outcome) -> None:
+    def _end_turn(self, line: RolloutLine, outcome: Outcome) -> None:
         turn, id = self._turn, word(line.payload.get("turn_id"))
         if turn is None or (id is not None and turn.id not in (None, id)):
             return
@@ -352,11 +354,11 @@ class Walker:
             key = found.parent
         self.head = key
 
-    def _compact(self, line: Line) -> None:
+    def _compact(self, line: RolloutLine) -> None:
         words = text(line.payload.get("message"))
         parts: list[Part] = [Text(words)] if words else []
         if (items := line.payload.get("replacement_history")) is not None:
-            parts.append(Opaque({"kind": "codex.replacement_history", "items": tidy(items)}))
+            parts.append(OpaquePart({"kind": "codex.replacement_history", "items": tidy(items)}))
         said = Message("assistant", tuple(parts), None, line.at)
         turn = self._turn
         is_asked = turn is not None and turn.asked
@@ -411,7 +413,7 @@ class Walker:
         self.head = key
         for call, report in turn.reports.items():
             for thread in report.spawned:
-                begun = Begun(key, call, task_in(turn.uses.get(call)))
+                begun = SpawnCall(key, call, task_in(turn.uses.get(call)))
                 self._tale.spawns.setdefault(thread, begun)
         if turn.late:
             said, part = turn.late, turn.part + 1

@@ -11,11 +11,11 @@ from typing import Any, Final
 import orjson
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -69,7 +69,7 @@ def is_user(bubble: Mapping[str, Any], header: Mapping[str, Any]) -> bool:
     return kind in (1, "user", "human")
 
 
-def time_of(bubble: Mapping[str, Any], header: Mapping[str, Any]) -> Instant | None:
+def time_of(bubble: Mapping[str, Any], header: Mapping[str, Any]) -> Timestamp | None:
     """Return when it was said, as far as that can be known.
 
     A small number among the timings counts from the start of the window, not from 1970.
@@ -113,7 +113,7 @@ def call_of(bubble: Mapping[str, Any], id: str) -> ModelCall | None:
 
 
 def asked(
-    bubble: Mapping[str, Any], at: Instant | None, checkpoint: Mapping[str, Any] | None
+    bubble: Mapping[str, Any], at: Timestamp | None, checkpoint: Mapping[str, Any] | None
 ) -> Message:
     """Return what a person said with a bubble, and what was attached to it."""
     parts: list[Part] = []
@@ -127,7 +127,7 @@ def asked(
 
 def answered(
     bubble: Mapping[str, Any],
-    at: Instant | None,
+    at: Timestamp | None,
     taken: set[str],
     checkpoint: Mapping[str, Any] | None,
 ) -> list[Message]:
@@ -221,7 +221,7 @@ def _thoughts(bubble: Mapping[str, Any]) -> list[Part]:
     signature = text(thinking.get("signature")) or None
     parts: list[Part] = [Reasoning(words, signature)] if words or signature else []
     if hidden := thinking.get("redactedThinking"):
-        parts.append(Opaque({"kind": "cursor/redactedThinking", "value": tidy(hidden)}))
+        parts.append(OpaquePart({"kind": "cursor/redactedThinking", "value": tidy(hidden)}))
     return parts
 
 
@@ -242,7 +242,7 @@ def _image(value: object) -> Part:
     told = mapping(value)
     name = path_of(told.get("path")) or path_of(value)
     if name is None:
-        return Opaque({"kind": "cursor/image", "value": tidy(value)})
+        return OpaquePart({"kind": "cursor/image", "value": tidy(value)})
     suffix = PurePosixPath(name).suffix.lower()
     return Media("image", f"image/{_SUFFIXES.get(suffix, '*')}", name=name)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.message import Opaque, Part
+from turntree.core.message import OpaquePart, Part
 from turntree.core.message_context import FileUse, TouchedFile
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
@@ -56,7 +56,7 @@ def carried_by(bubble: Mapping[str, Any]) -> list[Part]:
     told = [(name, bubble.get(name)) for name in _CARRIED]
     told += [(name, inside.get(name)) for name in _CARRIED_CONTEXT]
     return [
-        Opaque({"kind": f"cursor/{name}", "value": tidy(value)})
+        OpaquePart({"kind": f"cursor/{name}", "value": tidy(value)})
         for name, value in told
         if value and not isinstance(value, bool | int | float)
     ]

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import Projection
-from turntree.transcripts.importer import Bundle, Places
+from turntree.transcripts.importer import ToolPaths, TranscriptRef
 from turntree.transcripts.importers.cursor.storage import (
     DATABASE,
     ORIGIN,
@@ -35,13 +35,13 @@ _GLOBAL: Final = "globalStorage"
 _WORKSPACES: Final = "workspaceStorage"
 
 
-class Cursor:
+class CursorImporter:
     """Reads what the Cursor editor keeps in its databases, and its command line in transcripts."""
 
     origin: Final = ORIGIN
     version: Final = 1
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield every conversation of the editor, then those that only a transcript tells of."""
         *editors, transcripts = self.usual_places(places)
         told: set[str] = set()
@@ -53,7 +53,7 @@ class Cursor:
             if bundle.id not in told:
                 yield bundle
 
-    def usual_places(self, places: Places) -> Sequence[Path]:
+    def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the editor's folder on every system, and that of transcripts last."""
         config = places.environ.get("XDG_CONFIG_HOME") or places.home / ".config"
         roots = [places.home / "Library/Application Support", Path(config)]
@@ -61,7 +61,7 @@ class Cursor:
             roots.append(Path(roaming))
         return [*(root / "Cursor/User" for root in roots), places.home / ".cursor"]
 
-    def open(self, path: Path) -> Iterable[Bundle]:
+    def open(self, path: Path) -> Iterable[TranscriptRef]:
         """Yield the conversations of a database, of the editor's folder, or of transcripts."""
         if path.suffix == SUFFIX or path.name == "agent-transcripts":
             return transcripts_in(path)
@@ -74,7 +74,7 @@ class Cursor:
             return _told_once(*_from_file(file))
         return _told_once(path / _GLOBAL / DATABASE, _workspaces(path / _WORKSPACES))
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the rows or lines of a conversation and of its subagents.
 
         Raises:
@@ -82,7 +82,7 @@ class Cursor:
         """
         return lines_of(bundle) if bundle.files[0].suffix == SUFFIX else rows_of(bundle)
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns that a conversation's rows or lines tell of."""
         if bundle.files[0].suffix == SUFFIX:
             return project_lines(bundle.id, records)
@@ -109,7 +109,7 @@ def _find_workspace(folder: Path) -> Workspace | None:
         return None
 
 
-def _told_once(database: Path, workspaces: Sequence[Workspace]) -> Iterator[Bundle]:
+def _told_once(database: Path, workspaces: Sequence[Workspace]) -> Iterator[TranscriptRef]:
     """Yield each conversation from the first place that holds it."""
     told: set[str] = set()
     for bundle in (*_bundles(database, workspaces), *_others(workspaces, database)):
@@ -118,14 +118,14 @@ def _told_once(database: Path, workspaces: Sequence[Workspace]) -> Iterator[Bund
             yield bundle
 
 
-def _others(workspaces: Sequence[Workspace], database: Path) -> Iterator[Bundle]:
+def _others(workspaces: Sequence[Workspace], database: Path) -> Iterator[TranscriptRef]:
     for place in workspaces:
         if place.folder / DATABASE != database:
             yield from _bundles(place.folder / DATABASE, [place])
         yield from inline_bundles_of(place)
 
 
-def _bundles(database: Path, workspaces: Sequence[Workspace]) -> list[Bundle]:
+def _bundles(database: Path, workspaces: Sequence[Workspace]) -> list[TranscriptRef]:
     if not is_database(database):
         return []
     try:

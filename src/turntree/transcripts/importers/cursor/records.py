@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.importers.cursor.storage import ENTRY, TAB, WORKSPACE_FILE
 from turntree.transcripts.importers.lenient_json import entries, mapping, parse, text, word
 
@@ -53,7 +53,7 @@ class Bubble:
 
 
 @value
-class Gathered:
+class ComposerRows:
     """The rows of a bundle, sorted out."""
 
     composers: Mapping[str, Composer]
@@ -63,7 +63,7 @@ class Gathered:
     broken: int
 
 
-def gather(records: Sequence[Record]) -> Gathered:
+def gather(records: Sequence[RawRecord]) -> ComposerRows:
     """Sort the rows by the composer they belong to; each is parsed at most once, here or later."""
     composers: dict[str, Composer] = {}
     folder: str | None = None
@@ -90,7 +90,7 @@ def gather(records: Sequence[Record]) -> Gathered:
         else:
             composer = composers.setdefault(owner, Composer(owner))
             getattr(composer, _SHELVES[family])[own] = row
-    return Gathered(composers, folder, unknown, broken)
+    return ComposerRows(composers, folder, unknown, broken)
 
 
 _SHELVES: Mapping[str, str] = {

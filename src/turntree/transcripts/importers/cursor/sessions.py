@@ -34,7 +34,7 @@ _DETAILS: Final[Mapping[str, str]] = {
 
 
 @value
-class Call:
+class ToolCallRef:
     """A call of a tool, and the turn that made it."""
 
     turn: Key
@@ -43,14 +43,14 @@ class Call:
 
 
 @value
-class Above:
+class ParentComposer:
     """Whose subagent a composer is, and which of them."""
 
     parent: str
     index: int
 
 
-def tree_of(root: str, composers: Mapping[str, Composer]) -> dict[str, Above]:
+def tree_of(root: str, composers: Mapping[str, Composer]) -> dict[str, ParentComposer]:
     """Return who began whom; nobody is below two others, or below themselves."""
     below: dict[str, list[str]] = {id: [] for id in composers}
     for id, composer in composers.items():
@@ -61,17 +61,19 @@ def tree_of(root: str, composers: Mapping[str, Composer]) -> dict[str, Above]:
         parent = mapping(composer.member("subagentInfo")).get("parentComposerId")
         if isinstance(parent, str) and parent in below and id not in below[parent]:
             below[parent].append(id)
-    found: dict[str, Above] = {}
+    found: dict[str, ParentComposer] = {}
     waiting = [root]
     for id in waiting:
         for index, child in enumerate(below.get(id, ())):
             if child in composers and child != root and child not in found:
-                found[child] = Above(id, index)
+                found[child] = ParentComposer(id, index)
                 waiting.append(child)
     return found
 
 
-def spawn_of(composer: Composer, above: Above, calls: Sequence[Call]) -> DraftSpawn | None:
+def spawn_of(
+    composer: Composer, above: ParentComposer, calls: Sequence[ToolCallRef]
+) -> DraftSpawn | None:
     """Return the call that began a subagent: the one it names, that names it, or of its number."""
     info = mapping(composer.member("subagentInfo"))
     named = {info[name] for name in _CALL_NAMES if isinstance(info.get(name), str)}
@@ -94,7 +96,7 @@ def session_of(
     folder: str | None,
     head: Key,
     spawn: DraftSpawn | None,
-    above: Above | None,
+    above: ParentComposer | None,
 ) -> DraftSession:
     """Return the session that a composer is."""
     shown = re.sub(r"[^A-Za-z0-9_-]", "", composer.id)[:_ID_SHOWN] or "unnamed"

@@ -15,8 +15,8 @@ import orjson
 
 from turntree.core.canonical import tidy
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Record
-from turntree.transcripts.importer import Bundle, stamp_of
+from turntree.ledger.raw_codec import RawRecord
+from turntree.transcripts.importer import TranscriptRef, stamp_of
 from turntree.transcripts.importers.lenient_json import entries, mapping, parse, word
 from turntree.transcripts.importers.sqlite_source import (
     KEYS_MAX,
@@ -54,7 +54,7 @@ class Workspace:
         return tuple(file for file in told if file.is_file())
 
 
-def bundles_of(database: Path, workspaces: Sequence[Workspace]) -> Iterator[Bundle]:
+def bundles_of(database: Path, workspaces: Sequence[Workspace]) -> Iterator[TranscriptRef]:
     """Yield the conversations of a database; a subagent's belongs to the one that began it.
 
     Raises:
@@ -75,14 +75,14 @@ def bundles_of(database: Path, workspaces: Sequence[Workspace]) -> Iterator[Bund
             count, stamp = _span(connection, family, told)
             near = homes[family[0]].files if family[0] in homes else ()
             files = tuple(dict.fromkeys((database, *near)))
-            yield Bundle(ORIGIN, family[0], files, stamp, int(count * share))
+            yield TranscriptRef(ORIGIN, family[0], files, stamp, int(count * share))
 
 
-def inline_bundles_of(workspace: Workspace) -> Iterator[Bundle]:
+def inline_bundles_of(workspace: Workspace) -> Iterator[TranscriptRef]:
     """Yield the conversations that a workspace holds whole."""
     for id, data in workspace.inline.items():
         stamp = hashlib.sha256(data).hexdigest()
-        yield Bundle(ORIGIN, id, workspace.files, stamp, len(data))
+        yield TranscriptRef(ORIGIN, id, workspace.files, stamp, len(data))
 
 
 def find_workspace(folder: Path) -> Workspace | None:
@@ -109,7 +109,7 @@ def find_workspace(folder: Path) -> Workspace | None:
     return Workspace(folder, frozenset(named), inline)
 
 
-def rows_of(bundle: Bundle) -> Iterator[Record]:
+def rows_of(bundle: TranscriptRef) -> Iterator[RawRecord]:
     """Yield every row that belongs to a conversation or to its subagents.
 
     Raises:
@@ -118,7 +118,7 @@ def rows_of(bundle: Bundle) -> Iterator[Record]:
     for file in bundle.files:
         name = _name(file)
         if file.name == WORKSPACE_FILE:
-            yield Record(name, 0, file.read_bytes())
+            yield RawRecord(name, 0, file.read_bytes())
             continue
         with reading(file) as connection:
             tables = _tables(connection)
@@ -133,7 +133,7 @@ def rows_of(bundle: Bundle) -> Iterator[Record]:
 
 def _disk_rows(
     connection: sqlite3.Connection, name: str, family: Sequence[str]
-) -> Iterator[Record]:
+) -> Iterator[RawRecord]:
     for start in range(0, len(family), KEYS_MAX):
         keys = [f"composerData:{id}" for id in family[start : start + KEYS_MAX]]
         yield from _records(name, connection.execute(_SQL["rows_named"], (orjson.dumps(keys),)))
@@ -143,15 +143,15 @@ def _disk_rows(
             yield from _records(name, connection.execute(_SQL["rows_between"], span))
 
 
-def _records(name: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
+def _records(name: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[RawRecord]:
     for row, key, content in rows:
         data = value_of(content)
-        yield Record(name, row, bytes(key) if data is None else bytes(key) + b"\n" + data)
+        yield RawRecord(name, row, bytes(key) if data is None else bytes(key) + b"\n" + data)
 
 
 def _header_rows(
     connection: sqlite3.Connection, name: str, family: Sequence[str]
-) -> Iterator[Record]:
+) -> Iterator[RawRecord]:
     for start in range(0, len(family), KEYS_MAX):
         ids = orjson.dumps(family[start : start + KEYS_MAX])
         asked = connection.execute(_SQL["headers"], (ids,))
@@ -161,15 +161,15 @@ def _header_rows(
             number, id = told.pop("row"), _text(told["composerId"])
             plain = {k: _text(v) if isinstance(v, bytes) else v for k, v in told.items()}
             data = f"composerHeaders:{id}\n".encode() + orjson.dumps(tidy(plain))
-            yield Record(name, number, data)
+            yield RawRecord(name, number, data)
 
 
-def _entries(connection: sqlite3.Connection, name: str, wanted: str) -> Iterator[Record]:
+def _entries(connection: sqlite3.Connection, name: str, wanted: str) -> Iterator[RawRecord]:
     """Yield a conversation's own entry of the rows that hold those of a whole workspace."""
     for row, key, content in _ask(connection, "items"):
         for id, entry in _conversations(parse(value_of(content) or b"") or {}):
             if id == wanted:
-                yield Record(name, row, _entry_record(_text(key), id, entry))
+                yield RawRecord(name, row, _entry_record(_text(key), id, entry))
                 break
 
 

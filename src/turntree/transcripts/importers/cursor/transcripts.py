@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from turntree.core.message import Message, ToolUse
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Projection
-from turntree.transcripts.importer import Bundle, stamp_of
+from turntree.transcripts.importer import TranscriptRef, stamp_of
 from turntree.transcripts.importers.cursor.storage import ORIGIN
 from turntree.transcripts.importers.lenient_json import mapping, parse, read_lines, text
-from turntree.transcripts.importers.message_tree import NEVER, MessageTree, Node
+from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
 from turntree.transcripts.importers.messages.blocks import content_of
 
 SUFFIX: Final = ".jsonl"
@@ -25,13 +25,13 @@ _ENDED: Final = "turn_ended"
 _ID_SHOWN: Final = 8
 
 
-def transcripts_below(home: Path) -> Iterator[Bundle]:
+def transcripts_below(home: Path) -> Iterator[TranscriptRef]:
     """Yield the transcripts of all projects, each with those of its subagents."""
     for folder in sorted(home.glob(f"projects/*/{_FOLDER}")):
         yield from transcripts_in(folder)
 
 
-def transcripts_in(path: Path) -> Iterator[Bundle]:
+def transcripts_in(path: Path) -> Iterator[TranscriptRef]:
     """Yield a transcript, or those of a folder of them."""
     if path.is_file():
         files = [path] if path.suffix == SUFFIX and _is_ours(path) else []
@@ -44,16 +44,16 @@ def transcripts_in(path: Path) -> Iterator[Bundle]:
         below = sorted((file.parent / _SUBAGENTS).glob(f"*{SUFFIX}"))
         own = below if file.parent.name == file.stem else []
         stamp, size = stamp_of([file, *own])
-        yield Bundle(ORIGIN, file.stem, (file, *own), stamp, size)
+        yield TranscriptRef(ORIGIN, file.stem, (file, *own), stamp, size)
 
 
-def lines_of(bundle: Bundle) -> Iterator[Record]:
+def lines_of(bundle: TranscriptRef) -> Iterator[RawRecord]:
     """Yield the lines of a transcript and of its subagents' transcripts."""
     for file in bundle.files:
         yield from read_lines(file, file.name)
 
 
-def project_lines(id: str, records: Sequence[Record]) -> Projection:
+def project_lines(id: str, records: Sequence[RawRecord]) -> Projection:
     """Return what the lines tell of; a file is a session."""
     lines: dict[str, list[tuple[int, Mapping[str, Any]]]] = {id: []}
     unknown: dict[str, int] = {}
@@ -84,7 +84,7 @@ def project_lines(id: str, records: Sequence[Record]) -> Projection:
 
 
 def _tree(name: str, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> MessageTree:
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, MessageNode] = {}
     before: str | None = None
     ended = True
     for place, document in lines:
@@ -102,7 +102,7 @@ def _tree(name: str, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> MessageT
         else:
             said = Message("assistant", tuple(parts))
         id = f"{name}/{len(nodes)}"
-        nodes[id] = Node(id, before, asks=role == "user", messages=(said,), places=(place,))
+        nodes[id] = MessageNode(id, before, asks=role == "user", messages=(said,), places=(place,))
         before = id
     # Older transcripts never say that a turn ended.
     told = any(_role(document) is None for _, document in lines)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import Message, Text
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftCompaction, DraftSession, DraftTurn, Key, Projection
 from turntree.transcripts.importers.cursor.bubbles import (
     CONTEXT_COMPRESSED,
@@ -31,17 +31,22 @@ from turntree.transcripts.importers.cursor.bubbles import (
 from turntree.transcripts.importers.cursor.records import (
     Bubble,
     Composer,
-    Gathered,
+    ComposerRows,
     bubbles_of,
     gather,
 )
-from turntree.transcripts.importers.cursor.sessions import Call, session_of, spawn_of, tree_of
+from turntree.transcripts.importers.cursor.sessions import (
+    ToolCallRef,
+    session_of,
+    spawn_of,
+    tree_of,
+)
 from turntree.transcripts.importers.lenient_json import moment
 
-_NEVER: Final = Instant("1970-01-01T00:00:00.000Z")
+_NEVER: Final = Timestamp("1970-01-01T00:00:00.000Z")
 
 
-def project(root: str, records: Sequence[Record]) -> Projection:
+def project(root: str, records: Sequence[RawRecord]) -> Projection:
     """Return what the rows of a composer and its subagents tell of."""
     gathered = gather(records)
     lines = {id: _line(composer) for id, composer in gathered.composers.items()}
@@ -62,21 +67,21 @@ class _Growing:
     parent: Key | None
     query: Message
     reply: list[Message] = field(default_factory=list[Message])
-    times: list[Instant] = field(default_factory=list[Instant])
+    times: list[Timestamp] = field(default_factory=list[Timestamp])
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     places: list[int] = field(default_factory=list[int])
     taken: set[str] = field(default_factory=set[str])
     model: str | None = None
     last: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def note(self, bubble: Bubble, at: Instant | None) -> None:
+    def note(self, bubble: Bubble, at: Timestamp | None) -> None:
         self.places += bubble.places
         self.model = model_of(bubble.document) or self.model
         self.last = bubble.document
         if at is not None:
             self.times.append(at)
 
-    def end(self, before: Instant, *, running: bool) -> DraftTurn:
+    def end(self, before: Timestamp, *, running: bool) -> DraftTurn:
         """Return the turn; ``before`` stands for times that nobody wrote down."""
         outcome: Outcome = "completed"
         if running or not self.reply or is_loading(self.last):
@@ -105,9 +110,9 @@ class _Line:
     """One composer's conversation while it is read, and what came of it."""
 
     composer: Composer
-    before: Instant
+    before: Timestamp
     turns: list[DraftTurn] = field(default_factory=list[DraftTurn])
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[ToolCallRef] = field(default_factory=list[ToolCallRef])
     orphans: list[int] = field(default_factory=list[int])
     broken: int = 0
     growing: _Growing | None = None
@@ -127,7 +132,7 @@ class _Line:
         if (call := call_of(bubble.document, bubble.id)) is not None:
             growing.calls.append(call)
         for use in (use for message in said for use in message.tool_uses):
-            self.calls.append(Call(growing.key, str(use.call_id), tool_of(bubble.document)))
+            self.calls.append(ToolCallRef(growing.key, str(use.call_id), tool_of(bubble.document)))
 
     def compact(self, bubble: Bubble, summary: str, *, last: bool) -> bool:
         """Make a turn of a summary that stands between two turns; False if it stands in one."""
@@ -192,7 +197,7 @@ def _line(composer: Composer) -> _Line:
     return line
 
 
-def _sessions(root: str, gathered: Gathered, lines: Mapping[str, _Line]) -> list[DraftSession]:
+def _sessions(root: str, gathered: ComposerRows, lines: Mapping[str, _Line]) -> list[DraftSession]:
     parents = tree_of(root, gathered.composers)
     sessions: list[DraftSession] = []
     for id, line in lines.items():

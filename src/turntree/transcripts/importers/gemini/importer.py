@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from turntree.core.canonical import Json, tidy
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Projection
-from turntree.transcripts.importer import Bundle, Places, stamp_of
-from turntree.transcripts.importers.gemini.turns import Conversation, Node, Turns, messages_in
+from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
+from turntree.transcripts.importers.gemini.turns import (
+    ChatNode,
+    Conversation,
+    TurnReader,
+    messages_in,
+)
 from turntree.transcripts.importers.lenient_json import (
     LINE_MAX_BYTES,
     moment,
@@ -28,23 +33,23 @@ _LABEL_SIGNS: Final = 12
 _TOLD: Final = ("projectHash", "directories", "kind", "startTime")
 
 
-class Gemini:
+class GeminiImporter:
     """Reads what Gemini CLI wrote."""
 
     origin = ORIGIN
     version = 1
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield a bundle for each session; only the first line of a file is read."""
         for folder in self.usual_places(places):
             yield from _bundles(folder)
 
-    def usual_places(self, places: Places) -> Sequence[Path]:
+    def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the folder of projects."""
         told = places.environ.get("GEMINI_CLI_HOME")
         return [(Path(told) if told else places.home) / ".gemini" / "tmp"]
 
-    def open(self, path: Path) -> Iterable[Bundle]:
+    def open(self, path: Path) -> Iterable[TranscriptRef]:
         """Yield the sessions in a file or folder."""
         if path.is_dir():
             yield from _bundles(path)
@@ -54,7 +59,7 @@ class Gemini:
             if path in bundle.files:
                 yield bundle
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the lines of all files; a file from before there were lines is one record."""
         root = bundle.files[0].parent
         for path in bundle.files:
@@ -63,9 +68,9 @@ class Gemini:
                 yield from read_lines(path, name)
             else:
                 with path.open("rb") as file:
-                    yield Record(name, 0, file.read(LINE_MAX_BYTES))
+                    yield RawRecord(name, 0, file.read(LINE_MAX_BYTES))
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns of a session and of its subagents."""
         told, broken, unknown = _read_all(bundle.id, records)
         drafts = [turn for session in told.values() for turn in session.turns.drafts]
@@ -92,8 +97,8 @@ class _Session:
         self.id = id
         self.conversation = Conversation()
         self.meta: dict[str, Any] = {}
-        self.turns = Turns(id, "human" if is_main else "agent")
-        self._ends: list[Node] = []
+        self.turns = TurnReader(id, "human" if is_main else "agent")
+        self._ends: list[ChatNode] = []
 
     def take(self, record: Mapping[str, Any], place: int, unknown: dict[str, int]) -> None:
         for what, value in messages_in(record):
@@ -129,7 +134,7 @@ class _Session:
 
 
 def _read_all(
-    main: str, records: Sequence[Record]
+    main: str, records: Sequence[RawRecord]
 ) -> tuple[dict[str, _Session], int, dict[str, int]]:
     sessions: dict[str, _Session] = {main: _Session(main, is_main=True)}
     unknown: dict[str, int] = {}
@@ -152,7 +157,7 @@ def _read_all(
     return sessions, broken, unknown
 
 
-def _bundles(folder: Path) -> Iterator[Bundle]:
+def _bundles(folder: Path) -> Iterator[TranscriptRef]:
     """Yield a bundle for each session id, with the files of its subagents."""
     if not folder.is_dir():
         return
@@ -164,7 +169,7 @@ def _bundles(folder: Path) -> Iterator[Bundle]:
         below = sorted((chats / id).glob("*.json*")) if _is_name(id) else []
         files = (*own, *(path for path in below if path.suffix in (".json", ".jsonl")))
         stamp, size = stamp_of(files)
-        yield Bundle(ORIGIN, id, files, stamp, size)
+        yield TranscriptRef(ORIGIN, id, files, stamp, size)
 
 
 def _is_name(id: str) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import (
     Media,
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Reasoning,
     Text,
@@ -31,7 +31,7 @@ _STATUSES: Final[Mapping[str, ToolStatus]] = {
 
 
 @value
-class Said:
+class UserMessage:
     """What a message of type user holds; a tool's answers come in one too."""
 
     parts: tuple[Part, ...]
@@ -50,7 +50,7 @@ class Said:
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-def said_by_user(record: Mapping[str, Any]) -> Said:
+def said_by_user(record: Mapping[str, Any]) -> UserMessage:
     """Split a message into somebody's words, the harness's, and results of calls."""
     parts: list[Part] = []
     harness: list[Json] = []
@@ -65,7 +65,7 @@ def said_by_user(record: Mapping[str, Any]) -> Said:
         elif (part := _part(piece)) is not None:
             parts.append(part)
     shown = "".join(text(piece.get("text")) for piece in _pieces(record.get("displayContent")))
-    return Said(tuple(parts), tuple(harness), tuple(responses), shown)
+    return UserMessage(tuple(parts), tuple(harness), tuple(responses), shown)
 
 
 def said_by_model(record: Mapping[str, Any]) -> Iterator[Part]:
@@ -98,7 +98,7 @@ def _part(piece: Mapping[str, Any]) -> Part | None:
             url = value if field == "fileUri" else f"data:{kind};base64,{value}"
             return Media(_media_kind(kind), kind, url=url)
     if any(value for name, value in piece.items() if name != "text"):
-        return Opaque({"kind": "gemini.part", "content": tidy(dict(piece))})
+        return OpaquePart({"kind": "gemini.part", "content": tidy(dict(piece))})
     return None
 
 
@@ -111,18 +111,18 @@ def _media_kind(media_type: str) -> Literal["image", "audio", "file"]:
 
 
 @value
-class Call:
+class ToolCallItem:
     """A call as its message tells of it."""
 
     use: ToolUse
     record: Mapping[str, Any]
     responses: tuple[Mapping[str, Any], ...]
-    at: Instant | None
+    at: Timestamp | None
     agent: str | None
     task: str | None
 
 
-def called(record: Mapping[str, Any]) -> Iterator[Call]:
+def called(record: Mapping[str, Any]) -> Iterator[ToolCallItem]:
     """Yield the calls of a message: those recorded with results, then those only in its content."""
     seen: set[str] = set()
     for told in map(mapping, entries(record.get("toolCalls"))):
@@ -136,7 +136,7 @@ def called(record: Mapping[str, Any]) -> Iterator[Call]:
             shown = told.get("resultDisplay")
             found = [{"id": id, "response": {"output": shown}}] if shown else [{"id": id}]
         args = mapping(told.get("args"))
-        yield Call(
+        yield ToolCallItem(
             _use(id, told), told, tuple(found), moment(told.get("timestamp")),
             word(told.get("agentId")),
             next((task for name in _TASKS if (task := text(args.get(name)))), None),
@@ -146,7 +146,7 @@ def called(record: Mapping[str, Any]) -> Iterator[Call]:
         id = word(made.get("id")) or ""
         if made and id and id not in seen:
             seen.add(id)
-            yield Call(_use(id, made), {}, (), None, None, None)
+            yield ToolCallItem(_use(id, made), {}, (), None, None, None)
 
 
 def _use(id: str, told: Mapping[str, Any]) -> ToolUse:
@@ -154,7 +154,7 @@ def _use(id: str, told: Mapping[str, Any]) -> ToolUse:
 
 
 def result_of(
-    use: ToolUse, response: Mapping[str, Any], record: Mapping[str, Any], at: Instant | None
+    use: ToolUse, response: Mapping[str, Any], record: Mapping[str, Any], at: Timestamp | None
 ) -> Message:
     """Return the message that a call's result is, with the files that it touched."""
     answer = response.get("response")

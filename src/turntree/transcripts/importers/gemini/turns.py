@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Instant, instant
+from turntree.core.ids import Timestamp, instant
 from turntree.core.message import Message, Source, Text, ToolUse
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
@@ -30,15 +30,15 @@ _COMPACTED: Final = "<state_snapshot>"
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class ChatNode:
     """A message at its place in the tree."""
 
     id: str
     record: Mapping[str, Any]
-    parent: "Node | None"
+    parent: "ChatNode | None"
     depth: int
     is_compaction: bool = False
-    children: dict[str, "Node"] = field(default_factory=dict[str, "Node"])
+    children: dict[str, "ChatNode"] = field(default_factory=dict[str, "ChatNode"])
     places: list[int] = field(default_factory=list[int])
     responses: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Results of its calls that came as messages of their own, by call."""
@@ -55,16 +55,16 @@ class Conversation:
     """The tree that the files of one session tell of."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[ChatNode] = []
         self.tokens = 0
         """What all messages tell together: one that is written anew tells it again."""
-        self._roots: dict[str, Node] = {}
-        self._by_id: dict[str, Node] = {}
-        self._answers: dict[str, Node] = {}
-        self._path: list[Node] = []
+        self._roots: dict[str, ChatNode] = {}
+        self._by_id: dict[str, ChatNode] = {}
+        self._answers: dict[str, ChatNode] = {}
+        self._path: list[ChatNode] = []
 
     @property
-    def end(self) -> Node | None:
+    def end(self) -> ChatNode | None:
         """The message that the file which is being read stands at."""
         return self._path[-1] if self._path else None
 
@@ -134,15 +134,17 @@ class Conversation:
         else:
             self._path.clear()
 
-    def _stands(self, node: Node) -> bool:
+    def _stands(self, node: ChatNode) -> bool:
         return node.depth < len(self._path) and self._path[node.depth] is node
 
-    def _child(self, id: str, record: Mapping[str, Any], *, is_compaction: bool = False) -> Node:
+    def _child(
+        self, id: str, record: Mapping[str, Any], *, is_compaction: bool = False
+    ) -> ChatNode:
         end = self.end
         siblings = self._roots if end is None else end.children
         node = siblings.get(id)
         if node is None:
-            node = Node(id, record, end, len(self._path), is_compaction)
+            node = ChatNode(id, record, end, len(self._path), is_compaction)
             siblings[id] = node
             self.nodes.append(node)
         self._by_id[id] = node
@@ -151,7 +153,7 @@ class Conversation:
 
 
 @value
-class Begun:
+class SpawnCall:
     """The call that began a subagent."""
 
     turn: Key
@@ -160,28 +162,28 @@ class Begun:
 
 
 @dataclass(slots=True)
-class Turns:
+class TurnReader:
     """Turns of one session, by the message each ends in."""
 
     session: str
     sender: Source
     drafts: list[DraftTurn] = field(default_factory=list[DraftTurn])
-    spawned: dict[str, Begun] = field(default_factory=dict[str, Begun])
+    spawned: dict[str, SpawnCall] = field(default_factory=dict[str, SpawnCall])
     _ends: dict[int, Key | None] = field(default_factory=dict[int, Key | None])
-    _early: dict[int, list[Node]] = field(default_factory=dict[int, list[Node]])
+    _early: dict[int, list[ChatNode]] = field(default_factory=dict[int, list[ChatNode]])
     """What came before a question without being one, by the message it ends in."""
 
-    def tell(self, conversation: Conversation, last: Node | None) -> None:
+    def tell(self, conversation: Conversation, last: ChatNode | None) -> None:
         """Make a turn of each stretch between two questions, on every branch."""
         for node in conversation.nodes:
             if not node.children or any(child.begins for child in node.children.values()):
                 self._tell_one(node, is_last=node is last)
 
-    def head_at(self, node: Node | None) -> Key | None:
+    def head_at(self, node: ChatNode | None) -> Key | None:
         """Return the turn that a message belongs to the end of."""
         return None if node is None else self._ends.get(id(node))
 
-    def _tell_one(self, end: Node, *, is_last: bool) -> None:
+    def _tell_one(self, end: ChatNode, *, is_last: bool) -> None:
         stretch = [end]
         while not stretch[-1].begins and stretch[-1].parent is not None:
             stretch.append(stretch[-1].parent)
@@ -201,9 +203,9 @@ class Turns:
         self.drafts.append(turn)
         self._ends[id(end)] = key
         for agent, call, task in draft.agents:
-            self.spawned.setdefault(agent, Begun(key, call, task))
+            self.spawned.setdefault(agent, SpawnCall(key, call, task))
 
-    def _parent_of(self, first: Node) -> Key | None:
+    def _parent_of(self, first: ChatNode) -> Key | None:
         return None if first.parent is None else self._ends.get(id(first.parent))
 
 
@@ -220,13 +222,13 @@ class _Draft:
         self._uses: dict[str, ToolUse] = {}
         self._answered: set[str] = set()
         self._places: list[int] = []
-        self._moments: list[Instant] = []
+        self._moments: list[Timestamp] = []
         self._model: str | None = None
         self._compacted = False
         self._failed = False
         self.agents: list[tuple[str, str, str | None]] = []
 
-    def add(self, node: Node) -> None:
+    def add(self, node: ChatNode) -> None:
         record = node.record
         self._places += node.places
         at = moment(record.get("timestamp"))
@@ -246,7 +248,7 @@ class _Draft:
                 words = said_by_user(record).text or text(record.get("content"))
                 self._notices.append({"kind": text(kind), "text": words})
 
-    def _add_user(self, node: Node, at: Instant | None) -> None:
+    def _add_user(self, node: ChatNode, at: Timestamp | None) -> None:
         said = said_by_user(node.record)
         self._harness += said.harness
         if said.parts:
@@ -255,7 +257,7 @@ class _Draft:
         for response in said.responses:
             self._answer(response, {}, at)
 
-    def _add_model(self, node: Node, at: Instant | None) -> None:
+    def _add_model(self, node: ChatNode, at: Timestamp | None) -> None:
         record = node.record
         self._model = word(record.get("model")) or self._model
         if (usage := usage_of(record.get("tokens"))) is not None:
@@ -277,7 +279,7 @@ class _Draft:
             self._answer(response, {}, at)
 
     def _answer(
-        self, response: Mapping[str, Any], record: Mapping[str, Any], at: Instant | None
+        self, response: Mapping[str, Any], record: Mapping[str, Any], at: Timestamp | None
     ) -> None:
         """Add a result once, although it is told with its call and again as a message."""
         id = word(response.get("id")) or word(record.get("id")) or ""

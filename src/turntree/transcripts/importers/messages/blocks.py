@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.message import Media, Opaque, Part, Reasoning, Text, ToolResult, ToolUse
+from turntree.core.message import Media, OpaquePart, Part, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.usage import Usage
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
@@ -68,9 +68,9 @@ def result_of(block: Mapping[str, Any]) -> ToolResult:
     return ToolResult(call_id, "error" if failed else "ok", tidy(block.get("content")))
 
 
-def opaque(vendor: Vendor, kind: object, value: object) -> Opaque:
+def opaque(vendor: Vendor, kind: object, value: object) -> OpaquePart:
     """Return something only its vendor understands."""
-    return Opaque({"kind": f"{vendor}/{(word(kind) or 'block')[:80]}", "value": tidy(value)})
+    return OpaquePart({"kind": f"{vendor}/{(word(kind) or 'block')[:80]}", "value": tidy(value)})
 
 
 def _block(value: object, vendor: Vendor) -> list[Part]:

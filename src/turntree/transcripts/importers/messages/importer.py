@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from turntree.core.canonical import Json, tidy
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftTurn, Projection
-from turntree.transcripts.importer import Bundle, Places, stamp_of
+from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
 from turntree.transcripts.importers.export_files import elements
 from turntree.transcripts.importers.lenient_json import (
     entries,
@@ -23,7 +23,7 @@ from turntree.transcripts.importers.lenient_json import (
     read_lines,
     word,
 )
-from turntree.transcripts.importers.message_tree import NEVER, MessageTree, Node
+from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
 from turntree.transcripts.importers.messages.items import call_of, is_item, nodes_of, vendor_of
 
 ORIGIN: Final = "messages"
@@ -32,26 +32,26 @@ _LINES: Final = frozenset({".jsonl", ".ndjson"})
 _DETAILS: Final = ("model", "tools", "metadata", "temperature", "max_tokens", "tool_choice")
 
 
-class Messages:
+class MessagesImporter:
     """Reads files of OpenAI's and Anthropic's messages, told by their shape."""
 
     origin: Final = ORIGIN
     version: Final = 1
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield nothing: such a file lies wherever somebody put it."""
         del places
         return iter(())
 
-    def open(self, path: Path) -> Iterable[Bundle]:
+    def open(self, path: Path) -> Iterable[TranscriptRef]:
         """Yield a file of messages, or those of a folder."""
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         for file in files:
             if file.is_file() and _is_ours(file):
                 stamp, size = stamp_of([file])
-                yield Bundle(ORIGIN, str(file.absolute()), (file,), stamp, size)
+                yield TranscriptRef(ORIGIN, str(file.absolute()), (file,), stamp, size)
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the lines of a file, or the members of its list.
 
         Raises:
@@ -59,7 +59,7 @@ class Messages:
         """
         return _records(bundle.files[0])
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return a session for the file, or one for each line that is a conversation."""
         turns: list[DraftTurn] = []
         sessions: list[DraftSession] = []
@@ -91,13 +91,13 @@ def _is_ours(file: Path) -> bool:
     return document is not None and (is_item(document) or _items(document) is not None)
 
 
-def _records(file: Path) -> Iterator[Record]:
+def _records(file: Path) -> Iterator[RawRecord]:
     if file.suffix.lower() in _LINES:
         yield from read_lines(file, file.name)
     elif file.suffix.lower() in _LISTS:
         with file.open("rb") as stream:
             for offset, data in elements(stream):
-                yield Record(file.name, offset, data)
+                yield RawRecord(file.name, offset, data)
 
 
 def _items(document: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
@@ -119,7 +119,7 @@ def _items(document: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
 
 
 def _add(
-    bundle: Bundle,
+    bundle: TranscriptRef,
     id: str,
     document: Mapping[str, Any],
     items: Sequence[tuple[int, Mapping[str, Any]]],
@@ -129,7 +129,7 @@ def _add(
     """Add the turns and the session of one conversation."""
     found = vendor_of([item for _, item in items])
     vendor = found or ("anthropic" if document.get("system") else "openai")
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, MessageNode] = {}
     before: str | None = None
     model = word(document.get("model"))
     for number, (place, item) in enumerate(items):

@@ -23,7 +23,7 @@ from turntree.core.message import (
 )
 from turntree.core.usage import ModelCall
 from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text, word
-from turntree.transcripts.importers.message_tree import UNKNOWN_TOOL, Node, Result
+from turntree.transcripts.importers.message_tree import UNKNOWN_TOOL, MessageNode, ToolResultNode
 from turntree.transcripts.importers.messages.blocks import (
     Vendor,
     arguments_of,
@@ -84,7 +84,7 @@ def vendor_of(items: list[Mapping[str, Any]]) -> Vendor | None:
 
 def nodes_of(
     item: Mapping[str, Any], number: int, before: str | None, place: int, vendor: Vendor
-) -> Iterator[Node]:
+) -> Iterator[MessageNode]:
     """Yield what one item says, as one node or two that follow each other.
 
     Anthropic's user messages carry results of tools besides words: those answer.
@@ -92,14 +92,14 @@ def nodes_of(
     id = f"{place}/{number}"
     role = role_of(item)
     if role is None:
-        yield _item(Node(id, before, places=(place,)), item, f"call_{number}", vendor)
+        yield _item(MessageNode(id, before, places=(place,)), item, f"call_{number}", vendor)
         return
     meta = _meta(item)
     at = moment(item.get("created_at") or item.get("timestamp") or item.get("created"))
     blocks = [mapping(block) for block in entries(item.get("content"))]
     results = [result_of(block) for block in blocks if block.get("type") == "tool_result"]
     if results:
-        yield Node(
+        yield MessageNode(
             f"{id}/results", before, messages=(Message("tool", tuple(results), at=at),), at=at,
             places=(place,),
         )  # fmt: skip
@@ -116,12 +116,14 @@ def nodes_of(
     source: Source | None = "human" if role == "user" else None
     if role != "assistant":
         said = Message(role, tuple(parts), source, at, None, meta)
-        yield Node(id, before, asks=True, messages=(said,), at=at, places=(place,))
+        yield MessageNode(id, before, asks=True, messages=(said,), at=at, places=(place,))
         return
     said = Message("assistant", tuple(parts), None, at, None, meta)
     model = word(item.get("model"))
     calls = call_of(item, vendor)
-    yield Node(id, before, messages=(said,), at=at, model=model, calls=calls, places=(place,))
+    yield MessageNode(
+        id, before, messages=(said,), at=at, model=model, calls=calls, places=(place,)
+    )
 
 
 def call_of(document: Mapping[str, Any], vendor: Vendor | None) -> tuple[ModelCall, ...]:
@@ -163,19 +165,19 @@ def _tool(
     item: Mapping[str, Any],
     place: int,
     meta: Mapping[str, Json] | None,
-) -> Node:
+) -> MessageNode:
     content = item.get("content")
     output = content if isinstance(content, str) else tidy(content)
     call_id = word(item.get("tool_call_id"))
     if call_id is None:
         # The older shape knows the function's name alone.
-        result = Result(word(item.get("name")) or UNKNOWN_TOOL, "ok", output, meta=meta)
-        return Node(id, before, result=result, places=(place,))
+        result = ToolResultNode(word(item.get("name")) or UNKNOWN_TOOL, "ok", output, meta=meta)
+        return MessageNode(id, before, result=result, places=(place,))
     said = Message("tool", (ToolResult(call_id, "ok", output),), meta=meta)
-    return Node(id, before, messages=(said,), places=(place,))
+    return MessageNode(id, before, messages=(said,), places=(place,))
 
 
-def _item(node: Node, item: Mapping[str, Any], free: str, vendor: Vendor) -> Node:
+def _item(node: MessageNode, item: Mapping[str, Any], free: str, vendor: Vendor) -> MessageNode:
     """Return an item that has no role: the model's thoughts, a call or a result."""
     kind = text(item.get("type"))
     call_id = word(item.get("call_id")) or word(item.get("id")) or free

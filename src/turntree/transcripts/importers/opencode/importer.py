@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from turntree.core.canonical import Json, tidy
-from turntree.ledger.raw_codec import Record
+from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Key, Projection
-from turntree.transcripts.importer import Bundle, Places
+from turntree.transcripts.importer import ToolPaths, TranscriptRef
 from turntree.transcripts.importers.lenient_json import mapping, text, word
 from turntree.transcripts.importers.opencode.storage import (
     ORIGIN,
@@ -25,7 +25,12 @@ from turntree.transcripts.importers.opencode.storage import (
     of_kind,
     read_bundle,
 )
-from turntree.transcripts.importers.opencode.turns import Begun, Exchange, TurnDraft, exchanges_in
+from turntree.transcripts.importers.opencode.turns import (
+    Exchange,
+    SpawnCall,
+    TurnDraft,
+    exchanges_in,
+)
 
 _TOLD: Final = (
     "directory", "version", "agent", "model", "permission", "project_id", "projectID",
@@ -35,23 +40,23 @@ _LABEL_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LABEL_SIGNS: Final = 12
 
 
-class Opencode:
+class OpencodeImporter:
     """Reads what opencode wrote."""
 
     origin = ORIGIN
     version = 1
 
-    def discover(self, places: Places) -> Iterator[Bundle]:
+    def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
         """Yield a bundle for each session; of a database only the index of sessions is read."""
         for folder in self.usual_places(places):
             yield from list_bundles(folder)
 
-    def usual_places(self, places: Places) -> Sequence[Path]:
+    def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the tool's folder."""
         told = places.environ.get("XDG_DATA_HOME")
         return [(Path(told) if told else places.home / ".local" / "share") / "opencode"]
 
-    def open(self, path: Path) -> Iterable[Bundle]:
+    def open(self, path: Path) -> Iterable[TranscriptRef]:
         """Yield the sessions in a database, or in a folder that has one or is one."""
         if path.is_file():
             yield from bundles_in_database(path)
@@ -60,7 +65,7 @@ class Opencode:
         else:
             yield from list_bundles(path)
 
-    def read(self, bundle: Bundle) -> Iterator[Record]:
+    def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield each row or file; a row is told as JSON, with its number as its offset.
 
         Raises:
@@ -68,10 +73,10 @@ class Opencode:
         """
         yield from read_bundle(bundle)
 
-    def project(self, bundle: Bundle, records: Sequence[Record]) -> Projection:
+    def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns of a session and of those it spawned."""
         documents, broken = documents_in(records)
-        tale = _Tale()
+        tale = _ParseState()
         told = {found.id: found for found in of_kind(documents, "session") if found.id}
         messages = _by(of_kind(documents, "message"), "session")
         parts = _by(sorted(of_kind(documents, "part"), key=lambda part: part.id), "message")
@@ -99,11 +104,11 @@ def _by(documents: Iterable[Document], name: str) -> dict[str, list[Document]]:
 
 
 @dataclass(slots=True)
-class _Tale:
+class _ParseState:
     """What the sessions of one bundle have told so far."""
 
     turns: list[DraftTurn] = field(default_factory=list[DraftTurn])
-    begun: dict[str, Begun] = field(default_factory=dict[str, Begun])
+    begun: dict[str, SpawnCall] = field(default_factory=dict[str, SpawnCall])
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     used: set[int] = field(default_factory=set[int])
     tokens: int = 0
@@ -163,12 +168,12 @@ class _Tale:
             # A turn that was cut short is another reading of the same messages.
             self.tokens += 0 if cut else sum(call.usage.total for call in turn.calls)
             for child, call, task in draft.begun:
-                self.begun.setdefault(child, Begun(key, call, task))
+                self.begun.setdefault(child, SpawnCall(key, call, task))
         return turn
 
 
 def _session(
-    session: Document, head: Key | None, tale: _Tale, told: Mapping[str, Document]
+    session: Document, head: Key | None, tale: _ParseState, told: Mapping[str, Document]
 ) -> DraftSession:
     parent = text(session.told.get("parent_id")) or text(session.told.get("parentID"))
     spawn = None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant
+from turntree.core.ids import Timestamp
 from turntree.core.message import (
     Media,
     Message,
@@ -94,18 +94,18 @@ def files_written(part: Mapping[str, Any]) -> Iterator[TouchedFile]:
 
 
 @value
-class Call:
+class ToolCallPart:
     """A call and its result, which stand in one part."""
 
     use: ToolUse
     result: Message | None
-    ended: Instant | None
+    ended: Timestamp | None
     began: str | None
     """The session that it began."""
     task: str | None
 
 
-def call_in(part: Mapping[str, Any]) -> Call | None:
+def call_in(part: Mapping[str, Any]) -> ToolCallPart | None:
     """Return the call that a part is, or None if it is none."""
     id = word(part.get("callID"))
     if part.get("type") != "tool" or id is None:
@@ -116,10 +116,12 @@ def call_in(part: Mapping[str, Any]) -> Call | None:
     began = word(metadata.get("sessionId")) or word(metadata.get("sessionID"))
     ended = moment(mapping(state.get("time")).get("end"))
     task = text(mapping(use.args).get("prompt")) or None
-    return Call(use, _result(use, state, ended), ended, began if use.tool == "task" else None, task)
+    return ToolCallPart(
+        use, _result(use, state, ended), ended, began if use.tool == "task" else None, task
+    )
 
 
-def _result(use: ToolUse, state: Mapping[str, Any], ended: Instant | None) -> Message | None:
+def _result(use: ToolUse, state: Mapping[str, Any], ended: Timestamp | None) -> Message | None:
     metadata = mapping(state.get("metadata"))
     code = metadata.get("exit")
     status: ToolStatus

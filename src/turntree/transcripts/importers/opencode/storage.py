@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from turntree.core.value import value
-from turntree.ledger.raw_codec import Record
-from turntree.transcripts.importer import Bundle, stamp_of
+from turntree.ledger.raw_codec import RawRecord
+from turntree.transcripts.importer import TranscriptRef, stamp_of
 from turntree.transcripts.importers.lenient_json import LINE_MAX_BYTES, mapping, parse, text
 from turntree.transcripts.importers.sqlite_source import is_database, load_statements, reading
 
@@ -36,7 +36,7 @@ class Document:
     told: Mapping[str, Any]
 
 
-def list_bundles(folder: Path) -> Iterator[Bundle]:
+def list_bundles(folder: Path) -> Iterator[TranscriptRef]:
     """Yield a bundle for each session that no other one in the folder has spawned."""
     known: set[str] = set()
     for database in sorted(folder.glob("opencode*.db")):
@@ -49,7 +49,7 @@ def list_bundles(folder: Path) -> Iterator[Bundle]:
             yield bundle
 
 
-def bundles_in_database(path: Path) -> list[Bundle]:
+def bundles_in_database(path: Path) -> list[TranscriptRef]:
     """Return the sessions in a database; none if opencode did not write it."""
     try:
         rows = _session_rows(path) if is_database(path) else []
@@ -57,11 +57,11 @@ def bundles_in_database(path: Path) -> list[Bundle]:
         return []
     families = _families({row[0]: row[1] for row in rows})
     by_id = {row[0]: row for row in rows}
-    bundles: list[Bundle] = []
+    bundles: list[TranscriptRef] = []
     for root, members in families.items():
         stamp = ";".join(":".join(map(str, by_id[id][2:5])) for id in members)
         size = sum(int(by_id[id][5] or 0) for id in members)
-        bundles.append(Bundle(ORIGIN, root, (path,), stamp, size))
+        bundles.append(TranscriptRef(ORIGIN, root, (path,), stamp, size))
     return bundles
 
 
@@ -86,7 +86,7 @@ def _families(parents: Mapping[str, str | None]) -> dict[str, list[str]]:
     return families
 
 
-def bundles_in_files(storage: Path) -> Iterator[Bundle]:
+def bundles_in_files(storage: Path) -> Iterator[TranscriptRef]:
     """Yield the sessions in a folder from before there was a database."""
     told: dict[str, tuple[Path, str | None]] = {}
     for path in sorted(storage.glob("session/*/*.json")):
@@ -99,10 +99,10 @@ def bundles_in_files(storage: Path) -> Iterator[Bundle]:
         parts = [p for m in messages for p in sorted((storage / "part" / m.stem).glob("*.json"))]
         files = (*own, *messages, *parts)
         stamp, size = stamp_of(files)
-        yield Bundle(ORIGIN, root, files, stamp, size)
+        yield TranscriptRef(ORIGIN, root, files, stamp, size)
 
 
-def read_bundle(bundle: Bundle) -> Iterator[Record]:
+def read_bundle(bundle: TranscriptRef) -> Iterator[RawRecord]:
     """Yield the rows or files of a session and of those that descend from it.
 
     Raises:
@@ -115,10 +115,10 @@ def read_bundle(bundle: Bundle) -> Iterator[Record]:
     storage = first.parents[2]
     for path in bundle.files:
         with path.open("rb") as file:
-            yield Record(path.relative_to(storage).as_posix(), 0, file.read(LINE_MAX_BYTES))
+            yield RawRecord(path.relative_to(storage).as_posix(), 0, file.read(LINE_MAX_BYTES))
 
 
-def _read_rows(path: Path, root: str) -> Iterator[Record]:
+def _read_rows(path: Path, root: str) -> Iterator[RawRecord]:
     parents = {row[0]: row[1] for row in _session_rows(path)}
     members = json.dumps(_families(parents).get(root, []))
     with reading(path) as connection:
@@ -127,14 +127,14 @@ def _read_rows(path: Path, root: str) -> Iterator[Record]:
             names = [column[0] for column in rows.description]
             for number, *values in rows:
                 row = dict(zip(names[1:], map(_plain, values), strict=True))
-                yield Record(f"{path.name}/{kind}", number, orjson.dumps(row))
+                yield RawRecord(f"{path.name}/{kind}", number, orjson.dumps(row))
 
 
 def _plain(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def documents_in(records: Sequence[Record]) -> tuple[list[Document], int]:
+def documents_in(records: Sequence[RawRecord]) -> tuple[list[Document], int]:
     """Return what the records hold, in one shape, and how many are broken."""
     found: list[Document] = []
     broken = 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from turntree.core.canonical import Json, tidy
-from turntree.core.ids import Instant, instant
+from turntree.core.ids import Timestamp, instant
 from turntree.core.message import Message, Part, Source, Text
 from turntree.core.message_context import TouchedFile
 from turntree.core.turn import Outcome
@@ -18,7 +18,7 @@ from turntree.core.value import value
 from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
 from turntree.transcripts.importers.lenient_json import mapping, moment, text, word
 from turntree.transcripts.importers.opencode.parts import (
-    Call,
+    ToolCallPart,
     attached,
     call_in,
     files_written,
@@ -66,14 +66,14 @@ def exchanges_in(messages: Sequence[Document]) -> list[Exchange]:
     return found
 
 
-def created_at(message: Document) -> Instant | None:
+def created_at(message: Document) -> Timestamp | None:
     """Return when a message began."""
     told = mapping(message.told.get("time"))
     return moment(told.get("created")) or moment(message.told.get("time_created"))
 
 
 @value
-class Begun:
+class SpawnCall:
     """The call that began a subagent."""
 
     turn: Key
@@ -92,7 +92,7 @@ class TurnDraft:
         self._calls: list[ModelCall] = []
         self._seen: set[str] = set()
         self._places: list[int] = []
-        self._moments: list[Instant] = []
+        self._moments: list[Timestamp] = []
         self._model: str | None = None
         self._provider: str | None = None
         self._outcome: Outcome = "interrupted"
@@ -153,7 +153,7 @@ class TurnDraft:
         self, message: Document, step: Sequence[Document], meta: Mapping[str, Json] | None
     ) -> None:
         said: list[Part] = []
-        calls: list[Call] = []
+        calls: list[ToolCallPart] = []
         files: list[TouchedFile] = []
         for part in step:
             call = call_in(part.told)
@@ -230,7 +230,7 @@ def _steps(parts: Sequence[Document]) -> Iterator[list[Document]]:
         yield step
 
 
-def _began(part: Document) -> Instant | None:
+def _began(part: Document) -> Timestamp | None:
     return moment(mapping(part.told.get("time")).get("start"))
 
 
