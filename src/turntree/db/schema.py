@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 17
-DIGEST: Final = "18bdf7505711104e13c9587350f666708367aca8c719570d4361640bf6338cff"
+NUMBER: Final = 18
+DIGEST: Final = "0c84b6e38e5c202aaad91f6a675705b206e6c2f2362af92bed9c05bbb6e5aa4e"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

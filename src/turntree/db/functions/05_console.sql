@@ -1,9 +1,9 @@
--- Where a connection is and who looks through it. A login that can act as the application says so by settings. One that can
--- only read cannot be believed, because a question may change any setting while it is answered: the application binds the
--- transaction first, and what it was bound to wins over what it says.
+-- Which workspace a connection works in, and for which viewer. A login that can act as the application sets both
+-- itself. One that can only read cannot be trusted with them, because its query may change any setting while it runs:
+-- the application binds the transaction first, and the binding wins over the settings.
 
--- The transaction that goes on, by a name that no other has while the server runs. pg_locks shows it to everybody, also from
--- within a function that lends rights, where pg_stat_activity would hide it.
+-- Identifies the current transaction while the server runs. pg_locks shows it to every role, even inside a SECURITY
+-- DEFINER function, where pg_stat_activity would hide it.
 CREATE OR REPLACE FUNCTION turntree.console_transaction() RETURNS text LANGUAGE sql STABLE AS $$
   SELECT pg_postmaster_start_time() || ' ' || l.virtualtransaction FROM pg_catalog.pg_locks l
     WHERE l.pid = pg_backend_pid() AND l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' LIMIT 1
@@ -21,7 +21,8 @@ SET search_path = pg_catalog, turntree, pg_temp AS $$
     WHERE b.pid = pg_backend_pid() AND b.transaction = turntree.console_transaction()
 $$;
 
--- Binds a transaction of the console. Rows of transactions that are over go by the way.
+-- Binds a transaction of the console to a workspace and a viewer, and deletes the rows of transactions that have
+-- ended.
 CREATE OR REPLACE FUNCTION turntree.bind_console(p_pid int, p_transaction text, p_workspace uuid, p_viewer text)
 RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, turntree, pg_temp AS $$
   DELETE FROM turntree.console_bindings b WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid = b.pid
@@ -31,7 +32,7 @@ RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, turntre
     ON CONFLICT (pid) DO UPDATE SET transaction = excluded.transaction, workspace = excluded.workspace, viewer = excluded.viewer;
 $$;
 
--- Whether a login can act as the application: then it could say anything in any case.
+-- Whether a login can act as the application. Such a login could set anything anyway.
 CREATE OR REPLACE FUNCTION turntree.speaks_for_itself() RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT pg_has_role(session_user, 'turntree_app', 'MEMBER')
 $$;

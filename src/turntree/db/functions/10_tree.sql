@@ -1,7 +1,6 @@
--- The tree: where a turn stands, who is above whom.
--- A turn is (segment, depth). These functions walk segments, never turns.
+-- The tree: positions and ancestry. A turn is (segment, depth). These functions walk segments, never turns.
 
--- The segment that holds depth p_depth of the thread ending in segment p_segment.
+-- Returns the segment that contains depth p_depth of the thread ending in segment p_segment.
 CREATE OR REPLACE FUNCTION turntree.segment_at(p_ws uuid, p_segment uuid, p_depth int)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -17,14 +16,14 @@ BEGIN
     IF NOT FOUND OR v_fork < p_depth THEN
       RETURN v_at;
     END IF;
-    -- Jump when the far segment still lies at or below the wanted depth, else climb one.
+    -- Jump if the far segment is still at or below the wanted depth, else climb one.
     SELECT fork_depth INTO v_jump_fork
       FROM turntree.segments WHERE workspace_id = p_ws AND id = v_jump;
     v_at := CASE WHEN v_jump_fork >= p_depth THEN v_jump ELSE v_parent END;
   END LOOP;
 END $$;
 
--- Whether p_ancestor is p_turn itself or lies above it. Null if either is unknown.
+-- Whether p_ancestor is p_turn itself or one of its ancestors. Null if either is unknown.
 CREATE OR REPLACE FUNCTION turntree.is_ancestor(p_ws uuid, p_ancestor uuid, p_turn uuid)
 RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -44,7 +43,7 @@ BEGIN
     AND (v_segment = v_from OR turntree.segment_at(p_ws, v_from, v_depth) = v_segment);
 END $$;
 
--- The nearest compaction at or above a place of a thread, or null.
+-- Returns the nearest compaction at or above a position of a thread, or null.
 CREATE OR REPLACE FUNCTION turntree.compaction_at(p_ws uuid, p_segment uuid, p_depth int)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -63,7 +62,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- The ancestor of a segment that has p_ordinal segments above it.
+-- Returns the ancestor of a segment that has p_ordinal segments above it.
 CREATE OR REPLACE FUNCTION turntree.segment_above(p_ws uuid, p_segment uuid, p_ordinal int)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -85,7 +84,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- The deepest turn that both threads hold, or null if they share none.
+-- Returns the deepest turn that both threads contain, or null if they share none.
 CREATE OR REPLACE FUNCTION turntree.common_ancestor(p_ws uuid, p_left uuid, p_right uuid)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -103,8 +102,8 @@ BEGIN
   IF l.id IS NULL OR r.id IS NULL THEN
     RETURN NULL;
   END IF;
-  -- First bring the deeper one to just below the other's level, then up one, keeping the depth
-  -- at which it left the segment above: that is how far it reaches there.
+  -- First move the deeper side to just below the other's level, then up one. Keep the depth at which it left the
+  -- segment above: that is how much of that segment its thread contains.
   IF l.ordinal < r.ordinal THEN
     v_next := l; l := r; r := v_next;
   END IF;
@@ -113,10 +112,10 @@ BEGIN
       FROM turntree.segments s JOIN turntree.segments p ON p.workspace_id = s.workspace_id AND p.id = s.parent_id
       WHERE s.workspace_id = p_ws AND s.id = turntree.segment_above(p_ws, l.id, r.ordinal + 1);
   END IF;
-  -- Then climb together: far while the far segments differ, one by one after that.
+  -- Then climb together: by jumps while the far segments differ, one by one after that.
   WHILE l.id <> r.id LOOP
     IF l.parent_id IS NULL THEN
-      RETURN NULL; -- Two trees.
+      RETURN NULL; -- Two separate trees.
     END IF;
     IF l.jump_id <> r.jump_id THEN
       SELECT 0 AS reach, s.id, s.parent_id, s.fork_depth, s.ordinal, s.jump_id INTO l
@@ -134,8 +133,7 @@ BEGIN
     WHERE workspace_id = p_ws AND segment_id = l.id AND depth = least(l.reach, r.reach));
 END $$;
 
--- Opens the segment that begins with turn p_turn below (p_parent, p_fork_depth); a null parent
--- begins a tree.
+-- Opens the segment that starts with turn p_turn below (p_parent, p_fork_depth). A null parent starts a new tree.
 CREATE OR REPLACE FUNCTION turntree.open_segment(p_ws uuid, p_turn uuid, p_parent uuid, p_fork_depth int)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -158,8 +156,8 @@ BEGIN
     VALUES (p_ws, p_turn, p_parent, p_fork_depth, p.ordinal + 1, v_jump);
 END $$;
 
--- The turns whose digests, or ids, lie between two. Whoever looks one up by its first digits pays for one look-up: the
--- planner, which takes any range for a large one, is not asked again each time.
+-- Return the turns whose digest or id is between two bounds. They serve look-ups by prefix. Without a generic plan
+-- the planner would plan each one again, and it takes any range for a large one.
 CREATE OR REPLACE FUNCTION turntree.turns_by_digest(p_ws uuid, p_low bytea, p_high bytea, p_limit int)
 RETURNS SETOF uuid LANGUAGE plpgsql STABLE ROWS 2 SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

@@ -1,15 +1,15 @@
--- The journal: facts with a place.
+-- Events: immutable records, each at its position in a stream.
 
--- The canonical document of an event whose data is already canonical. The members stand in
--- sorted order and every value is a word, a number or an id, so this is RFC 8785 as it is.
--- Stable, as its operators are: declared immutable, it could not be inlined and would cost more.
+-- Returns the canonical document of an event whose data is already canonical. The members are in sorted order and
+-- each value is a word, a number or an id, so plain concatenation yields RFC 8785. Stable, as its operators are:
+-- declared immutable it could not be inlined and would cost more.
 CREATE OR REPLACE FUNCTION turntree.event_body(p_stream uuid, p_seq int, p_kind text, p_at text, p_data text)
 RETURNS text LANGUAGE sql STABLE AS $$
   SELECT '{"at":"' || p_at || '","data":' || p_data || ',"kind":"' || p_kind || '","seq":' || p_seq
     || ',"stream":"' || p_stream || '","turntree":"event/1"}'
 $$;
 
--- A canonical string, or null. PostgreSQL escapes text exactly as RFC 8785 asks.
+-- Returns a canonical JSON string, or null. PostgreSQL escapes text exactly as RFC 8785 requires.
 CREATE OR REPLACE FUNCTION turntree.canonical_text(p_text text)
 RETURNS text LANGUAGE sql STABLE AS $$ SELECT coalesce(to_json(p_text)::text, 'null') $$;
 
@@ -22,8 +22,8 @@ BEGIN
     VALUES (p_ws, p_stream, p_seq, sha256(convert_to(v_body, 'UTF8')), p_kind, v_body);
 END $$;
 
--- Notes which objects a turn refers to, or the run that becomes it. Refuses one that is hidden from the viewer: a message that
--- names the digest of an object in a private session would open it.
+-- Records which objects a turn, or the run that becomes it, refers to. Refuses an object that is hidden from the
+-- viewer: otherwise a message could expose an object of a private session by naming its digest.
 CREATE OR REPLACE FUNCTION turntree.hold_objects(p_ws uuid, p_turn uuid, p_messages text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_sees_all constant boolean := turntree.can_see_all_programs();
@@ -37,7 +37,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Stores bytes under their digest, once, and notes who stored them.
+-- Stores bytes under their digest, once, and records who stored them.
 CREATE OR REPLACE FUNCTION turntree.put_object(p_ws uuid, p_digest bytea, p_bytes bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_by constant text := turntree.viewer();
@@ -48,8 +48,8 @@ BEGIN
   END IF;
 END $$;
 
--- Records a fact at its place. True if it is new, false if the same fact already stands there.
--- p_epoch fences a run: a worker that lost the run to another loses here.
+-- Appends an event at its position. Returns true if it is new, false if the same event is already there. p_epoch
+-- fences a run: a worker that lost the run to another one is refused here.
 CREATE OR REPLACE FUNCTION turntree.append_event(
   p_ws uuid, p_stream uuid, p_seq int, p_id bytea, p_kind text, p_body text, p_payload text, p_epoch int)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -101,7 +101,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- Records a fact at the end of a stream that has no owner to number its facts: they queue up here.
+-- Appends an event to a stream that no row numbers, such as a plan's or a sealed turn's. An advisory lock serializes
+-- the writers.
 CREATE OR REPLACE FUNCTION turntree.record_event(p_ws uuid, p_stream uuid, p_kind text, p_at text, p_data text)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
@@ -116,7 +117,7 @@ BEGIN
   RETURN v_seq;
 END $$;
 
--- The same for a session, which numbers its facts itself.
+-- The same for a session, whose row numbers its events.
 CREATE OR REPLACE FUNCTION turntree.record_session_event(p_ws uuid, p_session uuid, p_kind text, p_at text, p_data text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -133,7 +134,7 @@ BEGIN
   END IF;
 END $$;
 
--- Begins an attempt, with the fact that says so. One open run a session.
+-- Starts a run, with its first event. A session has at most one open run.
 CREATE OR REPLACE FUNCTION turntree.start_run(
   p_ws uuid, p_run uuid, p_session uuid, p_at text, p_id bytea, p_body text, p_payload text)
 RETURNS int LANGUAGE plpgsql AS $$
@@ -153,14 +154,14 @@ EXCEPTION WHEN unique_violation THEN
   RAISE EXCEPTION 'the session has another open run' USING ERRCODE = 'TT001';
 END $$;
 
--- Takes a run over from a worker that may be dead; returns the epoch to write under.
+-- Claims a run from a worker that may be dead. Returns the epoch to write under.
 CREATE OR REPLACE FUNCTION turntree.claim_run(p_ws uuid, p_run uuid)
 RETURNS int LANGUAGE sql AS $$
   UPDATE turntree.runs SET epoch = epoch + 1
     WHERE workspace_id = p_ws AND id = p_run AND status <> 'finished' RETURNING epoch
 $$;
 
--- Puts a tag on a turn or a program or takes it off; a tag that is already so changes nothing.
+-- Adds a tag to a turn or a program, or removes it. Does nothing if that is already so.
 CREATE OR REPLACE FUNCTION turntree.set_tag(
   p_ws uuid, p_node uuid, p_tag text, p_on boolean, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -172,7 +173,7 @@ DECLARE
 BEGIN
   IF EXISTS (SELECT FROM turntree.turns WHERE workspace_id = p_ws AND id = p_node) THEN
     PERFORM turntree.require_turn_access(p_ws, p_node, 'invoke');
-    -- A sealed turn's stream has no owner to number its facts, so they queue up here.
+    -- No row numbers the events of a sealed turn, so the advisory lock serializes them.
     PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_node, 0));
   ELSE
     SELECT p.kind, p.name, turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'invoke')

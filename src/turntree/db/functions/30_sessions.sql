@@ -1,7 +1,8 @@
 -- Sessions: every move is typed, checked, logged and recorded in one transaction.
 
--- What a principal's key led to, if it was asked before; nulls if it was not. Another's key is another key. A key answers the call it was
--- first used for: with another session or another kind of move it would hide that nothing was done.
+-- Returns what a principal's idempotency key led to, or nulls if it is new. Two principals may use the same key. A
+-- key returns the call it was first used for: for another session or another kind of move it raises, because
+-- returning the old result would hide that nothing was done.
 CREATE OR REPLACE FUNCTION turntree.find_idempotent_result(
   p_ws uuid, p_by text, p_key text, p_session uuid, p_kinds text[], OUT session_id uuid, OUT version int, OUT head uuid)
 LANGUAGE plpgsql STABLE AS $$
@@ -20,14 +21,14 @@ BEGIN
   END IF;
 END $$;
 
--- The data of the event that tells of a move.
+-- Returns the data of the event that records a move.
 CREATE OR REPLACE FUNCTION turntree.move_data(p_kind text, p_before uuid, p_after uuid, p_by text, p_version int)
 RETURNS text LANGUAGE sql STABLE AS $$
   SELECT '{"after":' || coalesce('"' || p_after || '"', 'null') || ',"before":' || coalesce('"' || p_before || '"', 'null')
     || ',"by":' || turntree.canonical_text(p_by) || ',"move":"' || p_kind || '","version":' || p_version || '}'
 $$;
 
--- Notes how deep a session has stood in a segment.
+-- Records the greatest depth that a session has reached in a segment.
 CREATE OR REPLACE FUNCTION turntree.log_reach(p_ws uuid, p_session uuid, p_segment uuid, p_depth int)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -37,7 +38,7 @@ BEGIN
     DO UPDATE SET max_depth = excluded.max_depth WHERE r.max_depth < excluded.max_depth;
 END $$;
 
--- Logs where a locked session stands now: reflog, reach, event and, under a key, the answer.
+-- Logs the move of a locked session: reflog, reach, event and, with an idempotency key, the result.
 CREATE OR REPLACE FUNCTION turntree.log_move(
   p_ws uuid, p_session uuid, p_version int, p_event_seq int, p_kind text, p_before uuid, p_after uuid,
   p_segment uuid, p_depth int, p_by text, p_at text, p_key text)
@@ -56,10 +57,10 @@ BEGIN
   END IF;
 END $$;
 
--- Begins a session, empty (p_head null) or at any turn (a fork: nothing is copied), with the fact
--- that says so, (p_id, p_body). It is as closed as p_source, the session or the turn that it is made from,
--- and as its head, unless p_visibility says otherwise. A fork is as hot as an append: this function returns
--- nothing, because whoever calls it knows the answer, and log_move's statements stand here in line.
+-- Creates a session, empty (p_head null) or at any turn (a fork: nothing is copied), with its first event (p_id,
+-- p_body). It inherits the visibility of p_source, the session or turn it is made from, and of its head, unless
+-- p_visibility overrides it. Forking is as hot as appending. The function therefore returns nothing, because the
+-- caller knows the result, and repeats the statements of log_move in line.
 CREATE OR REPLACE FUNCTION turntree.insert_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
   p_id bytea, p_body text, p_origin text, p_origin_session text, p_source uuid, p_visibility text)
@@ -92,7 +93,7 @@ BEGIN
   END IF;
 END $$;
 
--- The same for a process of the previous release, which does not say what a session is made from.
+-- The same for a process of the previous release, which does not name a source.
 CREATE OR REPLACE FUNCTION turntree.insert_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
   p_id bytea, p_body text, p_origin text, p_origin_session text)
@@ -100,7 +101,7 @@ RETURNS void LANGUAGE sql AS $$
   SELECT turntree.insert_session(p_ws, p_session, p_label, p_head, p_by, p_at, p_id, p_body, p_origin, p_origin_session, NULL, NULL)
 $$;
 
--- Begins a session that was spawned, or that is begun once however often it is asked for under a key.
+-- Creates a session that is spawned by a tool call, or created only once under an idempotency key.
 CREATE OR REPLACE FUNCTION turntree.create_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
   p_id bytea, p_body text, p_origin text, p_origin_session text, p_source uuid, p_visibility text, p_key text,
@@ -138,10 +139,10 @@ LANGUAGE sql AS $$
     p_origin_session, NULL, NULL, p_key, p_parent_session, p_parent_turn, p_call, p_mode, p_task)
 $$;
 
--- Moves a session to another turn. p_expected, when asked to be checked, must still be its head.
---   rewind  to an ancestor of the head, or to no turn: where a session stands before its first
---   reset   to any turn; so do import and handoff, which follow a tool
---   undo    to where it stood before the newest move not yet taken back; p_target is ignored
+-- Moves a session to another turn. If p_check is set, p_expected must still be its head.
+--   rewind  to an ancestor of the head, or to no turn, as before the first one
+--   reset   to any turn; import and handoff do the same, because they follow a tool
+--   undo    to the head before the newest move that was not undone; p_target is ignored
 CREATE OR REPLACE FUNCTION turntree.move_session(
   p_ws uuid, p_session uuid, p_kind text, p_target uuid, p_check boolean, p_expected uuid,
   p_by text, p_at text, p_key text,
@@ -192,7 +193,7 @@ BEGIN
   session_id := p_session; version := s.version + 1; before := s.head_id; head := v_target; repeated := false;
 END $$;
 
--- Where the next undo goes: walks back over moves that were already taken back.
+-- Returns the head that the next undo restores. Skips moves that were already undone.
 CREATE OR REPLACE FUNCTION turntree.undo_target(p_ws uuid, p_session uuid)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -214,8 +215,8 @@ BEGIN
   RAISE EXCEPTION 'there is nothing to undo' USING ERRCODE = 'TT003';
 END $$;
 
--- Gives a session another name. The old label stays as an alias with the reason; without a
--- reason p_name becomes an alias beside the label.
+-- Gives a session another name. With p_as_label, p_name becomes the label and the old label stays as an alias with
+-- p_reason; without, p_name becomes an alias.
 CREATE OR REPLACE FUNCTION turntree.name_session(
   p_ws uuid, p_session uuid, p_name text, p_as_label boolean, p_reason text, p_by text, p_at text)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -241,10 +242,10 @@ BEGIN
         VALUES (p_ws, p_name, p_session, p_reason) ON CONFLICT (workspace_id, name) DO NOTHING;
     END IF;
   EXCEPTION WHEN insufficient_privilege THEN
-    -- The name is a closed session's: nothing is told but that it is taken.
+    -- The name belongs to a hidden session: reveal only that it is taken.
     RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
   END;
-  -- Asked only now: whoever took the name while this one waited for it has committed.
+  -- Checked only now: a transaction that took the name while this one waited has committed.
   IF NOT EXISTS (SELECT FROM turntree.session_names WHERE workspace_id = p_ws AND name = p_name AND session_id = p_session) THEN
     RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
   END IF;
@@ -253,8 +254,8 @@ BEGIN
     || ',"reason":"' || p_reason || '"}');
 END $$;
 
--- Two sessions turn out to be one: every name of p_other leads to p_session from now on. The other
--- session keeps its head and its reflog under p_kept_label, archived.
+-- Merges two sessions that turn out to be one: all names of p_other now point to p_session. The other session keeps
+-- its head and its reflog under p_kept_label, archived.
 CREATE OR REPLACE FUNCTION turntree.merge_sessions(
   p_ws uuid, p_session uuid, p_other uuid, p_kept_label text, p_by text, p_at text)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -266,7 +267,7 @@ BEGIN
     RAISE EXCEPTION 'a session cannot be merged into itself' USING ERRCODE = 'TT003';
   END IF;
   PERFORM turntree.require_session_access(p_ws, p_session, 'configure'), turntree.require_session_access(p_ws, p_other, 'configure');
-  -- Locked in one order everywhere, so that two merges cannot wait for each other.
+  -- Always lock in the same order, so that two merges cannot deadlock.
   PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id IN (p_session, p_other) ORDER BY id FOR NO KEY UPDATE;
   UPDATE turntree.sessions SET event_seq = event_seq + 1
     WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
@@ -288,7 +289,7 @@ EXCEPTION WHEN unique_violation THEN
   RAISE EXCEPTION 'the name % is taken', p_kept_label USING ERRCODE = 'TT001', HINT = 'name';
 END $$;
 
--- Archives a session, marks it deleted, or brings it back. Its turns stay in any case.
+-- Archives a session, marks it deleted or makes it active again. Its turns stay in any case.
 CREATE OR REPLACE FUNCTION turntree.set_session_status(p_ws uuid, p_session uuid, p_status text, p_by text, p_at text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

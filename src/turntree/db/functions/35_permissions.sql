@@ -1,7 +1,7 @@
--- Permissions as facts: how what is written beside a session's moves is found again.
+-- Permission events: how they are found among the events of sessions, runs and turns.
 
--- The session that a stream belongs to: its own, the one its run was started in, or the one that its
--- turn advanced. Null if nobody can tell.
+-- Returns the session that a stream belongs to: itself, the one its run was started in, or the one its turn advanced.
+-- Null if that is unknown.
 CREATE OR REPLACE FUNCTION turntree.session_of(p_ws uuid, p_stream uuid) RETURNS uuid LANGUAGE sql STABLE AS $$
   SELECT coalesce(
     (SELECT id FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_stream),

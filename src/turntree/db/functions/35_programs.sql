@@ -1,7 +1,8 @@
--- Programs: every change is checked, applied and told of in one transaction. Whether a move is lawful
--- is for the kind's lifecycle to say, before these are called; here it must still stand where it did.
+-- Programs: each change is checked, applied and recorded in one transaction. The kind's lifecycle decides whether a
+-- change of state is legal before these functions are called. They only check that the state is still the one it
+-- decided on.
 
--- Whether a principal has a right on a program. The system may do everything, and the owner too.
+-- Whether a principal has access to a program. The system and the owner have all access.
 CREATE OR REPLACE FUNCTION turntree.has_program_access(
   p_ws uuid, p_program uuid, p_owner text, p_visibility text, p_by text, p_right text)
 RETURNS boolean LANGUAGE sql STABLE AS $$
@@ -11,7 +12,8 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
         WHEN 'read' THEN true WHEN 'invoke' THEN g.access <> 'read' ELSE g.access = 'configure' END)
 $$;
 
--- The details of a program as a principal may see them: an agent that works on somebody's private task does not say on which.
+-- Returns the details of a program as a principal may see them: an agent that works on a private task of another
+-- principal does not reveal which.
 CREATE OR REPLACE FUNCTION turntree.visible_details(p_ws uuid, p_details jsonb, p_by text) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN p_details ? 'current_task' AND EXISTS (SELECT FROM turntree.programs t
       WHERE t.workspace_id = p_ws AND t.name = p_details ->> 'current_task'
@@ -19,13 +21,13 @@ CREATE OR REPLACE FUNCTION turntree.visible_details(p_ws uuid, p_details jsonb, 
     THEN p_details || '{"current_task": "(private)", "current_session": "(private)"}' ELSE p_details END::text
 $$;
 
--- What people call a program. A session's is called by its label.
+-- Returns the name to show for a program: the label, if it is a session's.
 CREATE OR REPLACE FUNCTION turntree.display_name(p_ws uuid, p_program uuid, p_name text) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT n.name FROM turntree.session_names n
     WHERE n.workspace_id = p_ws AND n.session_id = p_program AND n.reason IS NULL), p_name)
 $$;
 
--- Takes the next place in a program's stream. A session numbers its own.
+-- Reserves the next position in a program's stream. A session's row numbers its own.
 CREATE OR REPLACE FUNCTION turntree.next_program_seq(p_ws uuid, p_program uuid, p_kind text)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,7 +46,7 @@ BEGIN
   RETURN v_seq;
 END $$;
 
--- Keeps a config under its digest, as a version, with what it refers to.
+-- Stores a config under its digest, as a version, with the programs it refers to.
 CREATE OR REPLACE FUNCTION turntree.add_program_version(
   p_ws uuid, p_program uuid, p_version int, p_digest bytea, p_config bytea, p_members text[], p_targets text[],
   p_by text, p_at text)
@@ -57,7 +59,7 @@ BEGIN
     SELECT p_ws, p_program, p_version, r.member, r.target::uuid FROM unnest(p_members, p_targets) r (member, target);
 END $$;
 
--- Begins a program with its first version and the fact that says so.
+-- Creates a program with its first version and its first event.
 CREATE OR REPLACE FUNCTION turntree.create_program(
   p_ws uuid, p_program uuid, p_kind text, p_name text, p_owner text, p_state text, p_visibility text, p_details text,
   p_digest bytea, p_config bytea, p_members text[], p_targets text[], p_event text, p_data text, p_by text, p_at text)
@@ -66,12 +68,14 @@ DECLARE
   v_begun_by text;
   v_label text;
 BEGIN
-  -- A worker trusts a program with more if its own user owns it, so an owner is never a name that the author chose.
+  -- A worker gives more permissions to a program that its own user owns, so the author cannot choose the owner
+  -- freely.
   IF p_owner <> p_by AND p_by NOT LIKE 'system:%' THEN
     RAISE EXCEPTION '% cannot create % for %: only the system sets another owner; create it as your own and grant access (turntree program grant)',
       p_by, p_name, p_owner USING ERRCODE = '42501';
   END IF;
-  -- Whoever configures a session first owns it: that is for whoever began it. What the system began is nobody's yet.
+  -- The first principal to configure a session owns it, so only the one who created it may. A session that the system
+  -- created has no owner yet.
   IF p_kind = 'session' AND p_by NOT LIKE 'system:%' THEN
     SELECT h.by, n.name INTO v_begun_by, v_label FROM turntree.session_history h
       JOIN turntree.session_names n ON n.workspace_id = p_ws AND n.session_id = p_program AND n.reason IS NULL
@@ -95,8 +99,8 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p_kind), p_event, p_at, p_data);
 END $$;
 
--- Tells a fact of a program, and lets become true what it says: another state (p_from, p_to), another
--- version (p_version, which must be the next), details set anew, another visibility.
+-- Records an event of a program and applies it: another state (p_from, p_to), another version (p_version, which must
+-- be the next one), changed details, another visibility.
 CREATE OR REPLACE FUNCTION turntree.change_program(
   p_ws uuid, p_program uuid, p_right text, p_event text, p_data text, p_by text, p_at text,
   p_from text, p_to text, p_sets text, p_visibility text,
@@ -137,7 +141,7 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p.kind), p_event, p_at, p_data);
 END $$;
 
--- Grants a right on a program or takes it back; one that is already so changes nothing.
+-- Grants access to a program or revokes it. Returns false if that is already so.
 CREATE OR REPLACE FUNCTION turntree.set_program_grant(
   p_ws uuid, p_program uuid, p_grantee text, p_right text, p_on boolean, p_data text, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$

@@ -1,13 +1,13 @@
--- What is open, and to whom. A session is open to everybody in its workspace unless its program is private: then it is
--- closed to whoever may not read it. What is closed is absent: the policies (95_row_security.sql) leave it out of every
--- statement, so nothing has to remember to ask.
+-- Visibility. A session is visible to its whole workspace unless its program is private: then it is hidden from every
+-- viewer without read access. Hidden means absent: the policies (95_row_security.sql) filter it out of each
+-- statement, so no query has to remember to check.
 --
--- Who looks is a setting of the connection, turntree.viewer, beside the workspace (05_console.sql). Unset, it is nobody, to whom
--- every private session is closed. The functions here read tables that have no such policy themselves, or they would ask
--- each other without end.
+-- The viewer is a setting of the connection, turntree.viewer, next to the workspace (05_console.sql). If it is unset
+-- there is no viewer, and all private sessions are hidden. The functions here only read tables without such a policy,
+-- or they would call each other forever.
 
--- Whether no session here is closed to whoever looks. Every policy asks this first and once a statement, so that a
--- workspace without private sessions pays for one look into an empty index.
+-- Whether the viewer can see all sessions. Each policy evaluates this first, once per statement, so that a workspace
+-- without private sessions pays for one look-up in an empty index.
 CREATE OR REPLACE FUNCTION turntree.can_see_all_sessions() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_ws constant uuid := turntree.current_workspace();
@@ -16,7 +16,7 @@ BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN true;
   END IF;
-  -- Two ranges and not one inequality: the index passes over one's own.
+  -- Two ranges instead of one inequality: the index skips the viewer's own sessions.
   RETURN NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = v_ws AND p.kind = 'session'
       AND p.visibility = 'private' AND p.owner < v_by
       AND NOT turntree.has_program_access(v_ws, p.id, p.owner, p.visibility, v_by, 'read'))
@@ -25,8 +25,8 @@ BEGIN
       AND NOT turntree.has_program_access(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
 END $$;
 
--- The same for programs of every kind, whose streams tell of them: a private task is as absent from the feed as it is
--- from every list. Asked for events and tags alone, so that a private task makes no turn dearer.
+-- The same for programs of every kind: a private task is as absent from the feed as from every list. Only events and
+-- tags use it, so that a private task does not make reading turns more expensive.
 CREATE OR REPLACE FUNCTION turntree.can_see_all_programs() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_ws constant uuid := turntree.current_workspace();
@@ -41,7 +41,7 @@ BEGIN
       AND p.owner > v_by AND NOT turntree.has_program_access(v_ws, p.id, p.owner, p.visibility, v_by, 'read'));
 END $$;
 
--- Whether a session, or any program, is closed to a principal. What is no program is open.
+-- Whether a session, or any program, is hidden from a principal. An id without a program is visible.
 CREATE OR REPLACE FUNCTION turntree.is_program_hidden(p_ws uuid, p_session uuid, p_by text)
 RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 BEGIN
@@ -49,7 +49,7 @@ BEGIN
     AND p.visibility <> 'public' AND NOT turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'read'));
 END $$;
 
--- The sessions that hold the turn at a place: they stood there or below.
+-- Returns the sessions that hold the turn at a position: their head was there or below.
 CREATE OR REPLACE FUNCTION turntree.sessions_holding_turn(p_ws uuid, p_segment uuid, p_depth int)
 RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
   WITH RECURSIVE below (segment_id, low) AS (
@@ -62,9 +62,9 @@ RETURNS SETOF uuid LANGUAGE sql STABLE AS $$
     WHERE x.workspace_id = p_ws AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
 $$;
 
--- Whether a turn is closed to a principal: somebody holds it, and everybody who does is closed. What an open thread
--- shares with a closed one stays open. A turn that nobody holds, because its run was canceled or its branch was left, is
--- as closed as the session that its run was for, else as the nearest turn above that is held.
+-- Whether a turn is hidden from a principal: at least one session holds it, and all that do are hidden. What a
+-- visible thread shares with a hidden one stays visible. A turn that no session holds, because its run was canceled
+-- or its branch was abandoned, is as hidden as the session of its run, or else as the nearest held turn above.
 CREATE OR REPLACE FUNCTION turntree.is_turn_hidden(p_ws uuid, p_turn uuid, p_segment uuid, p_depth int, p_by text)
 RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 DECLARE
@@ -74,7 +74,7 @@ DECLARE
   v_depth int := p_depth;
   v_found int;
 BEGIN
-  -- Asked first and at once: an open thread may have any number of private forks.
+  -- Checked first, in one statement: a visible thread may have any number of private forks.
   IF EXISTS (SELECT FROM turntree.sessions_holding_turn(p_ws, p_segment, p_depth) h (id) WHERE coalesce((SELECT p.visibility
       FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = h.id), 'public') = 'public') THEN
     RETURN false;
@@ -93,7 +93,7 @@ BEGIN
     RETURN turntree.is_program_hidden(p_ws, v_session, p_by);
   END IF;
   LOOP
-    -- How deep anybody stands in this segment, or leaves it for one that is held.
+    -- The greatest depth at which a session holds this segment, or leaves it for one that is held.
     SELECT greatest((SELECT max(r.max_depth) FROM turntree.session_reach r
         WHERE r.workspace_id = p_ws AND r.segment_id = v_at),
       (SELECT f.fork_depth FROM turntree.segments f WHERE f.workspace_id = p_ws AND f.parent_id = v_at
@@ -109,8 +109,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Whether what a stream tells is closed to whoever looks: a program's, a run's, a turn's. A turn that has words and
--- cannot be seen is one that is closed.
+-- Whether the stream of a program, run or turn is hidden from the viewer. A turn that has a body but cannot be seen
+-- is hidden.
 CREATE OR REPLACE FUNCTION turntree.is_stream_hidden(p_ws uuid, p_stream uuid)
 RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 BEGIN
@@ -121,14 +121,14 @@ BEGIN
       AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_stream);
 END $$;
 
--- Whether a turn is open to whoever looks, for those who read what was kept of turns and not the turns themselves.
+-- Whether the viewer can see a turn, for code that reads what is derived from turns instead of the turns themselves.
 CREATE OR REPLACE FUNCTION turntree.can_see_turn(p_ws uuid, p_turn uuid) RETURNS boolean LANGUAGE plpgsql STABLE COST 1000 AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn);
 END $$;
 
--- Tells in a session's own stream that a right was used or denied. The same use tells nothing new right after it was told,
--- and the same denial not before a hundred other events: nobody makes a stream grow that is closed to them.
+-- Records in a session's stream that access was used or denied. A use is not recorded again right after itself, and a
+-- denial not within the next hundred events: viewers without access cannot make a stream grow.
 CREATE OR REPLACE FUNCTION turntree.record_permission(p_ws uuid, p_session uuid, p_kind text, p_by text, p_right text, p_reason text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -145,9 +145,9 @@ BEGIN
   END IF;
 END $$;
 
--- Refuses whoever looks if a session is private and they lack a right on it. One that they may not even read is absent.
--- Who uses a right that was granted leaves an event. So does who is denied one, but only when this transaction is over:
--- the detail says what there is to tell.
+-- Raises if a session is private and the viewer lacks access to it. A session that the viewer may not even read is
+-- reported as not found. Using granted access leaves an event. A denial does too, but only after this transaction has
+-- rolled back: the detail says what to record.
 CREATE OR REPLACE FUNCTION turntree.require_session_access(p_ws uuid, p_session uuid, p_right text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -177,8 +177,9 @@ BEGIN
     DETAIL = jsonb_build_object('session', p_session, 'by', v_by, 'right', p_right, 'reason', p.owner || ' lets it be read')::text;
 END $$;
 
--- The same for a turn. What counts is the session that it was said in, or the oldest of those that hold it if it came from
--- elsewhere; for one that nobody holds, that of the turn above. A turn that whoever looks cannot see is absent.
+-- The same for a turn. What counts is the session in which the turn was recorded, or the oldest that holds it if it
+-- came from elsewhere. For a turn that no session holds, it is that of the turn above. A turn that the viewer cannot
+-- see is reported as not found.
 CREATE OR REPLACE FUNCTION turntree.require_turn_access(p_ws uuid, p_turn uuid, p_right text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -204,9 +205,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- The private session whose turn this is to whoever looks, or null if a session holds it that is open. One that they may
--- read comes before others; p_but does not count. For a turn that nobody holds it is the session that its run was for, else
--- that of the nearest turn above that is held.
+-- Returns the private session that a turn belongs to as far as p_by is concerned, or null if a visible session holds
+-- it. A session that p_by may read comes before others; p_but does not count. For a turn that no session holds, it is
+-- the session of its run, or else that of the nearest held turn above.
 CREATE OR REPLACE FUNCTION turntree.private_session_of(p_ws uuid, p_turn uuid, p_by text, p_but uuid)
 RETURNS uuid LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -247,10 +248,11 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Closes a session that begins as what it is made from, a session or a turn, or as its head: it has the same owner, lets
--- the same people in, and whoever begins it may go on in it. Only the owner opens it from the start. p_visibility may
--- close what is made from something open: then it is whoever's who begins it. What was imported is the importer's in any
--- case: they hold the transcript, and what their tool says next is not for the owner of another copy.
+-- Makes a new session as private as what it is made from, a session or a turn, or as its head: same owner, same
+-- grantees, and its creator may continue it. Only the owner may make it public from the start. p_visibility may make
+-- a session private that is made from something public: it then belongs to its creator. An imported session belongs
+-- to the importer in any case: the importer has the transcript, and what the tool appends next is not for the owner
+-- of another copy.
 CREATE OR REPLACE FUNCTION turntree.inherit_visibility(
   p_ws uuid, p_session uuid, p_source uuid, p_head uuid, p_visibility text, p_by text, p_at timestamptz)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -277,7 +279,7 @@ BEGIN
   INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)
     VALUES (p_ws, p_session, 'session', p_session, v_owner, 'created', 'private', '{}', p_at, p_at);
   PERFORM turntree.add_program_version(p_ws, p_session, 1, sha256('{}'), '{}', '{}', '{}', p_by, v_at);
-  -- Before anything is told: whoever tells it has to see the session.
+  -- Before the first event: its writer has to be able to see the session.
   INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, access)
     SELECT p_ws, p_session, x.grantee, x.access FROM turntree.program_grants x
       WHERE x.workspace_id = p_ws AND x.program_id = v_source AND x.grantee <> p_by
@@ -292,12 +294,13 @@ BEGIN
   END LOOP;
 END $$;
 
--- Refuses to move a session to a turn of a private one of somebody else's, and an open session to one of anybody's: whoever
--- owns a session says who reads what it holds. Where a session of the same owner stood already, nothing is opened.
+-- Refuses to move a session to a turn of another owner's private session, and a public session to any private turn:
+-- the owner of a session decides who reads what it holds. Where a session of the same owner was already, nothing is
+-- exposed.
 CREATE OR REPLACE FUNCTION turntree.forbid_exposure(p_ws uuid, p_session uuid, p_turn uuid)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_mover text; -- Whose the session is that moves, if it is private.
+  v_mover text; -- The owner of the session that moves, if it is private.
   v_owner text;
   v_name text;
 BEGIN
@@ -328,25 +331,25 @@ BEGIN
     p_turn, v_owner, v_name, v_mover, p_turn USING ERRCODE = 'TT003';
 END $$;
 
--- What whoever looks may see, asked by the searcher, for whom the tables that judge hide nothing: a reader who does not see
--- a run could not be told whose it was. Each is told of the workspace that was named to the connection and of no other,
--- for the searcher's own policies say so.
+-- What the viewer may see, evaluated as the searcher, from whom the tables that these checks read hide nothing. A
+-- reader cannot see a hidden run, and so could not find out which session it belongs to. The searcher's own policies
+-- limit the answers to the workspace of the connection.
 CREATE OR REPLACE FUNCTION turntree.reader_can_see_all() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.can_see_all_programs() $$;
 
 CREATE OR REPLACE FUNCTION turntree.reader_can_see(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_stream_hidden(p_ws, p_stream) $$;
 
--- A segment is seen by whoever sees the first of its turns: who holds any of them holds that one.
+-- A segment is visible to the viewers of its first turn: a session that holds any of its turns holds that one.
 CREATE OR REPLACE FUNCTION turntree.reader_can_see_segment(p_ws uuid, p_segment uuid, p_fork_depth int)
 RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
   SELECT NOT turntree.is_turn_hidden(p_ws, p_segment, p_segment, p_fork_depth + 1, turntree.viewer())
 $$;
 
--- Whether an object may be read: by a principal who stored its bytes, or who sees a turn, run or program that refers to it.
--- One that nothing refers to is not hidden: a manifest, an entry of one, a list of a plan. Nor is the config of a program that
--- has none: it tells nothing, and any number of programs refer to it.
+-- Whether an object may be read: by a principal who stored its bytes, or who can see a turn, run or program that
+-- refers to it. An object that nothing refers to is visible: a manifest, an entry of one, a list of a plan. So is the
+-- empty config: it reveals nothing, and any number of programs refer to it.
 CREATE OR REPLACE FUNCTION turntree.reader_can_see_object(p_ws uuid, p_digest bytea) RETURNS boolean LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
 DECLARE
@@ -358,7 +361,7 @@ BEGIN
   END IF;
   FOR v_stream IN SELECT h.turn_id FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.digest = p_digest
       UNION ALL SELECT v.program_id FROM turntree.program_versions v WHERE v.workspace_id = p_ws AND v.digest = p_digest LOOP
-    -- A message that waits has the id of a run that is not there yet.
+    -- A queued message has the id of a run that does not exist yet.
     IF NOT turntree.is_stream_hidden(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.queued_messages i WHERE i.workspace_id = p_ws
         AND i.run_id = v_stream AND i.payload IS NOT NULL AND turntree.is_program_hidden(p_ws, i.session_id, turntree.viewer())) THEN
       RETURN true;

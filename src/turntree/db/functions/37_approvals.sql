@@ -1,7 +1,8 @@
--- What people may do. A person's config may name permissions: approve, assign, configure. Where it names any, the person
--- assigns and configures with those and no others. Who was asked answers for themselves in any case.
+-- What people may do. A person's config may list permissions: approve, assign, configure. If it does, the person
+-- assigns and configures with those only. A person who was asked for an approval may always answer for themselves.
 
--- What a person's config names. The searcher asks: an entry that is closed to the person it is about still counts.
+-- Returns the permissions in a person's config. Runs as the searcher: a config that is hidden from the person it
+-- describes still counts.
 CREATE OR REPLACE FUNCTION turntree.permissions_of(p_ws uuid, p_person uuid) RETURNS jsonb LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$
   SELECT nullif(convert_from(o.bytes, 'UTF8')::jsonb -> 'permissions', 'null') FROM turntree.programs x
@@ -10,7 +11,7 @@ SET search_path = pg_catalog, turntree, pg_temp AS $$
     WHERE x.workspace_id = p_ws AND x.id = p_person AND x.kind = 'human'
 $$;
 
--- Refuses a person whose config names permissions and not this one. Whoever owns their own entry may always change it.
+-- Raises if a person's config lists permissions but not this one. The owner of their own entry may always change it.
 CREATE OR REPLACE FUNCTION turntree.require_permission(p_ws uuid, p_by text, p_permission text, p_program uuid)
 RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -27,19 +28,19 @@ BEGIN
   END IF;
 END $$;
 
--- Approvals: who may answer for a person, and once. A person's details hold what waits for an answer; they are compared
--- while the person is locked, so that of two who ask or answer at once the second learns of the first.
+-- Approvals: who may answer for a person, and only once. A person's details hold the pending requests. They are
+-- compared while the person's row is locked, so that of two concurrent requests or answers the second one fails.
 
--- Whether a principal holds a permission that a person's config names, and somebody else gave it: nobody makes
--- themselves an approver.
+-- Whether a principal's config lists a permission and another principal owns that config: people cannot make
+-- themselves approvers.
 CREATE OR REPLACE FUNCTION turntree.was_granted(p_ws uuid, p_by text, p_permission text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM turntree.programs p
     WHERE p.workspace_id = p_ws AND p.kind = 'human' AND 'human:' || p.name = p_by AND p.owner <> p_by
       AND turntree.permissions_of(p_ws, p.id) ? p_permission)
 $$;
 
--- Refuses a fact about an approval that is not so: an answer by another than who was asked, a second answer, or a
--- question or an answer that would overwrite one that came in between.
+-- Raises if an approval event is not valid: an answer by a principal who was not asked, a second answer, or a request
+-- or answer that would overwrite a concurrent one.
 CREATE OR REPLACE FUNCTION turntree.check_approval(
   p_ws uuid, p_person uuid, p_name text, p_details jsonb, p_event text, p_data jsonb, p_sets jsonb, p_by text)
 RETURNS void LANGUAGE plpgsql STABLE AS $$

@@ -1,19 +1,19 @@
--- The hot path: one call stores a sealed turn, advances its session, logs the move and closes
--- the run, or does nothing at all.
+-- The hot path: one call stores a sealed turn, advances its session, logs the move and finishes the run, or does
+-- nothing at all.
 --
--- A turn that is already stored, or a key that was already answered, is answered again before any
--- head is compared: whoever lost the acknowledgement may simply repeat the call.
+-- A turn that is already stored, or an idempotency key that was already used, returns its first result before any
+-- head is compared: a caller that lost the acknowledgement may simply repeat the call.
 CREATE OR REPLACE FUNCTION turntree.append_turn(
   p_ws uuid, p_turn uuid, p_parent uuid, p_parent_digest bytea, p_digest bytea,
   p_started text, p_sealed text, p_kind text, p_outcome text, p_role text, p_actor text, p_model text, p_provider text,
   p_header text, p_body text,
-  p_calls text[],        -- call id, tool, status; three a call
-  p_models text[],       -- model, provider, call id; three a model call
-  p_tokens int[],        -- input, output, cached input, cache write, reasoning; five a model call
-  p_files text[],        -- message, kind, path, first line, last line; five a file
+  p_calls text[],        -- call id, tool, status: three for each call
+  p_models text[],       -- model, provider, call id: three for each model call
+  p_tokens int[],        -- input, output, cached input, cache write, reasoning: five for each model call
+  p_files text[],        -- message, kind, path, first line, last line: five for each file
   p_compaction jsonb,
-  p_event_ids bytea[], p_event_kinds text[], p_event_bodies text[],  -- what the run's journal still lacks
-  p_epoch int,           -- the run's fence, or null for a turn that was taken elsewhere
+  p_event_ids bytea[], p_event_kinds text[], p_event_bodies text[],  -- the events that the run's stream still lacks
+  p_epoch int,           -- the run's fence, or null for a turn that was recorded elsewhere
   p_session uuid, p_by text, p_at text, p_key text,
   OUT turn_id uuid, OUT depth int, OUT version int, OUT repeated boolean)
 LANGUAGE plpgsql AS $$
@@ -29,7 +29,7 @@ DECLARE
   v_moved text;
 BEGIN
   IF p_session IS NOT NULL THEN
-    -- Before the session's next place is read: it may tell of a right that is used.
+    -- Before the session's next position is read: it may record that access was used.
     PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
     SELECT s.head_id, s.version + 1, s.event_seq INTO v_head, version, v_seq FROM turntree.sessions s
       WHERE s.workspace_id = p_ws AND s.id = p_session FOR NO KEY UPDATE;
@@ -69,20 +69,20 @@ BEGIN
       RAISE EXCEPTION 'there is no turn %', p_parent USING ERRCODE = 'TT002';
     END IF;
   END IF;
-  -- A header that names no parent is compared too: a missing digest must not pass as any digest.
+  -- A header without a parent is compared too: a missing digest must not match any digest.
   IF v_digest IS DISTINCT FROM p_parent_digest THEN
     RAISE EXCEPTION 'turn % was built on another parent than %', p_turn, coalesce(p_parent::text, 'no turn')
       USING ERRCODE = 'TT003';
   END IF;
-  -- Whoever is first after a turn extends its segment; everybody later forks. No key is named: the database would
-  -- then ask whether the place that the turn is tried at can be seen, and a closed session may hold it.
+  -- The first child of a turn extends its segment; all later ones fork. ON CONFLICT names no key, or the database
+  -- would check whether the conflicting row can be seen, and a hidden session may hold it.
   INSERT INTO turntree.turns AS t (workspace_id, id, parent_id, segment_id, depth, digest, started_at, sealed_at,
       kind, outcome, agent_role, by, model, provider)
     VALUES (p_ws, p_turn, p_parent, v_segment, depth, p_digest, p_started::timestamptz, p_sealed::timestamptz,
       p_kind, p_outcome, p_role, p_actor, p_model, p_provider)
     ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN
-    -- The place is taken: by a sibling, or by this very turn if its session was moved back.
+    -- The position is taken: by a sibling, or by this very turn if its session was moved back.
     SELECT k.depth, k.version INTO v_depth, v_again FROM turntree.find_stored_turn(p_ws, p_turn, p_digest, p_session) k;
     IF v_depth IS NOT NULL THEN
       turn_id := p_turn; version := v_again; repeated := true;
@@ -128,7 +128,7 @@ BEGIN
     END IF;
   END IF;
   IF p_session IS NOT NULL THEN
-    -- What log_move does for every other move stands here in line: no statement is to spare.
+    -- log_move in line: this path cannot afford another function call.
     UPDATE turntree.sessions SET head_id = p_turn, version = append_turn.version, event_seq = v_seq + 1,
         updated_at = p_at::timestamptz
       WHERE workspace_id = p_ws AND id = p_session;
@@ -151,11 +151,11 @@ BEGIN
       FROM unnest(p_event_ids, p_event_kinds, p_event_bodies) WITH ORDINALITY AS x (i, k, b, o)
     UNION ALL SELECT p_ws, p_session, v_seq, sha256(convert_to(v_moved, 'UTF8')), 'session.head_moved', v_moved
       WHERE p_session IS NOT NULL;
-  -- A run of ours may end with facts about other things, and a header may name what it came from.
+  -- A run of ours may end with events about other things, and a header may name what the turn came from.
   IF p_epoch IS NOT NULL OR position('"derived_from":[' IN p_header) > 0 OR position('"retry_of":"' IN p_header) > 0 THEN
     PERFORM turntree.insert_links(p_ws, p_turn, v_first);
   END IF;
-  -- What an attempt referred to and the turn does not.
+  -- Drop what the run referred to and the sealed turn does not.
   IF p_epoch IS NOT NULL THEN
     DELETE FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.turn_id = p_turn
       AND h.digest NOT IN (SELECT turntree.objects_in(p_body));
@@ -164,9 +164,9 @@ BEGIN
   repeated := false;
 END $$;
 
--- Holds a session until the transaction ends; returns where it stands, or no row. Two statements,
--- because one would see the head that its last holder left but not that holder's turn, which is
--- younger than the statement.
+-- Locks a session until the transaction ends. Returns its head, or no row. Two statements, because a single one would
+-- see the head that the last lock holder set but not that holder's turn, which is younger than the statement's
+-- snapshot.
 CREATE OR REPLACE FUNCTION turntree.lock_session(p_ws uuid, p_session uuid)
 RETURNS TABLE (head uuid, digest bytea) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -179,7 +179,8 @@ BEGIN
   END IF;
 END $$;
 
--- Where a turn stands if it is already stored; no row's worth of nulls if it is not.
+-- Returns the depth of a turn that is already stored, and the version at which it advanced the session. Nulls if it
+-- is not stored.
 CREATE OR REPLACE FUNCTION turntree.find_stored_turn(
   p_ws uuid, p_turn uuid, p_digest bytea, p_session uuid, OUT depth int, OUT version int)
 LANGUAGE plpgsql STABLE AS $$
@@ -199,14 +200,15 @@ BEGIN
   END IF;
 END $$;
 
--- The details of a compaction turn. Its summary covers ancestors only, and what it keeps follows.
+-- Stores the details of a compaction turn. Its summary covers ancestors only, and what it keeps follows them
+-- directly.
 CREATE OR REPLACE FUNCTION turntree.insert_compaction(p_ws uuid, p_turn uuid, p jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_through constant uuid := p ->> 'summarized_through';
   v_kept constant uuid := p ->> 'first_kept';
 BEGIN
-  -- What is kept begins right after what is summarised; nothing kept is nothing left in between.
+  -- The first kept turn must follow the last summarized one. If no turn is kept, the compaction itself must.
   IF NOT coalesce(turntree.is_ancestor(p_ws, v_through, p_turn)
       AND (SELECT parent_id FROM turntree.turns WHERE workspace_id = p_ws AND id = coalesce(v_kept, p_turn)) = v_through
       AND turntree.is_ancestor(p_ws, coalesce(v_kept, p_turn), p_turn), false) THEN
@@ -218,8 +220,8 @@ BEGIN
       (p ->> 'tokens_before')::int, (p ->> 'tokens_after')::int, (p ->> 'summary_tokens')::int, (p ->> 'duration_ms')::int);
 END $$;
 
--- Ends the run that left a turn and drops its payloads, which now stand in the turn's body.
--- Returns the place of the next fact in its journal.
+-- Finishes the run of a sealed turn and deletes its payloads, which are now in the turn's body. Returns the position
+-- of the next event in its stream.
 CREATE OR REPLACE FUNCTION turntree.finish_run(p_ws uuid, p_run uuid, p_epoch int)
 RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
@@ -233,15 +235,15 @@ BEGIN
     WHERE workspace_id = p_ws AND stream_id = p_run);
 END $$;
 
--- Where the sessions of a transcript stood, without their titles.
+-- Returns the heads of a transcript's sessions without their titles.
 CREATE OR REPLACE FUNCTION turntree.untitled(p_heads jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(jsonb_object_agg(h.key, CASE WHEN jsonb_typeof(h.value) = 'object' AND h.value ->> 'title' IS NOT NULL
     THEN h.value || '{"title": "(erased)"}' ELSE h.value END), '{}') FROM jsonb_each(p_heads) h
 $$;
 
 
--- Takes a message out on request: its line becomes a stub that holds its digest, and an event is
--- the receipt. Called as turntree_eraser, the only role whose update of a body is not refused.
+-- Erases a message: its line becomes a stub with its digest, and an event is the receipt. Called as turntree_eraser,
+-- the only role that may update a body.
 CREATE OR REPLACE FUNCTION turntree.erase_message(
   p_ws uuid, p_turn uuid, p_sequence int, p_reason text, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -263,15 +265,16 @@ BEGIN
   v_lines[p_sequence + 1] := '{"erased":"sha256:' || encode(sha256(convert_to(v_line, 'UTF8')), 'hex') || '"}';
   UPDATE turntree.turn_bodies SET body = array_to_string(v_lines, E'\n')
     WHERE workspace_id = p_ws AND turn_id = p_turn;
-  -- What search kept of the turn goes at once; the receipt below brings the rest of it back.
+  -- What search keeps of the turn is deleted at once. The receipt below makes the indexer add the rest of the turn
+  -- again.
   PERFORM turntree.unindex_turn(p_turn);
-  -- Nor do the paths that it named stay, and the titles that may be its first words.
+  -- So are the paths it named, and titles, which may be its first words.
   UPDATE turntree.message_files SET path = '(erased)'
     WHERE workspace_id = p_ws AND turn_id = p_turn AND message = p_sequence AND path <> '(erased)';
   UPDATE turntree.import_cursors i SET heads = turntree.untitled(i.heads)
     FROM turntree.turn_sources s JOIN turntree.transcripts b ON b.workspace_id = s.workspace_id AND b.id = s.transcript_id
     WHERE s.workspace_id = p_ws AND s.turn_id = p_turn AND i.workspace_id = p_ws AND i.origin = b.origin AND i.transcript = b.name;
-  -- What was too large for the message goes with it, unless another message still refers to it.
+  -- An object that was too large for the message is deleted with it, unless another message still refers to it.
   DELETE FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.turn_id = p_turn
     AND h.digest NOT IN (SELECT turntree.objects_in(array_to_string(v_lines, E'\n')));
   FOR v_digest IN SELECT turntree.objects_in(v_line) LOOP

@@ -1,6 +1,6 @@
--- Checkouts: threads that became sessions of other tools.
+-- Handoffs: threads that were written as sessions of other tools.
 
--- Notes that a thread was written as a session of another tool, with the fact that says so.
+-- Records that a thread was written as a session of another tool, with its event.
 CREATE OR REPLACE FUNCTION turntree.record_handoff(
   p_ws uuid, p_turn uuid, p_origin text, p_session text, p_file text, p_bytes bigint, p_mark text, p_last text,
   p_by text, p_at text, p_data text)

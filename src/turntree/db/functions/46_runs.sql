@@ -1,9 +1,10 @@
--- What is sent to sessions, and who answers it.
+-- Runs: queued messages, and the workers that process them.
 --
--- Locks are always taken in this order: a session's row, and that only where a right is used that its stream is to tell of;
--- then its actor; then its run.
+-- Locks are always taken in this order: the session's row, and that only where the use of access has to be recorded
+-- in its stream; then its queue; then its run.
 
--- The id that everybody gives to the run of the message at a place: domain.ids.derived_id.
+-- Returns the id of the run for the message at a position. The same algorithm as core.ids.derived_id, so that all
+-- processes agree on it.
 CREATE OR REPLACE FUNCTION turntree.derive_run_id(p_session uuid, p_seq int, p_at timestamptz)
 RETURNS uuid LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -15,11 +16,12 @@ BEGIN
   RETURN lpad(to_hex(v_high::bigint), 16, '0') || lpad(to_hex(v_low::bigint), 16, '0');
 END $$;
 
--- What a worker holds a lock on as long as it lives.
+-- Returns the key of the advisory lock that a worker holds while it is alive.
 CREATE OR REPLACE FUNCTION turntree.worker_lock_key(p_ws uuid, p_worker text)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended('turntree:worker:' || p_ws || ':' || p_worker, 0) $$;
 
--- Whether somebody holds the lock under a worker's name. Nothing is taken in order to find out.
+-- Whether a process holds the lock of a worker. Reads pg_locks instead of trying the lock, so checking cannot take
+-- it.
 CREATE OR REPLACE FUNCTION turntree.is_worker_alive(p_ws uuid, p_worker text)
 RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -31,7 +33,7 @@ BEGIN
       AND l.classid::bigint = (v_key >> 32) & 4294967295 AND l.objid::bigint = v_key & 4294967295);
 END $$;
 
--- Locks the actor of a session; a session that was never sent anything has none yet.
+-- Locks the queue of a session, and creates it with the first message.
 CREATE OR REPLACE FUNCTION turntree.lock_queue(p_ws uuid, p_session uuid)
 RETURNS turntree.session_queues LANGUAGE plpgsql AS $$
 DECLARE
@@ -51,16 +53,15 @@ BEGIN
   RETURN v_queue;
 END $$;
 
--- Sets a locked actor awake. Returns the number of the wake-up that the caller owes it, or null if
--- one is under way.
+-- Wakes a locked queue. Returns the number of the wake-up that the caller must deliver, or null if one is under way.
 CREATE OR REPLACE FUNCTION turntree.wake_queue(p_ws uuid, p_session uuid)
 RETURNS int LANGUAGE sql AS $$
   UPDATE turntree.session_queues SET awake = true, wakeup_number = wakeup_number + 1, awake_since = clock_timestamp(), worker = NULL
     WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakeup_number
 $$;
 
--- Takes a message in. wake is the number of the wake-up that the caller owes the session, or null. The option rest is the
--- digest of those that follow it in the same call: the key is for all of them.
+-- Adds a message to a session's queue. wake is the number of the wake-up that the caller must deliver, or null. The
+-- option rest is the digest of the messages that follow in the same call: the idempotency key covers all of them.
 CREATE OR REPLACE FUNCTION turntree.post_message(
   p_ws uuid, p_session uuid, p_payload text, p_by text, p_at text, p_key text, p_options jsonb,
   OUT run_id uuid, OUT seq int, OUT repeated boolean, OUT wake int)
@@ -76,7 +77,7 @@ BEGIN
   PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
   a := turntree.lock_queue(p_ws, p_session);
   IF p_options @> '{"fold": true}' THEN
-    -- It joins the newest message, unless that one is in somebody's hands already or was taken back.
+    -- Join the newest message, unless a worker claimed it already or it was canceled.
     SELECT x.run_id INTO run_id FROM turntree.queued_messages x
       WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.seq = a.posted_seq AND x.seq > a.claimed_seq
         AND x.payload IS NOT NULL AND x.canceled_at IS NULL;
@@ -91,7 +92,7 @@ BEGIN
     SELECT x.session_id, x.digest, x.run_id, x.seq, x.options -> 'rest' AS rest INTO i FROM turntree.queued_messages x
       WHERE x.workspace_id = p_ws AND x.by = p_by AND x.idempotency_key = p_key;
     IF i.session_id IS DISTINCT FROM p_session OR i.digest <> v_digest OR i.rest IS DISTINCT FROM p_options -> 'rest' THEN
-      -- To whom that session is closed, there is none.
+      -- Null if that session is hidden from the viewer.
       SELECT n.name INTO v_label FROM turntree.session_names n
         WHERE n.workspace_id = p_ws AND n.session_id = i.session_id AND n.reason IS NULL;
       RAISE EXCEPTION 'the key % was used for another message%', p_key,
@@ -113,10 +114,10 @@ BEGIN
   END IF;
 END $$;
 
--- Says what is to be done for a session and lets whoever asks do it.
---   begin     a row a message: nobody answers them yet
---   continue  an open run, taken over under a new epoch
---   sleep     nothing: the session fell asleep just now, or somebody else who lives looks after it
+-- Claims the next work of a session for a worker.
+--   begin     one row for each message: no run has started with them yet
+--   continue  an open run, claimed under a new epoch
+--   sleep     nothing to do: the session just went idle, or another live worker serves it
 CREATE OR REPLACE FUNCTION turntree.next_work(p_ws uuid, p_session uuid, p_worker text)
 RETURNS TABLE (what text, run_id uuid, epoch int, canceled boolean, head uuid, head_digest bytea,
   seq int, payload text, sender text, received_at timestamptz, options jsonb) LANGUAGE plpgsql AS $$
@@ -128,7 +129,7 @@ DECLARE
   v_last int;
 BEGIN
   a := turntree.lock_queue(p_ws, p_session);
-  -- A wake-up may be handled twice. Whoever came first goes on, as long as he lives.
+  -- A wake-up may be delivered twice. The worker that came first continues while it is alive.
   IF a.awake AND a.worker <> p_worker AND turntree.is_worker_alive(p_ws, a.worker) THEN
     what := 'sleep';
     RETURN NEXT;
@@ -170,7 +171,7 @@ BEGIN
   RETURN NEXT;
 END $$;
 
--- Notes who looks after a locked actor. It is written only if something is new: a worker asks often.
+-- Records which worker serves a locked queue. Writes only if something changed, because workers ask often.
 CREATE OR REPLACE FUNCTION turntree.assign_queue(
   p_ws uuid, p_session uuid, p_queue turntree.session_queues, p_worker text, p_taken int)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -181,7 +182,7 @@ BEGIN
   END IF;
 END $$;
 
--- Facts of a run at places that are known to be free, with what was said.
+-- Inserts events of a run at positions that are known to be free, with their payloads.
 CREATE OR REPLACE FUNCTION turntree.insert_run_events(
   p_ws uuid, p_run uuid, p_first int, p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
 RETURNS void LANGUAGE plpgsql AS $$
@@ -202,7 +203,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Begins a run with its first facts; the words of its messages move from the inbox to the run.
+-- Starts a run with its first events. The texts of its messages move from the queue to the run.
 CREATE OR REPLACE FUNCTION turntree.start_queued_run(
   p_ws uuid, p_run uuid, p_session uuid, p_seqs int[], p_worker text, p_at text,
   p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
@@ -220,7 +221,7 @@ BEGIN
   IF v_taken <> cardinality(p_seqs) THEN
     RAISE EXCEPTION 'somebody else took a message of the run %', p_run USING ERRCODE = 'TT001';
   END IF;
-  -- What was taken back while it waited begins as a run that is to end.
+  -- A message that was canceled in the queue starts as a canceled run.
   INSERT INTO turntree.runs (workspace_id, id, session_id, started_at, worker, cancel_requested, canceled_by, canceled_at)
     SELECT p_ws, p_run, p_session, p_at::timestamptz, p_worker,
         coalesce(bool_or(canceled_at IS NOT NULL), false), max(canceled_by), max(canceled_at)
@@ -229,8 +230,8 @@ BEGIN
   RETURN 1;
 END $$;
 
--- Records facts of an open run that become true together. What stands there already, word for word,
--- is answered again: whoever lost the acknowledgement may repeat the call.
+-- Appends events of an open run atomically. If exactly these events are already there it returns false: a caller that
+-- lost the acknowledgement may repeat the call.
 CREATE OR REPLACE FUNCTION turntree.append_run_events(
   p_ws uuid, p_run uuid, p_epoch int, p_first int, p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -269,7 +270,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Lets a parked run go on, with the fact that says so.
+-- Resumes a parked run, with its event.
 CREATE OR REPLACE FUNCTION turntree.unpark_run(
   p_ws uuid, p_run uuid, p_at text, p_data text, OUT unparked boolean, OUT session uuid, OUT wake int)
 LANGUAGE plpgsql AS $$
@@ -289,8 +290,8 @@ BEGIN
   END IF;
 END $$;
 
--- Asks for the end of the run that is open in a session. Whoever works on it hears of it when he
--- says that he lives, and at the latest when he wants to begin another effect.
+-- Requests cancellation of a session's open run. The worker learns of it with its next heartbeat, and at the latest
+-- when it tries to start another model or tool call.
 CREATE OR REPLACE FUNCTION turntree.cancel_session_run(
   p_ws uuid, p_session uuid, p_by text, p_at text, p_discard boolean, OUT run_id uuid, OUT wake int)
 LANGUAGE plpgsql AS $$
@@ -305,8 +306,8 @@ BEGIN
   END IF;
 END $$;
 
--- Asks for the end of one run and no other, or takes back the message that it would have begun with.
--- Nothing is found of one that is sealed.
+-- Requests cancellation of one run, or cancels the queued message that it would start with. Returns false for a
+-- finished run.
 CREATE OR REPLACE FUNCTION turntree.cancel_run(
   p_ws uuid, p_run uuid, p_by text, p_at text, p_discard boolean, OUT canceled boolean, OUT session uuid, OUT wake int)
 LANGUAGE plpgsql AS $$
@@ -334,7 +335,7 @@ BEGIN
   canceled := FOUND;
 END $$;
 
--- Why a run could not go on, as its journal says it; null if it says nothing of the kind.
+-- Returns why a run failed, as its events say; null if they do not.
 CREATE OR REPLACE FUNCTION turntree.failure_reason(p_ws uuid, p_run uuid)
 RETURNS text LANGUAGE sql STABLE AS $$
   SELECT concat_ws(': ', nullif(d.said ->> 'reason', ''), nullif(d.said ->> 'error', ''))
@@ -342,14 +343,14 @@ RETURNS text LANGUAGE sql STABLE AS $$
       WHERE e.workspace_id = p_ws AND e.stream_id = p_run AND e.kind = 'run.failed' ORDER BY e.seq DESC LIMIT 1) d
 $$;
 
--- Wakes a session up again whose wake-up p_wakes is gone. Null if it is no longer so.
+-- Wakes a session again whose wake-up p_wakes was lost. Null if that is no longer so.
 CREATE OR REPLACE FUNCTION turntree.requeue_wakeup(p_ws uuid, p_session uuid, p_wakes int)
 RETURNS int LANGUAGE sql AS $$
   UPDATE turntree.session_queues SET wakeup_number = wakeup_number + 1, awake_since = clock_timestamp(), worker = NULL
     WHERE workspace_id = p_ws AND session_id = p_session AND awake AND wakeup_number = p_wakes RETURNING wakeup_number
 $$;
 
--- Workers whose lock is free, or of whom nothing was heard for so long.
+-- Returns the workers whose lock is free or whose last heartbeat is older than p_silent.
 CREATE OR REPLACE FUNCTION turntree.expired_workers(p_ws uuid, p_silent interval)
 RETURNS SETOF text LANGUAGE sql STABLE AS $$
   SELECT name FROM turntree.workers

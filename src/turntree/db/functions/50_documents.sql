@@ -1,14 +1,14 @@
--- Bodies as documents, for the views in schema ledger. All of it is read-only and runs with the
--- rights of whoever asks.
+-- Bodies as JSON documents, for the views in schema ledger. All of it is read-only and runs with the caller's
+-- privileges.
 
--- A line of a body as jsonb. PostgreSQL's text holds no NUL, so the escape of one, unless it is
--- part of an escaped backslash, is shown as U+FFFD; the stored bytes keep it.
+-- Returns a line of a body as jsonb. PostgreSQL's text cannot hold NUL, so an escaped NUL, unless it is part of an
+-- escaped backslash, is shown as U+FFFD; the stored bytes keep it.
 CREATE OR REPLACE FUNCTION turntree.document(p_line text) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN position('\u0000' IN p_line) = 0 THEN p_line::jsonb
     ELSE regexp_replace(p_line, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g')::jsonb END
 $$;
 
--- The objects that messages refer to in their parts. p_messages holds one a line.
+-- Returns the objects that messages refer to in their parts. p_messages holds one message on each line.
 CREATE OR REPLACE FUNCTION turntree.objects_in(p_messages text) RETURNS SETOF bytea LANGUAGE sql STABLE AS $$
   SELECT DISTINCT decode(substr(p.j ->> 'object', 8), 'hex')
     FROM string_to_table(p_messages, E'\n') l (line), jsonb_array_elements(turntree.document(l.line) -> 'parts') p (j)
@@ -27,19 +27,19 @@ CREATE OR REPLACE FUNCTION turntree.unix_ms(p_at timestamptz) RETURNS bigint LAN
   SELECT (extract(epoch FROM p_at) * 1000)::bigint
 $$;
 
--- All words of one kind in a message, in order; null if there are none.
+-- Concatenates the text parts of one kind in a message, in order; null if there are none.
 CREATE OR REPLACE FUNCTION turntree.message_text(p_message jsonb, p_kind text) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT string_agg(p.j ->> 'text', '' ORDER BY p.o)
     FROM jsonb_array_elements(p_message -> 'parts') WITH ORDINALITY AS p (j, o) WHERE p.j ->> 'kind' = p_kind
 $$;
 
--- The id of the last message an assistant said in a turn.
+-- Returns the id of the last assistant message of a turn.
 CREATE OR REPLACE FUNCTION turntree.response_message_id(p_ws uuid, p_turn uuid) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT p_turn || '/' || max(l.o - 1) FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o)
     WHERE b.workspace_id = p_ws AND b.turn_id = p_turn AND turntree.document(l.line) ->> 'role' = 'assistant'
 $$;
 
--- A call or its result as the turn's body holds it, with the id of its message.
+-- Returns a tool call or its result from the turn's body, with the id of its message.
 CREATE OR REPLACE FUNCTION turntree.tool_part(p_ws uuid, p_turn uuid, p_call text, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT p.j || jsonb_build_object('message_id', p_turn || '/' || (l.o - 1))
     FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
@@ -49,7 +49,7 @@ CREATE OR REPLACE FUNCTION turntree.tool_part(p_ws uuid, p_turn uuid, p_call tex
     LIMIT 1
 $$;
 
--- An object that is a JSON document.
+-- Returns an object that is a JSON document.
 CREATE OR REPLACE FUNCTION turntree.object_document(p_ws uuid, p_digest text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT turntree.document(convert_from(bytes, 'UTF8')) FROM turntree.objects
     WHERE workspace_id = p_ws AND digest = decode(substr(p_digest, 8), 'hex')
@@ -69,13 +69,13 @@ CREATE OR REPLACE FUNCTION turntree.manifest_tools(p_ws uuid, p_turn uuid) RETUR
     WHERE e.j ->> 'kind' = 'tool'
 $$;
 
--- What the first fact of a run says: its parent, its model, what started it and where.
+-- Returns the data of a run's first event: its parent, its model, what started it and where.
 CREATE OR REPLACE FUNCTION turntree.run_source(p_ws uuid, p_run uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT turntree.document(body) -> 'data' FROM turntree.events
     WHERE workspace_id = p_ws AND stream_id = p_run AND seq = 0 AND kind IN ('run.started', 'turn.recorded')
 $$;
 
--- The turns of a thread, by segments: it costs what it returns.
+-- Returns the turns of a thread. Walks segments, so the cost is proportional to the result.
 CREATE OR REPLACE FUNCTION turntree.ancestry(p_ws uuid, p_turn uuid) RETURNS TABLE (turn_id uuid, depth int)
 LANGUAGE sql STABLE ROWS 100 AS $$
   WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (

@@ -1,10 +1,10 @@
--- The ledger as tables for people who write SQL: stable names, no payload copied.
--- Every view runs with the rights and the row-level security of whoever asks. What costs reading a
--- body is a column of its own, evaluated only when it is asked for.
+-- The ledger as tables for people who write SQL: stable names, no payload copied. Each view runs with the privileges
+-- and the row-level security of the caller. Whatever requires reading a body is a column of its own, evaluated only
+-- if a query selects it.
 
--- Sealed turns, and the runs that have not left theirs yet, under one id. The casts are meant: the
--- planner takes a UNION ALL apart, and leaves out columns nobody asked for, only if both sides have
--- the very same types, and a domain is not the type it is made of.
+-- Sealed turns, and the runs that are not sealed yet, under one id. The casts are needed: the planner flattens a
+-- UNION ALL, and drops columns that a query does not select, only if both sides have exactly the same types, and a
+-- domain differs from its base type.
 CREATE OR REPLACE VIEW ledger.turns WITH (security_invoker = true) AS
 SELECT t.id, t.parent_id AS parent_turn_id, t.kind::text AS turn_type,
     CASE t.outcome WHEN 'completed' THEN 'completed' ELSE 'failed' END AS status,
@@ -53,7 +53,7 @@ SELECT r.id, (turntree.run_source(r.workspace_id, r.id) ->> 'parent')::uuid, 'no
     turntree.run_source(r.workspace_id, r.id) ->> 'workspace_path', NULL, NULL, NULL
   FROM turntree.runs r WHERE r.status <> 'finished';
 
--- A turn with its ancestry. ancestry walks segments, so it costs what it returns and no more.
+-- A turn with its ancestry. The function ancestry walks segments, so the cost is proportional to the result.
 CREATE OR REPLACE VIEW ledger.threads WITH (security_invoker = true) AS
 SELECT t.id AS turn_id,
     (SELECT jsonb_agg(a.turn_id ORDER BY a.depth) FROM turntree.ancestry(t.workspace_id, t.id) a) AS ancestry,
@@ -159,7 +159,7 @@ SELECT m.id || '/' || (x.o - 1) AS id, m.id AS message_id, x.j ->> 'path' AS fil
     LATERAL jsonb_array_elements(CASE jsonb_typeof(m.context_json -> 'lints') WHEN 'array'
       THEN m.context_json -> 'lints' ELSE '[]' END) WITH ORDINALITY AS x (j, o);
 
--- Fenced blocks of what assistants said; "```python src/a.py" names the file it is meant for.
+-- Fenced code blocks in assistant messages; "```python src/a.py" names the file that the block is for.
 CREATE OR REPLACE VIEW ledger.message_codeblocks WITH (security_invoker = true) AS
 SELECT m.id || '/' || (x.o - 1) AS id, m.id AS message_id, (x.o - 1)::int AS idx,
     nullif(split_part(x.m[1], ' ', 1), '') AS language, x.m[3] AS content,
@@ -173,8 +173,8 @@ CREATE OR REPLACE FUNCTION ledger.thread(head uuid) RETURNS TABLE (turn_id uuid,
   SELECT a.turn_id, a.depth FROM turntree.ancestry(turntree.current_workspace(), head) a
 $$;
 
--- The turns that follow a turn directly. A turn does not list its children and has no index of its
--- parent: the first stands at the next place of its segment, each other one opens a segment.
+-- Returns the children of a turn. A turn does not list its children, and there is no index on its parent: the first
+-- child has the next depth in the same segment, each other one opens a segment.
 CREATE OR REPLACE FUNCTION ledger.children(turn uuid) RETURNS TABLE (turn_id uuid) LANGUAGE sql STABLE ROWS 2 AS $$
   SELECT x.id FROM turntree.turns t, LATERAL (
       SELECT n.id FROM turntree.turns n
@@ -186,12 +186,12 @@ CREATE OR REPLACE FUNCTION ledger.children(turn uuid) RETURNS TABLE (turn_id uui
     WHERE t.workspace_id = turntree.current_workspace() AND t.id = turn
 $$;
 
--- One message by its id.
+-- Returns one message by its id.
 CREATE OR REPLACE FUNCTION ledger.message(id text) RETURNS SETOF ledger.messages LANGUAGE sql STABLE ROWS 1 AS $$
   SELECT * FROM ledger.messages m WHERE m.turn_id = split_part($1, '/', 1)::uuid AND m.sequence = split_part($1, '/', 2)::int
 $$;
 
--- Every session whose thread ever held a turn; it asks session_reach, never ancestry.
+-- Returns every session whose thread ever contained a turn. Reads session_reach, never ancestry.
 CREATE OR REPLACE FUNCTION ledger.sessions_holding(turn uuid) RETURNS TABLE (session_label text, session_id uuid)
 LANGUAGE sql STABLE ROWS 10 AS $$
   WITH RECURSIVE below (segment_id, low) AS (

@@ -1,14 +1,14 @@
--- What an event says of two things: read from its body, written beside it.
+-- Links: relations between two things that an event states, read from its body and stored next to it.
 
--- The id a reference stands for: an id as it is, or a document that holds an address, a path, a
--- thing outside, or an event.
+-- Returns the id that a reference names: an id as it is, or a document that holds an address, a path, an external id
+-- or an event.
 CREATE OR REPLACE FUNCTION turntree.ref_id(p_ref jsonb) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE jsonb_typeof(p_ref) WHEN 'string' THEN p_ref #>> '{}' WHEN 'object' THEN
     coalesce(p_ref ->> 'uri', p_ref ->> 'path', p_ref ->> 'event_id', (p_ref ->> 'kind') || ':' || (p_ref ->> 'id')) END
 $$;
 
--- An event as a node: its stream and its place. A reference that says no place is looked for in the
--- stream of the event that holds it; digests have no index, for every append would pay for one.
+-- Returns the node id of an event: its stream and its position. A reference without a position is looked up in the
+-- stream of the event that contains it; there is no index on digests, because each append would pay for it.
 CREATE OR REPLACE FUNCTION turntree.event_node(p_ws uuid, p_stream uuid, p_ref jsonb) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((p_ref ->> 'stream') || '/event/' || (p_ref ->> 'seq'),
     (SELECT e.stream_id || '/event/' || e.seq FROM turntree.events e
@@ -17,19 +17,19 @@ CREATE OR REPLACE FUNCTION turntree.event_node(p_ws uuid, p_stream uuid, p_ref j
     turntree.ref_id(p_ref))
 $$;
 
--- Events are anybody's to write: what should be a list and is none has no elements.
+-- Third parties write events too: a member that should be a list but is not counts as an empty one.
 CREATE OR REPLACE FUNCTION turntree.array_or_empty(p_list jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT CASE jsonb_typeof(p_list) WHEN 'array' THEN p_list ELSE '[]' END
 $$;
 
--- What kind of node an id that a model was given names.
+-- Returns the kind of node that an id in a model's input names.
 CREATE OR REPLACE FUNCTION turntree.input_kind(p_id text) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN p_id LIKE '%/generation/%' THEN 'Generation' WHEN p_id LIKE '%/call/%' THEN 'ToolCall'
     WHEN p_id ~ '^[0-9a-f-]{36}/[0-9]+$' THEN 'Message' ELSE 'Resource' END
 $$;
 
--- Every relation one event tells of. An id is cut where an index could not hold it. Two are no
--- edges: DETACHED ends those that an attachment began, HANDLE leads from a live grip to its resource.
+-- Returns all relations that one event states. An id is cut where an index could not hold it. Two kinds are not
+-- edges: DETACHED ends the edges of an attachment, HANDLE leads from a live handle to its resource.
 CREATE OR REPLACE FUNCTION turntree.links_in_event(p_ws uuid, p_stream uuid, p_seq int, p_kind text, p_body text)
 RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text, holder text, valid_from timestamptz,
   valid_to timestamptz) LANGUAGE sql STABLE ROWS 4 AS $$
@@ -90,14 +90,14 @@ RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text
     FROM links l, e WHERE l.from_id IS NOT NULL AND l.to_id IS NOT NULL
 $$;
 
--- Whether an event may tell of two things at all; most do not, and are spared the reading.
+-- Whether an event can state relations at all. Most cannot, and need not be parsed.
 CREATE OR REPLACE FUNCTION turntree.has_links(p_kind text, p_body text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT p_kind IN ('mcp.resource_updated', 'run.interrupted', 'event.substituted', 'snapshot.created', 'resource.attached',
       'resource.detached', 'snapshot.restore_attempted', 'session.forked', 'policy.activated', 'policy.proposed', 'run.started')
     OR p_kind = 'model_call.started' AND position('"input_refs":[' IN p_body) > 0 OR position('"parents":[' IN p_body) > 0
 $$;
 
--- The same of an event that may be broken: what cannot be read says nothing.
+-- The same for an event that may be corrupt: one that cannot be parsed has no links.
 CREATE OR REPLACE FUNCTION turntree.readable_links(p_ws uuid, p_stream uuid, p_seq int, p_kind text, p_body text)
 RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text, holder text, valid_from timestamptz,
   valid_to timestamptz) LANGUAGE plpgsql STABLE ROWS 4 AS $$
@@ -107,8 +107,8 @@ EXCEPTION WHEN data_exception THEN
   RETURN;
 END $$;
 
--- What a turn's header says it tries again or was derived from: turns, objects or events, by their digests. These
--- links stand at place -1, before every event, and their holder says how.
+-- Returns the turns, objects or events that a turn's header names as retried or as sources, by their digests. These
+-- links are at position -1, before all events, and their holder says how.
 CREATE OR REPLACE FUNCTION turntree.header_links(p_ws uuid, p_turn uuid)
 RETURNS TABLE (how text, to_kind text, to_id text, at timestamptz) LANGUAGE sql STABLE ROWS 2 AS $$
   SELECT s.how, s.to_kind, s.to_id, (h.j ->> 'sealed_at')::timestamptz
@@ -124,7 +124,7 @@ RETURNS TABLE (how text, to_kind text, to_id text, at timestamptz) LANGUAGE sql 
     ) s WHERE s.to_id IS NOT NULL
 $$;
 
--- Writes what the events of a stream say of two things, from a place on; what stands there stays.
+-- Inserts the links of a stream's events from a position on. Existing links stay.
 CREATE OR REPLACE FUNCTION turntree.insert_links(p_ws uuid, p_stream uuid, p_first int) RETURNS void LANGUAGE sql AS $$
   INSERT INTO turntree.event_links (workspace_id, stream_id, seq, sequence, kind, from_kind, from_id, to_kind, to_id,
       holder, valid_from, valid_to)

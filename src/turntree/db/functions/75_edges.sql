@@ -1,15 +1,15 @@
--- The ledger as a graph: what leads to what, under twenty-two names. Nothing is copied: an edge is
--- read from the rows that tell of it. Ends are ids as text. Most of them begin with the id of a turn,
--- a run or a session, their stream, which is what indexes know: ask ledger.edges_from(id) and
--- ledger.edges_to(id), or give the views from_stream and to_stream.
+-- The ledger as a graph: twenty-two kinds of edges. Nothing is copied: an edge is read from the rows that state it.
+-- The ends are ids as text. Most start with the id of a turn, a run or a session, their stream, which is what the
+-- indexes cover: call ledger.edges_from(id) and ledger.edges_to(id), or filter the views by from_stream and
+-- to_stream.
 --
 --   Run, Branch, Subagent   stream                Event        stream/event/seq
 --   Message                 stream/sequence       Generation   stream/generation/sequence
 --   ToolCall                stream/call/call_id   ToolResult   stream/result/call_id
 --   Summary                 stream/summary        Agent        kind:id
---   Resource, Snapshot, Policy, Handle            as whoever recorded them said
+--   Resource, Snapshot, Policy, Handle            the id that their event gives
 
--- The name that the source documents give to a kind of event; its own name where they give none.
+-- Returns the source documents' name for an event kind, or the kind itself where they have none.
 CREATE OR REPLACE FUNCTION ledger.document_kind(kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE $1
     WHEN 'model_call.started' THEN 'model_request'
@@ -32,12 +32,12 @@ CREATE OR REPLACE FUNCTION ledger.document_kind(kind text) RETURNS text LANGUAGE
     ELSE $1 END
 $$;
 
--- The stream an id begins with, if it begins with one.
+-- Returns the stream that an id starts with, or null.
 CREATE OR REPLACE FUNCTION turntree.node_stream(p_id text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN p_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/|$)' THEN left(p_id, 36)::uuid END
 $$;
 
--- When an event was recorded, and since when what it says holds.
+-- When an event was recorded, and since when its statement has been true.
 CREATE OR REPLACE FUNCTION turntree.recorded_at(p_event jsonb) RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT turntree.unix_ms((p_event ->> 'at')::timestamptz)
 $$;
@@ -45,7 +45,7 @@ CREATE OR REPLACE FUNCTION turntree.effective_from(p_event jsonb) RETURNS bigint
   SELECT turntree.unix_ms(coalesce(p_event ->> 'valid_from', p_event ->> 'at')::timestamptz)
 $$;
 
--- Which message of its turn an event carried. What was asked comes first, then what was answered.
+-- Returns the index of the message that an event carried. Queries come first, then replies.
 CREATE OR REPLACE FUNCTION turntree.event_message(p_ws uuid, p_stream uuid, p_seq int, p_kind text)
 RETURNS int LANGUAGE sql STABLE AS $$
   SELECT count(*)::int FROM turntree.events o
@@ -55,7 +55,7 @@ RETURNS int LANGUAGE sql STABLE AS $$
           OR o.seq < p_seq AND o.kind IN ('model_call.finished', 'tool_call.finished', 'run.interrupted') END
 $$;
 
--- The lines of a turn's body, as documents.
+-- Returns the lines of a turn's body, as documents.
 CREATE OR REPLACE FUNCTION turntree.turn_messages(p_ws uuid, p_turn uuid) RETURNS TABLE (sequence int, j jsonb)
 LANGUAGE sql STABLE ROWS 6 AS $$
   SELECT (l.o - 1)::int, turntree.document(l.line)
@@ -63,14 +63,14 @@ LANGUAGE sql STABLE ROWS 6 AS $$
     WHERE b.workspace_id = p_ws AND b.turn_id = p_turn
 $$;
 
--- The history a message of a turn was added to: its journal may name one.
+-- Returns the history list that a message of a turn was appended to, if its events name one.
 CREATE OR REPLACE FUNCTION turntree.history_list(p_ws uuid, p_turn uuid, p_sequence int) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT turntree.document(e.body) #>> '{data,list}' FROM turntree.events e
     WHERE e.workspace_id = p_ws AND e.stream_id = p_turn AND e.kind = 'message.appended'
       AND turntree.event_message(p_ws, p_turn, e.seq, e.kind) = p_sequence LIMIT 1), 'main')
 $$;
 
--- The turns of a thread from a depth on, by segments.
+-- Returns the turns of a thread from a depth on, by segments.
 CREATE OR REPLACE FUNCTION turntree.thread_range(p_ws uuid, p_head uuid, p_low int) RETURNS TABLE (turn_id uuid)
 LANGUAGE sql STABLE ROWS 20 AS $$
   WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
@@ -85,7 +85,7 @@ LANGUAGE sql STABLE ROWS 20 AS $$
     AND segment_id = c.segment_id AND depth > c.low AND depth <= c.high AND depth >= p_low OFFSET 0) t
 $$;
 
--- The compactions that cover a turn. There are few, and each is judged by its depth before it is walked to.
+-- Returns the compactions that cover a turn. There are few, and each is filtered by its depth before the walk.
 CREATE OR REPLACE FUNCTION turntree.compactions_covering(p_ws uuid, p_turn uuid) RETURNS TABLE (turn_id uuid)
 LANGUAGE sql STABLE ROWS 2 AS $$
   SELECT c.turn_id FROM turntree.turns x, turntree.compactions c
@@ -105,7 +105,7 @@ SELECT 'RUN_HAS_EVENT' AS kind, 'Run' AS from_kind, e.stream_id::text AS from_id
   WHERE EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = e.workspace_id AND t.id = e.stream_id)
     OR EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = e.workspace_id AND r.id = e.stream_id)
 UNION ALL
--- What a run of ours produced, fact by fact.
+-- What a run of ours produced, event by event.
 SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, e.stream_id || p.to_part, '{}'::jsonb,
     turntree.effective_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e, LATERAL (
@@ -117,7 +117,7 @@ SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, 
   WHERE e.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'run.interrupted')
     AND position('"message":"sha256:' IN e.body) > 0
 UNION ALL
--- What a turn taken elsewhere produced: its one fact stands for all of it.
+-- What an imported turn produced: its only event represents all of it.
 SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, e.stream_id || p.to_part, '{}'::jsonb,
     turntree.effective_from(turntree.document(e.body)), NULL, turntree.recorded_at(turntree.document(e.body)), e.stream_id
   FROM turntree.events e, LATERAL (
@@ -171,7 +171,7 @@ SELECT 'RETURNS_RESULT', 'ToolCall', c.turn_id || '/call/' || c.call_id, 'ToolRe
     turntree.unix_ms(t.started_at), NULL, turntree.unix_ms(t.sealed_at), c.turn_id
   FROM turntree.tool_calls c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id;
 
--- Who acted, and whose tool call began a subagent.
+-- Which agent acted, and which tool call spawned a subagent.
 CREATE OR REPLACE VIEW turntree.agent_edges WITH (security_invoker = true) AS
 SELECT 'AGENT_HAS_RUN' AS kind, 'Agent' AS from_kind, t.by AS from_id, 'Run' AS to_kind, t.id::text AS to_id,
     jsonb_build_object('outcome', t.outcome::text) AS attributes, turntree.unix_ms(t.started_at) AS valid_from,
@@ -194,7 +194,7 @@ SELECT 'DERIVED_FROM' AS kind, 'Run' AS from_kind, t.id::text AS from_id, 'Run' 
     turntree.unix_ms(t.sealed_at) AS recorded_at, t.id AS from_stream, t.parent_id AS to_stream
   FROM turntree.turns t WHERE t.parent_id IS NOT NULL;
 
--- A summary stands for every turn it covers, and is derived from the last of them.
+-- A summary represents each turn it covers, and is derived from the last of them.
 CREATE OR REPLACE VIEW turntree.summary_edges WITH (security_invoker = true) AS
 SELECT x.kind, 'Summary' AS from_kind, c.turn_id || '/summary' AS from_id, 'Run' AS to_kind, x.turn_id::text AS to_id,
     x.attributes, turntree.unix_ms(t.started_at) AS valid_from, NULL::bigint AS valid_to,
@@ -208,7 +208,7 @@ SELECT x.kind, 'Summary' AS from_kind, c.turn_id || '/summary' AS from_id, 'Run'
     UNION ALL SELECT 'DERIVED_FROM', c.summarized_through, '{"how": "summarizes"}'::jsonb
   ) x;
 
--- A session that began at a turn.
+-- A session that was forked at a turn.
 CREATE OR REPLACE VIEW turntree.fork_edges WITH (security_invoker = true) AS
 SELECT 'FORKED_FROM' AS kind, CASE WHEN w.session_id IS NULL THEN 'Branch' ELSE 'Subagent' END AS from_kind,
     h.session_id::text AS from_id, 'Run' AS to_kind, h.after_id::text AS to_id, jsonb_build_object('by', h.by) AS attributes,
@@ -218,9 +218,10 @@ SELECT 'FORKED_FROM' AS kind, CASE WHEN w.session_id IS NULL THEN 'Branch' ELSE 
   LEFT JOIN turntree.spawns w ON w.workspace_id = h.workspace_id AND w.session_id = h.session_id
   WHERE h.version = 1 AND h.kind = 'fork';
 
--- What events say of two things. valid_from and valid_to are when it was so, recorded_at when we knew. What an
--- event does not end itself, a later one does: a resource is held until it is detached from the same holder,
--- owned until then or until somebody else owns it, and a policy is in force until the same agent's next one is.
+-- Relations that events state. valid_from and valid_to say when the relation was true, recorded_at when it was
+-- recorded. Unless the event ends it itself, a later event does: a resource is attached until it is detached from the
+-- same holder, owned until then or until it has another owner, and a policy is in force until the same agent's next
+-- one.
 CREATE OR REPLACE VIEW turntree.link_edges WITH (security_invoker = true) AS
 SELECT l.kind, l.from_kind, l.from_id, l.to_kind, l.to_id,
     jsonb_strip_nulls(jsonb_build_object('event', CASE WHEN l.seq >= 0 THEN l.stream_id || '/event/' || l.seq END) || CASE l.kind
@@ -249,7 +250,7 @@ SELECT l.kind, l.from_kind, l.from_id, l.to_kind, l.to_id,
     WHERE x.workspace_id = l.workspace_id AND x.stream_id = l.stream_id AND x.seq = l.seq OFFSET 0) e ON true
   WHERE l.kind NOT IN ('DETACHED', 'HANDLE');
 
--- Every edge there is.
+-- All edges.
 CREATE OR REPLACE VIEW ledger.edges WITH (security_invoker = true) AS
 SELECT kind, from_kind, from_id, to_kind, to_id, attributes, valid_from, valid_to, recorded_at,
     stream_id AS from_stream, stream_id AS to_stream FROM turntree.run_edges
@@ -260,7 +261,7 @@ UNION ALL SELECT * FROM turntree.summary_edges
 UNION ALL SELECT * FROM turntree.fork_edges
 UNION ALL SELECT * FROM turntree.link_edges;
 
--- The edges that leave a node, by its id.
+-- Returns the edges that leave a node, by its id.
 CREATE OR REPLACE FUNCTION ledger.edges_from(id text) RETURNS SETOF ledger.edges LANGUAGE sql STABLE ROWS 20 AS $$
   SELECT e.kind, e.from_kind, e.from_id, e.to_kind, e.to_id, e.attributes, e.valid_from, e.valid_to, e.recorded_at,
       e.stream_id, e.stream_id FROM turntree.run_edges e WHERE e.stream_id = turntree.node_stream($1) AND e.from_id = $1
@@ -272,8 +273,8 @@ CREATE OR REPLACE FUNCTION ledger.edges_from(id text) RETURNS SETOF ledger.edges
   UNION ALL SELECT * FROM turntree.link_edges e WHERE e.from_id = $1
 $$;
 
--- The edges that arrive at a node, by its id. Nothing has an index of what follows it: children
--- are found by their places, forks by the sessions that stood in a segment.
+-- Returns the edges that arrive at a node, by its id. No index leads from a turn to its children or forks: children
+-- are found by segment and depth, forks by the sessions that reached the segment.
 CREATE OR REPLACE FUNCTION ledger.edges_to(id text) RETURNS SETOF ledger.edges LANGUAGE sql STABLE ROWS 20 AS $$
   SELECT e.kind, e.from_kind, e.from_id, e.to_kind, e.to_id, e.attributes, e.valid_from, e.valid_to, e.recorded_at,
       e.stream_id, e.stream_id FROM turntree.run_edges e WHERE e.stream_id = turntree.node_stream($1) AND e.to_id = $1

@@ -1,6 +1,6 @@
--- What the edges lead between, and the six questions people ask of them.
+-- Nodes, the ends of edges, and six common queries over them.
 
--- Nodes whose id begins with a stream.
+-- Nodes whose id starts with a stream.
 CREATE OR REPLACE VIEW turntree.stream_nodes WITH (security_invoker = true) AS
 SELECT 'Run' AS kind, t.id::text AS id, jsonb_strip_nulls(jsonb_build_object('outcome', t.outcome::text, 'turn_type', t.kind::text,
       'model', t.model, 'depth', t.depth, 'digest', 'sha256:' || encode(t.digest, 'hex'))) AS attributes,
@@ -45,7 +45,7 @@ SELECT 'Subagent', w.session_id::text, jsonb_strip_nulls(jsonb_build_object('lab
   JOIN turntree.turns t ON t.workspace_id = w.workspace_id AND t.id = w.parent_turn_id
   JOIN turntree.session_names n ON n.workspace_id = w.workspace_id AND n.session_id = w.session_id AND n.reason IS NULL;
 
--- The events that tell of a thing outside of the ledger.
+-- Returns the events that mention something outside the ledger.
 CREATE OR REPLACE FUNCTION turntree.external_node_events(p_ws uuid, p_kind text, p_id text) RETURNS TABLE (d jsonb)
 LANGUAGE sql STABLE ROWS 5 AS $$
   SELECT turntree.document(e.body) FROM (
@@ -57,7 +57,7 @@ LANGUAGE sql STABLE ROWS 5 AS $$
       WHERE x.workspace_id = p_ws AND x.stream_id = l.stream_id AND x.seq = l.seq OFFSET 0) e
 $$;
 
--- Things outside of the ledger are what the newest event that names them says.
+-- Things outside the ledger, as described by the newest event that names them.
 CREATE OR REPLACE VIEW turntree.external_nodes WITH (security_invoker = true) AS
 SELECT n.kind, n.id, (SELECT CASE WHEN n.kind = 'Handle' THEN l.d #> '{data,handle}' ELSE (l.d -> 'data') - 'handle' END
       FROM turntree.external_node_events(n.workspace_id, n.kind, n.id) l 
@@ -71,7 +71,7 @@ SELECT n.kind, n.id, (SELECT CASE WHEN n.kind = 'Handle' THEN l.d #> '{data,hand
       WHERE from_kind IN ('Resource', 'Snapshot', 'Policy', 'Handle')
     UNION SELECT workspace_id, to_kind, to_id FROM turntree.event_links WHERE to_kind IN ('Resource', 'Snapshot', 'Policy')) n;
 
--- Agents are whoever acted; the index of who acted is skipped through, an entry a name.
+-- Agents are the principals that acted. A skip scan over the index of actors reads one entry for each name.
 CREATE OR REPLACE VIEW turntree.agent_nodes WITH (security_invoker = true) AS
 WITH RECURSIVE a (name) AS (
   (SELECT t.by FROM turntree.turns t ORDER BY t.workspace_id, t.by LIMIT 1)
@@ -81,13 +81,13 @@ WITH RECURSIVE a (name) AS (
 SELECT 'Agent' AS kind, a.name AS id, jsonb_build_object('principal', split_part(a.name, ':', 1)) AS attributes, NULL::bigint AS created_at
   FROM a WHERE a.name IS NOT NULL;
 
--- Every node there is.
+-- All nodes.
 CREATE OR REPLACE VIEW ledger.nodes WITH (security_invoker = true) AS
 SELECT kind, id, attributes, created_at, stream_id FROM turntree.stream_nodes
 UNION ALL SELECT kind, id, attributes, created_at, NULL::uuid FROM turntree.external_nodes
 UNION ALL SELECT kind, id, attributes, created_at, NULL::uuid FROM turntree.agent_nodes;
 
--- The nodes of an id: one, or two where a session is a branch and a subagent.
+-- Returns the nodes with an id: one, or two if a session is both a branch and a subagent.
 CREATE OR REPLACE FUNCTION ledger.node(id text) RETURNS SETOF ledger.nodes LANGUAGE sql STABLE ROWS 2 AS $$
   SELECT n.kind, n.id, n.attributes, n.created_at, n.stream_id FROM turntree.stream_nodes n
     WHERE n.stream_id = turntree.node_stream($1) AND n.id = $1
@@ -105,7 +105,7 @@ LANGUAGE sql STABLE ROWS 20 AS $$
     WHERE e.workspace_id = turntree.current_workspace() AND e.stream_id = run ORDER BY e.seq
 $$;
 
--- Lineage: what a node was derived from, and that in turn, so many steps at most.
+-- Lineage: what a node was derived from, and that in turn, up to depth_max steps.
 CREATE OR REPLACE FUNCTION ledger.lineage(id text, depth_max int DEFAULT 10)
 RETURNS TABLE (step int, from_kind text, from_id text, to_kind text, to_id text, how text)
 LANGUAGE sql STABLE ROWS 20 AS $$
@@ -120,7 +120,8 @@ LANGUAGE sql STABLE ROWS 20 AS $$
   SELECT l.step, l.from_kind, l.from_id, l.to_kind, l.to_id, l.how FROM l WHERE l.step > 0 AND NOT l.is_cycle ORDER BY l.step
 $$;
 
--- Correlation: the tool calls of a run, each with what asked for it, what answered and what it spawned.
+-- Correlation: the tool calls of a run, each with the message that requested it, its result and the session it
+-- spawned.
 CREATE OR REPLACE FUNCTION ledger.calls(run uuid)
 RETURNS TABLE (call_id text, tool text, status text, call text, result text, message_id text, call_event text, result_event text,
   correlation_id text, spawned_session_id uuid)
@@ -145,7 +146,7 @@ LANGUAGE sql STABLE ROWS 5 AS $$
     ORDER BY c.sequence
 $$;
 
--- Ownership and mounts: who owned, mounted or was attached to which resource at a moment.
+-- Ownership and mounts: who owned, mounted or was attached to which resource at a point in time.
 CREATE OR REPLACE FUNCTION ledger.resources_at(at bigint, holder text DEFAULT NULL)
 RETURNS TABLE (kind text, holder_kind text, holder_id text, resource text, attributes jsonb, valid_from bigint, valid_to bigint,
   recorded_at bigint)
@@ -174,7 +175,7 @@ LANGUAGE sql STABLE ROWS 20 AS $$
     ORDER BY e.valid_from, e.recorded_at
 $$;
 
--- The session that was advanced by a turn when it was recorded, and by whom; no row if it was imported.
+-- Returns the session that a turn advanced when it was recorded, and the principal; no row if the turn was imported.
 CREATE OR REPLACE FUNCTION ledger.recorded_in(turn uuid) RETURNS TABLE (session_id uuid, session_label text, version int, by text, at bigint)
 LANGUAGE sql STABLE ROWS 1 AS $$
   SELECT h.session_id, n.name, h.version, h.by, turntree.unix_ms(h.changed_at)
@@ -186,7 +187,7 @@ LANGUAGE sql STABLE ROWS 1 AS $$
     WHERE t.workspace_id = turntree.current_workspace() AND t.id = turn ORDER BY h.changed_at LIMIT 1
 $$;
 
--- Ancestry: the session a session was forked from or spawned by, and that one's, so many steps at most.
+-- Ancestry: the session that a session was forked from or spawned by, and that one's, up to depth_max steps.
 CREATE OR REPLACE FUNCTION ledger.ancestry(session uuid, depth_max int DEFAULT 20)
 RETURNS TABLE (step int, kind text, session_id uuid, parent_session_id uuid, turn_id uuid, call_id text, mode text, at bigint, by text)
 LANGUAGE sql STABLE ROWS 5 AS $$

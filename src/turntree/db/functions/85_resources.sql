@@ -1,6 +1,6 @@
--- Resources: each write leaves its event in the same transaction. The events' data come as canonical text.
+-- Resources: each write records its event in the same transaction. The events' data arrive as canonical text.
 
--- A document that may be broken: what cannot be read says nothing.
+-- Returns a document that may be corrupt, or null if it cannot be parsed.
 CREATE OR REPLACE FUNCTION turntree.readable_document(p_line text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN turntree.document(p_line);
@@ -8,7 +8,7 @@ EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
 
--- Returns the resource of that kind at that place of that machine, noting it if it is new.
+-- Returns the resource of a kind at a location on a host. Creates it if it is new.
 CREATE OR REPLACE FUNCTION turntree.ensure_resource(
   p_ws uuid, p_id uuid, p_kind text, p_host text, p_place text, p_name text, p_capabilities text[], p_imperative boolean,
   p_agent text, p_run text, p_session uuid, p_part_of uuid, p_metadata jsonb, p_at text, p_data text)
@@ -27,8 +27,8 @@ BEGIN
     AND md5(location) = md5(p_place));
 END $$;
 
--- What a resource is when it was made anew: a place keeps its id, and where something else stood before, the event that
--- tells of the newest making says what it is now. Links find that event; a resource has few that lead from it.
+-- Returns what a resource is since it was last recreated. A location keeps its id; if something else used to be
+-- there, the event of the newest creation says what it is now. Links find that event: few lead from one resource.
 CREATE OR REPLACE FUNCTION turntree.recreated_as(p_ws uuid, p_resource uuid)
 RETURNS TABLE (at timestamptz, made jsonb) LANGUAGE sql STABLE ROWS 1 AS $$
   SELECT (d.said ->> 'at')::timestamptz, d.said #> '{data,made}'
@@ -36,12 +36,12 @@ RETURNS TABLE (at timestamptz, made jsonb) LANGUAGE sql STABLE ROWS 1 AS $$
     JOIN turntree.events e ON e.workspace_id = l.workspace_id AND e.stream_id = l.stream_id AND e.seq = l.seq,
       LATERAL (SELECT turntree.readable_document(e.body) AS said) d
     WHERE l.workspace_id = p_ws AND l.from_id = p_resource::text AND l.stream_id = p_resource AND l.kind = 'DERIVED_FROM'
-      -- A place that only came back from its own state is what it was made as.
+      -- A location that was only restored from its own snapshot is still what it was created as.
       AND d.said #> '{data,made}' IS NOT NULL
     ORDER BY l.seq DESC LIMIT 1
 $$;
 
--- Resources as they are now.
+-- Returns resources as they are now.
 CREATE OR REPLACE FUNCTION turntree.current_resources(p_ws uuid, p_ids uuid[])
 RETURNS TABLE (id uuid, kind text, host text, location text, name text, capabilities text[], imperative boolean,
   created_at timestamptz, agent_id text, run_id text, session_id uuid, part_of uuid, metadata jsonb)
@@ -58,15 +58,15 @@ LANGUAGE sql STABLE ROWS 10 AS $$
     WHERE r.workspace_id = p_ws AND r.id = ANY (p_ids)
 $$;
 
--- Lets a session work on a resource; false if it did already.
+-- Attaches a resource to a session; false if it is already attached.
 CREATE OR REPLACE FUNCTION turntree.attach_resource(
   p_ws uuid, p_resource uuid, p_session uuid, p_mode text, p_at text, p_data text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
-  -- Whoever takes it away from everybody has to know who they are.
+  -- Shared lock: a transaction that detaches the resource from all sessions takes it exclusively, to see them all.
   PERFORM pg_advisory_xact_lock_shared(hashtextextended('turntree:resource:' || p_resource, 0));
-  -- The session's row first: whoever attaches and detaches at once does so one after the other.
+  -- Lock the session's row first, so that concurrent attaching and detaching is serialized.
   PERFORM FROM turntree.sessions WHERE workspace_id = p_ws AND id = p_session FOR NO KEY UPDATE;
   IF EXISTS (SELECT FROM turntree.resource_attachments WHERE workspace_id = p_ws AND session_id = p_session
       AND resource_id = p_resource) THEN
@@ -78,7 +78,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Takes a resource away from a session; false if it had none.
+-- Detaches a resource from a session; false if it is not attached.
 CREATE OR REPLACE FUNCTION turntree.detach_resource(p_ws uuid, p_resource uuid, p_session uuid, p_at text, p_data text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -93,7 +93,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Notes a state that was kept and returns the id it is known by.
+-- Records a snapshot and returns its id.
 CREATE OR REPLACE FUNCTION turntree.insert_snapshot(
   p_ws uuid, p_id uuid, p_resource uuid, p_method text, p_external_kind text, p_external_id text, p_size bigint,
   p_restorable boolean, p_consistency text, p_at text, p_data text)
@@ -120,7 +120,7 @@ BEGIN
     AND external_kind = p_external_kind AND external_id = p_external_id);
 END $$;
 
--- Notes in which states a turn found and left a resource; false if that is known.
+-- Records a resource's snapshots before and after a turn; false if they are already recorded.
 CREATE OR REPLACE FUNCTION turntree.insert_turn_snapshot(
   p_ws uuid, p_turn uuid, p_resource uuid, p_before uuid, p_after uuid, p_mode text, p_began text, p_ended text,
   p_at text, p_data text)
@@ -140,7 +140,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Notes whether a resource was there; an event tells of it only when it is news.
+-- Records whether a resource is alive. Writes an event only if that changed.
 CREATE OR REPLACE FUNCTION turntree.record_liveness(p_ws uuid, p_resource uuid, p_status text, p_at text, p_data text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -156,7 +156,7 @@ BEGIN
   END IF;
 END $$;
 
--- Begins a plan, with the fact that says so; asked again with the same fact, it changes nothing.
+-- Starts a plan, with its first event. Repeated with the same event it changes nothing.
 CREATE OR REPLACE FUNCTION turntree.start_plan(p_ws uuid, p_plan uuid, p_kind text, p_at text, p_id bytea, p_body text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -165,7 +165,7 @@ BEGIN
   PERFORM turntree.append_event(p_ws, p_plan, 0, p_id, 'plan.started', p_body, NULL, NULL);
 END $$;
 
--- Records a fact of a plan at its place. A plan that has ended takes none: whoever comes late learns it here.
+-- Appends an event of a plan at its position. A finished plan accepts none, so a late writer fails here.
 CREATE OR REPLACE FUNCTION turntree.append_plan_event(
   p_ws uuid, p_plan uuid, p_seq int, p_id bytea, p_kind text, p_body text, p_outcome text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -188,7 +188,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- What the events of a workspace say of resources and plans. Where there is no resource nothing is read.
+-- Returns the events of a workspace about resources and plans. Reads nothing if there are no resources.
 CREATE OR REPLACE FUNCTION turntree.resource_events(p_ws uuid, p_kinds text[])
 RETURNS TABLE (stream_id uuid, seq int, kind text, size int, data jsonb) LANGUAGE sql STABLE AS $$
   SELECT e.stream_id, e.seq, e.kind, octet_length(e.body), turntree.readable_document(e.body) -> 'data'

@@ -1,10 +1,10 @@
--- Finding turns by their words and by what they mean.
+-- Search: turns by words and by embeddings.
 --
--- The functions that say SECURITY DEFINER belong to turntree_searcher, for which the tables of search
--- have no wall (0001_pre_ledger.sql says why). Each takes the workspace from the setting that every
--- policy asks, and names it in every statement: unset, it is null, and a null equals nothing.
+-- The functions declared SECURITY DEFINER belong to turntree_searcher, for which the tables of search have a policy
+-- that passes all rows (0001_pre_ledger.sql says why). Each reads the workspace from the same setting as the policies
+-- and names it in each statement: unset it is null, and null equals nothing.
 
--- Those of some turns, or of all of them, that pass the filters; newest first.
+-- Returns the turns that pass the filters, among the given ones or among all; newest first.
 CREATE OR REPLACE FUNCTION turntree.search_filter(
   p_turns uuid[], p_sessions text[], p_origins text[], p_models text[], p_files text[],
   p_after timestamptz, p_before timestamptz, p_limit int)
@@ -14,7 +14,7 @@ DECLARE
   v_ws uuid := turntree.current_workspace();
 BEGIN
   RETURN QUERY
-  -- How deep the sessions asked for ever stood, and with them everything above.
+  -- How deep the given sessions reached in each segment, and everything above.
   WITH RECURSIVE asked AS (
     SELECT DISTINCT s.id FROM turntree.sessions s
       JOIN turntree.session_names n ON n.workspace_id = v_ws AND n.session_id = s.id
@@ -42,9 +42,8 @@ BEGIN
     ORDER BY t.id DESC LIMIT p_limit;
 END $$;
 
--- Turns by their words, best first. p_ladder holds queries from the strictest, every word, to the
--- loosest, a few of them; the first that finds enough is ranked. A word counts the more, the fewer
--- candidates have it.
+-- Returns turns by their words, best first. p_ladder holds queries from the strictest, all words, to the loosest, a
+-- few of them; the first that finds enough is ranked. The fewer candidates contain a word, the more it counts.
 CREATE OR REPLACE FUNCTION turntree.search_words(
   p_ladder tsquery[], p_terms tsquery[], p_terms_min int, p_filtered boolean,
   p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
@@ -60,7 +59,7 @@ DECLARE
   v_all constant boolean := turntree.can_see_all_sessions();
 BEGIN
   FOREACH v_query IN ARRAY p_ladder LOOP
-    -- What the filters leave is not known yet, so they get everything that may pass.
+    -- It is not known yet what the filters leave, so use the loosest query.
     CONTINUE WHEN p_filtered;
     SELECT count(*) INTO v_found FROM (SELECT FROM turntree.search_documents d
       WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query AND (v_all OR turntree.can_see_turn(v_ws, d.turn_id)) LIMIT p_limit) x;
@@ -71,14 +70,14 @@ BEGIN
     v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
       v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_candidates) f);
   ELSIF NOT v_all THEN
-    -- Newest first, so that no more are judged than there is room for.
+    -- Newest first, so that visibility is checked for no more turns than needed.
     v_hits := ARRAY(SELECT o.turn_id FROM (SELECT h.turn_id FROM (SELECT d.turn_id FROM turntree.search_documents d
         WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query OFFSET 0) h ORDER BY h.turn_id DESC OFFSET 0) o
       WHERE turntree.can_see_turn(v_ws, o.turn_id) LIMIT p_candidates);
   END IF;
   RETURN QUERY
-  -- OFFSET 0: the order by id would otherwise tempt the planner to read the key backwards and try
-  -- every document instead of asking the index of words.
+  -- OFFSET 0: otherwise the planner would read the primary key backwards because of the ORDER BY and test each
+  -- document instead of using the index of lexemes.
   WITH newest AS MATERIALIZED (
     SELECT h.turn_id, h.lexemes FROM (SELECT d.turn_id, d.lexemes FROM turntree.search_documents d
         WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query AND (v_hits IS NULL OR d.turn_id = ANY (v_hits)) OFFSET 0) h
@@ -93,16 +92,16 @@ BEGIN
     ORDER BY 2 DESC, 1 DESC LIMIT p_limit;
 END $$;
 
--- Which turns hold any of some words, and how rare each word is: a message is no query, and most of its words
--- stand nowhere near what it is about. A word that stands in more than p_common turns tells little and would cost
--- much, so it is passed over.
+-- Returns the turns that contain any of some words, and how rare each word is. A message is not a query: most of its
+-- words do not occur near its subject. A word that occurs in more than p_common turns says little and would cost
+-- much, so it is skipped.
 CREATE OR REPLACE FUNCTION turntree.route_words(p_terms tsquery[], p_common int, p_limit int)
 RETURNS TABLE (turn_id uuid, place int, rarity float8) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
   v_ws uuid := turntree.current_workspace();
-  -- How many turns there are: counted where they are few, else as the planner knows it.
+  -- The number of turns: counted if there are few, else the planner's estimate.
   v_all float8 := (SELECT count(*) FROM (SELECT FROM turntree.search_documents d WHERE d.workspace_id = v_ws
     LIMIT 2 * p_common) x);
   v_open constant boolean := turntree.can_see_all_sessions();
@@ -126,7 +125,7 @@ BEGIN
     ORDER BY b.total DESC, h.turn_id DESC, h.place;
 END $$;
 
--- Turns by names alone, newest first: nothing was said that could be ranked.
+-- Returns turns by filters alone, newest first: there are no words to rank by.
 CREATE OR REPLACE FUNCTION turntree.search_names(
   p_facets tsquery, p_sessions text[], p_origins text[], p_models text[], p_files text[],
   p_after timestamptz, p_before timestamptz, p_limit int)
@@ -144,8 +143,8 @@ BEGIN
     v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_limit) f;
 END $$;
 
--- Turns by what they mean, nearest first. Where the filters leave few, each is compared; where they
--- leave many, or there are none, the index proposes some, and goes on until enough of them pass.
+-- Returns turns by embedding, nearest first. If the filters leave few, each is compared; otherwise the index proposes
+-- some, and continues until enough of them pass.
 CREATE OR REPLACE FUNCTION turntree.search_embeddings(
   p_embedder text, p_vector real[], p_facets tsquery, p_filtered boolean,
   p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
@@ -168,7 +167,7 @@ BEGIN
     END IF;
   END IF;
   PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true);
-  -- The number of dimensions has to stand in the text: that is how the index of that length is known.
+  -- The number of dimensions has to be in the text of the query, or the planner cannot match the partial index.
   RETURN QUERY EXECUTE format(
     'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.vector FROM turntree.embeddings e
        WHERE e.workspace_id = $1 AND e.embedder = $2 AND e.kind = ''turn'' AND vector_dims(e.vector) = %1$s
@@ -178,9 +177,8 @@ BEGIN
     cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit, v_all;
 END $$;
 
--- Whatever means something like a vector, nearest first: turns, programs, anything that was embedded. Where
--- the kinds and tags asked for leave few, each is compared; where they leave many, the index proposes some,
--- and goes on until enough of them pass.
+-- Returns the nodes nearest to a vector: turns, programs, anything that was embedded. If the kinds and tags leave
+-- few, each is compared; otherwise the index proposes some, and continues until enough of them pass.
 CREATE OR REPLACE FUNCTION turntree.nearest_nodes(
   p_embedder text, p_vector real[], p_kinds text[], p_tags text[], p_without uuid,
   p_exact_max int, p_proposed int, p_limit int)
@@ -193,7 +191,7 @@ DECLARE
   v_all constant boolean := turntree.can_see_all_sessions();
 BEGIN
   PERFORM set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true);
-  -- Whoever has every tag has the first one; the others are asked for one by one.
+  -- A node with all the tags has the first one; the others are checked one by one.
   SELECT count(*) INTO v_found FROM (SELECT FROM turntree.tags t
     WHERE p_tags IS NOT NULL AND t.workspace_id = v_ws AND t.tag = p_tags[1] LIMIT p_exact_max + 1) x;
   IF p_tags IS NULL THEN
@@ -205,7 +203,7 @@ BEGIN
       ARRAY(SELECT e.node_id FROM turntree.embeddings e WHERE e.workspace_id = v_ws
         AND e.embedder = p_embedder AND (p_kinds IS NULL OR e.kind = ANY (p_kinds)))
       ELSE ARRAY(SELECT t.node_id FROM turntree.tags t WHERE t.workspace_id = v_ws AND t.tag = p_tags[1]) END;
-    -- Nearest first, so that no more are judged than are asked for.
+    -- Nearest first, so that visibility is checked for no more nodes than requested.
     RETURN QUERY SELECT o.node_id, o.kind, o.likeness FROM (
       SELECT e.node_id, e.kind, 1 - (e.vector <=> p_vector::halfvec) AS likeness FROM turntree.embeddings e
       WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (v_few)
@@ -217,7 +215,7 @@ BEGIN
     RETURN;
   END IF;
   PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true),
-    -- Only the index of the vectors gives them in order: any other way would compare them all.
+    -- Only the vector index returns them in order: any other plan would compare all of them.
     set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true);
   RETURN QUERY EXECUTE format(
     'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.kind, e.vector FROM turntree.embeddings e
@@ -231,8 +229,8 @@ BEGIN
     cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_limit, p_kinds, p_without, p_tags, v_all;
 END $$;
 
--- How alike some turns are to a vector. A function, because whoever installed the vectors chose the schema of what
--- compares them.
+-- Returns the similarity of some turns to a vector. A function, because pgvector and its operators may be installed
+-- in any schema.
 CREATE OR REPLACE FUNCTION turntree.similarity_of(p_embedder text, p_vector real[], p_turns uuid[])
 RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -243,9 +241,9 @@ BEGIN
     WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.node_id = ANY (p_turns);
 END $$;
 
--- Vectors that nothing can ask for: of no turn, or of another length than most of their embedder's.
--- A function, because where pgvector cannot be had there is no table to name. The numbers are counted
--- as an array, for whoever installed the vectors chose the schema of what counts them.
+-- Returns embeddings that no search can use: those of no turn, or of another length than most of their embedder's. A
+-- function, because without pgvector there is no table to name. The length is counted on an array, because pgvector's
+-- own functions may be in any schema.
 CREATE OR REPLACE FUNCTION turntree.stale_embeddings(p_workspace uuid)
 RETURNS TABLE (node_id uuid, embedder text) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -266,14 +264,14 @@ BEGIN
     ORDER BY 1, 2;
 END $$;
 
--- Takes a turn out of every index, in the transaction that erases a message of it.
+-- Removes a turn from all indexes, in the transaction that erases one of its messages.
 CREATE OR REPLACE FUNCTION turntree.unindex_turn(p_turn uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$
 DECLARE
   v_ws uuid := turntree.current_workspace();
 BEGIN
-  -- Whoever fills the indexes holds this too, and looks for receipts before it writes: words that
-  -- were read before an erasure are never written after it.
+  -- The indexer takes this lock too and checks for erasures before it writes, so words that it read before an erasure
+  -- are never written after it.
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:index:' || v_ws, 0));
   DELETE FROM turntree.search_documents WHERE workspace_id = v_ws AND turn_id = p_turn;
   IF to_regclass('turntree.embeddings') IS NOT NULL THEN
@@ -281,14 +279,14 @@ BEGIN
   END IF;
 END $$;
 
--- The functions that lend the searcher's rights are the searcher's, and only ours may call them.
+-- Functions with the searcher's privileges belong to the searcher, and only our roles may call them.
 DO $$
 DECLARE
   v_function regprocedure;
   v_vectors text := coalesce((SELECT quote_ident(n.nspname) FROM pg_extension e
     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'), 'pg_catalog');
 BEGIN
-  GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- Without it nothing can be given to it.
+  GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- A new owner needs it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
       AND proname IN ('search_words', 'route_words', 'search_names', 'search_embeddings', 'nearest_nodes', 'unindex_turn',
         'reader_can_see', 'reader_can_see_all', 'reader_can_see_segment', 'reader_can_see_object', 'permissions_of',
@@ -302,7 +300,7 @@ BEGIN
       WHEN v_function::text LIKE '%reader_can_see_object%' THEN 'turntree_app, turntree_reader, turntree_importer'
       ELSE 'turntree_app, turntree_reader' END);
     IF v_function::text LIKE '%search_embeddings%' OR v_function::text LIKE '%nearest_nodes%' THEN
-      -- Whoever installed the vectors chose their schema.
+      -- pgvector may be installed in any schema.
       EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, turntree, %s, pg_temp', v_function, v_vectors);
     END IF;
   END LOOP;

@@ -1,13 +1,15 @@
--- The policies. There is one on each table that holds anything of a session, a turn or a program, for processes and for
--- whoever queries by SQL. What belongs to no turn by itself the latter see if nothing is closed to them. Processes read
--- without one what the functions that judge read themselves (programs, program_grants, runs, segments, session_reach): hidden
--- from them, a private session would look like one that does not exist, and be open. Nor is there one on what holds ids of
--- other tools (bundles, turn_sources). Who erases was asked for the right before. (SELECT …) is what makes a statement ask
--- once and not for every row.
+-- The restrictive policies. There is one on each table that holds anything of a session, a turn or a program, for
+-- processes (turntree_app) and for SQL queries (turntree_reader). Queries see rows that belong to no turn by
+-- themselves only if nothing is hidden from their viewer. For processes there is no policy on the tables that the
+-- visibility functions read (programs, program_grants, runs, segments, session_reach): if a private session's program
+-- were hidden from those functions, the session would look like one without a program, and be visible. Nor is there
+-- one on tables with ids of other tools (transcripts, turn_sources). The eraser's permission was checked before.
+-- (SELECT …) makes a statement evaluate a function once instead of for each row.
 --
--- One whose words have changed is made anew: its comment says which words it was made of. The tables are locked first, all
--- or none: a writer that holds one table and wants another would deadlock with an upgrade that does the reverse. No file comes after this one: it would replace views while these tables are locked,
--- and whoever reads a view locks it before its tables.
+-- A policy whose text has changed is created again: its comment holds the digest of its text. The tables are locked
+-- first, all or none: a writer that holds one table and wants another would deadlock with an upgrade that locks them
+-- in the other order. No file comes after this one: it would replace views while these tables are locked, and a
+-- reader of a view locks the view before its tables.
 DO $$
 DECLARE
   v_before constant text := current_setting('lock_timeout');
@@ -30,7 +32,7 @@ BEGIN
         ('tags', 'programs', 'turntree.reader_can_see(workspace_id, node_id)'),
         ('events', 'programs', 'turntree.reader_can_see(workspace_id, stream_id)')) x (relation, every, seen)
     UNION ALL
-    -- For processes alone: who searches and who queries are judged by the tables themselves or by another policy.
+    -- For processes only: searches and queries are filtered by the tables themselves or by another policy.
     SELECT 'visible_to_app', x.relation, 'turntree_app',
         format('(SELECT turntree.can_see_all_%s()) OR turntree.reader_can_see(workspace_id, %I)', x.every, x.stream)
       FROM (VALUES
@@ -45,8 +47,9 @@ BEGIN
     SELECT 'visible_to_app', 'objects', 'turntree_app',
       '(SELECT turntree.can_see_all_programs()) OR turntree.reader_can_see_object(workspace_id, digest)'
     UNION ALL
-    -- Titles of sessions, and records word for word. An import itself acts as the system: it compares with what all have
-    -- imported. Who imported something sees it, and so does everyone who sees all that was made of it.
+    -- These hold titles of sessions and verbatim records. An import itself acts as the system: it compares with what
+    -- all principals have imported. The importer sees the rows, and so do viewers who can see all sessions made from
+    -- them.
     SELECT 'visible_to_app', 'import_cursors', 'turntree_app', '(SELECT turntree.can_see_all_programs()) OR by = (SELECT turntree.viewer())
       OR heads <> ''{}'' AND NOT EXISTS (SELECT FROM jsonb_object_keys(heads) h (id) WHERE NOT EXISTS (SELECT FROM turntree.sessions s
         WHERE s.workspace_id = import_cursors.workspace_id AND s.origin = import_cursors.origin AND s.origin_session_id = h.id
@@ -79,7 +82,7 @@ BEGIN
         ('transcripts', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
         ('resource_leases', NULL)) x (relation, streams)
     UNION ALL
-    -- A login that can only read is where it was bound to be, whatever it has said since.
+    -- A login that can only read stays in the workspace it was bound to, whatever it sets later.
     SELECT 'bound', c.relname, 'turntree_reader',
         format('(SELECT turntree.speaks_for_itself()) OR %I = (SELECT turntree.current_workspace())', a.attname)
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped

@@ -1,15 +1,16 @@
--- The schema of the ledger: roles, tables, constraints, indexes and grants. Functions, views and restrictive policies are
--- in functions/ and are replaced with each release; what is here is created once.
--- Roles. They belong to the whole cluster, so they may already exist.
+-- The schema of the ledger: roles, tables, constraints, indexes and grants. Functions, views and restrictive policies
+-- are in functions/ and are replaced with each release; what is here is created once.
 --
--- turntree_app       what every process acts as: reads and appends, never changes a fact
--- turntree_reader    people and dashboards: reads, under row-level security
--- turntree_importer  bulk COPY, which row-level security refuses; a trigger checks its workspace
--- turntree_eraser    replaces a message by its stub on request; may do nothing else
+-- Roles belong to the whole cluster, so they may already exist.
+--
+--   turntree_app       what every process acts as: reads and appends, never changes an event
+--   turntree_reader    people and dashboards: reads, under row-level security
+--   turntree_importer  bulk COPY, which row-level security refuses; a trigger checks its workspace
+--   turntree_eraser    replaces a message by its stub on request; may do nothing else
 DO $$
 DECLARE
   v_role text;
-  -- Since 16 one may be a member of a role, or its maker, and still not be let in.
+  -- Since PostgreSQL 16 a member of a role, or its creator, may still lack the right to SET ROLE to it.
   v_way_in text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
   FOREACH v_role IN ARRAY ARRAY['turntree_app', 'turntree_reader', 'turntree_importer', 'turntree_eraser'] LOOP
@@ -17,11 +18,11 @@ BEGIN
       EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOBYPASSRLS', v_role);
     END IF;
   END LOOP;
-  -- Only a superuser may hand out BYPASSRLS; where none is at hand, imports go through staging
-  -- tables instead, a little slower. Anybody else must be let into the roles to act as them; whoever
-  -- was let in already may lack the right to let anybody in, and has no need of it.
+  -- Only a superuser may grant BYPASSRLS; without one, imports go through staging tables, a little slower. Any other
+  -- login must be granted the roles to act as them. If it has them already, it may lack the right to grant them, and
+  -- does not need it.
   IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-    -- Only once: two databases that alter one role at the same moment do not wait but fail.
+    -- Only once: two databases that alter one role at the same time do not wait for each other but fail.
     IF NOT (SELECT rolbypassrls FROM pg_roles WHERE rolname = 'turntree_importer') THEN
       ALTER ROLE turntree_importer BYPASSRLS;
     END IF;
@@ -35,12 +36,11 @@ BEGIN
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
   NULL; -- Another database of the same cluster is being set up at this moment.
 END $$;
--- Whoever searches. Row-level security costs a search its index: the policy has to be asked before
--- any operator that might leak what it sees, and neither @@ nor <~> is declared leakproof, so a GIN
--- index would be passed over and every row read. The two functions that search therefore belong to a
--- role of their own, for which these tables, and no others, have a policy that lets all rows
--- through; they take the workspace from the same setting as every policy and compare it themselves.
--- Nobody logs in as it, and it bypasses nothing.
+-- The searcher. Row-level security costs a search its index: the policy has to be evaluated before any operator that
+-- might leak what it sees, and neither @@ nor <~> is declared leakproof, so PostgreSQL would ignore a GIN index and
+-- read each row. The functions that search therefore belong to a role of their own, for which these tables, and no
+-- others, have a policy that passes all rows. They read the workspace from the same setting as the policies and
+-- compare it themselves. The role cannot log in and bypasses nothing.
 DO $$
 DECLARE
   v_way_in text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
@@ -48,8 +48,8 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'turntree_searcher') THEN
     CREATE ROLE turntree_searcher NOLOGIN NOSUPERUSER NOBYPASSRLS;
   END IF;
-  -- Whoever sets this up gives functions to it, and goes on replacing them: that takes being let
-  -- into it, and having its rights without asking.
+  -- The login that migrates makes this role the owner of functions and later replaces them. For that it needs both
+  -- SET ROLE and the inherited privileges of the role.
   IF NOT (pg_has_role(current_user, 'turntree_searcher', v_way_in)
       AND pg_has_role(current_user, 'turntree_searcher', 'USAGE')) THEN
     GRANT turntree_searcher TO CURRENT_USER;
@@ -61,11 +61,12 @@ CREATE SCHEMA turntree;
 GRANT USAGE ON SCHEMA turntree TO turntree_app, turntree_reader, turntree_importer, turntree_eraser,
   turntree_searcher;
 
--- Stable names for people who write SQL; the views are made with the functions.
+-- Stable names for people who write SQL; functions/ creates the views.
 CREATE SCHEMA ledger;
 GRANT USAGE ON SCHEMA ledger TO turntree_app, turntree_reader;
 
--- One row: which life of this database the feed's positions belong to.
+-- One row: the epoch that the feed's positions belong to. Restoring the database into another cluster starts a new
+-- one.
 CREATE TABLE turntree.shard (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   epoch int NOT NULL DEFAULT 1,
@@ -108,7 +109,7 @@ BEGIN
   RETURN NEW;
 END $$;
 
--- An object goes only with the message that held it.
+-- An object is deleted only with the message that held it.
 CREATE FUNCTION turntree.check_object_deletion() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF current_user <> 'turntree_eraser' THEN
@@ -117,9 +118,9 @@ BEGIN
   RETURN OLD;
 END $$;
 
--- COPY is refused under row-level security, so the importer bypasses it and this trigger
--- checks what the policy would have checked. The question who is asking stands in here and not in
--- the trigger's WHEN: a WHEN is parsed anew by every statement, which cost a tenth of an append.
+-- COPY is refused under row-level security, so the importer bypasses it and this trigger checks what the policy would
+-- have checked. The role is checked in here and not in the trigger's WHEN: each statement parses a WHEN again, which
+-- cost a tenth of an append.
 CREATE FUNCTION turntree.check_import_workspace() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
   v_workspace uuid;
@@ -158,9 +159,9 @@ BEGIN
   END IF;
   RETURN NEW;
 END $$;
--- Row-level security of a table: each connection reads and writes one workspace, and none without saying who looks. The
--- viewer is inside of what the workspace is compared to, which an index evaluates once: a condition of its own would be
--- another step of every plan.
+-- Enables row-level security on a table: each connection reads and writes one workspace, and none without a viewer.
+-- The viewer is part of the value that the workspace is compared to, which an index scan evaluates once: a separate
+-- condition would be another step of each plan.
 CREATE FUNCTION turntree.enable_row_security(p_table text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   EXECUTE format('ALTER TABLE turntree.%I ENABLE ROW LEVEL SECURITY', p_table);
@@ -170,7 +171,7 @@ BEGIN
       THEN nullif(current_setting('turntree.workspace', true), '')::uuid END)$p$, p_table);
   EXECUTE format('GRANT SELECT ON turntree.%I TO turntree_app, turntree_reader, turntree_importer', p_table);
 END $$;
--- The same for what is never changed. p_imported: an import copies into it.
+-- The same for tables that are never updated. p_imported: an import copies into it.
 CREATE FUNCTION turntree.make_append_only(
   p_table text, p_imported boolean, p_update text DEFAULT 'forbid_change', p_delete text DEFAULT 'forbid_change')
 RETURNS void LANGUAGE plpgsql AS $$
@@ -190,11 +191,11 @@ BEGIN
   END IF;
 END $$;
 
--- The ledger: the tree, its bodies, the sessions that point into it, and the journal.
--- Every key begins with the workspace, so that a workspace can move and no key refers across two.
+-- The ledger: the tree, its bodies, the sessions that point into it, and the events. Each key starts with the
+-- workspace, so that a workspace can be moved and no key refers across two.
 
--- Digests, and words of which there are few. They are domains because a table's CHECK is parsed
--- anew by every statement that writes to it, while a domain's is kept by the connection.
+-- Digests and enumerations. They are domains because a table's CHECK is parsed again by each statement that writes to
+-- it, while a domain's is cached by the connection.
 CREATE DOMAIN turntree.digest AS bytea CHECK (length(VALUE) = 32);
 CREATE DOMAIN turntree.turn_kind AS text CHECK (VALUE IN ('normal', 'compaction'));
 CREATE DOMAIN turntree.outcome AS text CHECK (VALUE IN ('completed', 'failed', 'canceled', 'interrupted'));
@@ -224,7 +225,7 @@ CREATE TABLE turntree.segments (
 );
 CREATE INDEX segments_forks ON turntree.segments (workspace_id, parent_id, fork_depth);
 
--- A sealed turn's place and what queries need; all of it can be rebuilt from the body.
+-- A sealed turn's position and the columns that queries need; all of it can be rebuilt from the body.
 CREATE TABLE turntree.turns (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -248,14 +249,14 @@ CREATE TABLE turntree.turns (
   CHECK ((parent_id IS NULL) = (depth = 1)),
   CHECK (sealed_at >= started_at)
 );
--- Few act and they act often, so an entry shares its key with many others and takes a few bytes.
+-- There are few actors and many turns, so index entries share their keys and take a few bytes each.
 CREATE INDEX turns_by ON turntree.turns (workspace_id, by);
--- Few turns are compactions, and every context begins at the nearest one.
+-- Few turns are compactions, and each context starts at the nearest one.
 CREATE INDEX turns_compactions ON turntree.turns (workspace_id, segment_id, depth) WHERE kind = 'compaction';
 
--- The canonical bytes, the truth about a turn: the header, then a line a message. The header is
--- full of digests, which no compressor shortens; kept out of the compressed text it can be read
--- without it, and a turn of 5 KB takes an eighth less room.
+-- The canonical bytes, the source of truth about a turn: the header, then one message on each line. The header is
+-- full of digests, which do not compress. Stored separately it can be read without decompressing the body, and a turn
+-- of 5 KB takes an eighth less space.
 CREATE TABLE turntree.turn_bodies (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
@@ -306,13 +307,13 @@ CREATE TABLE turntree.compactions (
   FOREIGN KEY (workspace_id, turn_id) REFERENCES turntree.turns,
   FOREIGN KEY (workspace_id, summarized_through) REFERENCES turntree.turns,
   FOREIGN KEY (workspace_id, first_kept) REFERENCES turntree.turns,
-  -- I24: a summary stands for something that came before, and what is kept comes after that.
+  -- I24: a summary covers turns that came before, and what is kept comes after those.
   CONSTRAINT compactions_lead_back
     CHECK (summarized_through <> turn_id AND first_kept IS DISTINCT FROM summarized_through),
   CONSTRAINT compactions_count CHECK (turns_summarized >= 1)
 );
 
--- What is large or repeated, by the digest of its bytes.
+-- Large or repeated content, by the digest of its bytes.
 CREATE TABLE turntree.objects (
   workspace_id uuid NOT NULL,
   digest turntree.digest NOT NULL,
@@ -320,10 +321,10 @@ CREATE TABLE turntree.objects (
   PRIMARY KEY (workspace_id, digest)
 );
 
--- A session is a pointer. The row is updated at every move, so it stays narrow, leaves room for
--- updates in place and has no index on anything that changes. head_id has no foreign key: every
--- function that sets it looks the turn up, turns are never deleted, and a key would lock the turn's
--- row at every move, so that a turn thousands fork from would become a queue.
+-- A session is a pointer. The row is updated by each move, so it stays narrow, leaves room for in-place updates and
+-- has no index on anything that changes. head_id has no foreign key: each function that sets it looks the turn up,
+-- turns are never deleted, and a key would lock the turn's row at each move, so that forks of a popular turn would
+-- wait for each other.
 CREATE TABLE turntree.sessions (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -343,10 +344,9 @@ CREATE TABLE turntree.sessions (
 CREATE UNIQUE INDEX sessions_origin ON turntree.sessions (workspace_id, origin, origin_session_id, imported_by)
   WHERE origin IS NOT NULL;
 
--- Labels and aliases share one key, so that no alias can hide a label and none can point at
--- another alias. reason is null for the label. A name is written by the statement that made or
--- found its session, and no session is ever deleted: a foreign key would only lock that row again,
--- a tenth of what a fork costs.
+-- Labels and aliases share one key, so that no alias can hide a label or point to another alias. reason is null for
+-- the label. A name is written by the statement that created or found its session, and sessions are never deleted: a
+-- foreign key would only lock that row again, a tenth of the cost of a fork.
 CREATE TABLE turntree.session_names (
   workspace_id uuid NOT NULL,
   name text NOT NULL,
@@ -373,7 +373,7 @@ CREATE TABLE turntree.session_history (
   PRIMARY KEY (workspace_id, session_id, version)
 );
 
--- How deep each session ever stood in each segment; answers "which sessions held this turn".
+-- The greatest depth that each session ever reached in each segment; answers "which sessions held this turn".
 CREATE TABLE turntree.session_reach (
   workspace_id uuid NOT NULL,
   segment_id uuid NOT NULL,
@@ -382,8 +382,8 @@ CREATE TABLE turntree.session_reach (
   PRIMARY KEY (workspace_id, segment_id, session_id)
 ) WITH (fillfactor = 70);
 
--- Which move an idempotency key led to: a call that is repeated under it returns that move. A key belongs to the principal
--- who chose it, so two may choose the same word.
+-- Which move an idempotency key led to: a call that is repeated with the key returns that move. A key belongs to the
+-- principal who chose it, so two principals may use the same one.
 CREATE TABLE turntree.idempotency_keys (
   workspace_id uuid NOT NULL,
   session_id uuid NOT NULL,
@@ -394,7 +394,7 @@ CREATE TABLE turntree.idempotency_keys (
   PRIMARY KEY (workspace_id, by, idempotency_key)
 );
 
--- A subagent's session and the tool call that began it.
+-- A subagent's session and the tool call that spawned it.
 CREATE TABLE turntree.spawns (
   workspace_id uuid NOT NULL,
   session_id uuid NOT NULL,
@@ -420,7 +420,7 @@ CREATE TABLE turntree.tags (
 );
 CREATE INDEX tags_by_tag ON turntree.tags (workspace_id, tag);
 
--- An attempt that has not left its turn yet. Mutable, and gone from here once it is sealed.
+-- Runs. Mutable. A run and the turn that it is sealed as have the same id.
 CREATE TABLE turntree.runs (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -435,19 +435,19 @@ CREATE TABLE turntree.runs (
   parked_reason text,
   canceled_by text,
   canceled_at timestamptz,
-  -- How often a call was repeated after its worker had died, by the call's id. Beside the journal, not in it: a run that was
-  -- taken over leaves the same events as one that was not. Null in nearly every run.
+  -- How often a call was repeated after its worker had died, by call id. Not an event: a run that was taken over
+  -- leaves the same events as one that was not. Null in nearly all runs.
   retaken jsonb,
   PRIMARY KEY (workspace_id, id),
   FOREIGN KEY (workspace_id, session_id) REFERENCES turntree.sessions
 );
--- Asked twice a second by every worker; hardly ever is there a row in it.
+-- Each worker queries it twice a second; it is nearly always empty.
 CREATE INDEX runs_canceled ON turntree.runs (workspace_id, worker) WHERE cancel_requested AND status <> 'finished';
 
 CREATE UNIQUE INDEX runs_one_open ON turntree.runs (workspace_id, session_id)
   WHERE status <> 'finished';
 
--- The words of an open run; sealing moves them into the turn's body.
+-- The messages of an open run; sealing moves them into the turn's body.
 CREATE TABLE turntree.run_payloads (
   workspace_id uuid NOT NULL,
   run_id uuid NOT NULL,
@@ -456,8 +456,8 @@ CREATE TABLE turntree.run_payloads (
   PRIMARY KEY (workspace_id, run_id, seq)
 );
 
--- The journal. (epoch, xid, n) is the feed's position: readers stop before the oldest
--- transaction still running, so a late commit is never skipped.
+-- Events. (epoch, xid, n) is the feed's position: readers stop before the oldest transaction still running, so a late
+-- commit is never skipped.
 CREATE TABLE turntree.events (
   workspace_id uuid NOT NULL,
   stream_id uuid NOT NULL,
@@ -471,15 +471,15 @@ CREATE TABLE turntree.events (
   PRIMARY KEY (workspace_id, stream_id, seq)
 );
 CREATE INDEX events_feed ON turntree.events (workspace_id, epoch, xid, n);
--- Few messages are ever erased, and every import asks which.
+-- Few messages are ever erased, and each import looks for those.
 CREATE INDEX events_erasures ON turntree.events (workspace_id, stream_id) WHERE kind = 'message.erased';
--- An audit asks for three kinds of events out of all there are, and for who was let into sessions. They are few.
+-- An audit reads these three kinds of events, and grants of access to sessions. There are few of either.
 CREATE INDEX events_permissions ON turntree.events (workspace_id, stream_id, seq)
   WHERE kind IN ('permission.granted', 'permission.used', 'permission.denied');
 CREATE INDEX events_shares ON turntree.events (workspace_id, stream_id, seq) WHERE kind IN ('program.granted', 'program.revoked');
--- To open a token is to ask whether it was revoked: two kinds of events out of all there are.
+-- Verifying a token checks whether it was revoked, and needs only these two kinds of events.
 CREATE INDEX events_tokens ON turntree.events (workspace_id, stream_id, seq) WHERE kind IN ('token.issued', 'token.revoked');
--- An import moves no session, so the importer may write only what it copies.
+-- An import moves no session, so the importer may write only the tables that it copies into.
 SELECT turntree.make_append_only(t, true) FROM unnest(ARRAY['segments', 'turns', 'tool_calls', 'model_calls', 'compactions',
   'events']) t;
 SELECT turntree.make_append_only('turn_bodies', true, p_update => 'check_erasure');
@@ -490,25 +490,25 @@ SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['sessions', 'session_na
 GRANT INSERT, UPDATE ON turntree.sessions, turntree.session_names, turntree.session_reach, turntree.tags, turntree.runs,
   turntree.run_payloads TO turntree_app;
 
--- What may go: names pass from one session to another, tags are taken off, payloads move.
+-- What may be deleted: names move from one session to another, tags are removed, payloads move into bodies.
 GRANT DELETE ON turntree.session_names, turntree.tags, turntree.run_payloads TO turntree_app;
--- An erasure has to know which threads a turn belongs to.
+-- An erasure needs to know which threads a turn belongs to.
 GRANT SELECT ON turntree.turn_bodies, turntree.events, turntree.turns, turntree.segments TO turntree_eraser;
 GRANT INSERT ON turntree.events TO turntree_eraser;
 GRANT UPDATE (body) ON turntree.turn_bodies TO turntree_eraser;
 GRANT SELECT, DELETE ON turntree.objects TO turntree_eraser;
 GRANT SELECT ON turntree.shard, turntree.workspaces TO turntree_app, turntree_reader, turntree_importer;
--- Which other workspaces there are is told to the system alone. Whoever owns the schema makes them.
+-- Only the system sees the other workspaces. The owner of the schema creates them.
 ALTER TABLE turntree.workspaces ENABLE ROW LEVEL SECURITY;
 CREATE POLICY told ON turntree.workspaces FOR SELECT TO turntree_app, turntree_reader, turntree_importer
   USING (current_setting('turntree.viewer', true) LIKE 'system:%' OR id = CASE WHEN current_setting('turntree.viewer', true) <> ''
     THEN nullif(current_setting('turntree.workspace', true), '')::uuid END);
 
--- Which files a message touched, as rows that can be looked up by path.
+-- Which files a message touched, by path.
 
 CREATE DOMAIN turntree.file_use AS text CHECK (VALUE IN ('read', 'written', 'referenced', 'attached'));
 
--- A slim projection: the messages' contexts in the bodies are the truth.
+-- A narrow projection: the source of truth is the messages' contexts in the bodies.
 CREATE TABLE turntree.message_files (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
@@ -520,19 +520,19 @@ CREATE TABLE turntree.message_files (
   path text NOT NULL,
   PRIMARY KEY (workspace_id, turn_id, message, sequence)
 );
--- The same files are touched again and again, so an entry shares its key with many others.
+-- The same files are touched again and again, so index entries share their keys.
 CREATE INDEX message_files_path ON turntree.message_files (workspace_id, path);
 
 SELECT turntree.make_append_only('message_files', true, p_update => 'check_file_erasure');
 GRANT SELECT ON turntree.message_files TO turntree_eraser;
 GRANT UPDATE (path) ON turntree.message_files TO turntree_eraser;
 
--- What an event says of two things, as rows that can be looked up from either of them, and at place -1
--- what a turn's header says it came from. Only events that tell of resources, policies, forks, interruptions and the like leave any: what a turn's own
--- rows tell already is not written twice.
+-- Relations that an event states between two things, indexed from both ends, and at position -1 the sources that a
+-- turn's header names. Only events about resources, policies, forks, interruptions and the like have any: what a
+-- turn's own rows say already is not stored twice.
 
--- A slim projection: the events' bodies are the truth. valid_from and valid_to are when it was so, which
--- need not be when it was recorded; holder is whom an end has to name to end it.
+-- A narrow projection: the source of truth is the events' bodies. valid_from and valid_to say when the relation was
+-- true, which may differ from when it was recorded. An event that ends a relation has to name the same holder.
 CREATE TABLE turntree.event_links (
   workspace_id uuid NOT NULL,
   stream_id uuid NOT NULL,
@@ -550,23 +550,23 @@ CREATE TABLE turntree.event_links (
 );
 CREATE INDEX event_links_from ON turntree.event_links (workspace_id, from_id);
 CREATE INDEX event_links_to ON turntree.event_links (workspace_id, to_id);
--- Policies and resources are asked for by kind: what was active, what was held at a moment.
+-- Policies and resources are queried by kind: what was active, what was attached at a point in time.
 CREATE INDEX event_links_kind ON turntree.event_links (workspace_id, kind, valid_from);
 
 SELECT turntree.make_append_only('event_links', true);
 
--- Other tools' transcripts: their records as they came, and which turns were made from which.
+-- Other tools' transcripts: their raw records, and which turns were made from which.
 
--- Records, packed many at a time. Unpacked, a block begins with a line that says where each record
--- stood; digest is the sha256 of that whole text. What it says mostly stands in the bodies of the
--- turns that were made of it, so it is packed against their texts, which makes it a third as large:
--- it needs the bodies of these turns and what was too large for their messages. record_spans holds two numbers for
--- each turn, those of its first and its last record here. Where a record was erased, the text is no
--- longer the one that came, and current_digest is the digest of what is left.
+-- Raw records, packed in blocks. Unpacked, a block starts with a line that gives the position of each record; digest
+-- is the sha256 of the whole text. Most of its content is also in the bodies of the turns that were made from it, so
+-- it is compressed with their texts as a dictionary, which makes it a third as large. To unpack it, the bodies of
+-- these turns and the objects they refer to are needed. record_spans holds two numbers for each turn: its first and
+-- its last record in this block. If a record was erased, the text is no longer the original, and current_digest is
+-- the digest of what is left.
 --
--- Some records we wrote ourselves, into a session of another tool that was imported since: a copy of a thread that is
--- stored already. handoff_turn_id is the turn that this thread ends in, and own_spans holds two numbers for each stretch
--- of such records in the block, those of its first and its last. An erasure of a message of the thread takes them out too.
+-- Some records we wrote ourselves, into another tool's session that was imported later: a copy of a thread that is
+-- already stored. handoff_turn_id is the last turn of that thread, and own_spans holds two numbers for each stretch
+-- of such records in the block: the first and the last. Erasing a message of the thread removes them too.
 CREATE TABLE turntree.raw_blocks (
   workspace_id uuid NOT NULL,
   digest turntree.digest NOT NULL,
@@ -586,11 +586,10 @@ CREATE TABLE turntree.raw_blocks (
   CHECK (cardinality(own_spans) % 2 = 0)
 );
 CREATE INDEX raw_blocks_handoff_turn ON turntree.raw_blocks (workspace_id, handoff_turn_id) WHERE handoff_turn_id IS NOT NULL;
--- Packed bytes do not get smaller by trying again.
+-- Compressed data does not get smaller by compressing it again.
 ALTER TABLE turntree.raw_blocks ALTER COLUMN data SET STORAGE EXTERNAL;
 
--- What other tools call the things that are read together: a number each, for their names are long
--- and thousands of turns come from one.
+-- Transcripts by number: their names are long, and thousands of turns come from one.
 CREATE TABLE turntree.transcripts (
   workspace_id uuid NOT NULL,
   id int NOT NULL GENERATED ALWAYS AS IDENTITY,
@@ -600,7 +599,7 @@ CREATE TABLE turntree.transcripts (
   UNIQUE (workspace_id, origin, name)
 );
 
--- What a turn was made from. A turn that a tool copied into another file has several sources.
+-- Where a turn came from. A turn that a tool copied into another file has several sources.
 CREATE TABLE turntree.turn_sources (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
@@ -614,7 +613,7 @@ CREATE TABLE turntree.turn_sources (
 );
 CREATE INDEX turn_sources_transcript ON turntree.turn_sources (workspace_id, transcript_id);
 
--- How far each transcript has been read, by whom: a cursor, not an event.
+-- How far each transcript has been read, for each principal: a cursor, not an event.
 CREATE TABLE turntree.import_cursors (
   workspace_id uuid NOT NULL,
   origin text NOT NULL,
@@ -633,9 +632,9 @@ CREATE TABLE turntree.import_cursors (
   PRIMARY KEY (workspace_id, origin, transcript, by)
 );
 
--- Sessions that were written for other tools to continue, and the turn that each of them continues: by these
--- an import knows the turns that we wrote ourselves. id_suffix: how the ids of our records end, wherever the tool copies
--- them, and last_own_id is the last of these. Without a suffix, ours are those in the first own_bytes of the file.
+-- Sessions that were written for other tools to continue, and the turn that each continues: by these an import
+-- recognizes the records that we wrote ourselves. id_suffix: how the ids of our records end, wherever the tool copies
+-- them; last_own_id is the last of them. Without a suffix, ours are the records in the first own_bytes of the file.
 CREATE TABLE turntree.handoffs (
   workspace_id uuid NOT NULL,
   tool text NOT NULL,
@@ -663,15 +662,15 @@ GRANT SELECT ON turntree.raw_blocks, turntree.transcripts, turntree.turn_sources
 GRANT UPDATE (current_digest, needs_bodies, data, object_digests) ON turntree.raw_blocks TO turntree_eraser;
 GRANT UPDATE (heads) ON turntree.import_cursors TO turntree_eraser;
 
--- What lies outside of the ledger and can be kept, brought back and forked with a turn. No byte of it
--- is stored here: a snapshot says where its bytes are and what they hash to.
+-- Resources: state outside the ledger that can be saved, restored and forked with a turn. None of its bytes are
+-- stored here: a snapshot says where its bytes are and what their hash is.
 
 CREATE DOMAIN turntree.attach_mode AS text CHECK (VALUE IN ('ro', 'rw'));
 CREATE DOMAIN turntree.liveness AS text CHECK (VALUE IN ('unknown', 'alive', 'dead'));
 CREATE DOMAIN turntree.consistency AS text CHECK (VALUE IN ('exact', 'crash_consistent', 'inconsistent'));
 CREATE DOMAIN turntree.plan_outcome AS text CHECK (VALUE IN ('completed', 'rolled_back'));
 
--- A place on a machine. agent_id, run_id and session_id are its scope: whose it is.
+-- A location on a host. agent_id, run_id and session_id are its scope: to what it belongs.
 CREATE TABLE turntree.resources (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -691,10 +690,10 @@ CREATE TABLE turntree.resources (
   FOREIGN KEY (workspace_id, part_of) REFERENCES turntree.resources,
   CHECK (part_of <> id)
 );
--- A path may be longer than an entry of an index.
+-- A path may be longer than an index entry can be.
 CREATE UNIQUE INDEX resources_location ON turntree.resources (workspace_id, kind, host, md5(location));
 
--- A state that was kept. The same state of a resource is noted once, however often it comes back.
+-- A saved state. The same state of a resource is stored once, however often it recurs.
 CREATE TABLE turntree.snapshots (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -711,7 +710,7 @@ CREATE TABLE turntree.snapshots (
   FOREIGN KEY (workspace_id, resource_id) REFERENCES turntree.resources
 );
 
--- A live grip, which nothing brings back.
+-- A live handle. It cannot be restored.
 CREATE TABLE turntree.handles (
   workspace_id uuid NOT NULL,
   id text NOT NULL,
@@ -725,7 +724,7 @@ CREATE TABLE turntree.handles (
   CONSTRAINT handles_never_come_back CHECK (NOT restorable)
 );
 
--- What each session works on now; its events tell since when, and what it worked on before.
+-- Which resources each session is attached to now; its events record the past.
 CREATE TABLE turntree.resource_attachments (
   workspace_id uuid NOT NULL,
   session_id uuid NOT NULL,
@@ -735,7 +734,7 @@ CREATE TABLE turntree.resource_attachments (
   FOREIGN KEY (workspace_id, resource_id) REFERENCES turntree.resources
 );
 
--- In which state a turn found a resource and in which it left it. Beside the turn, not inside its digest.
+-- The snapshots of a resource before and after a turn. Stored next to the turn, not covered by its digest.
 CREATE TABLE turntree.turn_snapshots (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
@@ -752,10 +751,10 @@ CREATE TABLE turntree.turn_snapshots (
   FOREIGN KEY (workspace_id, after_snapshot_id) REFERENCES turntree.snapshots,
   CHECK (started_at <= ended_at)
 );
--- Who worked in a place at the same time is asked whenever changes are told apart.
+-- Attributing changes needs the turns that worked on a resource at the same time.
 CREATE INDEX turn_snapshots_time ON turntree.turn_snapshots (workspace_id, resource_id, ended_at);
 
--- Advice: it may be out of date the moment it is read, and nothing follows from it.
+-- Advisory: it may be out of date as soon as it is read, and nothing depends on it.
 CREATE TABLE turntree.resource_liveness (
   workspace_id uuid NOT NULL,
   resource_id uuid NOT NULL,
@@ -773,7 +772,7 @@ CREATE TABLE turntree.resource_leases (
   FOREIGN KEY (workspace_id, resource_id) REFERENCES turntree.resources
 );
 
--- Whether a plan has ended; everything else about it stands in the events of its stream.
+-- Whether a plan has finished; everything else about it is in the events of its stream.
 CREATE TABLE turntree.plans (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -784,7 +783,7 @@ CREATE TABLE turntree.plans (
 );
 CREATE INDEX plans_open ON turntree.plans (workspace_id, id) WHERE outcome IS NULL;
 
--- Which move of a session took files with it, so that taking it back takes them back.
+-- Which move of a session changed files, so that undoing the move restores them.
 CREATE TABLE turntree.session_plans (
   workspace_id uuid NOT NULL,
   session_id uuid NOT NULL,
@@ -801,14 +800,14 @@ GRANT INSERT, UPDATE ON turntree.resource_attachments, turntree.resource_livenes
   TO turntree_app;
 GRANT DELETE ON turntree.resource_attachments, turntree.resource_leases TO turntree_app;
 
--- The registry: whatever has an address and can be invoked. A row of programs is the fold of the
--- program's events; its versions and what they refer to are facts.
+-- The registry: everything that has an address and can be invoked. A row of programs is the fold of the program's
+-- events; versions and references are append-only.
 
 CREATE DOMAIN turntree.visibility AS text CHECK (VALUE IN ('public', 'private'));
 CREATE DOMAIN turntree.program_access AS text CHECK (VALUE IN ('read', 'invoke', 'configure'));
 
--- A session's program has the session's id, and its events stand in the session's stream, which the
--- session numbers; event_seq counts those of every other kind. details is what events have set besides.
+-- A session's program has the session's id, and its events are in the session's stream, which the session numbers;
+-- event_seq counts those of every other kind. details is what events have set besides.
 CREATE TABLE turntree.programs (
   workspace_id uuid NOT NULL,
   id uuid NOT NULL,
@@ -826,11 +825,12 @@ CREATE TABLE turntree.programs (
   UNIQUE (workspace_id, name)
 ) WITH (fillfactor = 70);
 CREATE INDEX programs_kind ON turntree.programs (workspace_id, kind, name);
--- Every statement asks whether anything is hidden from its viewer. What belongs to another owner is together in these.
+-- Each statement checks whether anything is hidden from its viewer. These indexes group the private programs of each
+-- owner.
 CREATE INDEX programs_private_sessions ON turntree.programs (workspace_id, owner) WHERE kind = 'session' AND visibility = 'private';
 CREATE INDEX programs_private ON turntree.programs (workspace_id, owner) WHERE visibility = 'private';
 
--- Every config a program ever had, by the digest of its canonical bytes, which are an object.
+-- Every config that a program ever had, by the digest of its canonical bytes, which are an object.
 CREATE TABLE turntree.program_versions (
   workspace_id uuid NOT NULL,
   program_id uuid NOT NULL,
@@ -843,7 +843,7 @@ CREATE TABLE turntree.program_versions (
   FOREIGN KEY (workspace_id, digest) REFERENCES turntree.objects
 );
 
--- Which member of which version names which program.
+-- Which member of which version refers to which program.
 CREATE TABLE turntree.program_refs (
   workspace_id uuid NOT NULL,
   program_id uuid NOT NULL,
@@ -856,7 +856,7 @@ CREATE TABLE turntree.program_refs (
 );
 CREATE INDEX program_refs_target ON turntree.program_refs (workspace_id, target_id);
 
--- Who besides the owner may do what.
+-- Access of principals other than the owner.
 CREATE TABLE turntree.program_grants (
   workspace_id uuid NOT NULL,
   program_id uuid NOT NULL,
@@ -872,11 +872,11 @@ SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['programs', 'program_gr
 GRANT INSERT, UPDATE ON turntree.programs, turntree.program_grants TO turntree_app;
 GRANT DELETE ON turntree.program_grants TO turntree_app;
 
--- What a runtime needs: messages on their way in, sessions that are awake, and the workers that process them.
+-- The runtime: queued messages, sessions that are awake, and the workers that process them.
 
--- The queue of a session. Apart from sessions, whose row is locked by every move: what is sent to a session that is at work
--- must not wait for it. awake says that one wake-up is under way, number wakeup_number; worker is the one that took it.
--- Whatever is at or before claimed_seq was claimed already, and no later message can join it.
+-- The queue of a session. Separate from sessions, whose row is locked by each move: posting to a busy session must
+-- not wait for it. awake means that one wake-up is under way, number wakeup_number; worker is the one that took it.
+-- Messages at or before claimed_seq were claimed already, and no later message can join them.
 CREATE TABLE turntree.session_queues (
   workspace_id uuid NOT NULL,
   session_id uuid NOT NULL,
@@ -891,9 +891,9 @@ CREATE TABLE turntree.session_queues (
 -- A search for sessions without a worker never reads one that is idle.
 CREATE INDEX session_queues_awake ON turntree.session_queues (workspace_id, awake_since) WHERE awake;
 
--- What was sent to a session, in order. The text is here until a run starts with it, and only its digest afterwards: it can
--- be erased from a turn, and must not survive in here. A message that no run has started with can be canceled. It keeps its
--- place, so that the order stays: its run starts as one that is canceled, and asks and does nothing.
+-- Messages sent to a session, in order. The text is here until a run starts with it, and only its digest afterwards:
+-- it can be erased from a turn, and must not survive in here. A message that no run has started with can be canceled.
+-- It keeps its position, so that the order stays: its run starts as canceled and calls no model and no tool.
 CREATE TABLE turntree.queued_messages (
   workspace_id uuid NOT NULL,
   session_id uuid NOT NULL,
@@ -927,8 +927,9 @@ CREATE TABLE turntree.workers (
 SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['session_queues', 'queued_messages', 'workers']) t;
 GRANT INSERT, UPDATE ON turntree.session_queues, turntree.queued_messages, turntree.workers TO turntree_app;
 GRANT DELETE ON turntree.workers TO turntree_app;
--- Whose question a connection of the SQL console asks, and in which workspace. A question cannot change it: a row holds for one
--- transaction of one process, and only the application writes rows. Nothing here outlives the transaction it names.
+-- For which viewer, and in which workspace, a connection of the SQL console runs. A query cannot change it: a row is
+-- valid for one transaction of one process, and only the application writes rows. Nothing here outlives its
+-- transaction.
 CREATE UNLOGGED TABLE turntree.console_bindings (
   pid int PRIMARY KEY,
   transaction text NOT NULL,
@@ -937,11 +938,12 @@ CREATE UNLOGGED TABLE turntree.console_bindings (
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON turntree.console_bindings TO turntree_searcher;
 
--- An object is found by its digest, and the digest of what a private session holds may be known to others: from a time when
--- they were granted access, or from a copy. So the ledger notes which turns an object is part of, and who stored its bytes.
+-- An object is found by its digest, and viewers without access to a private session may know the digest of what it
+-- holds: from a time when they were granted access, or from a copy. So the ledger records which turns an object is
+-- part of, and who stored its bytes.
 
--- Which turns refer to an object in a message. A run has the id of the turn that it becomes, so what an open run or a waiting
--- message refers to is noted under that id. Derived from bodies and payloads; repair writes it again.
+-- Which turns refer to an object in a message. A run has the id of the turn that it becomes, so what an open run or a
+-- queued message refers to is recorded under that id. Derived from bodies and payloads; repair can rebuild it.
 CREATE TABLE turntree.object_holders (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
@@ -950,8 +952,8 @@ CREATE TABLE turntree.object_holders (
 );
 CREATE INDEX object_holders_digest ON turntree.object_holders (workspace_id, digest);
 
--- Who stored the bytes of an object: they have them in any case, and may refer to them. Without it, a principal who stores
--- the same bytes as a private session could not read them back.
+-- Who stored the bytes of an object: they have them anyway, and may refer to them. Without this table, a principal
+-- who stores the same bytes as a private session could not read them back.
 CREATE TABLE turntree.object_writers (
   workspace_id uuid NOT NULL,
   digest turntree.digest NOT NULL,
@@ -971,11 +973,11 @@ CREATE TRIGGER importer_workspace BEFORE INSERT ON turntree.object_holders FOR E
 GRANT SELECT, DELETE ON turntree.object_holders, turntree.object_writers TO turntree_eraser;
 GRANT SELECT ON turntree.object_holders, turntree.object_writers, turntree.queued_messages TO turntree_searcher;
 
--- What search keeps of turns: derived, bounded, and made again at will. Nothing here is a fact, no
--- append writes to it, and emptying these tables loses nothing but the time to fill them again.
+-- What search keeps of turns: derived, bounded, and rebuilt at will. No append writes to these tables, and emptying
+-- them loses nothing but the time to fill them again.
 
--- The lexemes of a turn, without positions: phrases are looked for in the texts themselves, and a
--- position would cost as much as half a lexeme. recipe says what was kept and how it was taken apart.
+-- The lexemes of a turn, without positions: phrases are matched in the texts themselves, and a position would cost as
+-- much as half a lexeme. recipe is the version of the rules by which a text is selected and tokenized.
 CREATE TABLE turntree.search_documents (
   workspace_id uuid NOT NULL,
   turn_id uuid NOT NULL,
@@ -984,12 +986,12 @@ CREATE TABLE turntree.search_documents (
   PRIMARY KEY (workspace_id, turn_id)
 );
 
--- What waits to be sorted in is looked through by every search, and its room is never given back.
+-- Each search scans the pending list, and its space is never given back, so it is kept short.
 CREATE INDEX search_documents_lexemes ON turntree.search_documents USING gin (lexemes)
   WITH (gin_pending_list_limit = 512);
 
--- How far into the feed each index has come: the words, and one for each embedder. No row means that
--- the turns that were there before it began have not been gone through yet.
+-- How far each index has read the feed: one for words, and one for each embedder. No row means that the turns from
+-- before the index existed have not been read yet.
 CREATE TABLE turntree.search_progress (
   workspace_id uuid NOT NULL,
   index_name text NOT NULL,
@@ -1016,7 +1018,7 @@ END $$;
 CREATE POLICY searcher ON turntree.search_documents TO turntree_searcher USING (true);
 GRANT SELECT, DELETE ON turntree.search_documents TO turntree_searcher;
 
--- What it filters by and what its policies read, behind the same policies as for every role.
+-- What the searcher filters by and what its policies read, under the same policies as for every role.
 GRANT SELECT ON turntree.turns, turntree.segments, turntree.sessions, turntree.session_names,
   turntree.session_reach, turntree.message_files, turntree.tags, turntree.programs, turntree.program_grants,
   turntree.program_versions, turntree.objects, turntree.runs, turntree.turn_bodies TO turntree_searcher;
@@ -1037,15 +1039,15 @@ BEGIN
   BEGIN
     CREATE EXTENSION IF NOT EXISTS vector;
   EXCEPTION WHEN insufficient_privilege THEN
-    RETURN false; -- Its owner has to install it first.
+    RETURN false; -- A privileged role has to install it first.
   END;
   SELECT quote_ident(n.nspname) INTO v_vectors FROM pg_extension e
     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector';
-  -- Vectors of different embedders are never compared, and each has its own length. Half precision halves a row. An index
-  -- of the signs alone would have to propose nearly a hundred times what is asked for before nineteen of the twenty nearest
-  -- are among it, so it holds the numbers themselves.
-  -- kind says what a vector is of, so that a search can be of programs alone. digest is the sha256 of the text that was
-  -- embedded, where that text may change: only what is new is embedded. A turn's own text never changes, so it has none.
+  -- Vectors of different embedders are never compared, and each embedder has its own length. Half precision halves a
+  -- row. An index of the signs alone would have to propose nearly a hundred times the requested number before
+  -- nineteen of the twenty nearest are among them, so it holds the numbers themselves.
+  -- kind says what was embedded, so that a search can be limited to programs. digest is the sha256 of the embedded
+  -- text if that text may change: only new text is embedded. The text of a turn never changes, so it has none.
   EXECUTE format('CREATE TABLE turntree.embeddings (
     workspace_id uuid NOT NULL,
     node_id uuid NOT NULL,
@@ -1060,7 +1062,7 @@ BEGIN
       USING hnsw ((vector::%2$s.halfvec(%1$s)) %2$s.halfvec_cosine_ops) WITH (m = 12, ef_construction = 64)
       WHERE %2$s.vector_dims(vector) = %1$s', v_dims, v_vectors);
   END LOOP;
-  -- Tells how many there are of a kind before they are compared one by one. Its keys are few.
+  -- Counts the vectors of a kind before they are compared one by one. It has few distinct keys.
   CREATE INDEX embeddings_kinds ON turntree.embeddings (workspace_id, embedder, kind);
   ALTER TABLE turntree.embeddings ENABLE ROW LEVEL SECURITY;
   ALTER TABLE turntree.embeddings FORCE ROW LEVEL SECURITY;

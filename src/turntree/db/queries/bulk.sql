@@ -1,11 +1,11 @@
--- Bulk import. The COPY statements name no schema: with search_path = turntree they write the
--- ledger itself; with staging tables in front they write those.
+-- Bulk import. The COPY statements name no schema: with search_path = turntree they write to the ledger itself; with
+-- staging tables in front of it they write to those.
 
 -- name: may_bypass
 SELECT rolbypassrls OR rolsuper FROM pg_roles WHERE rolname = current_user;
 
 -- name: bulk_begin
--- One importer at a time in a workspace; whoever appends meanwhile is not held up.
+-- One importer at a time in a workspace. Appending sessions do not have to wait.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)b::text, 0)),
   set_config('search_path', %(path)b, true),
   set_config('synchronous_commit', CASE WHEN %(hurrying)b THEN 'off' ELSE current_setting('synchronous_commit') END, true);
@@ -14,7 +14,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)
 SELECT id::text, digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = ANY (%(turns)b::uuid[]);
 
 -- name: bulk_places
--- Where parents stand, and whether somebody already follows them in their segment.
+-- The positions of parents, and whether a turn already follows them in their segment.
 SELECT t.id::text, t.segment_id::text, t.depth, t.digest, EXISTS (SELECT FROM turntree.turns n
     WHERE n.workspace_id = t.workspace_id AND n.segment_id = t.segment_id AND n.depth = t.depth + 1)
   FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = ANY (%(turns)b::uuid[]);
@@ -23,7 +23,7 @@ SELECT t.id::text, t.segment_id::text, t.depth, t.digest, EXISTS (SELECT FROM tu
 SELECT digest FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
 
 -- name: bulk_hidden_objects
--- What turns refer to and did not bring along must not be hidden from the viewer.
+-- What turns refer to without storing it must not be hidden from the viewer.
 SELECT d FROM unnest(%(digests)b::bytea[]) d
   WHERE NOT (turntree.can_see_all_programs() OR turntree.reader_can_see_object(%(workspace)b, d));
 

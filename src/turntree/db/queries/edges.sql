@@ -1,4 +1,4 @@
--- The ledger as a graph, by the functions that anybody may call. See functions/75_edges.sql.
+-- The ledger as a graph, through its public functions. See functions/75_edges.sql.
 
 -- name: edges_from
 SELECT kind, from_kind, from_id, to_kind, to_id, attributes, recorded_at, valid_from, valid_to

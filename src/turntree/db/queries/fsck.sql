@@ -1,12 +1,11 @@
--- What fsck asks of a whole workspace. Each check returns the subjects that break its rule, so a
--- sound ledger returns nothing; what a check means is said in fsck.py. They are joins over whole
--- tables and never call a function that walks the tree, for a broken tree may have no end. The one
--- exception is named below.
+-- The queries of fsck over a whole workspace. Each check returns the subjects that break its rule, so a sound ledger
+-- returns nothing; fsck.py says what a check means. They are joins over whole tables and never call a function that
+-- walks the tree, because a broken tree may have no end. The one exception is named below.
 
 -- name: fsck_snapshot
--- One moment for all questions: writers go on, and none of their half-seen work is a finding. Others
--- may join it by its name. These are joins of whole tables: compiling them would take longer than
--- running them, and where statistics are old the planner would go by single rows.
+-- One snapshot for all checks: writers continue, and none of their partial work is a finding. Other connections may
+-- join it by its name. These are joins of whole tables: JIT compilation would take longer than running them, and with
+-- old statistics the planner would pick nested loops.
 SELECT pg_export_snapshot(), set_config('jit', 'off', true), set_config('enable_nestloop', 'off', true),
   set_config('enable_mergejoin', 'off', true), set_config('work_mem', '64MB', true);
 
@@ -14,18 +13,18 @@ SELECT pg_export_snapshot(), set_config('jit', 'off', true), set_config('enable_
 SET TRANSACTION SNAPSHOT %(snapshot)s;
 
 -- name: fsck_spelling
--- Moments are compared as text.
+-- Timestamps are compared as text.
 SELECT set_config('datestyle', 'ISO, YMD', true), set_config('timezone', 'UTC', true),
   set_config('jit', 'off', true);
 
 -- name: fsck_i03
--- An id holds the stream and the place, so two events of one id are one event.
+-- An id covers the stream and the position, so two events with one id are the same event.
 SELECT 'event ' || encode(id, 'hex') FROM turntree.events
   WHERE workspace_id = %(workspace)b GROUP BY id HAVING count(*) > 1
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i06
--- References that no other check follows. What is named is there, but as something else.
+-- References that no other check follows. The target exists, but as something else.
 WITH found (what, id, asked) AS (
   SELECT 'tag of ' || node_id, node_id, 'turn' FROM turntree.tags g WHERE workspace_id = %(workspace)b
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.id = g.node_id)
@@ -61,8 +60,7 @@ SELECT DISTINCT what FROM found f CROSS JOIN LATERAL (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i65_references
--- The same references. A row sees nothing outside its workspace, so what it names across the wall is
--- nothing at all.
+-- The same references. A row sees nothing outside its workspace, so a reference into another one leads nowhere.
 WITH found (what, id) AS (
   SELECT 'tag of ' || node_id, node_id FROM turntree.tags WHERE workspace_id = %(workspace)b
   UNION ALL
@@ -93,8 +91,9 @@ SELECT DISTINCT what FROM found f
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i65_row_security
--- A table that holds rows of workspaces shows each only to its own, and none where nobody looks. A second policy could only open
--- the wall, for policies add up; the searcher's stands on what search keeps and on nothing else.
+-- A table with rows of workspaces shows each row only to its own workspace, and none without a viewer. A second
+-- permissive policy could only widen access, because they add up; the searcher's is on the tables of search and on no
+-- others.
 SELECT c.relname::text FROM pg_class c
   WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
     AND EXISTS (SELECT FROM pg_attribute a
@@ -107,15 +106,14 @@ SELECT c.relname::text FROM pg_class c
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i65_functions
--- A function that lends its owner's rights lends the searcher's, whom no policy but that of search
--- lets through.
+-- A SECURITY DEFINER function belongs to the searcher, whom only the policies of search let through.
 SELECT p.oid::regprocedure::text FROM pg_proc p
   WHERE p.pronamespace = 'turntree'::regnamespace AND p.prosecdef
     AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.proowner AND r.rolname = 'turntree_searcher')
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i65_keys
--- A foreign key that leaves the workspace out could lead into another.
+-- A foreign key without the workspace could lead into another one.
 SELECT k.conname::text FROM pg_constraint k
   WHERE k.connamespace = 'turntree'::regnamespace AND k.contype = 'f' AND NOT EXISTS (
     SELECT FROM unnest(k.conkey, k.confkey) x (here, there)
@@ -131,7 +129,7 @@ SELECT t.id::text FROM turntree.turns t
   ORDER BY t.id LIMIT %(limit)b;
 
 -- name: fsck_i08
--- Where every depth is one more than the parent's, no path can come back to itself.
+-- If each depth is one more than the parent's, no path can return to itself.
 SELECT t.id::text FROM turntree.turns t
   LEFT JOIN turntree.turns p ON p.workspace_id = t.workspace_id AND p.id = t.parent_id
   WHERE t.workspace_id = %(workspace)b AND t.depth <> coalesce(p.depth, 0) + 1
@@ -151,8 +149,8 @@ SELECT t.id::text FROM turntree.turns t
   ORDER BY t.id LIMIT %(limit)b;
 
 -- name: fsck_i10_walk
--- The turn above by its place: the one before it in its segment or, for the first of a segment,
--- the one that the segment forks from.
+-- The parent by position: the turn before it in its segment or, for the first of a segment, the one that the segment
+-- forks from.
 SELECT t.id::text FROM turntree.turns t
   JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id
   LEFT JOIN turntree.turns a ON a.workspace_id = t.workspace_id AND a.depth = t.depth - 1
@@ -228,8 +226,8 @@ SELECT f || ' without ' || n
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i12_records
--- Records go with a message, and the message's receipt stands with a turn that was made of them, or with one
--- of the thread that they were written from.
+-- Records are erased with a message, and its receipt is in the stream of a turn that was made from them, or of one in
+-- the thread that they were written from.
 SELECT 'block ' || encode(b.digest, 'hex') FROM turntree.raw_blocks b
   WHERE b.workspace_id = %(workspace)b AND b.current_digest IS NOT NULL AND NOT EXISTS (
     SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased'
@@ -292,7 +290,7 @@ SELECT coalesce(t.id, c.turn_id)::text
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i24_path
--- Walks, as rewinds do: what is summarised lies above, and what is kept begins right after it.
+-- Walks, as rewinds do: what is summarized is above, and what is kept starts right after it.
 SELECT c.turn_id::text FROM turntree.compactions c
   LEFT JOIN turntree.turns k ON k.workspace_id = c.workspace_id AND k.id = coalesce(c.first_kept, c.turn_id)
   WHERE c.workspace_id = %(workspace)b AND NOT coalesce(
@@ -301,8 +299,8 @@ SELECT c.turn_id::text FROM turntree.compactions c
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i24_count
--- A first summary covers everything up to its end. A later one may count only what the one before
--- it left, and other kinds pick.
+-- A first summary covers everything up to its end. A later one may count only what the one before it left, and other
+-- kinds select turns.
 SELECT c.turn_id::text FROM turntree.compactions c
   JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.summarized_through
   JOIN turntree.turns x ON x.workspace_id = c.workspace_id AND x.id = c.turn_id
@@ -340,8 +338,8 @@ SELECT session_id || ' version ' || version FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i27_events
--- The nth event that says a session moved stands for its nth move. An unescaped quote cannot occur
--- inside a string, so a name of a member is found only where it is one.
+-- The nth head_moved event of a session describes its nth move. An unescaped quote cannot occur inside a string, so
+-- the name of a member only matches where it is one.
 SELECT coalesce(h.session_id, e.stream_id) || ' version ' || coalesce(h.version, e.nth)
   FROM (SELECT * FROM turntree.session_history WHERE workspace_id = %(workspace)b) h
   FULL JOIN (
@@ -406,10 +404,10 @@ SELECT session_id || ' version ' || version FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i28_rewind
--- Asks is_ancestor, which walks segments: only for a tree in which no other check found a fault.
+-- Calls is_ancestor, which walks segments: only for a tree in which no other check found a fault.
 SELECT session_id || ' version ' || version FROM turntree.session_history
   WHERE workspace_id = %(workspace)b AND kind = 'rewind' AND NOT coalesce(CASE
-    -- Before the first turn there is none.
+    -- A rewind to before the first turn has no target.
     WHEN after_id IS NULL THEN before_id IS NOT NULL
     ELSE turntree.is_ancestor(workspace_id, after_id, before_id) AND after_id <> before_id END, false)
   ORDER BY 1 LIMIT %(limit)b;
@@ -443,7 +441,7 @@ SELECT name FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i31
--- The call stands in the turn, and the session's first event tells of it.
+-- The call is in the turn, and the session's first event names it.
 SELECT coalesce(s.session_id, e.stream_id)::text
   FROM (SELECT * FROM turntree.spawns WHERE workspace_id = %(workspace)b) s
   FULL JOIN (SELECT stream_id, body FROM turntree.events WHERE workspace_id = %(workspace)b
@@ -456,7 +454,7 @@ SELECT coalesce(s.session_id, e.stream_id)::text
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i31_path
--- Walks: the parent's session has stood at the turn or below it.
+-- Walks: the head of the parent's session has been at the turn or below it.
 SELECT s.session_id::text FROM turntree.spawns s
   WHERE s.workspace_id = %(workspace)b AND NOT EXISTS (
     SELECT FROM turntree.session_reach r
@@ -493,7 +491,7 @@ SELECT DISTINCT what FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i37_payloads
--- What an open run said stands beside its events until it is sealed.
+-- The messages of an open run are in payloads until it is sealed.
 SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
   FROM (
     SELECT x.stream_id, x.seq, x.body FROM turntree.events x
@@ -508,7 +506,7 @@ SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i38
--- An interruption that names calls is of those alone: the run goes on.
+-- An interruption that names calls applies to those only: the run continues.
 WITH stopped AS MATERIALIZED (
   SELECT stream_id, min(seq) AS seq FROM turntree.events
     WHERE workspace_id = %(workspace)b AND kind = 'run.interrupted'
@@ -527,7 +525,7 @@ SELECT DISTINCT what FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i43
--- Attaching and detaching take turns, and what was attached last is attached.
+-- Attaching and detaching alternate, and the last attached resource is attached now.
 WITH told AS (
   SELECT stream_id, seq, kind, data ->> 'resource_ref' AS resource, data ->> 'mode' AS mode,
       lag(kind, 1, 'resource.detached') OVER w AS before, lead(kind) OVER w AS after
@@ -548,7 +546,8 @@ SELECT DISTINCT what FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i44
--- A state was kept of what can be kept, as its event says, under a digest; and what pins it is its resource's.
+-- A snapshot is of a resource that supports snapshots, as its event says, under a digest; and a turn snapshot belongs
+-- to its resource.
 WITH told AS (
   SELECT data ->> 'snapshot_ref' AS snapshot, data FROM turntree.resource_events(%(workspace)b, ARRAY['snapshot.created']) f
     WHERE EXISTS (SELECT FROM turntree.resources r WHERE r.workspace_id = %(workspace)b AND r.id = f.stream_id)
@@ -570,7 +569,7 @@ SELECT DISTINCT what FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i45
--- What cannot be brought back never is, and no attempt that failed leaves a resource.
+-- What is not restorable is never restored, and a failed attempt leaves no resource.
 SELECT f.stream_id || ' at ' || f.seq
   FROM turntree.resource_events(%(workspace)b, ARRAY['snapshot.restore_attempted']) f
   LEFT JOIN turntree.snapshots s ON s.workspace_id = %(workspace)b AND s.id::text = f.data ->> 'snapshot_ref'
@@ -582,8 +581,8 @@ SELECT f.stream_id || ' at ' || f.seq
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i46
--- A fork says of everything that was attached, once, what becomes of it: one branch keeps what is kept, what is
--- forked has a state, and what acts on the world is not forked.
+-- A fork decides once for each attached resource what happens to it: one branch keeps what is kept, what is forked
+-- has a snapshot, and imperative resources are not forked.
 WITH forks AS (
   SELECT stream_id, seq, data, data #>> '{at_event,stream}' AS source, (data #>> '{at_event,seq}')::int AS at
     FROM turntree.resource_events(%(workspace)b, ARRAY['session.forked']) WHERE data ? 'volume_plan'
@@ -624,7 +623,7 @@ SELECT DISTINCT what FROM (
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i48
--- Whether something was there, and who held it, is advice: nothing that is hashed says it, but the probe itself.
+-- Liveness and leases are advisory: nothing that is hashed records them, except the probe itself.
 SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, ARRAY['resource.created', 'resource.attached',
     'resource.detached', 'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started',
     'plan.step_started', 'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
@@ -632,7 +631,7 @@ SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, A
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i49
--- No byte of a resource is in the graph: its events say where the bytes are, and are short.
+-- The graph contains no bytes of a resource: its events say where the bytes are, and are short.
 SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, ARRAY['resource.created', 'resource.attached',
     'snapshot.created', 'turn.snapshotted', 'snapshot.restore_attempted', 'session.forked', 'plan.started', 'plan.step_started',
     'plan.step_finished', 'plan.step_compensated', 'plan.finished'])
@@ -640,7 +639,7 @@ SELECT stream_id || ' at ' || seq FROM turntree.resource_events(%(workspace)b, A
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i59
--- The newest event that speaks of a session's status; the one that a merge is made into keeps its own.
+-- The newest event about a session's status; the target of a merge keeps its own.
 SELECT s.id::text FROM turntree.sessions s
   LEFT JOIN (
     SELECT DISTINCT ON (stream_id) stream_id, kind, body FROM turntree.events
@@ -680,7 +679,7 @@ SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND sha256(bytes) <> digest ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i14_holders
--- What refers to an object is a turn, a run or a message that waits for one.
+-- An object is referred to by a turn, a run or a queued message.
 SELECT DISTINCT h.turn_id::text FROM turntree.object_holders h
   WHERE h.workspace_id = %(workspace)b
     AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
@@ -689,8 +688,8 @@ SELECT DISTINCT h.turn_id::text FROM turntree.object_holders h
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i14_links
--- What an event says of two things stands beside it, and nothing else does. Links at place -1 are a header's: what
--- they lead to may have come later, so they are not compared.
+-- The links of an event match its body, and there are no others. Links at position -1 come from a header: their
+-- targets may have been stored later, so they are not compared.
 WITH said AS (
   SELECT e.stream_id, e.seq, l.kind, l.from_kind, l.from_id, l.to_kind, l.to_id, l.holder, l.valid_from, l.valid_to
     FROM turntree.events e,
@@ -705,7 +704,7 @@ SELECT DISTINCT x.stream_id || ' at ' || x.seq
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i61_objects
--- The formats are those of core/redaction.py. A search for their beginnings comes first, for it is quick.
+-- The formats are those of core/redaction.py. Searching for their prefixes first is faster.
 SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND EXISTS (
       SELECT FROM unnest(ARRAY['sk-', 'ghp_', 'AKIA', 'xox', 'PRIVATE KEY-----']::bytea[]) m
@@ -716,7 +715,7 @@ SELECT 'object ' || encode(digest, 'hex') FROM turntree.objects
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_ranges
--- Where to cut the ledger into ranges of about so many turns.
+-- Where to split the ledger into ranges of about the given number of turns.
 SELECT id::text FROM (
     SELECT id, row_number() OVER (ORDER BY id) AS n FROM turntree.turns WHERE workspace_id = %(workspace)b
   ) x
@@ -726,7 +725,7 @@ SELECT id::text FROM (
 SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
 
 -- name: fsck_turns
--- A page of turns with what stands in their bodies and in their columns.
+-- A page of turns with their bodies and their columns.
 SELECT t.id::text, t.digest, p.digest, convert_to(b.header, 'UTF8'), convert_to(b.body, 'UTF8'),
     t.kind, t.outcome, t.agent_role, t.by, t.model, t.provider,
     t.started_at::text, t.sealed_at::text
@@ -763,7 +762,7 @@ SELECT turn_id::text, message, sequence, kind, path, line_start, line_end FROM t
   ORDER BY turn_id, sequence;
 
 -- name: fsck_holders
--- Those of turns: what an open run refers to stands in payloads.
+-- Those of turns: what an open run refers to is in payloads.
 SELECT h.turn_id::text, h.digest FROM turntree.object_holders h
   WHERE h.workspace_id = %(workspace)b AND h.turn_id > %(after)b AND h.turn_id <= %(last)b
     AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
@@ -779,7 +778,7 @@ SELECT turn_id::text, call_id, status FROM turntree.tool_calls
   WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b) ORDER BY turn_id, sequence;
 
 -- name: fsck_events
--- With the digest of the turn, where an event says what its run used.
+-- With the digest of the turn if an event names what its run used.
 SELECT e.stream_id::text, e.seq, e.id, e.kind, convert_to(e.body, 'UTF8'),
     CASE WHEN e.kind IN ('turn.recorded', 'model_call.finished') THEN (
       SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = e.stream_id) END
@@ -796,7 +795,7 @@ SELECT d FROM unnest(%(digests)b::bytea[]) d
   WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.id = d);
 
 -- name: fsck_missing_sources
--- What something was derived from is a turn, an object or an event.
+-- A source is a turn, an object or an event.
 SELECT d FROM unnest(%(digests)b::bytea[]) d
   WHERE NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.digest = d)
     AND NOT EXISTS (SELECT FROM turntree.objects o WHERE o.workspace_id = %(workspace)b AND o.digest = d)
@@ -844,7 +843,7 @@ SELECT id::text, kind, name, owner, state, visibility, version, details::text, e
   WHERE workspace_id = %(workspace)b AND id > %(after)b ORDER BY id LIMIT %(limit)b;
 
 -- name: fsck_program_events
--- A session's moves share its stream, are many and change nothing of the program.
+-- A session's moves share its stream, are many and do not change the program.
 SELECT stream_id::text, seq, body FROM turntree.events
   WHERE workspace_id = %(workspace)b AND stream_id = ANY (%(programs)b::uuid[]) AND kind <> 'session.head_moved'
   ORDER BY stream_id, seq;
@@ -871,7 +870,7 @@ SELECT i.session_id || ' message ' || i.seq FROM turntree.queued_messages i
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i67_queues
--- A session that is awake without a reason is none of our business: whoever handles it will see.
+-- A session that is awake without a reason is not a finding: the worker that handles the wake-up will notice.
 SELECT coalesce(a.session_id, i.session_id)::text
   FROM (SELECT * FROM turntree.session_queues WHERE workspace_id = %(workspace)b) a
   FULL JOIN (

@@ -1,4 +1,4 @@
--- What the doctor asks. Runs as the owner, and changes nothing.
+-- Health checks. Run as the owner; they change nothing.
 
 -- name: list_roles
 SELECT rolname FROM pg_roles WHERE starts_with(rolname, 'turntree_') ORDER BY rolname;

@@ -8,11 +8,12 @@ SELECT origin, transcript, fingerprint, importer_version, redaction_version, rec
   ORDER BY origin, transcript;
 
 -- name: lock_records
--- No message is erased between the moment it is seen whole and the one a block leans on it.
+-- No message is erased between reading its body and storing a block that needs it.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)b::text, 0));
 
 -- name: list_changed_turns
--- Those that no block can lean on: what they say is not here, or is no longer all that they said.
+-- Turns that no block can be packed against: they are not stored with this digest, or one of their messages was
+-- erased.
 SELECT x.id::text, e.erased FROM unnest(%(turns)b::uuid[], %(digests)b::bytea[]) AS x (id, digest)
   CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turntree.events e
     WHERE e.workspace_id = %(workspace)b AND e.stream_id = x.id AND e.kind = 'message.erased') AS erased) e
@@ -20,7 +21,8 @@ SELECT x.id::text, e.erased FROM unnest(%(turns)b::uuid[], %(digests)b::bytea[])
     WHERE t.workspace_id = %(workspace)b AND t.id = x.id AND t.digest = x.digest);
 
 -- name: list_erased_threads
--- Of whatever we wrote of such a thread, nobody knows any more which records told of what is gone.
+-- Threads in which a message was erased: of the records that we wrote from such a thread it is no longer known which
+-- held that message.
 SELECT x.id::text FROM unnest(%(turns)b::uuid[]) AS x (id) WHERE EXISTS (SELECT FROM turntree.events e
   WHERE e.workspace_id = %(workspace)b AND e.kind = 'message.erased' AND turntree.is_ancestor(%(workspace)b, e.stream_id, x.id));
 
@@ -48,9 +50,9 @@ SELECT o.bytes FROM unnest(%(digests)b::bytea[]) WITH ORDINALITY AS x (digest, p
   JOIN turntree.objects o ON o.workspace_id = %(workspace)b AND o.digest = x.digest ORDER BY x.place;
 
 -- name: list_blocks_of_turn
--- Those it was made of, wherever a copy of them lies; it may have been made of them later, by a better
--- projector, and then its source says where to look. No index knows the turns of a block: erasing reads
--- the whole table without its records, 3 MB for 100,000 turns, and an index would cost every import more.
+-- The blocks that a turn was made from, wherever a copy is; a later importer version may have made it from them, and
+-- then its source says where to look. There is no index on the turns of a block: erasing reads the whole table
+-- without the data, 3 MB for 100,000 turns, and an index would cost each import more.
 SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.turn_ids @> ARRAY[%(turn)b::uuid]
 UNION
 SELECT unnest(i.block_digests) FROM turntree.turn_sources s
@@ -62,18 +64,18 @@ SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b 
     AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.handoff_turn_id);
 
 -- name: list_copies_of_turn
--- Those that hold records which we wrote of a thread that the turn belongs to.
+-- Blocks with records that we wrote from a thread that contains the turn.
 SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.handoff_turn_id IS NOT NULL
     AND turntree.is_ancestor(%(workspace)b, %(turn)b, b.handoff_turn_id);
 
 -- name: find_own_records
--- With what a turn that follows has to know of the turn that it ends in.
+-- With the id, digest and depth of the last turn of that thread, which a following turn needs.
 SELECT b.own_spans, t.id::text, t.digest, t.depth FROM turntree.raw_blocks b
   JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.handoff_turn_id
   WHERE b.workspace_id = %(workspace)b AND b.digest = ANY (%(blocks)b::bytea[]) ORDER BY b.own_spans;
 
 -- name: list_spans_of_turn
--- And where the next turn's begin.
+-- With the start of the next turn's records.
 SELECT b.origin, b.name, s.record_first, coalesce((SELECT min(n.record_first) FROM turntree.turn_sources n
     WHERE n.workspace_id = s.workspace_id AND n.transcript_id = s.transcript_id AND n.record_first > s.record_last), 2147483647)
   FROM turntree.turn_sources s JOIN turntree.transcripts b ON b.workspace_id = s.workspace_id AND b.id = s.transcript_id
@@ -87,7 +89,8 @@ UPDATE turntree.raw_blocks SET current_digest = %(now)b, needs_bodies = false, d
 SELECT digest FROM turntree.raw_blocks WHERE workspace_id = %(workspace)b ORDER BY digest;
 
 -- name: find_session_by_origin
--- The principal's own comes first, then one that the system imported and no other owns; last comes another's.
+-- The principal's own session comes first, then one that the system imported and no other principal owns; last comes
+-- another principal's.
 SELECT s.id::text, x.is_own FROM turntree.sessions s
   LEFT JOIN turntree.programs p ON p.workspace_id = s.workspace_id AND p.id = s.id
   CROSS JOIN LATERAL (SELECT s.imported_by IN (%(by)b, 'system:import') 
@@ -96,7 +99,8 @@ SELECT s.id::text, x.is_own FROM turntree.sessions s
   ORDER BY x.is_own DESC, s.imported_by = %(by)b DESC LIMIT 1;
 
 -- name: find_last_session_in
--- A folder whose files are never kept, such as a home, is known from what the sessions' sources say alone.
+-- The sessions that an import reports for a folder. For a folder that is never snapshotted, such as a home directory,
+-- this is the only source.
 SELECT s.id::text FROM turntree.import_cursors i, jsonb_each(i.heads) h
   JOIN turntree.sessions s ON s.workspace_id = %(workspace)b AND s.origin_session_id = h.key
   WHERE i.workspace_id = %(workspace)b AND s.origin = i.origin AND s.imported_by IN (i.by, 'system:import') AND h.value ->> 'cwd' = %(folder)b
@@ -110,7 +114,7 @@ SELECT r.session_id::text FROM turntree.turns t JOIN turntree.session_reach r ON
   WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b AND r.session_id = %(session)b;
 
 -- name: list_turn_sources
--- In the order of projectors, so that of several turns the newest one stands last.
+-- In the order of importer versions, so that of several turns the newest comes last.
 SELECT s.source_key, s.turn_id::text FROM turntree.turn_sources s
   JOIN turntree.transcripts b ON b.workspace_id = s.workspace_id AND b.id = s.transcript_id
   WHERE b.workspace_id = %(workspace)b AND b.origin = %(origin)b AND b.name = %(bundle)b ORDER BY s.importer_version;
@@ -120,8 +124,8 @@ SELECT turntree.record_handoff(%(workspace)b, %(turn)b, %(origin)b, %(session)b,
   %(by)b, %(at)b, %(data)b);
 
 -- name: list_handoffs
--- With what a turn that follows has to know of the turn that was checked out, and the session that goes on with
--- the tool: only the fact that tells of the checkout names it.
+-- With the id, digest and depth of the turn that was handed off, and the session that continues with the tool: only
+-- the event of the handoff names it.
 SELECT c.tool, c.tool_session_id, c.path, c.own_bytes, c.id_suffix, c.last_own_id, f.data ->> 'continues', t.id::text, t.digest, t.depth
   FROM turntree.handoffs c JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
   LEFT JOIN LATERAL (SELECT d.data FROM turntree.events e, LATERAL (SELECT turntree.readable_document(e.body) -> 'data') d (data)
@@ -130,7 +134,7 @@ SELECT c.tool, c.tool_session_id, c.path, c.own_bytes, c.id_suffix, c.last_own_i
   WHERE c.workspace_id = %(workspace)b ORDER BY c.created_at, c.tool, c.tool_session_id;
 
 -- name: save_import_cursor
--- Where a message was erased that came from the same bundle, its words do not come back as a title.
+-- If a message from the same transcript was erased, its words must not return as a title.
 INSERT INTO turntree.import_cursors (workspace_id, origin, transcript, fingerprint, importer_version, redaction_version, record_count, raw_bytes, prefix_digest,
     block_digests, heads, report, imported_at, by)
   VALUES (%(workspace)b, %(origin)b, %(bundle)b, %(stamp)b, %(projector)b, %(redactor)b, %(records)b,

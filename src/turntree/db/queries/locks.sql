@@ -1,4 +1,4 @@
--- Keys that one process of many holds while it does something.
+-- Advisory locks for work that only one process may do at a time.
 
 -- name: lock_key
 SELECT pg_try_advisory_lock(hashtextextended('turntree:key:' || %(workspace)b::text || ':' || %(key)b::text, 0));

@@ -1,7 +1,7 @@
--- Vectors of anything that has an address.
+-- Embeddings of nodes.
 
 -- name: put_embeddings
--- A turn of which something was erased since it was read is left out, and so is one that is not there.
+-- Skips turns that do not exist, and turns with a message that was erased after the text was read.
 INSERT INTO turntree.embeddings AS d (workspace_id, node_id, embedder, vector, kind, digest)
   SELECT %(workspace)b, x.id, %(embedder)b::text, x.vector::real[], x.kind, x.digest
     FROM unnest(%(ids)b::uuid[], %(vectors)b::text[], %(kinds)b::text[], %(digests)b::bytea[]) AS x (id, vector, kind, digest)
@@ -25,7 +25,7 @@ SELECT node_id::text, kind, likeness FROM turntree.nearest_nodes(
   %(exact_max)b::int, %(proposed)b::int, %(limit)b::int);
 
 -- name: embedding_stats
--- The length is read from one vector each: fsck says so when they differ.
+-- The length is read from one vector of each embedder: fsck reports when they differ.
 WITH held AS (
   SELECT embedder, kind, count(*) AS vectors, count(digest) FILTER (WHERE kind = 'turn') AS described
     FROM turntree.embeddings WHERE workspace_id = %(workspace)b GROUP BY embedder, kind

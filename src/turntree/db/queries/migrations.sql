@@ -1,4 +1,4 @@
--- What brings a database up to date. Runs as the owner, before any role is taken.
+-- Migrations. Run as the owner, before any SET ROLE.
 
 -- name: migration_lock
 SELECT pg_advisory_xact_lock(%(lock)s);
@@ -19,25 +19,25 @@ SELECT name FROM public.turntree_migrations ORDER BY applied_at, name;
 INSERT INTO public.turntree_migrations (name) VALUES (%(name)s);
 
 -- name: delete_function_versions
--- The functions in force are those of one release; schema.py says which may take another's place.
+-- Only the functions of one release are installed; schema.py says which release may replace another.
 DELETE FROM public.turntree_migrations WHERE name LIKE 'functions %';
 
 -- name: list_misowned_functions
--- Functions that lend the rights of somebody else than the searcher: a database that was restored
--- without its owners gives them to whoever restored it.
+-- SECURITY DEFINER functions that do not belong to the searcher: a database that was restored without owners gives
+-- them to the login that restored it.
 SELECT p.proname::text FROM pg_proc p
   WHERE p.pronamespace = to_regnamespace('turntree') AND p.prosecdef
     AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.proowner AND r.rolname = 'turntree_searcher')
   ORDER BY 1;
 
 -- name: begin_epoch
--- Transaction numbers start again in another cluster: positions of the old life come before.
+-- Transaction ids restart in another cluster: positions of the old epoch come first.
 UPDATE turntree.shard SET epoch = epoch + 1, system_identifier = c.system_identifier
   FROM pg_control_system() c WHERE shard.system_identifier <> c.system_identifier
   RETURNING epoch;
 
 -- name: set_epoch
--- DDL takes no parameters, so the number travels through a setting.
+-- DDL takes no parameters, so the number is passed through a setting.
 DO $$ BEGIN
   EXECUTE format('ALTER TABLE turntree.events ALTER epoch SET DEFAULT %s', (SELECT epoch FROM turntree.shard));
 END $$;
@@ -49,7 +49,8 @@ SELECT id FROM turntree.workspaces WHERE name = %(name)s;
 INSERT INTO turntree.workspaces (id, name) VALUES (%(id)s, %(name)s) ON CONFLICT (name) DO NOTHING;
 
 -- name: set_role
--- Says which process answers, so that a pooler is noticed: what is told here would be told to it.
+-- Returns the backend's pid, so that a transaction pooler is detected: behind one these settings would apply to
+-- another client.
 SELECT pg_backend_pid(), set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false),
   set_config('turntree.viewer', %(sight)s, false);
 
@@ -65,7 +66,7 @@ SELECT set_config('enable_seqscan', 'off', false);
 SELECT set_config('synchronous_commit', 'off', false);
 
 -- name: async_commit_off
--- What the server, the role or the address says counts again.
+-- Restores the setting of the server, the role or the connection string.
 RESET synchronous_commit;
 
 -- name: server_version

@@ -1,4 +1,4 @@
--- What sessions and turns tell of permissions.
+-- Permission events of sessions and turns.
 
 -- name: list_permission_events
 -- The kinds are those of the index, word for word, or it could not be used.
@@ -10,7 +10,7 @@ SELECT e.body, n.name FROM turntree.events e
   ORDER BY e.epoch, e.xid, e.n;
 
 -- name: list_session_grants
--- Who was let into a session and was not shut out again. The kinds are those of the index, word for word.
+-- Grants on sessions that were not revoked. The kinds are exactly those of the index, or it could not be used.
 SELECT e.body, n.name FROM turntree.events e
   JOIN turntree.session_names n ON n.workspace_id = e.workspace_id AND n.session_id = e.stream_id AND n.reason IS NULL
   WHERE e.workspace_id = %(workspace)b AND e.kind IN ('program.granted', 'program.revoked')
@@ -30,7 +30,7 @@ SELECT turntree.record_permission(%(workspace)b, %(session)b::text::uuid, 'permi
   %(reason)b::text);
 
 -- name: record_hidden_name
--- Somebody asked for a session by a name of one that is closed to them.
+-- A viewer named a session that is hidden from them.
 SELECT turntree.record_permission(%(workspace)b, n.session_id, 'permission.denied', %(by)b::text, 'read', 'the session is private')
   FROM turntree.session_names n WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b::text
     AND turntree.is_program_hidden(%(workspace)b, n.session_id, %(by)b::text);
@@ -43,9 +43,8 @@ SELECT e.body FROM turntree.events e
   ORDER BY e.epoch, e.xid, e.n;
 
 -- name: list_permitted_turns
--- A turn that pins permissions tells what was granted and, by its tool calls, what was used. A tool
--- that an event of its run tells of already is left out. Most turns pin nothing, which their header
--- shows without being parsed.
+-- A turn with a persona records what was granted and, by its tool calls, what was used. A tool that an event of its
+-- run records already is left out. Most turns have none, which their header shows without being parsed.
 SELECT turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id) -> 'by', p.granted,
     (SELECT coalesce(jsonb_agg(c.tool ORDER BY c.sequence), '[]') FROM turntree.tool_calls c
       WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id
@@ -74,8 +73,8 @@ SELECT turntree.object_document(%(workspace)b, p.object) FROM (
   ORDER BY p.depth DESC;
 
 -- name: find_persona
--- A session goes on under another persona from its beginning or not at all, so only its first facts
--- are looked at, however long its stream has become.
+-- A session switches its persona at its beginning or not at all, so only its first events are read, however long its
+-- stream is.
 SELECT coalesce(
     (SELECT turntree.object_document(e.workspace_id, turntree.document(e.body) #>> '{data,digest}') FROM turntree.events e
       WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(session)b::uuid AND e.seq < 16 AND e.kind = 'session.persona_changed'

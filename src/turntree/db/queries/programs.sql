@@ -1,7 +1,7 @@
--- The registry. Whoever asks sees what is public, what is his, and what he was let into.
+-- The registry. Viewers see public programs, their own, and those they were granted access to.
 
 -- name: lock_programs
--- In one order everywhere, so that two who change the same programs cannot wait for each other.
+-- Always in the same order, so that two transactions that change the same programs cannot deadlock.
 SELECT id::text FROM turntree.programs WHERE workspace_id = %(workspace)b AND id = ANY (%(programs)b::uuid[])
   ORDER BY id FOR NO KEY UPDATE;
 
@@ -28,8 +28,8 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
     AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: list_reachable_programs
--- Some programs and whatever they name through certain members, and what that names: who takes a turn
--- needs all of them, and asks once.
+-- Some programs and everything they refer to through certain members, transitively: a run needs all of them, and
+-- reads them in one query.
 WITH RECURSIVE reached (id, steps) AS (
     SELECT p.id, 0 FROM turntree.programs p WHERE p.workspace_id = %(workspace)b
       AND (p.name = ANY (%(names)b::text[]) OR p.id = ANY (%(ids)b::uuid[]))
@@ -77,7 +77,7 @@ SELECT version, digest, created_at, by FROM turntree.program_versions
   WHERE workspace_id = %(workspace)b AND program_id = %(program)b ORDER BY version DESC;
 
 -- name: list_program_uses
--- Who names a program now: a version that is no longer the newest names nothing any more.
+-- The programs that refer to a program now: versions other than the newest do not count.
 SELECT r.path, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
     turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)

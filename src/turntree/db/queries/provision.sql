@@ -1,7 +1,8 @@
--- What sets an embedded server up. Runs as its superuser, once a home.
+-- Provisioning of an embedded server. Runs as its superuser, once for each home directory.
 
 -- name: tell_login
--- DDL takes no parameters, so they travel through settings. The server learns no password, only what proves one.
+-- DDL takes no parameters, so they are passed through settings. The server never learns the password, only its SCRAM
+-- verifier.
 SELECT set_config('turntree.login', %(login)s, false), set_config('turntree.verifier', %(verifier)s, false);
 
 -- name: make_login
@@ -16,8 +17,9 @@ BEGIN
 END $$;
 
 -- name: make_roles
--- The roles that migrations expect, and who may act as which. The owner may make databases and roles, as tests and later
--- migrations do, but it is let into no role that reads files or runs programs. The console reads; the engine owns the queue.
+-- The roles that migrations expect, and their members. The owner may create databases and roles, as tests and later
+-- migrations do, but is not a member of any role that reads files or runs programs. The console reads; the engine
+-- owns the queue.
 DO $$
 DECLARE
   v_role text;
@@ -34,7 +36,7 @@ BEGIN
   ALTER ROLE turntree_console NOSUPERUSER NOBYPASSRLS NOREPLICATION NOCREATEDB NOCREATEROLE INHERIT;
   ALTER ROLE turntree_engine NOSUPERUSER NOBYPASSRLS NOREPLICATION NOCREATEDB NOCREATEROLE;
   GRANT turntree_reader TO turntree_console;
-  -- Its name is a schema's too, which would come before public wherever a name stands alone.
+  -- Its name is also the name of a schema, which would precede public for unqualified names.
   ALTER ROLE turntree SET search_path = public;
 END $$;
 
@@ -55,8 +57,8 @@ SELECT datname::text FROM pg_database WHERE datallowconn AND NOT datistemplate O
 SELECT to_regnamespace('turntree') IS NOT NULL OR to_regclass('public.turntree_migrations') IS NOT NULL;
 
 -- name: hand_over
--- What a superuser made becomes the owner's, but for the functions that lend the searcher's rights. The queue is the
--- engine's, who is there before anybody else could make a schema of that name; the owner may look at it.
+-- Gives what the superuser created to the owner, except for the SECURITY DEFINER functions of the searcher. The queue
+-- belongs to the engine, and exists before another login could create a schema of that name; the owner may read it.
 DO $$
 DECLARE
   v_old record;
@@ -68,7 +70,7 @@ BEGIN
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
       WHERE (n.nspname IN ('turntree', 'ledger', 'dbos') OR n.nspname = 'public' AND c.relname = 'turntree_migrations')
         AND c.relkind IN ('r', 'p', 'v', 'm', 'S')
-        -- A sequence of a column goes with its table, and only with it.
+        -- A sequence of a column changes its owner with its table, and only with it.
         AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND c.relkind = 'S'
           AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i'))
     UNION ALL SELECT 'SCHEMA', quote_ident(n.nspname), n.nspname FROM pg_namespace n WHERE n.nspname IN ('turntree', 'ledger', 'dbos')

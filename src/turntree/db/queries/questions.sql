@@ -1,14 +1,14 @@
--- What people ask in SQL of their own.
+-- The SQL console.
 
 -- name: set_console_role
--- Nothing lasts for ever, and the views are found by their own names. The workspace and who looks are said here too, because
--- every policy looks at them; to say others afterwards shows nothing more.
+-- Limits the time of a query, and puts the views on the search path. Sets the workspace and the viewer too, because
+-- all policies read them; changing them later shows nothing more.
 SELECT set_config('turntree.workspace', %(workspace)s, false), set_config('turntree.viewer', %(viewer)s, false),
   set_config('statement_timeout', %(timeout)s, false), set_config('idle_in_transaction_session_timeout', '5min', false),
   set_config('search_path', 'ledger, turntree', false);
 
 -- name: describe_login
--- What a login is, and what more it could do than read: by itself, by a role it could act as, or by what it owns.
+-- A login's name, and what it could do besides reading: by itself, by a role it could act as, or by what it owns.
 SELECT r.rolname::text, pg_has_role(r.oid, to_regrole('turntree_reader'), 'USAGE'),
     array_remove(ARRAY[CASE WHEN r.rolsuper THEN 'a superuser' END, CASE WHEN r.rolbypassrls THEN 'above every policy' END,
       CASE WHEN r.rolcreaterole THEN 'a maker of roles' END, CASE WHEN r.rolcreatedb THEN 'a maker of databases' END,

@@ -1,9 +1,9 @@
--- What rebuilding projections takes. Only tables whose rows follow from bodies, events and reflogs
--- are written, or emptied of what search cannot use; no statement here names another.
+-- Rebuilding projections. Only tables whose rows follow from bodies, events and reflogs are written, or emptied of
+-- what search cannot use; no statement here names another.
 
 -- name: repair_begin
--- Acts as the owner, whom no role keeps from its tables, but inside one workspace, and sees what is private too.
--- Whoever would write to the tables waits until this is over.
+-- Acts as the owner, who has all privileges on the tables, but inside one workspace, and sees what is private too.
+-- Writers wait until this is over.
 SELECT set_config('turntree.workspace', %(workspace)s, true), set_config('turntree.viewer', 'system:repair', true), set_config('datestyle', 'ISO, YMD', true),
   set_config('timezone', 'UTC', true), set_config('jit', 'off', true);
 
@@ -15,7 +15,7 @@ ALTER TABLE turntree.message_files DISABLE TRIGGER USER;
 LOCK TABLE turntree.session_reach, turntree.object_holders, turntree.tags, turntree.programs, turntree.program_grants IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: repair_close
--- Keys are checked now, for a trigger cannot be enabled while some are still to be.
+-- Foreign keys are checked now, because a trigger cannot be enabled while checks are deferred.
 SET CONSTRAINTS ALL IMMEDIATE;
 ALTER TABLE turntree.tool_calls ENABLE TRIGGER USER;
 ALTER TABLE turntree.model_calls ENABLE TRIGGER USER;
@@ -62,7 +62,7 @@ INSERT INTO turntree.message_files (workspace_id, turn_id, message, sequence, ki
 INSERT INTO turntree.object_holders (workspace_id, turn_id, digest) VALUES (%(workspace)s, %(turn)s, %(c1)b);
 
 -- name: repair_stray_holders
--- Held by neither a turn, a run nor a message that waits.
+-- Holders that are neither a turn, a run nor a queued message.
 SELECT DISTINCT h.turn_id FROM turntree.object_holders h
   WHERE h.workspace_id = %(workspace)b
     AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = h.workspace_id AND t.id = h.turn_id)
@@ -74,7 +74,7 @@ SELECT DISTINCT h.turn_id FROM turntree.object_holders h
 INSERT INTO turntree.tags (workspace_id, node_id, tag) VALUES (%(workspace)s, %(turn)s, %(c1)s);
 
 -- name: repair_reach
--- How deep each session stood, by its reflog and by what is noted. Null where one says nothing.
+-- The reach of each session, by its reflog and as stored. Null where one of them has none.
 SELECT coalesce(h.session_id, r.session_id), coalesce(h.segment_id, r.segment_id), r.max_depth, h.depth
   FROM (
     SELECT m.session_id, t.segment_id, max(t.depth) AS depth FROM turntree.session_history m
@@ -99,7 +99,7 @@ DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b AND tur
 SELECT node_id, embedder FROM turntree.stale_embeddings(%(workspace)b);
 
 -- name: repair_drop_embedding
--- Without its progress the embedder's index goes through all turns again, and fills what is missing.
+-- Without its progress the embedder's index reads all turns again, and adds what is missing.
 WITH progress AS (
   DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND index_name = %(embedder)b::text
 )
@@ -115,7 +115,7 @@ INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_de
   VALUES (%(workspace)b, %(segment)b, %(session)b, %(depth)b);
 
 -- name: repair_program_events
--- Of programs whose events all prove themselves, and of no others.
+-- Only of programs whose events all match their digests.
 SELECT e.stream_id::text, e.seq, e.body FROM turntree.events e
   WHERE e.workspace_id = %(workspace)b AND e.stream_id = ANY (%(programs)b::uuid[]) AND e.kind <> 'session.head_moved'
     AND NOT EXISTS (SELECT FROM turntree.events f WHERE f.workspace_id = e.workspace_id
@@ -123,7 +123,7 @@ SELECT e.stream_id::text, e.seq, e.body FROM turntree.events e
   ORDER BY e.stream_id, e.seq;
 
 -- name: repair_lost_programs
--- Programs that were begun and have no row.
+-- Programs that were created but have no row.
 SELECT e.stream_id::text FROM turntree.events e
   WHERE e.workspace_id = %(workspace)b AND position('"config":"sha256:' IN e.body) > 0 AND position('"owner":"' IN e.body) > 0
     AND (e.kind LIKE '%%.created' OR e.kind = 'session.configured')
@@ -132,12 +132,12 @@ SELECT e.stream_id::text FROM turntree.events e
   ORDER BY e.stream_id LIMIT %(limit)b;
 
 -- name: repair_free_name
--- Until its row is put right a program is called what nobody else can be called.
+-- Until its row is repaired, a program has a name that no other program can have.
 UPDATE turntree.programs SET name = id::text WHERE workspace_id = %(workspace)b AND id = %(program)b;
 
 -- name: repair_put_program
--- When it was made and last changed is told by the row, if there is one. One whose name was taken while its row was gone is
--- called by its id.
+-- The row keeps its times if it exists. A program whose name was taken while its row was missing is named after its
+-- id.
 INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, version, event_seq, details,
     created_at, updated_at)
   VALUES (%(workspace)s, %(program)s, %(kind)s, CASE WHEN EXISTS (SELECT FROM turntree.programs p

@@ -1,4 +1,4 @@
--- Resources, their states, and what pins them.
+-- Resources, snapshots, turn snapshots and plans.
 
 -- name: ensure_resource
 SELECT turntree.ensure_resource(%(workspace)b, %(id)b, %(kind)b, %(host)b, %(place)b, %(name)b, %(capabilities)b::text[],
@@ -43,17 +43,17 @@ SELECT r.id::text, r.kind, r.host, r.location, r.name, r.capabilities, r.imperat
   WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY r.id;
 
 -- name: lock_resource
--- Nobody begins to work on it until this transaction ends.
+-- No session can attach it until this transaction ends.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:resource:' || %(resource)b::uuid, 0));
 
 -- name: list_holders
--- The sessions that work on a resource; sessions that hold resources are few.
+-- The sessions that a resource is attached to. Few sessions have resources.
 SELECT session_id::text FROM turntree.resource_attachments
   WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b ORDER BY 1;
 
 -- name: find_last_holder
--- The session that last worked on a resource of several places, of which the first that anybody works on counts. Nobody
--- talks to a subagent: whoever works there works in the session that began it.
+-- The session that last worked on a resource at one of several locations; the first location with any session counts.
+-- Subagents come last: a person who works there talks to the session that spawned them.
 SELECT s.id::text FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (location, n)
   JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.kind = %(kind)b AND r.host = %(host)b
     AND md5(r.location) = md5(asked.location) AND r.location = asked.location
@@ -64,7 +64,7 @@ SELECT s.id::text FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (loca
     s.updated_at DESC, s.id DESC LIMIT 1;
 
 -- name: list_new_attachments
--- Those of them that began to since a moment.
+-- Attachments that were made since a point in time.
 SELECT a.session_id::text FROM turntree.resource_attachments a
   WHERE a.workspace_id = %(workspace)b AND a.resource_id = %(resource)b AND EXISTS (
     SELECT FROM turntree.event_links l WHERE l.workspace_id = a.workspace_id AND l.stream_id = a.session_id
@@ -86,8 +86,8 @@ SELECT DISTINCT r.kind FROM turntree.resources r
   ORDER BY 1;
 
 -- name: list_snapshots_in_use
--- Where the bytes of every state of a kind are that a turn pins, so that whoever keeps them knows what is still asked for;
--- and whether a resource of this host was in it.
+-- Where the bytes are of all snapshots of a kind that a turn refers to, so that their store knows what it must keep;
+-- and whether a resource of this host is among them.
 SELECT s.external_id, bool_or(r.host = %(host)b)
   FROM turntree.snapshots s
   JOIN turntree.resources r ON r.workspace_id = s.workspace_id AND r.id = s.resource_id
@@ -104,7 +104,7 @@ SELECT turntree.insert_turn_snapshot(%(workspace)b, %(turn)b, %(resource)b, %(be
   %(at)b, %(data)b);
 
 -- name: list_turn_snapshots
--- Few resources have many pins: each is described once.
+-- Few resources have many turn snapshots, so each resource is described once.
 WITH r AS MATERIALIZED (
   SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY(SELECT DISTINCT p.resource_id FROM turntree.turn_snapshots p
     WHERE p.workspace_id = %(workspace)b AND p.turn_id = ANY (%(turns)b::uuid[])))
@@ -141,7 +141,7 @@ SELECT p.turn_id::text, p.mode, p.started_at, p.ended_at,
   ORDER BY p.ended_at, p.turn_id;
 
 -- name: list_thread_snapshots
--- The turns of a thread that pin anything, newest first, with their depths.
+-- The turns of a thread that have snapshots, newest first, with their depths.
 WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
   SELECT s.id, s.fork_depth, t.depth, s.parent_id
     FROM turntree.turns t, LATERAL (SELECT * FROM turntree.segments WHERE workspace_id = %(workspace)b
@@ -160,7 +160,7 @@ SELECT t.id::text, t.depth
   ORDER BY t.depth DESC LIMIT %(limit)b;
 
 -- name: list_written
--- What turns say themselves that they wrote.
+-- The files that turns report to have written.
 SELECT DISTINCT turn_id::text, path FROM turntree.message_files
   WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[]) AND kind = 'written' ORDER BY 1, 2;
 
@@ -183,7 +183,7 @@ SELECT t.id::text, t.depth
   ORDER BY t.depth;
 
 -- name: list_spawned_turns
--- Turns of sessions that were begun by calls of other turns, and of sessions that those began.
+-- Turns of sessions that were spawned by other turns, and of sessions that those spawned.
 WITH RECURSIVE begun (session_id) AS (
   SELECT session_id FROM turntree.spawns WHERE workspace_id = %(workspace)b AND parent_turn_id = ANY (%(by)b::uuid[])
   UNION
@@ -199,7 +199,7 @@ SELECT t.id::text FROM unnest(%(turns)b::uuid[]) asked (id)
 SELECT turntree.record_liveness(%(workspace)b, %(resource)b, %(status)b, %(at)b, %(data)b);
 
 -- name: acquire_lease
--- One's own lease is renewed, somebody else's is taken over only when it has run out.
+-- The holder's own lease is renewed; another's is taken over only after it has expired.
 INSERT INTO turntree.resource_leases AS l (workspace_id, resource_id, holder, expires_at)
   VALUES (%(workspace)b, %(resource)b, %(holder)b, %(until)b::text::timestamptz)
   ON CONFLICT (workspace_id, resource_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
@@ -242,7 +242,7 @@ SELECT plan_id::text FROM turntree.session_plans
   WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND version = %(version)b;
 
 -- name: find_resource_after_turn
--- How a resource was left when it last went; how something else went that stood there before is not asked.
+-- The state of a resource when it was last removed. What was at the location before it does not count.
 SELECT body FROM turntree.events
   WHERE workspace_id = %(workspace)b AND stream_id = %(resource)b AND kind = 'resource.removed'
     AND seq > coalesce((SELECT max(l.seq) FROM turntree.event_links l WHERE l.workspace_id = %(workspace)b
@@ -250,5 +250,5 @@ SELECT body FROM turntree.events
   ORDER BY seq DESC LIMIT 1;
 
 -- name: newest_event
--- The event a session stands at: what was attached then is what the events up to it say.
+-- The newest event of a session: the events up to it say what was attached then.
 SELECT seq, id FROM turntree.events WHERE workspace_id = %(workspace)b AND stream_id = %(stream)b ORDER BY seq DESC LIMIT 1;

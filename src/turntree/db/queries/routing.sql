@@ -1,4 +1,4 @@
--- What a router asks.
+-- Routing.
 
 -- name: route_words
 SELECT turn_id::text, place, rarity FROM turntree.route_words(
@@ -9,9 +9,9 @@ SELECT turn_id::text, likeness FROM turntree.similarity_of(
   %(embedder)b::text, %(vector)b::text::real[], %(turns)b::uuid[]);
 
 -- name: route_holders
--- Who ever held each of some turns, asked for all at once: a message has hundreds of candidates. Those that are
--- open and go on first, then those that stand at the turn, then those that were used last. A session is open to
--- everybody in the workspace unless its program says otherwise.
+-- All sessions that ever held some turns, in one query: a message has hundreds of candidates. Visible and active
+-- sessions come first, then those whose head is the turn, then the most recently used. A session is visible to the
+-- whole workspace unless its program says otherwise.
 WITH RECURSIVE below (turn_id, segment_id, low) AS (
   SELECT x.id, t.segment_id, t.depth FROM unnest(%(turns)b::uuid[]) AS x (id), LATERAL (SELECT segment_id, depth
     FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id OFFSET 0) t

@@ -1,7 +1,7 @@
--- What is sent to sessions, and who answers it.
+-- Runs: queued messages, and the workers that process them.
 
 -- name: set_local_role
--- Until the transaction ends, on a connection that is lent.
+-- For one transaction, on a borrowed connection.
 SELECT set_config('role', %(role)s, true), set_config('turntree.workspace', %(workspace)s, true),
   set_config('turntree.viewer', %(sight)s, true), set_config('enable_seqscan', 'off', true);
 
@@ -42,7 +42,7 @@ SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespa
 SELECT dbos.turntree_wake(%(workspace)b::uuid, %(session)b::uuid, %(number)b::int, %(delay_s)b::float8);
 
 -- name: let_engine_build
--- The engine makes the schema of its queue by itself, where that was not done when the server was set up.
+-- The engine creates the schema of its queue by itself, if that was not done when the server was set up.
 DO $$ BEGIN
   IF to_regnamespace('dbos') IS NULL AND to_regrole('turntree_engine') IS NOT NULL
       AND (SELECT pg_has_role(d.datdba, 'USAGE') FROM pg_database d WHERE d.datname = current_database()) THEN
@@ -56,8 +56,8 @@ SELECT to_regprocedure('dbos.enqueue_workflow(text, text, json[], json, text, te
   || ' integer, text, text, text, bigint, text)') IS NOT NULL;
 
 -- name: make_door
--- The only way into the queue for those who may not write to it. Which queue, which workflow and how its argument is written is
--- fixed here, so that nothing but the name of a session comes from outside.
+-- The only way to enqueue without write access to the queue. The queue, the workflow and the encoding of its argument
+-- are fixed here, so that only the id of a session comes from the caller.
 CREATE OR REPLACE FUNCTION dbos.turntree_wake(p_workspace uuid, p_session uuid, p_number int, p_delay_s float8)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -115,7 +115,7 @@ INSERT INTO turntree.workers (workspace_id, name) VALUES (%(workspace)b, %(worke
   ON CONFLICT (workspace_id, name) DO UPDATE SET started_at = clock_timestamp(), heartbeat_at = clock_timestamp();
 
 -- name: heartbeat_worker
--- A worker that was taken for dead and is not comes back with its next beat.
+-- A worker that was wrongly taken for dead is registered again with its next heartbeat.
 WITH beat AS (
   INSERT INTO turntree.workers (workspace_id, name) VALUES (%(workspace)b, %(worker)b)
     ON CONFLICT (workspace_id, name) DO UPDATE SET heartbeat_at = clock_timestamp()
@@ -133,9 +133,9 @@ SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(si
 SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b AND turntree.is_worker_alive(workspace_id, name) ORDER BY name;
 
 -- name: list_orphaned_queues
--- Awake sessions whose worker is dead, and those that have been awake for so long that somebody should
--- ask whether their wake-up is still under way: those that nobody looks after, and those of whoever
--- asks. What another does who lives is his business, and his wake-ups may be in his memory.
+-- Awake sessions whose worker is dead, and sessions that have been awake so long that their wake-up may be lost:
+-- those without a worker, and those of the calling workers. Sessions of other live workers are left alone, because
+-- their wake-ups may be in memory there.
 WITH dead AS MATERIALIZED (SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(silent_s)b)) AS name),
 living AS MATERIALIZED (
   SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b EXCEPT SELECT name FROM dead
@@ -149,7 +149,7 @@ SELECT session_id::text, wakeup_number, worker, is_orphan FROM (
   ORDER BY awake_since LIMIT %(limit)b;
 
 -- name: requeue_wakeup
--- Unless somebody has taken it since it was listed.
+-- Unless a worker has taken it since it was listed.
 WITH held AS MATERIALIZED (
   SELECT workspace_id, session_id, wakeup_number FROM turntree.session_queues
     WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND awake AND wakeup_number = %(wakes)b
@@ -169,8 +169,8 @@ SELECT id::text, session_id::text, status,
   ORDER BY started_at, id;
 
 -- name: list_failed_runs
--- A turn that did nothing moves no session, so no thread leads to it: the inbox knows which run was a session's. Only the
--- newest messages are looked at, and OFFSET 0 keeps the turns from being read before them.
+-- A failed turn moves no session, so no thread leads to it: the queue knows which runs belong to a session. Only the
+-- newest messages are read, and OFFSET 0 keeps the turns from being read before them.
 SELECT t.id::text, s.id::text, n.name,
     to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.failure_reason(t.workspace_id, t.id)
   FROM turntree.session_queues a
@@ -183,8 +183,8 @@ SELECT t.id::text, s.id::text, n.name,
   WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY t.sealed_at, t.id;
 
 -- name: list_unanswered_runs
--- The same of every session that is active and has not moved since, among the newest runs: their ids are in order of time.
--- What was taken again is told by the turn that takes it again.
+-- The same for each active session that has not moved since, among the newest runs: their ids are ordered by time. A
+-- run that was retried is left out: the header of the retrying turn names it.
 SELECT t.id::text, s.id::text, n.name,
     to_char(t.sealed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turntree.failure_reason(t.workspace_id, t.id)
   FROM (SELECT x.workspace_id, x.id, x.session_id FROM turntree.runs x

@@ -1,4 +1,4 @@
--- Finding turns, and filling what finds them.
+-- Searching for turns, and filling the indexes.
 
 -- name: search_words
 SELECT turn_id::text FROM turntree.search_words(
@@ -30,7 +30,7 @@ SELECT digest, substring(bytes FOR %(bytes)b::int) FROM turntree.objects
   WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
 
 -- name: search_holders
--- Those that stand at the turn first, then those that were used last.
+-- Sessions whose head is the turn come first, then the most recently used.
 SELECT x.id::text, h.session_id::text, h.session_label, h.is_head
   FROM unnest(%(turns)b::uuid[]) AS x (id), LATERAL (
     SELECT s.session_id, s.session_label, c.head_id = x.id AS is_head, c.status, c.updated_at
@@ -53,11 +53,11 @@ SELECT epoch, xid::text::bigint, n FROM turntree.search_progress
   WHERE workspace_id = %(workspace)b AND index_name = %(index)b::text;
 
 -- name: search_horizon
--- Everything that any earlier snapshot could still miss has this number or a later one.
+-- Everything that an earlier snapshot could still miss has this number or a later one.
 SELECT s.epoch, pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM turntree.shard s;
 
 -- name: search_missing_documents
--- Turns without a document of this recipe, newest first: people look for those first.
+-- Turns without a document of this recipe, newest first, because people search for those most.
 SELECT t.id FROM turntree.turns t
   WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.search_documents d
     WHERE d.workspace_id = t.workspace_id AND d.turn_id = t.id AND d.recipe = %(recipe)b::smallint)
@@ -70,10 +70,9 @@ SELECT t.id FROM turntree.turns t
   ORDER BY t.id DESC LIMIT %(limit)b::int;
 
 -- name: search_feed
--- The turns that events after a position are about: a turn's own, or the one a session moved to, for
--- a turn that was taken elsewhere may leave no other trace in the journal. Unlike the feed's readers this one looks past
--- the oldest transaction still running, for what it sees it may index at once; settled says
--- whether it may also leave it behind.
+-- The turns that events after a position are about: a turn's own, or the new head of a session, because an imported
+-- turn may leave no other event. Unlike the feed's readers this query looks past the oldest transaction still
+-- running, because what it sees may be indexed at once; settled says whether the position may also move past it.
 SELECT e.epoch, e.xid::text::bigint, e.n, t.id,
     e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot())
   FROM (SELECT epoch, xid, n, stream_id, kind, body FROM turntree.events
@@ -85,7 +84,7 @@ SELECT e.epoch, e.xid::text::bigint, e.n, t.id,
   ORDER BY e.epoch, e.xid, e.n;
 
 -- name: search_pending_documents
--- Which of some turns have no document, and whether something above one of them has none either.
+-- Which of some turns have no document, and whether an ancestor of one has none either.
 SELECT x.id, p.id IS NOT NULL AND NOT EXISTS (SELECT FROM turntree.search_documents d
       WHERE d.workspace_id = %(workspace)b AND d.turn_id = p.id AND d.recipe = %(recipe)b::smallint)
   FROM unnest(%(turns)b::uuid[]) AS x (id)
@@ -114,12 +113,12 @@ CREATE TEMP TABLE search_staging (turn_id uuid, words text[], vector real[]) ON 
 COPY search_staging (turn_id, words, vector) FROM STDIN (FORMAT binary);
 
 -- name: search_unstage_documents
--- Whose message was erased since it was read is left out: the receipt in the feed brings it back.
+-- Skips turns with a message that was erased after they were read: the receipt in the feed adds them again.
 INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, lexemes)
   SELECT %(workspace)b, s.turn_id, %(recipe)b::smallint, array_to_tsvector(s.words) FROM search_staging s
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
       AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
-    ORDER BY s.turn_id -- Keys that come in order fill their pages.
+    ORDER BY s.turn_id -- Keys in order fill their index pages.
   ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, lexemes = excluded.lexemes;
 
 -- name: search_unstage_embeddings
@@ -152,6 +151,6 @@ DELETE FROM turntree.search_progress WHERE workspace_id = %(workspace)b AND inde
 DELETE FROM turntree.search_documents WHERE workspace_id = %(workspace)b;
 
 -- name: search_clear_embeddings
--- What somebody described in words of their own, and what is no turn, was not made from turns.
+-- Keeps embeddings of caller-written descriptions, and those of other nodes: they were not made from turns.
 DELETE FROM turntree.embeddings
   WHERE workspace_id = %(workspace)b AND embedder = %(embedder)b::text AND kind = 'turn' AND digest IS NULL;

@@ -1,8 +1,8 @@
--- Sessions: pointers and their reflogs. A turn is looked up by a LATERAL with OFFSET 0: whether it is open is asked of
--- that turn then, and not of every turn on the way to it.
+-- Sessions: pointers and their reflogs. A turn is looked up by a LATERAL with OFFSET 0: its visibility is then
+-- checked for that turn only, and not for each turn on the way.
 
 -- name: insert_session
--- With what its head adds to a session's row, so that the caller needs no second round trip.
+-- Returns the head's columns too, so that the caller needs no second round trip.
 SELECT turntree.insert_session(%(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz,
     %(id)b, %(body)b, %(origin)b, %(origin_session)b, %(source)b, %(visibility)b), t.digest, t.sealed_at, coalesce(t.depth, 0)
   FROM (VALUES (%(head)b::uuid)) x (id)
@@ -62,7 +62,7 @@ SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.cre
   ORDER BY l.name LIMIT %(limit)b;
 
 -- name: list_moves
--- Newest first, from before a version on.
+-- Newest first, before a version.
 SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::text, h.changed_at, h.by, b.digest, a.digest
   FROM turntree.session_history h
   LEFT JOIN LATERAL (SELECT x.digest FROM turntree.turns x
@@ -73,7 +73,7 @@ SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::tex
   ORDER BY h.version DESC LIMIT %(limit)b;
 
 -- name: find_move_at
--- The move that set the head as it stood at a moment.
+-- The move that set the head as of a point in time.
 SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::text, h.changed_at, h.by, b.digest, a.digest
   FROM turntree.session_history h
   LEFT JOIN LATERAL (SELECT x.digest FROM turntree.turns x

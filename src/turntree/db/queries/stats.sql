@@ -13,7 +13,7 @@ SELECT
     ORDER BY t.sealed_at DESC, n.name LIMIT 1);
 
 -- name: count_imported_tokens
--- A call that several turns tell of is one call; of its records the one that tells most counts.
+-- A call that several turns record is counted once, by the record with the most tokens.
 SELECT c.origin, sum(c.tokens)::bigint FROM (
     SELECT s.origin, max(m.input_tokens::bigint + m.cached_input_tokens + m.cache_write_tokens + m.output_tokens) AS tokens
       FROM (SELECT DISTINCT b.origin, x.turn_id FROM turntree.turn_sources x
@@ -24,7 +24,7 @@ SELECT c.origin, sum(c.tokens)::bigint FROM (
   GROUP BY c.origin ORDER BY c.origin;
 
 -- name: measure
--- Sizes of tables know no workspace.
+-- Table sizes cover all workspaces.
 SELECT coalesce(sum(x.size) FILTER (WHERE x.name = 'raw_blocks'), 0)::bigint,
     coalesce(sum(x.size) FILTER (WHERE x.name LIKE 'search%%'), 0)::bigint,
     coalesce(sum(x.size) FILTER (WHERE x.name <> 'raw_blocks' AND x.name NOT LIKE 'search%%'), 0)::bigint
@@ -32,7 +32,7 @@ SELECT coalesce(sum(x.size) FILTER (WHERE x.name = 'raw_blocks'), 0)::bigint,
     WHERE c.relnamespace = 'turntree'::regnamespace AND c.relkind = 'r') x;
 
 -- name: list_spending
--- A call that several turns tell of is one call; of its records the one that tells most counts.
+-- A call that several turns record is counted once, by the record with the most tokens.
 SELECT to_char(c.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), c.by, c.model, c.provider, NULL::text, count(*),
     sum(c.input_tokens), sum(c.output_tokens), sum(c.cached_input_tokens), sum(c.cache_write_tokens),
     sum(c.reasoning_tokens)
@@ -48,7 +48,7 @@ SELECT to_char(c.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), c.by, c.model, c.
   ORDER BY 1, 2, 3, 4;
 
 -- name: list_spending_by_session
--- A turn belongs to the oldest session whose thread holds it now, and so to one only.
+-- A turn is counted for the oldest session whose thread contains it now, and so only once.
 WITH RECURSIVE reach (session_id, created_at, segment_id, depth) AS (
   SELECT s.id, s.created_at, t.segment_id, t.depth FROM turntree.sessions s
     JOIN turntree.turns t ON t.workspace_id = s.workspace_id AND t.id = s.head_id

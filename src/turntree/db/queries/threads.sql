@@ -7,7 +7,7 @@ SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM tu
   WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b;
 
 -- name: thread_page
--- The turns of a thread between two depths, root first.
+-- Returns the turns of a thread between two depths, root first.
 WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
   SELECT s.id, s.fork_depth, least(t.depth, %(high)b::int), s.parent_id
     FROM turntree.turns t, LATERAL (SELECT * FROM turntree.segments WHERE workspace_id = %(workspace)b
@@ -72,8 +72,8 @@ SELECT turntree.common_ancestor(%(workspace)b, %(left)b, %(right)b)::text;
 SELECT depth FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = %(turn)b;
 
 -- name: list_sessions_holding
--- Every session whose thread ever held a turn: those that stood in its segment at or below it,
--- and those that stood in any segment forked off below it.
+-- Every session whose thread ever contained a turn: those that reached its depth in its segment, and those that
+-- reached any segment forked off below it.
 WITH RECURSIVE below (segment_id, low) AS (
   SELECT segment_id, depth FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = %(turn)b
   UNION ALL
@@ -86,13 +86,13 @@ SELECT DISTINCT r.session_id::text FROM below b, LATERAL (SELECT session_id FROM
   ORDER BY 1;
 
 -- name: list_turns
--- Newest first; a page ends before the turn the next one begins with.
+-- Newest first. A page ends before the first turn of the next one.
 SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b ORDER BY t.id DESC LIMIT %(limit)b;
 
 -- name: list_turns_by_words
--- Candidates, newest first: the words stand somewhere in the body, perhaps not in what was said.
+-- Candidates, newest first: the words are somewhere in the body, perhaps not in a message's text.
 SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turn_bodies b
   JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.turn_id
   WHERE b.workspace_id = %(workspace)b AND b.turn_id < %(before)b AND position(%(words)b::text IN lower(b.body)) > 0
@@ -105,13 +105,13 @@ SELECT id::text FROM turntree.turns_by_digest(%(workspace)b, %(low)b, %(high)b, 
 SELECT id::text FROM turntree.turns_by_id(%(workspace)b, %(low)b, %(high)b, %(limit)b) AS id;
 
 -- name: adjacent_turns
--- The digests just below and above each given one: what a prefix must tell apart.
+-- The digests directly below and above each given one: what a prefix must distinguish.
 SELECT d, (SELECT digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND digest < d ORDER BY digest DESC LIMIT 1),
     (SELECT digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND digest > d ORDER BY digest LIMIT 1)
   FROM unnest(%(digests)b::bytea[]) d;
 
 -- name: usage_of_threads
--- Distinct calls of the turns that a set of heads share or do not share, each counted once.
+-- The distinct model calls in the threads of a set of heads, each counted once.
 WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
   SELECT s.id, s.fork_depth, t.depth, s.parent_id
     FROM turntree.turns t JOIN turntree.segments s ON s.workspace_id = t.workspace_id AND s.id = t.segment_id

@@ -1,4 +1,4 @@
--- Writing facts.
+-- Writing turns, events and objects.
 
 -- name: append_turn
 SELECT turn_id::text, depth, version, repeated FROM turntree.append_turn(
@@ -30,7 +30,7 @@ SELECT e.body, p.payload FROM turntree.events e
 SELECT turntree.set_tag(%(workspace)b, %(node)b, %(tag)b, %(on)b, %(by)b, %(at)b);
 
 -- name: list_tags
--- Of turns alone: a program carries its own tags.
+-- Only of turns: a program carries its own tags.
 SELECT node_id::text, tag FROM turntree.tags g
   WHERE workspace_id = %(workspace)b AND (%(turn)b::uuid IS NULL OR node_id = %(turn)b::uuid)
     AND (%(tag)b::text IS NULL OR tag = %(tag)b::text)
