@@ -1,8 +1,8 @@
-"""Git for agent work: every turn an AI agent takes becomes a permanent, verifiable address.
+"""Record every turn of a coding agent together with the files it found and the files it left.
 
-This module is the public API and holds no code of its own but the lazy look-up below, which
-keeps ``turntree --version`` from loading a database driver. Whatever is not named in
-``__all__`` may change in any release.
+This module is the public API. It holds no code of its own except the lazy look-up below, which
+keeps ``turntree --version`` from loading a database driver. Whatever is not named in ``__all__``
+may change in any release.
 """
 
 from importlib import import_module

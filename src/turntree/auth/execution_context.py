@@ -69,7 +69,7 @@ class ExecutionContext:
         """Return the context in which a human or the system acts for themselves.
 
         Raises:
-            Refused: An agent or a session cannot begin a chain.
+            InvalidOperation: An agent or a session cannot begin a chain.
         """
         return cls(DelegationChain.begin(principal, rights), environment=environment or {})
 
@@ -105,7 +105,7 @@ class ExecutionContext:
         do not name stays out of reach all the same.
 
         Raises:
-            Refused: The chain is too long.
+            InvalidOperation: The chain is too long.
         """
         return replace(
             self,
@@ -118,7 +118,7 @@ class ExecutionContext:
         """Return the context in which somebody else acts on behalf of this one.
 
         Raises:
-            Refused: They stand in the chain already, or it is too long.
+            InvalidOperation: They stand in the chain already, or it is too long.
         """
         return replace(self, chain=self.chain.delegate(to, rights))
 
@@ -128,7 +128,7 @@ class ExecutionContext:
         An agent that acts already may take another version of its own persona.
 
         Raises:
-            Refused: The agent stands further back in the chain.
+            InvalidOperation: The agent stands further back in the chain.
         """
         if (self.chain.last.kind, self.chain.last.id) == ("agent", persona.agent):
             return self.child(persona.permitted)

@@ -165,7 +165,7 @@ async def open_tree(
     long as the block lasts, and ``tools``, functions or sets of tools, are what models may call.
 
     Raises:
-        Unreachable: The database does not answer.
+        DatabaseUnavailable: The database does not answer.
     """
     chosen = settings or Settings.from_environment()
     here = world or SystemClock()

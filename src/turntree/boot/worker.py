@@ -288,7 +288,7 @@ def load_toolsets(tools: Sequence[object] = ()) -> tuple[Toolset, ...]:
     """Return the tools that are installed, and those given.
 
     Raises:
-        Refused: Something is no tool, or two have one name.
+        InvalidOperation: Something is no tool, or two have one name.
     """
     # Loading what reads functions takes as long as most commands do: only who serves needs it.
     loading = import_module("turntree.tools.loading")
@@ -314,8 +314,8 @@ class Providers:
         Raises:
             ProviderNotConfigured: Nobody knows its type, or what it needs is not installed or not
                 there.
-            Refused: Its config contradicts itself.
-            Denied: It would be given a secret that its destination was not allowed.
+            InvalidOperation: Its config contradicts itself.
+            PermissionDenied: It would be given a secret that its destination was not allowed.
         """
         # What the same config may be given depends on who wrote it.
         key = (program.version.by, program.version.digest)

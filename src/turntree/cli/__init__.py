@@ -1,1 +1,1 @@
-"""The command line: reads the environment, calls the door, prints."""
+"""The command line: read the environment, call the API, print the result."""

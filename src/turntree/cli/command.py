@@ -1,7 +1,7 @@
-"""What all commands share: the options about output, and the terminal they write to.
+"""What all commands share: the output options, and the terminal they write to.
 
-Data goes to stdout and messages to stderr, so that a pipe carries only what was asked for. This
-module knows streams, colours and pagers. It must never know what is printed.
+Data goes to stdout and messages to stderr, so that a pipe carries only data. This module handles
+streams, colours and the pager. It must never know what is printed.
 """
 
 import json
@@ -59,26 +59,26 @@ class Terminal:
 
     @property
     def is_ascii(self) -> bool:
-        """Whether only ASCII may be printed: because it was asked for, or nothing else fits."""
+        """Whether to print only ASCII: by option, or because stdout cannot encode more."""
         return self.wants_ascii or not _can_encode(getattr(sys.stdout, "encoding", None))
 
     @property
     def width(self) -> int:
-        """How many columns a line may take."""
+        """Number of columns in a line."""
         return max(WIDTH_MIN, shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_DEFAULT)).columns)
 
     @property
     def height(self) -> int:
-        """How many lines fit on the screen."""
+        """Number of lines on the screen."""
         return shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_DEFAULT)).lines
 
     @property
     def is_live(self) -> bool:
-        """Whether a person watches what goes to stderr."""
+        """Whether a person watches stderr."""
         return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not self.as_json
 
     def is_colored(self, *, err: bool = False) -> bool:
-        """Say whether colours are wanted: by option, by setting, or because a person watches."""
+        """Whether to use colours: by option, by setting, or because stdout is a terminal."""
         if self.color is None:
             self.color = _color_setting()
         if self.color != "auto":
@@ -88,15 +88,15 @@ class Terminal:
         return stream.isatty() and not is_plain
 
     def paint(self, text: str, paint: Paint) -> str:
-        """Return a text for stdout, in colour if colours are wanted."""
+        """Return text for stdout, coloured if colours are on."""
         return click.style(text, **_PAINTS[paint]) if self.is_colored() else text
 
     def paint_err(self, text: str, paint: Paint) -> str:
-        """Return a text for stderr, in colour if colours are wanted."""
+        """Return text for stderr, coloured if colours are on."""
         return click.style(text, **_PAINTS[paint]) if self.is_colored(err=True) else text
 
     def spell(self, text: str) -> str:
-        """Return a text of ours with its typography, or without where only ASCII may be printed."""
+        """Return our own text with its typography, or as ASCII if nothing else may be printed."""
         if not self.is_ascii:
             return text
         for sign, plain in (("…", "..."), (" · ", ", "), ("→", "->"), ("←", "<-"), ("–", "-")):
@@ -109,7 +109,7 @@ class Terminal:
         click.echo(harmless(text, colored=colored), color=colored)
 
     def note(self, text: str) -> None:
-        """Print a message; nothing that a program would read."""
+        """Print a message to stderr; never data that a program would read."""
         colored = self.is_colored(err=True)
         click.echo(harmless(text, colored=colored), err=True, color=colored)
 
@@ -119,7 +119,7 @@ class Terminal:
         click.echo(spelled(json.dumps(document, ensure_ascii=False, indent=indent)))
 
     def documents(self, documents: Iterable[Mapping[str, Any]]) -> None:
-        """Print JSON documents, one a line."""
+        """Print JSON documents, one per line."""
         for document in documents:
             click.echo(spelled(json.dumps(document, ensure_ascii=False, separators=(",", ":"))))
 
@@ -131,7 +131,7 @@ class Terminal:
         undo: str | None,
         then: Iterable[str] = (),
     ) -> None:
-        """Print what a change led to, and how to take it back unless nothing changed."""
+        """Print the result of a change, and how to undo it unless nothing changed."""
         if self.as_json:
             self.document({**document, "undo": undo})
             return
@@ -143,7 +143,7 @@ class Terminal:
         self.note(beside if len(beside) <= self.width else "\n".join(hints))
 
     def page(self, lines: Iterable[str]) -> None:
-        """Print data through the pager if a person watches, as git does."""
+        """Print data through the pager if stdout is a terminal, as git does."""
         text = "\n".join(lines)
         command = _pager() if self.pages and sys.stdout.isatty() else None
         if command is None:
@@ -159,7 +159,7 @@ class Terminal:
 
 
 def verb(name: str | None = None, **settings: Any) -> Callable[[Function], click.Command]:
-    """Return the decorator that makes a function a command which is given the terminal first."""
+    """Return a decorator that makes a function a command; its first argument is the terminal."""
 
     def decorate(function: Function) -> click.Command:
         given = click.make_pass_decorator(Terminal, ensure=True)(function)
@@ -172,13 +172,13 @@ class Command(click.Command):
     """A command with the options that every command has."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        """Add the shared options behind the command's own."""
+        """Add the shared options after the command's own."""
         super().__init__(*args, **settings)
         self.params.extend(shared_options())
 
 
 class CommandGroup(click.Group):
-    """A group that does something by itself, with the options that every command has."""
+    """A group that is also a command, with the options that every command has."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         """Add the shared options."""
@@ -190,16 +190,16 @@ def shared_options() -> list[click.Parameter]:
     """Return the options that every command has."""
     flag = partial(click.Option, is_flag=True, expose_value=False, callback=_remember)
     return [
-        flag(["--json", "as_json"], help="Print JSON: one document, or one a line for a list."),
+        flag(["--json", "as_json"], help="JSON output: one document, or one per line for a list."),
         click.Option(
             ["--color"],
             type=click.Choice(["auto", "always", "never"]),
             expose_value=False,
             callback=_remember,
-            help="When to use colours; NO_COLOR is respected.",
+            help="Colour mode; NO_COLOR is respected.",
         ),
-        flag(["--ascii", "wants_ascii"], help="Print nothing but ASCII signs of our own."),
-        flag(["--no-pager", "no_pager"], help="Print at once, without a pager."),
+        flag(["--ascii", "wants_ascii"], help="ASCII only in Turntree's own text."),
+        flag(["--no-pager", "no_pager"], help="Direct output, without a pager."),
     ]
 
 
@@ -207,7 +207,7 @@ def _remember(context: click.Context, option: click.Parameter, value: Any) -> No
     terminal = context.ensure_object(Terminal)
     assert option.name is not None, "an option has a name"
     if context.get_parameter_source(option.name) is ParameterSource.DEFAULT:
-        return  # What was said before the command's name still holds.
+        return  # Options given before the command's name still apply.
     match option.name:
         case "as_json":
             terminal.as_json = value
@@ -223,7 +223,7 @@ def _color_setting() -> ColorChoice:
     try:
         choice = find_setting("color").value
     except InvalidOperation:
-        return "auto"  # Whoever reads the settings next says what is wrong with them.
+        return "auto"  # The next reader of the settings reports what is wrong with them.
     return "always" if choice == "always" else "never" if choice == "never" else "auto"
 
 

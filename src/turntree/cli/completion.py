@@ -1,4 +1,4 @@
-"""``completion`` and ``version``: what shells and scripts ask."""
+"""``completion`` and ``version``, for shells and scripts."""
 
 import platform
 
@@ -15,14 +15,14 @@ VARIABLE = "_TURNTREE_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, terminal: Terminal, shell: str) -> None:
-    """Print the script that completes words in a shell.
+    """Print the completion script for a shell.
 
     For bash: eval "$(turntree completion bash)". It completes commands, options and labels.
     """
     found = get_completion_class(shell)
     assert found is not None, "click knows these three"
     source = found(context.find_root().command, {}, "turntree", VARIABLE)
-    # Not source.source(): for bash that runs bash, to warn of versions before 4.4.
+    # Not source.source(): for bash it starts bash, only to warn about versions before 4.4.
     script = source.source_template % source.source_vars()
     if terminal.as_json:
         terminal.document({"shell": shell, "script": script})

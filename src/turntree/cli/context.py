@@ -1,7 +1,7 @@
-"""Opening the ledger for one command.
+"""Open the ledger for one command.
 
-Knows settings and how a current session is chosen when nobody chose one. A turn that has just ended
-comes in first, so that ``HEAD`` is where its agent left it. Must never print data.
+Knows the settings and how the current session is found if none was chosen. Waits for a turn that
+has just ended, so that ``HEAD`` is where its agent left it. Must never print data.
 """
 
 import asyncio
@@ -54,12 +54,12 @@ class CliContext:
 
     @property
     def running(self) -> "WorkerRuntime":
-        """What takes turns, loaded when it is first asked for."""
+        """The worker runtime, loaded on first use."""
         return self.runtime.running
 
     @property
     def current(self) -> str | None:
-        """The session that ``HEAD`` stands for; it may not exist."""
+        """The session that ``HEAD`` names; it may not exist."""
         return self.settings.session
 
     async def find_current(self) -> Session | None:
@@ -69,17 +69,17 @@ class CliContext:
 
 
 def load_settings() -> Settings:
-    """Return the settings that the environment, the file and ``.turntree`` add up to."""
+    """Return the settings merged from the environment, the file and ``.turntree``."""
     return Settings.from_environment(merged_environment())
 
 
 def with_ledger(
     terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool = True
 ) -> T:
-    """Do one thing with the ledger and return what it gave.
+    """Run one call on the ledger and return its result.
 
-    It is opened by the first call of a command and stays open until the command ends. What reads no
-    session need not wait for a turn that is on its way in.
+    The first call of a command opens the ledger, and it stays open until the command ends. A
+    command that reads no session need not wait for a turn that is still being imported.
     """
     context = click.get_current_context(silent=True)
     if context is None:
@@ -94,7 +94,7 @@ def with_ledger(
 
 
 class HeldLedger:
-    """A ledger that stays open between the things a command does with it."""
+    """A ledger that stays open between the calls of one command."""
 
     def __init__(self) -> None:
         """Open nothing yet."""
@@ -105,7 +105,7 @@ class HeldLedger:
     def run(
         self, terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool
     ) -> T:
-        """Do one thing; which session is current is found out anew."""
+        """Run one call; the current session is resolved again each time."""
         return self._runner.run(self._act(terminal, act, waits=waits))
 
     def close(self) -> None:
@@ -131,10 +131,10 @@ async def open_ledger(
     tools: Sequence[object] = (),
     lent: Path | None = None,
 ) -> AsyncGenerator[CliContext, None]:
-    """Open the ledger with a pool, with tools that models may call.
+    """Open the ledger with a connection pool and the tools that models may call.
 
-    Programs work in the folder that is ``lent`` to those of others too, else in the one where the
-    command runs.
+    Programs work in the folder where the command runs, or in ``lent``, which programs of other
+    users may use too.
     """
     settings, world = load_settings(), SystemClock()
     async with (
@@ -155,7 +155,7 @@ async def _open_on(
     waits: bool = False,
     lent: Path | None = None,
 ) -> AsyncGenerator[CliContext, None]:
-    """Yield what a command works on, after a turn that has just ended if it ``waits``."""
+    """Yield a command's context; with ``waits``, after importing a turn that has just ended."""
     if waits and _has_unread(settings.home / SPOOL):
         from turntree.cli.hook_wait import wait_for_hooks
         from turntree.hooks.spool import Spool
@@ -187,7 +187,7 @@ async def _open_on(
 
 
 def _has_unread(spool: Path) -> bool:
-    """Say whether hooks have told anything that was not read yet, without loading what reads it."""
+    """Whether the spool has unread events, checked without loading what reads them."""
     try:
         return any(path.suffix in {".said", ".sighting"} for path in spool.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -195,7 +195,7 @@ def _has_unread(spool: Path) -> bool:
 
 
 async def _likely_session(tree: Tree, imports: "Imports", here: Path) -> str | None:
-    """Return the session nobody has to choose: the last that worked here, main, or the only one."""
+    """Return the default session: the last that worked here, main, or the only one."""
     if (found := await _last_session_in(tree, here)) is not None:
         return found
     if (id := await imports.find_last_in(str(here))) is not None:

@@ -1,8 +1,8 @@
-"""The one place where text is made harmless before a terminal gets it.
+"""Neutralize terminal escape sequences in everything that commands print.
 
-Stored words, names, paths and messages that quote them may hold escape sequences: a terminal would
-obey them, and one of them writes the clipboard. Every line that a command prints passes through
-here, so that a display that forgets to clean what it shows does no harm. Knows no command.
+Stored messages, names, paths and errors that quote them may contain escape sequences. A terminal
+would obey them, and one of them writes the clipboard. Every printed line passes through here, so
+that a display that forgets to clean its text does no harm. Knows no command.
 """
 
 import re
@@ -13,9 +13,9 @@ from turntree.core.pattern import pattern
 ESCAPES: Final = pattern(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
 )
-"""Sequences that begin with an escape, whole."""
+"""Complete sequences that begin with an escape character."""
 _COLOR: Final = pattern(r"\x1b\[[0-9;]*m")
-# C0 but for tabs and line breaks, C1, what hides or reorders text, and what breaks lines on some
+# C0 except tabs and line breaks, C1, what hides or reorders text, and what breaks lines on some
 # terminals only. A joiner of emojis (U+200D) does nothing by itself.
 _OBEYED: Final = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064"
@@ -26,7 +26,7 @@ _UNSPELLED: Final = pattern(f"[{_OBEYED}\\u200c\\u200d]")
 
 
 def harmless(text: str, *, colored: bool = False) -> str:
-    """Return a text without anything a terminal would obey, but for colours where they are ours."""
+    """Return text without what a terminal would obey, except our own colours if allowed."""
     if _CONTROLS.search(text) is None:
         return text
     if not colored:
@@ -37,8 +37,8 @@ def harmless(text: str, *, colored: bool = False) -> str:
 
 
 def spelled(text: str) -> str:
-    """Return a JSON text in which whatever a terminal would obey is spelled out: it is equal."""
-    # Line breaks and tabs are the text's own: inside of strings JSON spells them anyway.
+    """Return equal JSON text in which everything a terminal would obey is escaped."""
+    # Line breaks and tabs format the document: inside strings JSON escapes them anyway.
     return _UNSPELLED.sub(_spell, text)
 
 

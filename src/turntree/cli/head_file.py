@@ -1,4 +1,4 @@
-"""The folder ``.turntree``: which session is the current one, for everybody who works here.
+"""The ``.turntree`` folder, which names the current session of a project.
 
 Knows one folder and one small file in it. Must never know whether such a session exists.
 """
@@ -16,7 +16,7 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def find_place(start: Path) -> Path | None:
-    """Return the nearest ``.turntree`` folder, looking upwards."""
+    """Return the nearest ``.turntree`` folder, searching upwards."""
     return next(
         (at / FOLDER for at in (start, *start.parents) if (at / FOLDER).is_dir()),
         None,
@@ -24,19 +24,19 @@ def find_place(start: Path) -> Path | None:
 
 
 def read_head(start: Path) -> str | None:
-    """Return the session that is current here, or None if none was chosen.
+    """Return the current session of this folder, or None if none was chosen.
 
-    Whoever wrote the project wrote this file, perhaps: it is read if it is one, and no link.
+    The file may come from an untrusted project, so only a regular file is read, never a link.
 
     Raises:
-        InvalidOperation: It cannot be read.
+        InvalidOperation: The file cannot be read.
     """
     place = find_place(start)
     if place is None:
         return None
     head = _own(place) / "HEAD"
     try:
-        # Not to wait for a pipe that nothing is written to.
+        # Never wait for a pipe without a writer.
         fd = os.open(head, os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return None
@@ -54,7 +54,7 @@ def read_head(start: Path) -> str | None:
 
 
 def write_head(start: Path, label: str) -> Path:
-    """Make a session the current one here, and return the folder that says so.
+    """Make a session the current one here, and return the folder that holds the choice.
 
     Raises:
         InvalidOperation: The folder cannot be written.
@@ -63,9 +63,9 @@ def write_head(start: Path, label: str) -> Path:
 
 
 def write_own_head(place: Path, label: str) -> None:
-    """Make a session the current one in a folder of its own, whatever is chosen above it.
+    """Make a session the current one in a folder, regardless of folders above it.
 
-    Nobody stands in a file, so nothing is current there.
+    A resource that is a single file has no current session.
 
     Raises:
         InvalidOperation: The folder cannot be written.
@@ -78,9 +78,9 @@ def _write(place: Path, label: str) -> Path:
     try:
         if not place.is_dir():
             place.mkdir()
-            # Where I am is nobody else's business: it is not committed with the project.
+            # The current session is personal, so it must not be committed with the project.
             (place / ".gitignore").write_text("*\n", encoding="utf-8")
-        # Under a name that is not there yet: what lies there may be a link to another file.
+        # Under a new name: an existing path may be a link to another file.
         fresh = _own(place) / f"HEAD.{os.urandom(6).hex()}"
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
         with os.fdopen(fd, "wb") as file:
@@ -92,7 +92,7 @@ def _write(place: Path, label: str) -> Path:
 
 
 def _own(place: Path) -> Path:
-    """Return the folder if it is one: a link could lead to any other, such as ``.git``.
+    """Return the folder if it is a real one: a link could lead to any other, such as ``.git``.
 
     Raises:
         InvalidOperation: It is a link.

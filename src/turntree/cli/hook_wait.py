@@ -1,7 +1,7 @@
-"""Waiting for what hooks have told and nobody has read yet.
+"""Wait for hook events that are not imported yet, so that ``HEAD`` is where an agent left it.
 
-So ``HEAD`` is where an agent left it. Knows the spool and the folder that one stands in. Must never
-bring anything in itself: that is ``cli.drain``'s.
+Knows the spool and the current folder. Must never import anything itself: that is
+``cli.common.hook_sync``.
 """
 
 import time
@@ -19,11 +19,11 @@ from turntree.hooks.spool import Spool
 from turntree.system.clock import SystemClock
 
 WAIT_MAX_S: Final = 6.0
-"""So long after its end a turn is waited for; hooks bring it in much sooner."""
+"""How long after its end a turn is waited for; hooks import it much sooner."""
 SILENCE_MAX_S: Final = 1.0
-"""Whoever waits longer is told what for."""
+"""After this long, a note says what the command waits for."""
 BIRTH_MAX_S: Final = 1.0
-"""So long after a hook has called for an attendant it may still be on its way."""
+"""How long a daemon that a hook has started may take to come up."""
 POLL_S: Final = 0.05
 
 
@@ -33,13 +33,13 @@ class _End:
 
     at_ms: int
     place: str | None
-    """The workspace; None where none is kept, and it may be any."""
+    """The workspace folder; None if it has no snapshots, so any folder may be meant."""
     is_said: bool
-    """Whether even the attendant has not looked at it."""
+    """Whether not even the daemon has processed it."""
 
 
 async def wait_for_hooks(spool: Spool, terminal: Terminal) -> None:
-    """Return when no turn that has just ended here is on its way in any more."""
+    """Return when no turn that just ended here is still being imported."""
     began, is_silent = time.monotonic(), True
     while is_coming(spool, Path.cwd(), SystemClock().now()):
         waited_s = time.monotonic() - began
@@ -52,7 +52,7 @@ async def wait_for_hooks(spool: Spool, terminal: Terminal) -> None:
 
 
 def is_coming(spool: Spool, here: Path, now: Timestamp) -> bool:
-    """Say whether a turn has ended here a moment ago, and somebody is about to read it."""
+    """Whether a turn ended here a moment ago and a process is about to import it."""
     fresh = unix_ms(now) - WAIT_MAX_S * 1000
     inside = {str(at) for at in (here.resolve(), *here.resolve().parents)}
     ends = [
@@ -71,14 +71,14 @@ def _list_said(spool: Spool) -> Iterator[_End]:
     said = spool.list_said()
     if not said:
         return
-    # It loads all that keeps workspaces, and there is hardly ever something to load it for.
+    # Imported late: it loads all resource drivers, and there is rarely anything to wait for.
     from turntree.cli.hook_process.daemon import read_said
 
     for path in said:
         try:
             told = read_said(path, str(spool.folder.parent))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-            continue  # The attendant says what is wrong with it.
+            continue  # The daemon logs what is wrong with it.
         if told["kind"] in DRAINING and not told["agent"]:
             yield _End(told["at_ms"], told["place"], is_said=True)
 
@@ -86,6 +86,6 @@ def _list_said(spool: Spool) -> Iterator[_End]:
 def _list_seen(spool: Spool) -> Iterator[_End]:
     for one in spool.read():
         sighting = one.sighting
-        # A subagent's end is read with the end of the turn that began it, which may be far away.
+        # A subagent's end is imported with its parent turn's end, which may be far away.
         if sighting.kind in DRAINING and sighting.stream.agent is None:
             yield _End(unix_ms(sighting.at), sighting.place, is_said=False)

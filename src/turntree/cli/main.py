@@ -1,7 +1,7 @@
-"""Where the program ``turntree`` begins.
+"""Entry point of the program ``turntree``.
 
-It answers ``--version`` before anything else is imported, so that scripts which ask every time
-do not wait for a command line they do not use.
+It answers ``--version`` before importing anything else, so that scripts that ask every time do not
+wait for a command line they do not use.
 """
 
 import sys
@@ -10,7 +10,7 @@ import turntree
 
 
 def main() -> None:
-    """Run the command line and end the process with its exit code."""
+    """Run the command line and exit with its exit code."""
     if sys.argv[1:] in (["--version"], ["version"]):
         sys.stdout.write(f"turntree {turntree.__version__}\n")
         return

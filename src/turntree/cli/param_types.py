@@ -1,7 +1,7 @@
-"""The words that commands take, and what a shell may complete them to.
+"""Parameter types of commands, with shell completion.
 
-Knows labels and tags of what exists. Must never start a server: a person who presses the tab key
-did not ask for one.
+Knows the labels and tags that exist. Must never start a server: pressing the tab key does not ask
+for one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,18 +17,18 @@ COMPLETIONS_MAX: Final = 200
 
 
 class _Name(click.ParamType[str]):
-    """A name that a shell completes from what exists."""
+    """A name that a shell can complete."""
 
     def __init__(
         self, name: str, list_names: "Callable[[CliContext], Awaitable[list[str]]]", *always: str
     ) -> None:
-        """Call it something, and say where its names come from, and which are always there."""
+        """Set the metavar, the source of the names, and the names that are always there."""
         self.name, self._list_names, self._always = name, list_names, always
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the names that begin like this."""
+        """Return the names that begin with the typed text."""
         del ctx, param
         found = [*_ask(self._list_names), *self._always]
         return [CompletionItem(one) for one in found if one.startswith(incomplete)]
@@ -54,11 +54,11 @@ SESSION: Final = _Name("session", _labels, "HEAD")
 PROGRAM: Final = _Name("program", _programs)
 """A program's name or address."""
 REVISION: Final = _Name("rev", _labels, "HEAD")
-"""Anything that names a turn."""
+"""A revision: anything that names a turn."""
 
 
 def _ask(question: "Callable[[CliContext], Awaitable[list[str]]]") -> list[str]:
-    """Return an answer if a database can be asked without starting one; else nothing."""
+    """Return an answer if the database is reachable without starting it; else an empty list."""
     from turntree.cli.command import Terminal
     from turntree.cli.context import load_settings, with_ledger
     from turntree.core.errors import TurntreeError

@@ -1,4 +1,4 @@
-"""The reference of the command line, written from the commands themselves.
+"""The command line reference, generated from the commands.
 
 ``python -m turntree.cli.reference > docs/reference/cli.md``; a test compares the two.
 """
@@ -16,7 +16,7 @@ PREAMBLE = """\
 
 This page is generated: `python -m turntree.cli.reference > docs/reference/cli.md`.
 
-Data goes to stdout and messages to stderr. With `--json` a command prints one document, or one a
+Data goes to stdout and messages to stderr. With `--json` a command prints one document, or one per
 line for a list. There are two exceptions: `config` alone takes no options, so ask `config list
 --json`; and `export` writes what `--as` says, which is JSON unless it is `md` or `html`. Colours
 appear on a terminal only, and never if `NO_COLOR` is set. `log` and `show` use a pager on a

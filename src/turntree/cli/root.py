@@ -1,7 +1,7 @@
-"""The command ``turntree`` itself: which commands there are, and how errors become exit codes.
+"""The command ``turntree``: the table of commands, and exit codes for errors.
 
-A command's module is imported when the command is called and not before. It must never know
-what a command does.
+A command's module is imported when the command is called and not before. It must never know what a
+command does.
 
     0  done                       3  not found, or ambiguous
     1  failed check, difference,  4  denied
@@ -34,7 +34,7 @@ from turntree.core.errors import (
 DENIED_STATE: Final = "42501"
 INTERRUPTED_CODE: Final = 130
 KINDS_GROUP: Final = "turntree.programs"
-"""The entry points under which kinds of program are installed."""
+"""Entry-point group of installed kinds of programs."""
 _NEXT: Final = re.compile(
     r"(?P<what>.*?)(?:[:;,] [^`:;,]*)?`(?P<next>(?:[A-Z_]+=[^`]+ )?turntree [^`]+)`\.?", re.DOTALL
 )
@@ -46,142 +46,156 @@ class CommandEntry(NamedTuple):
     section: str
     module: str
     help: str
-    """The same words as the command's own first sentence; a test compares them."""
+    """Equal to the first sentence of the command's own help; a test compares them."""
 
 
 COMMANDS: Final[Mapping[str, CommandEntry]] = {
-    "chat": CommandEntry("Talk", "talk.chat", "Talk with a session, here in the terminal."),
-    "send": CommandEntry("Talk", "talk.send", "Send a message to a session and print the answer."),
+    "chat": CommandEntry("Talk", "talk.chat", "Chat with a session in the terminal."),
+    "send": CommandEntry("Talk", "talk.send", "Send a message to a session and print the reply."),
     "tail": CommandEntry(
         "Talk",
         "talk.send",
-        "Show the last turns of a session, or follow what is being answered there.",
+        "Show the last turns of a session, or follow the running one.",
     ),
     "cancel": CommandEntry(
-        "Talk", "talk.send", "End what is being answered in a session, or one run and no other."
+        "Talk", "talk.send", "Cancel the running turn of a session, or a single run."
     ),
     "rerun": CommandEntry(
         "Talk",
         "talk.replay",
-        "Ask again what a turn was asked, from where it was taken, and show what differs.",
+        "Ask a turn's query again, from the same parent, and show the difference.",
     ),
-    "worker": CommandEntry("Talk", "talk.worker", "Answer what is sent, until it is told to stop."),
+    "worker": CommandEntry(
+        "Talk", "talk.worker", "Serve the sessions of a workspace until stopped."
+    ),
     "log": CommandEntry("Read", "history.log", "List turns, or draw their tree."),
     "show": CommandEntry(
-        "Read", "history.show", "Show a turn: who, what was said, which tools, what follows."
+        "Read", "history.show", "Show a turn: its author, messages, tool calls and children."
     ),
-    "search": CommandEntry("Read", "history.search", "Find turns by what was said in them."),
+    "search": CommandEntry("Read", "history.search", "Find turns by their words."),
     "blame": CommandEntry(
-        "Read", "history.blame", "Say which turns read or wrote a file, or which turn wrote a line."
+        "Read",
+        "history.blame",
+        "Show which turns read or wrote a file, or which turn wrote a line.",
     ),
     "files": CommandEntry(
         "Read", "files.files", "Show the files a turn left, and which of them it changed."
     ),
     "similar": CommandEntry(
-        "Read", "maintenance.index", "Find what means something like a turn, a program or a text."
+        "Read", "maintenance.index", "Find what is similar to a turn, a program or a text."
     ),
     "route": CommandEntry(
-        "Read", "sessions.route", "Say where a message would go; nothing is sent."
+        "Read", "sessions.route", "Show where a message would go, without sending it."
     ),
     "diff": CommandEntry(
         "Read",
         "history.diff",
-        "Compare what was said in two turns or two threads, or the files they left.",
+        "Compare the messages of two turns or two threads, or the files they left.",
     ),
     "compare": CommandEntry(
-        "Read", "history.diff", "Show where two threads part, and what each holds alone."
+        "Read", "history.diff", "Show where two threads diverge, and what only one of them holds."
     ),
-    "why": CommandEntry("Read", "history.why", "Tell what led to a turn, step by step."),
+    "why": CommandEntry("Read", "history.why", "Show what led to a turn, step by step."),
     "context": CommandEntry(
         "Read", "history.context", "Show what the model saw for a turn, call by call."
     ),
     "reflog": CommandEntry(
-        "Read", "sessions.move", "List where a session has stood, newest first."
+        "Read", "sessions.move", "List the moves of a session's head, newest first."
     ),
-    "sql": CommandEntry(
-        "Read", "maintenance.sql", "Ask the ledger in SQL; nothing can be changed."
-    ),
+    "sql": CommandEntry("Read", "maintenance.sql", "Query the ledger in SQL, read-only."),
     "stats": CommandEntry(
-        "Read", "maintenance.stats", "Show tokens and cost over time, each model call once."
+        "Read",
+        "maintenance.stats",
+        "Show tokens and cost over time, counting each model call once.",
     ),
     "fork": CommandEntry(
-        "Move", "sessions.move", "Begin a session at any turn; nothing is copied."
+        "Move", "sessions.move", "Create a session at any turn; nothing is copied."
     ),
     "worktree": CommandEntry(
         "Move",
         "files.worktree",
-        "Make a folder with the files as a turn left them; the present ones stay as they are.",
+        "Create a folder with the files as a turn left them; your current files stay as they are.",
     ),
-    "switch": CommandEntry("Move", "sessions.move", "Make a session the current one, here."),
+    "switch": CommandEntry(
+        "Move", "sessions.move", "Make a session the current one in this folder."
+    ),
     "rewind": CommandEntry(
         "Move", "sessions.move", "Move a session back to an earlier turn; nothing is deleted."
     ),
-    "undo": CommandEntry("Move", "sessions.move", "Take back the last move of a session."),
+    "undo": CommandEntry("Move", "sessions.move", "Undo the last move of a session."),
     "pin": CommandEntry(
         "Move",
         "files.snapshot",
-        "Keep the files as they are now, for the newest turn of the current session.",
+        "Snapshot the files as they are now, for the newest turn of the current session.",
     ),
-    "tag": CommandEntry(
-        "Move", "sessions.tag", "Put words on turns and programs, take them off, or list them."
-    ),
+    "tag": CommandEntry("Move", "sessions.tag", "Add, remove and list tags of turns and programs."),
     "session": CommandEntry(
         "Move",
         "sessions.session",
-        "Create, list, rename, merge and archive sessions, and talk in them.",
+        "Create, list, rename, merge and archive sessions, and send messages to them.",
     ),
-    "identify": CommandEntry("Move", "sessions.route", "Say who writes through a channel."),
+    "identify": CommandEntry(
+        "Move", "sessions.route", "Link a channel to the entity that writes through it."
+    ),
     "program": CommandEntry(
         "Programs",
         "programs.program",
         "Create, list, configure, share and invoke programs of any kind.",
     ),
-    "provider": CommandEntry("Programs", "programs.kind_group", "Services that answer for models."),
-    "model": CommandEntry("Programs", "programs.kind_group", "Named ways of asking a provider."),
-    "agent": CommandEntry("Programs", "programs.kind_group", "Programs that act in sessions."),
+    "provider": CommandEntry(
+        "Programs", "programs.kind_group", "Manage providers, the services that run models."
+    ),
+    "model": CommandEntry(
+        "Programs", "programs.kind_group", "Manage models, the named ways to ask a provider."
+    ),
+    "agent": CommandEntry(
+        "Programs", "programs.kind_group", "Manage agents, the programs that act in sessions."
+    ),
     "task": CommandEntry(
-        "Programs", "programs.kind_group", "Work that is asked for, with criteria of success."
+        "Programs", "programs.kind_group", "Manage tasks and their success criteria."
     ),
     "information": CommandEntry(
-        "Programs", "programs.kind_group", "What is known, of shapes that can be checked."
+        "Programs", "programs.kind_group", "Manage facts, validated against a JSON Schema."
     ),
     "human": CommandEntry(
-        "Programs", "programs.kind_group", "People, who can be told things and asked for approval."
+        "Programs", "programs.kind_group", "Manage people to notify or to ask for approval."
     ),
     "code": CommandEntry(
-        "Programs", "programs.kind_group", "Programs in a language: one JSON document in, one out."
+        "Programs", "programs.kind_group", "Manage scripts that take and return one JSON document."
     ),
     "nodes": CommandEntry(
-        "Programs", "programs.nodes", "List programs, and the turns that have words on them."
+        "Programs", "programs.nodes", "List programs, and the turns that have tags."
     ),
     "verify": CommandEntry(
-        "Check", "maintenance.check", "Prove a thread, turn by turn, back to its root."
+        "Check", "maintenance.check", "Verify a thread, turn by turn, back to its root."
     ),
     "replay": CommandEntry(
         "Check",
         "talk.replay",
-        "Take a turn again from its journal, and say whether the same one comes out.",
+        "Replay a turn from its recorded events, and check that the result is the same.",
     ),
     "fsck": CommandEntry(
         "Check", "maintenance.check", "Check the whole store against its invariants."
     ),
     "audit": CommandEntry(
-        "Check", "maintenance.audit", "List rights that were granted, used, denied or never used."
+        "Check",
+        "maintenance.audit",
+        "List permissions that were granted, used, denied or never used.",
     ),
     "token": CommandEntry(
-        "Check", "maintenance.token", "Issue, list and revoke tokens that carry rights elsewhere."
+        "Check", "maintenance.token", "Issue, list and revoke tokens that delegate permissions."
     ),
-    "doctor": CommandEntry("Check", "setup.doctor", "Check this installation and say what to do."),
-    "plans": CommandEntry(
-        "Check", "files.plan", "List forks and moves with files that were left unfinished."
+    "doctor": CommandEntry(
+        "Check", "setup.doctor", "Check this installation and print how to repair it."
     ),
-    "import": CommandEntry("Carry", "transcripts.import_", "Bring other tools' transcripts home."),
+    "plans": CommandEntry("Check", "files.plan", "List unfinished forks and moves with files."),
+    "import": CommandEntry(
+        "Carry", "transcripts.import_", "Import sessions from other coding agents."
+    ),
     "watch": CommandEntry(
-        "Carry", "transcripts.import_", "Follow other tools' transcripts while they work."
+        "Carry", "transcripts.import_", "Import sessions of other coding agents while they work."
     ),
-    "hook": CommandEntry(
-        "Carry", "setup.hook", "Let coding agents record themselves while they work."
-    ),
+    "hook": CommandEntry("Carry", "setup.hook", "Record coding agents while they work."),
     "checkout": CommandEntry(
         "Carry", "transcripts.handoff", "Write a session that another tool can continue."
     ),
@@ -193,39 +207,33 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "export": CommandEntry(
         "Carry", "transcripts.export", "Write a thread, or everything, as text."
     ),
-    "demo": CommandEntry(
-        "Carry", "setup.demo", "Plant a small tree of sample data to look around in."
-    ),
+    "demo": CommandEntry("Carry", "setup.demo", "Create a small tree of sample data to explore."),
     "init": CommandEntry(
-        "Set up", "setup.server", "Make this folder a place with a current session."
+        "Set up", "setup.server", "Give this folder a current session of its own."
     ),
     "up": CommandEntry(
-        "Set up", "setup.up", "Start the database and bring home what your agents have kept."
+        "Set up", "setup.up", "Start the database and import the sessions of your coding agents."
     ),
     "down": CommandEntry("Set up", "setup.server", "Stop the embedded database server."),
     "status": CommandEntry(
         "Set up",
         "setup.server",
-        "Show the server, the workspace, the current session and what is being answered.",
+        "Show the server, the workspace, the current session and the running turns.",
     ),
-    "index": CommandEntry("Set up", "history.search", "Bring the search indexes up to date."),
-    "gc": CommandEntry(
-        "Set up", "files.gc", "Remove kept states of files that no turn pins any more."
-    ),
+    "index": CommandEntry("Set up", "history.search", "Update the search indexes."),
+    "gc": CommandEntry("Set up", "files.gc", "Remove file snapshots that no turn refers to."),
     "embed": CommandEntry(
         "Set up",
         "maintenance.index",
-        "Embed a turn or a program, or everything that has no vector yet.",
+        "Embed a turn or a program, or everything that has no embedding yet.",
     ),
     "embed-stats": CommandEntry(
-        "Set up", "maintenance.index", "Say how many vectors there are, by embedder and kind."
+        "Set up", "maintenance.index", "Show the number of embeddings by embedder and kind."
     ),
     "config": CommandEntry(
-        "Set up", "setup.config", "Read and write the settings, and say where each is from."
+        "Set up", "setup.config", "Show and change the settings, with the source of each."
     ),
-    "completion": CommandEntry(
-        "Set up", "completion", "Print the script that completes words in a shell."
-    ),
+    "completion": CommandEntry("Set up", "completion", "Print the completion script for a shell."),
     "version": CommandEntry("Set up", "completion", "Print the version."),
 }
 
@@ -234,12 +242,12 @@ class Root(click.Group):
     """Finds commands by name and imports them when they are called."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        """Take the options that every command has before its name too."""
+        """Accept the shared options before the command's name too."""
         super().__init__(*args, **settings)
         self.params.extend(shared_options())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return every command's name, and those of kinds that other packages brought."""
+        """Return every command's name, including kinds from other packages."""
         del ctx
         return [*COMMANDS, *_foreign_kinds()]
 
@@ -249,7 +257,7 @@ class Root(click.Group):
         if cmd_name not in COMMANDS:
             return _kind_group(cmd_name)
         module = import_module(f"turntree.cli.{COMMANDS[cmd_name].module}")
-        # "import" is a word of Python's, so its function has an underscore behind it.
+        # "import" is a Python keyword, so its function has a trailing underscore.
         plain = cmd_name.replace("-", "_")
         attribute = f"{plain}_" if keyword.iskeyword(plain) else plain
         command: click.Command = getattr(module, attribute)
@@ -258,7 +266,7 @@ class Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called; an unknown one is answered with the nearest."""
+        """Return the command that is called; an error for an unknown one suggests the nearest."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and name not in _foreign_kinds():
             import difflib
@@ -275,7 +283,7 @@ class Root(click.Group):
         for name, entry in COMMANDS.items():
             sections.setdefault(entry.section, []).append((name, entry.help))
         for name in _foreign_kinds():
-            sections["Programs"].append((name, f"Programs of the kind {name}."))
+            sections["Programs"].append((name, f"Manage programs of the kind {name}."))
         for section, rows in sections.items():
             with formatter.section(section):
                 formatter.write_dl(rows, col_max=12)
@@ -285,7 +293,7 @@ class Root(click.Group):
         try:
             code = self._run(args, *others, **{**extra, "standalone_mode": False})
         except click.exceptions.NoArgsIsHelpError as error:
-            # Nothing was asked for: that is a question, not a mistake.
+            # Without arguments the user wants the help, so this is not an error.
             click.echo(error.format_message())
             code = 0
         except click.UsageError as error:
@@ -308,7 +316,7 @@ class Root(click.Group):
 
 
 def _foreign_kinds() -> list[str]:
-    """Return the kinds of program that are installed and have no command of their own here."""
+    """Return the installed kinds of programs that have no entry in the table."""
     from importlib.metadata import entry_points
 
     found = {point.name for point in entry_points(group=KINDS_GROUP)}
@@ -320,11 +328,11 @@ def _kind_group(name: str) -> click.Command | None:
 
     if name not in _foreign_kinds():
         return None
-    return kind_group(name, f"Programs of the kind {name}.")
+    return kind_group(name, f"Manage programs of the kind {name}.")
 
 
 def exit_code(error: TurntreeError) -> int:
-    """Return the exit code an error stands for."""
+    """Return the exit code of an error."""
     from turntree.db.embedded.account import ServerError
 
     if getattr(error.__cause__, "sqlstate", None) == DENIED_STATE:
@@ -345,7 +353,7 @@ def exit_code(error: TurntreeError) -> int:
 
 
 def next_command(error: TurntreeError) -> str | None:
-    """Return what a person could try after an error whose message does not say it."""
+    """Return a command to try after an error whose message does not suggest one."""
     match error:
         case DataMissing():
             return "turntree fsck"
@@ -360,7 +368,7 @@ def next_command(error: TurntreeError) -> str | None:
 
 
 def _report(message: str, hint: str | None) -> None:
-    """Print what went wrong, why, and what to try next, on stderr."""
+    """Print what went wrong, why, and what to try next, to stderr."""
     said = _NEXT.fullmatch(message)
     if said is not None:
         message, hint = said["what"], said["next"]
@@ -376,9 +384,13 @@ def _report(message: str, hint: str | None) -> None:
 @click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(turntree.__version__, message="turntree %(version)s")
 def root() -> None:
-    """Git for agent work: every turn is a permanent address.
+    """Undo what your coding agent did to your files, and keep what you did.
 
-    A REV is a session (main), the beginning of a turn's digest (e9177), an ancestor (main~3), a
-    place in a session's past (main@{2}, main@{yesterday}), words that were said (:/redirect), or
+    Turntree records every turn of Claude Code, Codex, Gemini CLI and opencode together with the
+    files it found and the files it left. Go back to any turn, ask which turn wrote a line, and
+    continue any turn in another agent.
+
+    A REV is a session (main), the beginning of a turn's digest (e9177), an ancestor (main~3), an
+    earlier head of a session (main@{2}, main@{yesterday}), words of a message (:/redirect), or
     HEAD, the current session.
     """

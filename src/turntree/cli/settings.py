@@ -1,6 +1,6 @@
-"""Settings: from the environment, from a file, or as we chose them, in this order.
+"""Settings: from the environment, from a file, or by default, in this order.
 
-Knows which settings there are and where each came from. Must never open a database: ``config``
+Knows which settings exist and where each value came from. Must never open a database: ``config``
 has to work when nothing else does.
 """
 
@@ -22,39 +22,39 @@ Source = Literal["environment", "file", "default"]
 
 @value
 class Key:
-    """A setting that exists."""
+    """A known setting."""
 
     variable: str
     help: str
     default: str | None = None
     choices: tuple[str, ...] = ()
     check: Callable[[str], object] | None = None
-    """Refuses what is no value of it."""
+    """Raises on an invalid value."""
     several: bool = False
-    """Whether it holds several values, with commas between them."""
+    """Whether it holds several values, separated by commas."""
 
 
 KEYS: Final[Mapping[str, Key]] = {
-    "database_url": Key("TURNTREE_DATABASE_URL", "a PostgreSQL of your own, from 15 on"),
-    "console_url": Key("TURNTREE_CONSOLE_URL", "the same for a login that can only read, for sql"),
-    "home": Key("TURNTREE_HOME", "where the embedded server keeps its files"),
-    "workspace": Key("TURNTREE_WORKSPACE", "whose turns are seen", "default"),
-    "user": Key("TURNTREE_USER", "the name your turns and moves carry"),
-    "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an endpoint that embeds, as OpenAI's does"),
-    "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the model it is asked for"),
-    "embedder_dims": Key("TURNTREE_EMBEDDER_DIMS", "how many numbers its vectors have"),
+    "database_url": Key("TURNTREE_DATABASE_URL", "your own PostgreSQL, 15 or later"),
+    "console_url": Key("TURNTREE_CONSOLE_URL", "the same with a read-only login, for sql"),
+    "home": Key("TURNTREE_HOME", "folder of the embedded server's files"),
+    "workspace": Key("TURNTREE_WORKSPACE", "the workspace to work in", "default"),
+    "user": Key("TURNTREE_USER", "the author of your turns and moves"),
+    "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an embedding endpoint, compatible with OpenAI's"),
+    "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the embedding model"),
+    "embedder_dims": Key("TURNTREE_EMBEDDER_DIMS", "the dimensions of its embeddings"),
     "secret_hosts": Key(
         "TURNTREE_SECRET_HOSTS",
-        "NAME@HOST,…: where your secrets may go",
+        "NAME@HOST,…: where your secrets may be sent",
         check=read_hosts,
         several=True,
     ),
     "redact": Key(
-        "TURNTREE_REDACT", "whether secrets are taken out of what is stored", "yes", ("yes", "no")
+        "TURNTREE_REDACT", "whether secrets are redacted before storing", "yes", ("yes", "no")
     ),
     "import_private": Key(
         "TURNTREE_IMPORT_PRIVATE",
-        "whether sessions you import are yours alone",
+        "whether imported sessions are private",
         "no",
         ("yes", "no"),
     ),
@@ -74,7 +74,7 @@ class Setting:
 
 
 def config_path() -> Path:
-    """Return where the settings file is, or would be."""
+    """Return the path of the settings file, whether or not it exists."""
     chosen = os.environ.get("TURNTREE_CONFIG")
     if chosen:
         return Path(chosen).expanduser()
@@ -84,10 +84,10 @@ def config_path() -> Path:
 
 
 def read_file() -> dict[str, str]:
-    """Return what the settings file says; without a file, nothing.
+    """Return the contents of the settings file; empty without a file.
 
     Raises:
-        InvalidOperation: The file is no TOML.
+        InvalidOperation: The file is not TOML.
     """
     path = config_path()
     try:
@@ -104,11 +104,11 @@ def read_file() -> dict[str, str]:
 
 
 def write_file(values: Mapping[str, str]) -> Path:
-    """Replace the settings file and return where it is."""
+    """Replace the settings file and return its path."""
     path = config_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [f"{key} = {_toml_string(value)}" for key, value in sorted(values.items())]
-    # A database's address may hold a password, so nobody else may read the file.
+    # A database URL may hold a password, so only the owner may read the file.
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     fresh.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -129,12 +129,12 @@ def find_setting(key: str) -> Setting:
 
 
 def imports_privately() -> bool:
-    """Say whether sessions that are imported here are for their importer alone."""
+    """Whether imported sessions are private to their importer."""
     return find_setting("import_private").value == "yes"
 
 
 def merged_environment() -> dict[str, str]:
-    """Return the environment as it would be if the file and ``.turntree`` stood in it."""
+    """Return the environment with the values of the file and of ``.turntree`` merged in."""
     filed = {KEYS[key].variable: value for key, value in read_file().items()}
     head = read_head(Path.cwd())
     if head is not None:
@@ -143,7 +143,7 @@ def merged_environment() -> dict[str, str]:
 
 
 def places_here() -> "ToolPaths":
-    """Return where tools leave things on this machine."""
+    """Return where tools store their data on this machine."""
     from turntree.transcripts.importer import ToolPaths
 
     return ToolPaths(Path.home(), os.environ)

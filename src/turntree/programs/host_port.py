@@ -19,7 +19,7 @@ class ExecutionHost(Protocol):
         """Return a file of the folder, or None if there is none.
 
         Raises:
-            Refused: The path leads out of the folder.
+            InvalidOperation: The path leads out of the folder.
         """
         ...
 
@@ -27,7 +27,7 @@ class ExecutionHost(Protocol):
         """Run a command in the folder, inside a sandbox.
 
         Raises:
-            NoSandbox: None can be started here.
+            SandboxUnavailable: None can be started here.
         """
         ...
 
@@ -37,8 +37,8 @@ class ExecutionHost(Protocol):
         """Run a program that reads one document and writes one, inside a sandbox.
 
         Raises:
-            NoSandbox: None can be started here.
-            CodeFailed: The program failed, or went beyond a limit.
+            SandboxUnavailable: None can be started here.
+            CodeError: The program failed, or went beyond a limit.
         """
         ...
 

@@ -48,7 +48,7 @@ class ProgramContext(ExecutionHost, Protocol):
         """Record a fact of a program, with the move and the details that become true by it.
 
         Raises:
-            Refused: The move is not lawful, or the caller may not.
+            InvalidOperation: The move is not lawful, or the caller may not.
             Conflict: The program changed since it was read.
         """
         ...
@@ -61,7 +61,7 @@ class ProgramContext(ExecutionHost, Protocol):
         """Have a model answer, or the one that an agent asks; a provider says which it has.
 
         Raises:
-            NoProvider: None is wired.
+            ProviderNotConfigured: None is wired.
         """
         ...
 
@@ -69,7 +69,7 @@ class ProgramContext(ExecutionHost, Protocol):
         """Send a message to a session, wait for the turn and return what was answered.
 
         Raises:
-            NoProvider: Nobody answers there.
+            ProviderNotConfigured: Nobody answers there.
         """
         ...
 
@@ -96,7 +96,7 @@ class ProgramKind(Protocol):
         """Return a config as it is stored: every member known, typed and in its own spelling.
 
         Raises:
-            Refused: Something in it is not.
+            InvalidOperation: Something in it is not.
         """
         ...
 
@@ -108,7 +108,7 @@ class ProgramKind(Protocol):
         """Do what a program of this kind is for, and return one document.
 
         Raises:
-            NoProvider: A model would have to answer.
-            Refused: It cannot be done.
+            ProviderNotConfigured: A model would have to answer.
+            InvalidOperation: It cannot be done.
         """
         ...

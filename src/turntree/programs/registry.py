@@ -65,7 +65,7 @@ class Registry:
 
         Raises:
             InvalidOperation: The result is no config of its kind.
-            Denied: Only the owner, and whoever was granted it, may.
+            PermissionDenied: Only the owner, and whoever was granted it, may.
             Conflict: Somebody configured it meanwhile.
         """
         program = await self._get_or_begin(name)
@@ -152,7 +152,7 @@ class Registry:
         """Let somebody do something with a program, or no longer.
 
         Raises:
-            Denied: Only the owner may.
+            PermissionDenied: Only the owner may.
         """
         if right not in RIGHTS:
             raise InvalidOperation(f"{right!r} is no right: there are {', '.join(RIGHTS)}")
@@ -174,7 +174,7 @@ class Registry:
         A session that has no config yet gets one, if it is to be private.
 
         Raises:
-            Denied: Only the owner may.
+            PermissionDenied: Only the owner may.
         """
         program = await (self._get_or_begin(name) if visibility == "private" else self.get(name))
         if program.visibility != visibility:

@@ -47,7 +47,7 @@ class Programs(Protocol):
         Raises:
             Conflict: A name is taken, or a program changed since it was read.
             NotFound: There is no such program, or none that this principal may see.
-            Denied: It is not for this principal to do.
+            PermissionDenied: It is not for this principal to do.
         """
         ...
 

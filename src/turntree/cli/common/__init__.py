@@ -1,1 +1,1 @@
-"""What several commands share."""
+"""Helpers shared by several commands."""

@@ -1,7 +1,7 @@
-"""What was sent to a session and could not be answered, beside what was.
+"""Failed turns of a session, listed beside the turns of its thread.
 
-A turn that failed before anything was done moves no session, so no thread leads to it. Whoever sent
-the message looks for it there all the same. Must never know how turns are drawn.
+A turn that failed before it did anything moves no session, so no thread leads to it. The sender of
+the message still looks for it in the session. Must never know how turns are printed.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from turntree.core.thread import ThreadTurn
 
 
 async def read_last(opened: CliContext, session: Session, count: int) -> tuple[ThreadTurn, ...]:
-    """Return the last turns of a session, with those that failed beside it, oldest first."""
+    """Return the last turns of a session and the failed ones beside it, oldest first."""
     if count == 0:
         return ()
     tree, threads = opened.tree, opened.tree.turns.threads
@@ -28,10 +28,10 @@ async def read_last(opened: CliContext, session: Session, count: int) -> tuple[T
 
 
 def newest_first(turns: Iterable[ThreadTurn]) -> list[ThreadTurn]:
-    """Return turns with the newest first, and none before one that was built on it.
+    """Return turns with the newest first, and never a parent before its child.
 
-    Clocks differ between machines and are set back: where a thread says what came first, they are
-    not asked.
+    Clocks differ between machines and can be set back, so the thread decides where it can and the
+    clock only elsewhere.
     """
     by_clock = sorted(turns, key=lambda p: (p.turn.header.sealed_at, p.depth), reverse=True)
     places = {placed.turn.id: place for place, placed in enumerate(by_clock)}
@@ -49,7 +49,7 @@ def newest_first(turns: Iterable[ThreadTurn]) -> list[ThreadTurn]:
 
 
 def note_failed(terminal: Terminal, names: Iterable[str]) -> None:
-    """Say what can be done about turns that failed; the last one is the example."""
+    """Print what can be done about failed turns, with the last one as the example."""
     *_, name = ("", *names)
     if name:
         read, again = f"turntree tail {name}", f"turntree rerun {name}"

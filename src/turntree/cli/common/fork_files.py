@@ -1,6 +1,6 @@
-"""Forking with files: a session and places of its own, shown before it is done.
+"""Fork a session together with its files, after showing the plan.
 
-Gathering is here; how a plan looks is ``cli.plan_text``'s.
+Gathers the data; ``cli.output.fork_plan`` prints it.
 """
 
 import shlex
@@ -27,19 +27,19 @@ from turntree.resources.plans.saga import PlanOutcome
 
 @value
 class Wanted:
-    """What somebody typed."""
+    """The fork that was asked for on the command line."""
 
     revision: str
     label: str | None
     place: str | None
     choices: Mapping[str, Choice]
     before: bool = False
-    """Whether everything is to be as the turn found it."""
+    """Whether the files are to be as the turn found them, not as it left them."""
     visibility: Visibility | None = None
-    """Who is to see the session; None leaves it to what it is made from."""
+    """Visibility of the new session; None inherits it from the source."""
 
     def command(self, place: str | None, *options: str) -> str:
-        """Return what to type for a fork with all that was chosen, at a place or at a new one."""
+        """Return the command that makes this fork, in the given folder or in a new one."""
         words = ["turntree", "fork", self.revision, self.label or "LABEL", "--files"]
         words += [*([] if place is None else [place]), *options]
         words += [] if self.visibility is None else [f"--{self.visibility}"]
@@ -59,12 +59,12 @@ def show_plan(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
 
 
 def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
-    """Begin a session with places of its own, and tell of it."""
+    """Create a session with folders of its own, and print the result."""
     with spinner(terminal, "forking files"):
         plan, session, privacy = with_ledger(terminal, partial(_carry_out, wanted=wanted))
     places = new_places(plan)
     for place in places:
-        # Whoever works in a fork's folder works in the fork.
+        # Commands run in a fork's folder work on the fork.
         write_own_head(Path(place), session.label)
     if switches:
         write_head(Path.cwd(), session.label)
@@ -85,7 +85,7 @@ def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> No
 
 
 def _give_back(plan: ForkPlan) -> list[str]:
-    """Return how the session that was forked gets back what was taken from it."""
+    """Return the command that gives the source session back what the fork took from it."""
     if plan.source is None:
         return []
     label, taken = plan.source.label, [one for one in plan.items if one.kept_by == plan.session]
@@ -104,7 +104,7 @@ async def _propose(opened: CliContext, *, wanted: Wanted) -> tuple[ForkPlan, dic
 
 
 async def propose(opened: CliContext, wanted: Wanted) -> ForkPlan:
-    """Return the plan of a fork; without a label, of its places alone."""
+    """Return the plan of a fork; without a label, only the plan for its resources."""
     place = None if wanted.place is None else str(Path(wanted.place).absolute())  # noqa: ASYNC240
     try:
         return await opened.tree.plans.propose_fork(
@@ -137,22 +137,22 @@ async def _carry_out(
 async def find_privacy(
     opened: CliContext, session: Session, visibility: Visibility | None = None
 ) -> tuple[str, ...]:
-    """Return what is to be said of who sees a session that has just begun, as was asked for."""
+    """Return what to print about who can see a session that was just created."""
     programs = opened.tree.programs
     program, is_opened = await programs.find(session.id), visibility == "public"
     return privacy_hints(session, program, str(programs.by), opened=is_opened)
 
 
 def check_outcome(outcome: PlanOutcome) -> None:
-    """Refuse what was taken back.
+    """Refuse a plan that was rolled back.
 
     Raises:
-        InvalidOperation: The plan could not be carried out, and everything is as it was.
+        InvalidOperation: The plan could not be completed; everything is as it was.
     """
     if outcome.end == "rolled_back":
         raise InvalidOperation(f"nothing has changed: {outcome.error}")
 
 
 def new_places(plan: ForkPlan) -> list[str]:
-    """Return the places that a fork makes."""
+    """Return the folders that a fork creates."""
     return [item.place for item in plan.items if item.place is not None]

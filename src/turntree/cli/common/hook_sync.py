@@ -1,4 +1,4 @@
-"""Draining the spool: what hooks have told becomes turns and pins, in whichever command is at hand.
+"""Sync the spool: turn hook events into turns and snapshots, in whichever command runs next.
 
 Knows the spool, the ledger and how long it pays to wait. Must never print.
 """
@@ -22,13 +22,13 @@ from turntree.system.clock import SystemClock
 
 POLL_S: Final = 0.3
 PATIENCE_S: Final = 6.0
-"""So long a turn that has ended may take to be written down by its tool."""
+"""How long a tool may take to write down a turn that has ended."""
 KEEPING_MAX_S: Final = 150.0
-"""So long a large workspace may take to be kept for the first time."""
+"""How long the first snapshot of a large workspace may take."""
 
 
 async def drain_here(opened: CliContext) -> ReconcileResult:
-    """Read the spool with a ledger that is open already, unless somebody else is reading it."""
+    """Read the spool with an open ledger, unless another process is reading it."""
     spool = Spool(opened.settings.home / FOLDER)
     if not (spool.list_paths() or spool.list_said()):
         return ReconcileResult()
@@ -40,10 +40,10 @@ async def drain_here(opened: CliContext) -> ReconcileResult:
 
 
 def read_spool(terminal: Terminal, spool: Spool) -> ReconcileResult:
-    """Read the spool until nothing in it can be settled by waiting a moment.
+    """Read the spool until waiting a moment longer would settle nothing more.
 
     Raises:
-        Unreachable: The database does not answer; everything stays in the spool.
+        DatabaseUnavailable: The database does not answer; everything stays in the spool.
     """
     take_left(spool)
     if not spool.list_paths():
@@ -57,7 +57,7 @@ def read_spool(terminal: Terminal, spool: Spool) -> ReconcileResult:
 
 
 def has_news(spool: Spool, settled: ReconcileResult) -> bool:
-    """Say whether something has come that ends a turn and was not seen."""
+    """Whether the spool has an unread event that ends a turn."""
     seen = {sighting.id for sighting in settled.waiting}
     return any(
         one.sighting.kind in DRAINING and one.sighting.id not in seen for one in spool.read()
@@ -76,7 +76,7 @@ async def _settle(spool: Spool, opened: CliContext) -> ReconcileResult:
         states: dict[str, TakenSnapshot] = {
             one.sighting.id: one.taken for one in found if one.taken is not None
         }
-        # A turn whose workspace is still being kept waits, and so do those after it.
+        # A turn waits for the snapshot of its workspace, and later turns wait for it.
         unready = [one.sighting.id for one in found if one.is_pending]
         if said is not None:
             unready.append(said)
@@ -85,7 +85,7 @@ async def _settle(spool: Spool, opened: CliContext) -> ReconcileResult:
         settled = await settling().settle(ready, states)
         _note(spool, settled, total, [one.error for one in found if one.error])
         spool.remove(settled.done)
-        # What has just ended may be written down in a moment; what ended long ago will not.
+        # A turn that just ended may be written down soon; one that ended long ago will not.
         fresh = unix_ms(world.now()) - PATIENCE_S * 1000
         is_coming = any(unix_ms(one.at) > fresh for one in settled.waiting)
         is_keeping = since is not None and time.monotonic() - started < KEEPING_MAX_S

@@ -1,7 +1,7 @@
-"""A ledger with a runtime behind it, for commands that talk: the loop runs beside the terminal.
+"""A ledger with a runtime behind it, for commands that talk to models.
 
-Whoever types sits in the main thread, where Ctrl-C arrives, and everything that waits lives in a
-loop of its own. This module knows how the two meet. It must never print.
+The terminal needs the main thread, where Ctrl-C arrives; everything that waits runs in an event
+loop on another thread. This module connects the two. It must never print.
 """
 
 import asyncio
@@ -37,23 +37,23 @@ class ChatSession:
     portal: BlockingPortal
     opened: CliContext
     serves: bool = False
-    """Whether this process answers where nobody else does."""
+    """Whether this process serves sessions that have no other worker."""
 
     def call(self, act: Callable[[CliContext], Awaitable[T]]) -> T:
-        """Do one thing with the ledger and return what it gave."""
+        """Run one call on the ledger and return its result."""
         return self.portal.call(act, self.opened)
 
     def serve(self) -> None:
-        """Answer from now on where nobody else does."""
+        """Serve sessions from now on, where no other worker does."""
         self.serves = True
         self.portal.call(self.opened.running.ensure_served)
 
     def is_served(self) -> bool:
-        """Say whether anybody answers."""
+        """Whether any worker serves the workspace."""
         return bool(self.call(lambda opened: opened.tree.runs.workers.list_workers()))
 
     def list_unfinished(self, label: str) -> list[RunId]:
-        """Return what is being answered in a session, and what waits there, in order."""
+        """Return the running and the queued runs of a session, in order."""
 
         async def read(opened: CliContext) -> list[RunId]:
             found = [run.run for run in await opened.tree.runs.list_open(label)]
@@ -68,7 +68,7 @@ class ChatSession:
         return self.begin(lambda hear: following.follow(run, hear))
 
     def begin(self, act: "Callable[[Hear], Awaitable[T]]") -> "ReplyListener[T]":
-        """Begin something that tells what it hears; somebody answers meanwhile."""
+        """Start a call that reports what it hears, and make sure a worker serves it."""
         listening = ReplyListener[T]()
 
         async def acting() -> T:
@@ -83,19 +83,19 @@ class ChatSession:
         return listening
 
     async def _keep_served(self) -> None:
-        """See to it that somebody answers: whoever did may have gone meanwhile."""
+        """Keep the workspace served: the worker that served it may have stopped meanwhile."""
         while self.serves:
             await self.opened.running.ensure_served()
             await asyncio.sleep(KEEP_SERVED_S)
 
 
 class _Interrupt:
-    """Somebody pressed Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
 
 @dataclass(slots=True)
 class ReplyListener(Generic[T]):
-    """What is heard, one thing at a time; a Ctrl-C is heard like everything else."""
+    """Items heard from a run, one at a time; a Ctrl-C is one of them."""
 
     queue: "SimpleQueue[Heard | _Interrupt | None]" = field(
         default_factory=SimpleQueue["Heard | _Interrupt | None"]
@@ -104,12 +104,13 @@ class ReplyListener(Generic[T]):
 
     @contextmanager
     def hearing_interrupts(self) -> Generator[None]:
-        """Hear Ctrl-C until the block ends.
+        """Report Ctrl-C as an item until the block ends.
 
-        Raised where it happens to arrive, it could be lost: in a callback whose errors nobody sees.
+        Raised wherever it happens to arrive, it could be lost in a callback whose errors are
+        dropped.
         """
         if threading.current_thread() is not threading.main_thread():
-            # Ctrl-C arrives in the main thread, and so does whoever wants to hear it.
+            # Python delivers Ctrl-C to the main thread only, so only there can it be handled.
             yield
             return
 
@@ -124,11 +125,11 @@ class ReplyListener(Generic[T]):
             signal.signal(signal.SIGINT, before)
 
     def next(self, timeout_s: float | None = None) -> Heard | None:
-        """Wait for the next thing; None if there is no more.
+        """Return the next item, or None at the end.
 
         Raises:
-            TimeoutError: Nothing was heard for so long.
-            KeyboardInterrupt: Somebody pressed Ctrl-C.
+            TimeoutError: Nothing was heard within the timeout.
+            KeyboardInterrupt: The user pressed Ctrl-C.
         """
         try:
             heard = self.queue.get(timeout=timeout_s)
@@ -140,16 +141,16 @@ class ReplyListener(Generic[T]):
 
     @property
     def result(self) -> T:
-        """What it came to.
+        """The result of the call.
 
         Raises:
-            TurntreeError: Something went wrong.
+            TurntreeError: The call failed.
         """
         assert self.future is not None, "it was begun"
         return self.future.result()
 
     def stop(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self.future is not None:
             self.future.cancel()
 
@@ -158,9 +159,9 @@ class ReplyListener(Generic[T]):
 def open_talk(
     terminal: Terminal, *, tools: Sequence[str] = (), serves: bool = True
 ) -> Generator[ChatSession]:
-    """Open the ledger and a runtime; with ``serves`` somebody answers while it is open."""
+    """Open the ledger and a runtime; with ``serves``, this process also serves."""
     given = load_tools(tools)
-    # What a worker tells its keeper is no part of a talk.
+    # A worker's log lines do not belong into a conversation.
     logging.getLogger("turntree").addHandler(logging.NullHandler())
     logging.getLogger("turntree").propagate = False
     with (
@@ -174,11 +175,11 @@ def open_talk(
 
 
 def load_tools(names: Sequence[str]) -> Sequence[object]:
-    """Return the tools that a command line names; modules of the present folder are found too.
+    """Return the tools that a command line names; modules of the current folder are found too.
 
     Raises:
         NotFound: There is no such tool.
-        Refused: Something is no tool.
+        InvalidOperation: The name leads to something that is not a tool.
     """
     if not names:
         return ()

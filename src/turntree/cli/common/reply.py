@@ -1,4 +1,4 @@
-"""Sending a message and waiting for the answer: what the commands share that talk."""
+"""Send a message and wait for the reply: shared by the commands that talk to models."""
 
 import difflib
 import re
@@ -31,14 +31,14 @@ from turntree.runs.inbox import QueuedMessage
 from turntree.stats.costs import find_cost
 
 LABELS_READ_MAX: Final = 200
-"""Among so many labels it is looked for one that somebody may have meant."""
+"""Number of labels searched for one that the user may have meant."""
 _LIKE_A_TURN: Final = re.compile(r"[0-9a-f]{7,64}")
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
 def talk_options(function: F) -> F:
-    """Add what every command takes that has something answered."""
+    """Add the options of every command that has a message answered."""
     tools = click.option(
         "--tools",
         metavar="MODULE:NAME",
@@ -46,14 +46,14 @@ def talk_options(function: F) -> F:
         help="Functions that models may call, as module:name; repeatable.",
     )
     worker = click.option(
-        "--no-worker", is_flag=True, help="Leave the answering to workers that run elsewhere."
+        "--no-worker", is_flag=True, help="Workers elsewhere answer, never this process."
     )
     return tools(worker(function))
 
 
 @value
 class OutgoingMessage:
-    """A message, and what its sender asks for."""
+    """A message and its sender's options."""
 
     session: str
     text: str
@@ -62,9 +62,9 @@ class OutgoingMessage:
 
 
 def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> QueuedMessage:
-    """Send a message; somebody will answer. A session that is not there begins, which is said.
+    """Send a message and return it as queued; creates the session if it does not exist.
 
-    What was taken out of the message is said too.
+    Prints a note about a new session, and about secrets redacted from the message.
     """
     begun: list[str] = []
 
@@ -80,7 +80,7 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
     try:
         posted = talk.call(act)
     finally:
-        # Also if the message was refused: the session is there.
+        # Also if the message was refused: the session exists by now.
         if begun:
             label, *near = map(clean, begun)
             also = f" (there is {near[0]} too)" if near else ""
@@ -90,7 +90,7 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
 
 
 async def _get_or_begin(opened: CliContext, name: str) -> tuple[Session, list[str] | None]:
-    """Return a session; one that begins comes with what is called much the same."""
+    """Return a session; for a new one, also the existing labels that look much the same."""
     sessions = opened.tree.sessions
     if name == "HEAD" or await sessions.ledger.find(name) is not None:
         return await sessions.get(name), None
@@ -103,7 +103,7 @@ async def _get_or_begin(opened: CliContext, name: str) -> tuple[Session, list[st
 
 
 def note_redacted(terminal: Terminal, posted: QueuedMessage) -> None:
-    """Say what was taken out of a message before it was stored."""
+    """Print how many secrets were redacted from a message before it was stored."""
     if posted.redacted:
         what = "1 secret key" if posted.redacted == 1 else f"{posted.redacted} secret keys"
         terminal.note(f"{what} taken out before the message was stored: nobody is sent it")
@@ -120,10 +120,10 @@ class ReplyResult:
 def wait_for(
     talk: ChatSession, run: RunId, hear: Hear, *, ends: float | None = None
 ) -> ReplyResult:
-    """Wait until a turn is sealed. Ctrl-C leaves, and the run goes on where a worker is.
+    """Wait until a turn is sealed. Ctrl-C stops waiting; the run continues if a worker has it.
 
     Raises:
-        TimeoutError: It was not, and this moment of the steady clock has passed.
+        TimeoutError: The turn is not sealed by this time of the monotonic clock.
     """
     reasons: list[str] = []
 
@@ -140,10 +140,10 @@ def wait_for(
 
 
 def wait(listening: ReplyListener[T], hear: Hear, *, ends: float | None = None) -> T:
-    """Hand over what is heard until there is no more, and return what it came to.
+    """Pass on each item until the end, and return the result.
 
     Raises:
-        TimeoutError: There may be more, and this moment of the steady clock has passed.
+        TimeoutError: There may be more, and this time of the monotonic clock has passed.
     """
     try:
         with listening.hearing_interrupts():
@@ -160,18 +160,18 @@ def _left(ends: float | None) -> float | None:
 
 
 def nothing(heard: Heard) -> None:
-    """Show nothing: the answer is printed when it is whole."""
+    """Show nothing: the reply is printed when it is complete."""
 
 
 def streaming(terminal: Terminal, *, shows_query: bool = False) -> Hear:
-    """Return what shows everything as it comes: for people, or as JSON, one document a line."""
+    """Return a printer of items as they come: for people, or as JSON, one document per line."""
     if terminal.as_json:
         return write_documents(write_out)
     return StreamPrinter(terminal, write_out, price_finder(), shows_query=shows_query).hear
 
 
 def tell_answer(terminal: Terminal, answered: ReplyResult) -> None:
-    """Print an answer as a whole.
+    """Print a complete reply.
 
     Raises:
         TurntreeError: The turn did not end well.
@@ -189,13 +189,13 @@ def check_answer(answered: ReplyResult) -> None:
     """Refuse a turn that did not end well.
 
     Raises:
-        TurntreeError: It did not.
+        TurntreeError: The turn failed or was cut short.
     """
     check_outcome(answered.turn.header.outcome, *filter(None, [answered.reason]))
 
 
 def price_finder() -> FindCost:
-    """Return what says the price of a call, if a list of prices is installed."""
+    """Return a function that prices a model call, if a price list is installed."""
     from turntree.boot.open import find_prices
 
     prices = find_prices()

@@ -1,4 +1,4 @@
-"""Follow a session's move: what changed, how to take it back."""
+"""Follow a session's move: what changed, and how to undo it."""
 
 from turntree.cli.context import CliContext
 from turntree.cli.output.text import digits
@@ -10,7 +10,7 @@ from turntree.core.value import value
 
 @value
 class Move:
-    """A move as it is told: the turns' digests instead of their ids."""
+    """A move as it is printed: with the turns' digests instead of their ids."""
 
     version: int
     before: Digest | None
@@ -18,12 +18,12 @@ class Move:
 
     @property
     def left(self) -> str:
-        """The digits of the turn the session left."""
+        """The short digest of the turn that the session left."""
         return digits(self.before)
 
 
 async def follow(opened: CliContext, moved: MoveResult) -> tuple[Session, Move]:
-    """Return the session that moved and the digests of where it was and is."""
+    """Return the session that moved, with the digests of its old and new head."""
     session = await opened.tree.sessions.ledger.get(moved.session)
     before, after = [await _digest(opened, turn) for turn in (moved.before, moved.head)]
     return session, Move(moved.version, before, after)

@@ -1,4 +1,4 @@
-"""Reading a whole thread with the objects it refers to, for commands that carry it elsewhere.
+"""Read a whole thread with the objects it refers to, for commands that write it elsewhere.
 
 Knows the ledger. Must never know a format.
 """
@@ -19,26 +19,26 @@ SESSIONS_READ_MAX = 20
 
 @value
 class WholeThread:
-    """A thread, what its parts refer to, the tool it came from, and the session that ends in it."""
+    """A thread with its objects, the tool it came from, and the session that ends in it."""
 
     turns: Sequence[ThreadTurn]
     objects: dict[Digest, bytes]
     origin: Origin | None
     session: SessionId | None = None
-    """The one that was named and stands at its head."""
+    """The session that was named, if the thread's last turn is its head."""
 
     @property
     def head(self) -> ThreadTurn:
-        """The turn it was read for."""
+        """The turn that was asked for."""
         return max(self.turns, key=lambda placed: placed.depth)
 
     def told(self) -> list[PortableMessage]:
-        """Return it as it is handed over."""
+        """Return the thread as exporters take it."""
         return hand_over(self.turns, self.objects)
 
 
 async def read_whole(opened: CliContext, revision: str, *, visible: bool) -> WholeThread:
-    """Read a thread: what a context still reads of it, or all of it.
+    """Return a thread: the part a context still reads, or all of it.
 
     Raises:
         NotFound: The revision names nothing.
@@ -53,7 +53,7 @@ async def read_whole(opened: CliContext, revision: str, *, visible: bool) -> Who
 
 
 async def _find_origin(opened: CliContext, found: ResolvedRevision) -> Origin | None:
-    """Return the tool that a turn came from: its session's, else that of any that held it."""
+    """Return a turn's origin: its session's, or that of any session that held it."""
     if found.session is not None and found.session.origin is not None:
         return found.session.origin
     holding = await opened.tree.turns.threads.list_sessions_holding(found.turn)

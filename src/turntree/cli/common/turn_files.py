@@ -1,6 +1,7 @@
-"""Which files a revision stands for: those that its turn pinned, or its nearest ancestor that did.
+"""The files of a revision: those snapshotted at its turn, or at its nearest ancestor that has any.
 
-Knows how to ask, and what to say where nothing was ever pinned. Must never know how files look.
+Knows how to find them, and the error where no snapshot exists. Must never know how files are
+printed.
 """
 
 import os
@@ -19,7 +20,7 @@ from turntree.resources.store_port import ResolvedTurnSnapshot
 
 @value
 class TurnFiles:
-    """A turn that was asked for, and the turn whose pins answer for it."""
+    """A turn that was asked for, and the turn whose snapshots stand in for it."""
 
     asked: ThreadTurn
     pinned: ThreadTurn
@@ -27,12 +28,12 @@ class TurnFiles:
 
     @property
     def distance(self) -> int:
-        """How many turns lie between the two."""
+        """Number of turns between the two."""
         return self.asked.depth - self.pinned.depth
 
     @property
     def sentence(self) -> str | None:
-        """What is said if the turn itself pinned nothing."""
+        """What to print if the turn itself has no snapshot."""
         if self.asked.turn.id == self.pinned.turn.id:
             return None
         before = "1 turn" if self.distance == 1 else f"{self.distance:,} turns"
@@ -41,7 +42,7 @@ class TurnFiles:
 
 
 async def stand(opened: CliContext, revision: str) -> TurnFiles:
-    """Return the files that a revision stands for.
+    """Return the files of a revision.
 
     Raises:
         NotFound: The revision names nothing, or no turn up to it has pinned files.
@@ -55,7 +56,7 @@ async def stand(opened: CliContext, revision: str) -> TurnFiles:
 
 
 def nothing_pinned(short: str) -> NotFound:
-    """Return the error that says how files come to be pinned."""
+    """Return the error for a turn without files; it says how snapshots are taken."""
     return NotFound(
         f"no turn up to {short} has pinned its files\n"
         "an agent's hooks do it at every turn, `turntree pin` does it by hand; "
@@ -64,9 +65,9 @@ def nothing_pinned(short: str) -> NotFound:
 
 
 def nothing_known(short: str, command: str) -> NotFound:
-    """Return the error that says why nobody knows how files were before a turn.
+    """Return the error for files that are unknown before a turn.
 
-    The command asks for the same, with the files as the turn left them.
+    The command asks for the same files as the turn left them.
     """
     return NotFound(
         f"nobody knows how the files were before {short}: no turn up to it pinned them then"
@@ -75,7 +76,7 @@ def nothing_known(short: str, command: str) -> NotFound:
 
 
 async def list_around(opened: CliContext, full: Path) -> list[Resource]:
-    """Return the resources that a path of this machine lies in, the nearest first."""
+    """Return the resources that contain a local path, innermost first."""
     find = opened.tree.resources.find
     folders = [await find("directory", str(at)) for at in (full, *full.parents)]
     found = [await find("file", str(full)), *folders]
@@ -83,10 +84,10 @@ async def list_around(opened: CliContext, full: Path) -> list[Resource]:
 
 
 def choose_pin(standing: TurnFiles, here: Path) -> ResolvedTurnSnapshot:
-    """Return the pin of the place one stands in, or the only one.
+    """Return the snapshot of the current folder's resource, or the only one.
 
     Raises:
-        NotFound: There are several, and none of this place.
+        NotFound: There are several, and none of them is of this folder.
     """
     around = [pinned for pinned in standing.pins if holds(pinned.resource, here)]
     if around:
@@ -98,14 +99,15 @@ def choose_pin(standing: TurnFiles, here: Path) -> ResolvedTurnSnapshot:
 
 
 def holds(resource: Resource, here: Path) -> bool:
-    """Say whether a path of this machine lies in a resource."""
+    """Whether a local path is inside a resource."""
     return here == Path(resource.place) or Path(resource.place) in here.parents
 
 
 def relative(resource: Resource, path: str) -> str:
-    """Return a path as a snapshot of a resource spells it, whichever way a person did.
+    """Return a path relative to its resource, whichever way the user wrote it.
 
-    What lies in the resource, seen from here, is meant first; else it is a path inside of it.
+    A path that leads into the resource from the current folder wins; otherwise it is taken as
+    relative to the resource.
     """
     full = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow symlinks)
     if holds(resource, full):
@@ -114,7 +116,7 @@ def relative(resource: Resource, path: str) -> str:
 
 
 def note_standing(terminal: Terminal, standings: Sequence[TurnFiles]) -> None:
-    """Tell which turns pinned nothing themselves."""
+    """Print which turns have no snapshot of their own."""
     for sentence in dict.fromkeys(one.sentence for one in standings):
         if sentence is not None:
             terminal.note(sentence)

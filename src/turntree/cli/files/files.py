@@ -1,6 +1,6 @@
-"""``files``: what lay beside a turn, and what it changed.
+"""``files``: the files a turn left, and what it changed.
 
-Gathering is here; how a tree looks is ``cli.tree_text``'s, and a change ``cli.change_text``'s.
+Gathers the data; ``cli.output.file_tree`` and ``cli.output.changes`` print it.
 """
 
 import sys
@@ -48,22 +48,22 @@ class FileListing:
     pinned: ResolvedTurnSnapshot
     entries: list[FileEntry]
     diffs: list[FileDiff] | None
-    """None when nobody looked as the turn began."""
+    """None if there is no snapshot from before the turn."""
     doubts: list[AmbiguousChange]
-    """Which of the changes others may have made."""
+    """Changes that other turns may have made."""
     rivals: Mapping[TurnId, Turn]
-    """The turns that are named there."""
+    """The turns named there."""
 
     @property
     def files(self) -> int:
-        """How many files there are."""
+        """Number of files."""
         return sum(entry.kind != "directory" for entry in self.entries)
 
 
 @verb()
 @click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
 @click.argument("path", metavar="[PATH]", required=False)
-@click.option("--all", "-a", "everything", is_flag=True, help="The whole tree, every folder open.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Whole tree, all folders expanded.")
 def files(terminal: Terminal, revision: str, path: str | None, everything: bool) -> None:
     """Show the files a turn left, and which of them it changed.
 
@@ -101,7 +101,7 @@ def _print_file(terminal: Terminal, revision: str, path: str) -> None:
         text = content.decode("utf-8", "backslashreplace")
         terminal.document({"path": shown_path(inside), "size": len(content), "text": text})
     else:
-        # As it is, for a pipe wants its bytes; a terminal would obey some of them.
+        # A pipe gets the raw bytes. A terminal must not: it would obey escape sequences.
         shown = harmless(content.decode("utf-8", "backslashreplace"))
         click.echo(shown if sys.stdout.isatty() else content, nl=False)
 
@@ -122,7 +122,7 @@ async def _hold(opened: CliContext, pinned: ResolvedTurnSnapshot, report: Report
     try:
         doubts = await tree.blame.list_doubts(pinned)
     except DataMissing:
-        doubts = []  # What another turn found or left is gone; this one's files are not.
+        doubts = []  # Another turn's snapshot is gone; this turn's files are not.
     named = {turn for doubt in doubts for turn in doubt.turns}
     rivals = {turn: (await tree.turns.get(turn)).turn for turn in sorted(named)}
     return FileListing(pinned, entries, diffs, doubts, rivals)
@@ -160,7 +160,7 @@ def _draw_held(one: FileListing, terminal: Terminal, *, depth_max: int | None) -
 
 
 def _draw_doubts(one: FileListing, terminal: Terminal) -> Iterator[str]:
-    """Yield who else was at work, and on what: one line for the paths of the same turns."""
+    """Yield which other turns may have changed what: one line per group of turns."""
     grouped: dict[tuple[tuple[TurnId, ...], bool], list[str]] = {}
     for doubt in one.doubts:
         grouped.setdefault((doubt.turns, doubt.is_theirs), []).append(shown_path(doubt.path))

@@ -1,7 +1,7 @@
-"""``gc``: kept states that nothing needs any more are removed from the disk.
+"""``gc``: delete snapshots from the disk that nothing refers to.
 
-Knows what is needed: what turns pin, in every workspace of this ledger, what hooks have told and
-nobody has read yet, and what is young. Must never guess what another ledger needs.
+What is needed: the snapshots of turns in every workspace of this ledger, those named by unread hook
+events, and recent ones. Must never guess what another ledger needs.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,7 +34,7 @@ DAY_S: Final = 86_400
 
 @value
 class Collected:
-    """What was removed, and what was looked at."""
+    """What was removed, and what was examined."""
 
     swept: GcResult
     states: int
@@ -42,14 +42,14 @@ class Collected:
 
 @verb()
 @click.option("--older", "days", metavar="DAYS", type=click.IntRange(1), default=DAYS_DEFAULT,
-              show_default=True, help="Leave alone what is younger.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
+              show_default=True, help="Minimum age of a snapshot to remove.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Preview: print what would be removed, and stop.")
 def gc(terminal: Terminal, days: int, dry_run: bool) -> None:
-    """Remove kept states of files that no turn pins any more.
+    """Remove file snapshots that no turn refers to.
 
-    Those are what moves with files and comparisons have kept on the way. Whatever a turn has pinned
-    stays, and so does everything younger than --older: until then an undo brings files back.
-    If anything that has to stay is missing, nothing is removed.
+    These are snapshots that moves with files and comparisons took on the way. Snapshots of turns
+    are never removed, nor those younger than --older: until then an undo can restore files. If
+    anything that has to stay is missing, nothing is removed.
     """
     with spinner(terminal, "looking for what nothing needs"):
         done = with_ledger(terminal, partial(_collect, days=days, dry_run=dry_run))
@@ -73,11 +73,11 @@ def gc(terminal: Terminal, days: int, dry_run: bool) -> None:
 
 @dataclass(slots=True)
 class Claims:
-    """The states of one store that somebody needs, whatever their kind."""
+    """The snapshots of one store that are needed, of any kind."""
 
     keep: set[Digest] = field(default_factory=set[Digest])
     elsewhere: set[Digest] = field(default_factory=set[Digest])
-    """Needed too, but perhaps kept elsewhere or lost before anybody pinned them."""
+    """Needed too, but perhaps stored elsewhere, or lost before a turn referred to them."""
 
 
 async def _collect(opened: CliContext, *, days: int, dry_run: bool) -> Collected:
@@ -108,14 +108,14 @@ async def _collect(opened: CliContext, *, days: int, dry_run: bool) -> Collected
 def _way_on(
     state: Digest, store: str, keep: Collection[Digest], elsewhere: Collection[Digest], days: int
 ) -> str:
-    """Return what to do about a state that is not whole, by who needs it."""
+    """Return what to do about an incomplete snapshot, by what needs it."""
     if state in keep:
         return (
             f"see all that is missing with `turntree fsck`, then bring {store} back from a backup"
         )
     if state in elsewhere:
         return f"it was pinned elsewhere, or a hook has just told of it: bring {store} back"
-    # No command: a smaller --older would take away more than this state.
+    # No command: a smaller --older would remove more than this snapshot.
     return f"no turn pins it, so it is passed over once it is older than --older ({days} days)"
 
 
@@ -133,10 +133,10 @@ def _refuse_other_ledgers(opened: CliContext) -> None:
 async def _list_claims(
     opened: CliContext, sweepers: Sequence[CollectsGarbage]
 ) -> dict[str, Claims]:
-    """Return what is needed of each store: by what hooks have told, and by any workspace."""
+    """Return what each store must retain: for unread hook events and for any workspace."""
     claims = {one.store_name: Claims() for one in sweepers}
     stores = {one.external_kind: one.store_name for one in sweepers}
-    # Before the ledger: what is written down meanwhile is in one of the two, whoever is quicker.
+    # Read before the ledger: an event processed meanwhile is then in at least one of the two.
     for one in Spool(opened.settings.home / FOLDER).read():
         if one.taken is not None and one.taken.external.kind in stores:
             name = stores[one.taken.external.kind]
@@ -153,7 +153,7 @@ async def _list_claims(
 
 
 def _say_unfinished(count: int, workspace: str, own: str) -> str:
-    """Return why nothing is removed, and what to do about it in the workspace where it is."""
+    """Return why nothing is removed, and what to do about it in which workspace."""
     command, where = "turntree plans --reconcile", ""
     if workspace != own:
         command = f"TURNTREE_WORKSPACE={quote(workspace)} {command}"

@@ -1,4 +1,4 @@
-"""``plans``: forks and moves with files that were left unfinished, and bringing them to an end."""
+"""``plans``: list unfinished forks and moves with files, and complete them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -26,15 +26,16 @@ PLANS_DEFAULT = 20
 
 
 @verb()
-@click.option("--reconcile", is_flag=True, help="Finish or take back what was left unfinished.")
-@click.option("--all", "-a", "everything", is_flag=True, help="Those that have ended too.")
+@click.option("--reconcile", is_flag=True, help="Recovery of unfinished plans.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Finished plans too.")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(1, 1000), default=PLANS_DEFAULT,
-              show_default=True, help="With --all, at most so many, the newest.")  # fmt: skip
+              show_default=True, help="Maximum number of plans with --all.")  # fmt: skip
 def plans(terminal: Terminal, reconcile: bool, everything: bool, limit: int) -> None:
-    """List forks and moves with files that were left unfinished.
+    """List unfinished forks and moves with files.
 
-    A plan is carried out as a whole or taken back. One whose process died waits here; the next
-    command that touches the same files, `turntree up` and --reconcile bring it to an end.
+    A plan is completed as a whole or rolled back. A plan whose process died is listed here; the
+    next command that touches the same files, `turntree up` and --reconcile complete it or roll it
+    back.
     """
     if reconcile:
         _reconcile(terminal)
@@ -87,7 +88,7 @@ def _row(state: PlanState, now: Timestamp) -> tuple[str, ...]:
 
 
 def _started(state: PlanState) -> Timestamp:
-    # A plan's id is minted when it is made, and an id begins with its time.
+    # A plan's id is created with the plan, and an id begins with its time.
     return instant(int(state.plan.id.replace("-", "")[:12], 16))
 
 

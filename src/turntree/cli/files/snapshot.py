@@ -1,7 +1,7 @@
-"""``pin``: keep the files as they are, for a turn, by hand.
+"""``pin``: snapshot the files for a turn, by hand.
 
-For people without hooks. Knows which folder is meant when nobody says so. Must never keep a whole
-home because somebody stood in it.
+For people without hooks. Knows which folder is meant by default. Must never snapshot a whole home
+directory because the command ran in it.
 """
 
 from functools import partial
@@ -30,26 +30,26 @@ PINS_LOOKED_AT_MAX = 50
 
 @value
 class PinnedNow:
-    """What pinning led to."""
+    """The result of a snapshot."""
 
     session: Session
     resource: Resource
     taken: TakenSnapshot
     is_new: bool
     already: Snapshot | None
-    """The state that the turn had pinned before."""
+    """The snapshot that the turn had before."""
 
 
 @verb()
 @click.argument("folder", metavar="[DIR]", required=False,
                 type=click.Path(exists=True, path_type=Path))  # fmt: skip
 @click.option("--session", "-s", "label", metavar="SESSION", default="HEAD", type=SESSION,
-              help="For the newest turn of this session.")  # fmt: skip
+              help="Session whose newest turn gets the snapshot.")  # fmt: skip
 def pin(terminal: Terminal, folder: Path | None, label: str) -> None:
-    """Keep the files as they are now, for the newest turn of the current session.
+    """Snapshot the files as they are now, for the newest turn of the current session.
 
-    Hooks do this at every turn's end. DIR is by default the repository that one stands in. What
-    changed since the session's last pin is taken to be that turn's work.
+    Hooks do this at the end of every turn. DIR is by default the repository around the current
+    folder. Changes since the session's last snapshot count as that turn's work.
     """
     place = find_folder(Path.cwd()) if folder is None else folder.resolve()
     with spinner(terminal, f"keeping {shown_path(place.name)}"):
@@ -103,7 +103,7 @@ async def _pin(opened: CliContext, *, place: Path, label: str) -> PinnedNow:
 
 
 async def _check_taken_there(opened: CliContext, session: Session, kind: str, place: Path) -> None:
-    """Refuse a turn that had ended before a worktree was made: it cannot have worked there."""
+    """Refuse a turn that ended before the worktree existed: it cannot have worked there."""
     resource = await opened.tree.resources.find(kind, str(place))
     if resource is None or origin_of(resource) is None:
         return
@@ -118,9 +118,10 @@ async def _check_taken_there(opened: CliContext, session: Session, kind: str, pl
 async def _find_beginning(
     opened: CliContext, session: Session, resource: Resource, last: ResolvedTurnSnapshot | None
 ) -> tuple[TakenSnapshot | None, Timestamp]:
-    """Return the state that the work began with, if it is known, and when that was.
+    """Return the snapshot that the work began with, if known, and its time.
 
-    What a session's last pin left is what its next turn found; a worktree begins as it was made.
+    A session's last snapshot is what its next turn found; a worktree begins with what it was
+    created from.
     """
     if last is not None:
         state = last.after
@@ -130,19 +131,19 @@ async def _find_beginning(
         try:
             entries = await opened.tree.files.list_entries(resource, origin[1])
         except NotFound:
-            return None, resource.created_at  # No turn pins that state, and gc removed it.
+            return None, resource.created_at  # No turn refers to that snapshot, and gc removed it.
         return TakenSnapshot(origin[1], sum(one.size for one in entries), 0, 0), resource.created_at
     return None, (await opened.tree.turns.get(session.label)).turn.header.started_at
 
 
 def find_folder(here: Path) -> Path:
-    """Return the folder that somebody means who names none: the repository around, or this one.
+    """Return the default folder: the repository around the current folder, or that folder itself.
 
     Raises:
-        InvalidOperation: That would be a whole home, or the whole machine.
+        InvalidOperation: That would be a whole home directory, or the whole machine.
     """
     here, home = here.resolve(), Path.home().resolve()
-    # Somebody may keep a home in a repository; what lies in it is still not one project.
+    # A home directory can be a repository; it still is not one project.
     around = [at for at in (here, *here.parents) if at != home and at not in home.parents]
     if not around:
         raise InvalidOperation(f"{here} is no project: name the folder with `turntree pin DIR`")

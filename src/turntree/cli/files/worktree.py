@@ -1,7 +1,7 @@
-"""``worktree``: a folder in the state that any turn left, beside the present one.
+"""``worktree``: a new folder with the files of any turn.
 
-Knows the folders that were made this way. Must never remove one that holds anything which is kept
-nowhere else, unless somebody insists.
+Knows the folders that were created this way. Must never remove one that holds unsaved changes
+unless forced.
 """
 
 import re
@@ -38,20 +38,20 @@ from turntree.resources.worktrees import RemovedWorktree, Worktree, name_some
 
 @value
 class Made:
-    """A worktree that was made, and of which turn."""
+    """A worktree that was created, and of which turn."""
 
     standing: TurnFiles
     plan: ForkPlan
     label: str
     """The session that works there."""
     before: bool = False
-    """Whether it is what the turn found, not what it left."""
+    """Whether it holds what the turn found, not what it left."""
     privacy: tuple[str, ...] = ()
-    """What is to be said of who sees the session."""
+    """What to print about who can see the session."""
 
     @property
     def removal(self) -> str:
-        """What takes it back."""
+        """The command that removes it again."""
         removals = [f"turntree worktree --remove {shlex.quote(place)}" for place in self.places]
         return " && ".join([*removals, f"turntree session archive {self.label}"])
 
@@ -64,14 +64,14 @@ class Made:
 @verb()
 @click.argument("revision", metavar="[REV]", required=False, type=REVISION)
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path())
-@click.option("--before", is_flag=True, help="The files as the turn found them.")
-@click.option("--list", "-l", "lists", is_flag=True, help="List the worktrees of this machine.")
-@click.option("--remove", metavar="DIR", type=click.Path(), help="Remove a worktree.")
+@click.option("--before", is_flag=True, help="Files as the turn found them, not as it left them.")
+@click.option("--list", "-l", "lists", is_flag=True, help="Worktrees of this machine, as a list.")
+@click.option("--remove", metavar="DIR", type=click.Path(), help="Worktree to remove.")
 @click.option("--force", is_flag=True,
-              help="Remove it even if it holds unpinned changes, "
-                   "or what no snapshot holds.")  # fmt: skip
+              help="Removal even if that loses unsaved changes, "
+                   "or files that no snapshot holds.")  # fmt: skip
 @click.option("--restore", metavar="NAME|DIR",
-              help="Bring back a worktree that was removed, in its last state.")  # fmt: skip
+              help="Removed worktree to restore, in its last state.")  # fmt: skip
 def worktree(
     terminal: Terminal,
     revision: str | None,
@@ -82,11 +82,11 @@ def worktree(
     force: bool,
     restore: str | None,
 ) -> None:
-    """Make a folder with the files as a turn left them; the present ones stay as they are.
+    """Create a folder with the files as a turn left them; your current files stay as they are.
 
-    DIR is by default a new folder beside the one that the turn worked in. A session of its own
-    works there, named after the folder, so that a rewind there changes nothing else. It is no git
-    worktree: no .git is touched or copied.
+    DIR is by default a new folder beside the one the turn worked in. It gets a session of its own,
+    named after the folder, so that a rewind there changes nothing else. This is not a git worktree:
+    no .git is touched or copied.
     """
     if sum((revision is not None, lists, remove is not None, restore is not None)) > 1:
         raise click.UsageError("one thing at a time: REV, --list, --remove or --restore")
@@ -108,18 +108,18 @@ def worktree(
 def make_worktree(
     terminal: Terminal, revision: str, folder: str | None, *, before: bool = False
 ) -> Made:
-    """Make a folder in the state that a turn left or found, and a session that works there.
+    """Create a folder with the files a turn left or found, and a session that works there.
 
     Raises:
-        NotFound: The revision names nothing, or no turn up to it has pinned files.
-        InvalidOperation: There is something at the place.
+        NotFound: The revision names nothing, or no turn up to it has a snapshot.
+        InvalidOperation: The folder already exists.
     """
     with spinner(terminal, "making a worktree"):
         made = with_ledger(
             terminal, partial(_make, revision=revision, folder=folder, before=before)
         )
     for place in made.places:
-        # Whoever works there must never move the session of another folder.
+        # Commands run there must never move the session of another folder.
         write_own_head(Path(place), made.label)
     return made
 
@@ -132,7 +132,7 @@ async def _make(opened: CliContext, *, revision: str, folder: str | None, before
         short = digits(standing.asked.turn.digest)
         words = ["turntree", "worktree", short, *([] if folder is None else [folder])]
         raise nothing_known(short, shlex.join(words))
-    # Only what a turn says something of: not whatever else its session works on.
+    # Only resources of which a turn has a snapshot, not all that its session works on.
     others = [item.resource.id for item in first.items if item.pinned_by is None]
     choices: dict[str, Choice] = dict.fromkeys(others, "discard")
     name = PurePath(place or next(iter(new_places(first)), "worktree")).name
@@ -145,7 +145,7 @@ async def _make(opened: CliContext, *, revision: str, folder: str | None, before
 
 
 async def _free_label(opened: CliContext, name: str) -> str:
-    """Return a label after the name of a folder that no session has."""
+    """Return an unused label, derived from a folder's name."""
     plain = re.sub(r"[^A-Za-z0-9_+-]+", "-", name).strip("-") or "worktree"
     number = 1
     while True:
@@ -214,7 +214,7 @@ def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
 
     with spinner(terminal, "removing the worktree"):
         done, short = with_ledger(terminal, act)
-    # Whose last state is not known is made anew as it was in the beginning.
+    # If its last state is unknown, it is restored as it was created.
     words = ["turntree", "worktree", short, place, *["--before"] * done.worktree.before]
     terminal.tell(
         f"{shown_path(place)} is gone",
@@ -236,7 +236,7 @@ def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
 
 
 def _list_lost(done: RemovedWorktree) -> list[str]:
-    """Return what nothing brings back, in words; nothing if nothing was lost."""
+    """Return in words what cannot be restored; empty if nothing was lost."""
     if not done.left_out:
         return []
     shown = name_some([shown_path(path) for path in done.left_out])
@@ -264,7 +264,7 @@ def _restore(terminal: Terminal, asked: str) -> None:
 
 
 async def _find_gone(opened: CliContext, asked: str) -> str:
-    """Return the place that a name or a path means."""
+    """Return the removed worktree that a name or a path means."""
     place = settled(asked)
     if "/" in asked or Path(place).exists():  # noqa: ASYNC240
         return place

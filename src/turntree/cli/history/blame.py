@@ -1,6 +1,6 @@
 """``blame``: which turns used a file, and which of them wrote a line.
 
-Gathering is here; how the pieces look is ``cli.blame_text``'s.
+Gathers the data; ``cli.output.blame`` prints it.
 """
 
 import os
@@ -56,16 +56,16 @@ class _Uses:
     unique: dict[Digest, int]
     now: Timestamp
     is_whole: bool
-    """Whether every pinned state could be read."""
+    """Whether every snapshot could be read."""
 
 
 @verb()
 @click.argument("path", metavar="PATH[:LINE]", type=click.Path())
-@click.option("--lines", "all_lines", is_flag=True, help="Say it of every line.")
+@click.option("--lines", "all_lines", is_flag=True, help="Output for every line of the file.")
 @click.option("--at", "revision", metavar="REV", type=REVISION,
-              help="The file as that turn left it; by default as it is now.")  # fmt: skip
+              help="Turn that left the file; by default as it is now.")  # fmt: skip
 @click.option("-n", "--limit", type=click.IntRange(1), default=BLAME_DEFAULT, show_default=True,
-              help="How many uses at most.")  # fmt: skip
+              help="Maximum number of uses.")  # fmt: skip
 @click.pass_context
 def blame(
     context: click.Context,
@@ -75,13 +75,12 @@ def blame(
     revision: str | None,
     limit: int,
 ) -> None:
-    """Say which turns read or wrote a file, or which turn wrote a line.
+    """Show which turns read or wrote a file, or which turn wrote a line.
 
-    PATH:LINE and PATH:FIRST-LAST say which turn wrote these lines, by the files that turns pinned:
-    a turn, somebody outside of any turn, or one of several that were at work at the same time.
-    PATH alone is a path as it was recorded, the end of one, or a pattern with *: it shows what
-    turns say they did, and as (pinned) what the states show in which they found and left the file.
-    Exits with 1 if no turn did.
+    PATH:LINE and PATH:FIRST-LAST show which turn wrote these lines, according to the snapshots of
+    turns: one turn, a change outside any turn, or one of several turns that ran at the same time.
+    PATH alone is a path as recorded, the end of one, or a pattern with *: it lists what turns say
+    they did, and, marked (pinned), what their snapshots show. Exits with 1 if no turn did.
     """
     asked = _understand(path, revision)
     if asked.first is not None or all_lines or revision is not None:
@@ -117,7 +116,7 @@ def _understand(path: str, revision: str | None) -> _BlameArgs:
 
 
 def _full(path: str) -> Path:
-    """Return a path without detours; no symlink is followed."""
+    """Return an absolute, normalized path; symlinks are not followed."""
     return Path(os.path.abspath(path))  # noqa: PTH100
 
 
@@ -132,7 +131,7 @@ async def _list_uses(opened: CliContext, *, asked: _BlameArgs, limit: int, repor
 async def _list_changes(
     opened: CliContext, asked: _BlameArgs, report: Report
 ) -> Sequence[SnapshotChange] | None:
-    """Return what pinned states show of a file; None if some of them are lost."""
+    """Return the changes that snapshots show of a file; None if some snapshots are missing."""
     for resource in await list_around(opened, asked.full):
         if await opened.tree.blame.has_history(resource):
             inside = relative(resource, asked.path)
@@ -183,7 +182,7 @@ async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) 
 async def _find_history(
     opened: CliContext, asked: _BlameArgs
 ) -> tuple[Resource, ResolvedTurnSnapshot | None]:
-    """Return where a file's history is: the place it lies in, or what a turn pinned."""
+    """Return where a file's history is: in the resource around it, or in a turn's snapshot."""
     if asked.revision is None:
         for resource in await list_around(opened, asked.full):
             if await opened.tree.blame.has_history(resource):

@@ -1,6 +1,6 @@
 """``context``: what the model saw for a turn.
 
-Gathering is here; how it looks is ``cli.context_text``'s.
+Gathers the data; ``cli.output.context`` prints it.
 """
 
 from functools import partial
@@ -18,14 +18,14 @@ from turntree.runs.model_context import TurnContext
 @verb()
 @click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
 @click.option(
-    "--call", "number", type=click.IntRange(1), help="Everything that one call of the model saw."
+    "--call", "number", type=click.IntRange(1), help="Number of the model call to show in full."
 )
 def context(terminal: Terminal, revision: str, number: int | None) -> None:
     """Show what the model saw for a turn, call by call.
 
     Instructions and tools come first, then the thread, then the turn's own messages. Prompts are
-    not stored: they are assembled again from what was recorded, and the digest of each request
-    says whether it is the very same. With --json the prompts are whole.
+    not stored: they are assembled again from what was recorded, and each request's digest shows
+    whether the result is identical. With --json the prompts are complete.
     """
     seen = with_ledger(terminal, partial(_read, revision=revision))
     if number is not None and seen.absence is None and number > len(seen.calls):

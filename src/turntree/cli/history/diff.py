@@ -1,4 +1,4 @@
-"""``compare`` and ``diff``: what two threads or turns share, and where they part."""
+"""``compare`` and ``diff``: what two threads or turns share, and where they diverge."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ _PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
 
 @value
 class Compared:
-    """Two threads and what stands beside their turns."""
+    """Two threads with the annotations of their turns."""
 
     names: tuple[str, str]
     parted: Comparison
@@ -50,7 +50,7 @@ class Compared:
 @click.argument("left", metavar="A", type=REVISION)
 @click.argument("right", metavar="B", type=REVISION)
 def compare(terminal: Terminal, left: str, right: str) -> None:
-    """Show where two threads part, and what each holds alone."""
+    """Show where two threads diverge, and what only one of them holds."""
     compared = with_ledger(terminal, partial(_read, left=left, right=right))
     if terminal.as_json:
         terminal.document(_document(compared))
@@ -62,12 +62,12 @@ def compare(terminal: Terminal, left: str, right: str) -> None:
 @click.argument("left", metavar="A", type=REVISION)
 @click.argument("right", metavar="[B]", required=False, type=REVISION)
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--thread", "-t", is_flag=True, help="All turns since the two threads parted.")
+@click.option("--thread", "-t", is_flag=True, help="All turns since the two threads diverged.")
 @click.option(
     "--files", "-f", "with_files", is_flag=True,
-    help="Compare the files they left; without B, with the files as they are now.",
+    help="Files instead of messages; without B, compared with the files as they are now.",
 )  # fmt: skip
-@click.option("--stat", is_flag=True, help="With --files, only which paths differ and how much.")
+@click.option("--stat", is_flag=True, help="Summary of the paths that differ, with --files.")
 @click.pass_context
 def diff(
     context: click.Context,
@@ -79,10 +79,10 @@ def diff(
     with_files: bool,
     stat: bool,
 ) -> None:
-    """Compare what was said in two turns or two threads, or the files they left.
+    """Compare the messages of two turns or two threads, or the files they left.
 
-    With --files, B may be "." for the files as they are now, which is also meant where a file
-    stands in its place. Each PATH is a file, a folder or a pattern with *. Exits with 1 if they
+    With --files, B may be "." for the files as they are now; that is also the default if a file is
+    named in B's position. Each PATH is a file, a folder or a pattern with *. Exits with 1 if they
     differ.
     """
     if with_files:
@@ -110,7 +110,7 @@ def _diff_words(terminal: Terminal, left: str, right: str, *, thread: bool) -> l
 
 
 def say(turn: Turn) -> Iterator[str]:
-    """Yield what was said in a turn, line by line, without anything that names the turn."""
+    """Yield the messages of a turn, line by line, without anything that identifies the turn."""
     for said in turn.messages:
         if isinstance(said, ErasedMessage):
             yield "(erased)"
@@ -128,7 +128,7 @@ def _sides(compared: Compared, *, thread: bool) -> tuple[list[Turn], list[Turn]]
         [placed.turn for placed in side] or ([] if base is None else [base.turn])
         for side in (parted.left, parted.right)
     )
-    # If one thread ends where they part, that turn stands for it only when single turns are meant.
+    # If one thread ends where they diverge, compare that turn only when single turns are meant.
     if thread:
         return [p.turn for p in parted.left], [p.turn for p in parted.right]
     return left[-1:], right[-1:]

@@ -1,6 +1,6 @@
 """``diff --files``: how files differ between two turns, or between a turn and now.
 
-Gathering is here; how a difference looks is ``cli.change_text``'s.
+Gathers the data; ``cli.output.changes`` prints it.
 """
 
 import os
@@ -24,12 +24,12 @@ from turntree.resources.service import in_thread
 from turntree.resources.store_port import ResolvedTurnSnapshot
 
 NOW: Final = "."
-"""Stands for the files as they lie there now."""
+"""Means the files as they are now."""
 
 
 @value
 class PlaceDiff:
-    """How one place differs."""
+    """How one resource differs."""
 
     resource: Resource
     old: ExtRef | None
@@ -39,14 +39,14 @@ class PlaceDiff:
 
 @value
 class FilesDiffer:
-    """How two turns' files differ."""
+    """How the files of two turns differ."""
 
     standings: tuple[TurnFiles, ...]
     places: list[PlaceDiff]
 
     @property
     def differ(self) -> bool:
-        """Whether anything does."""
+        """Whether anything differs."""
         return any(place.diffs for place in self.places)
 
 
@@ -91,7 +91,7 @@ async def _read(
 
 
 async def _is_path(opened: CliContext, word: str) -> bool:
-    """Say whether somebody named a file where a turn could stand; a turn is meant first."""
+    """Whether a file was named in a turn's position; a turn of that name wins."""
     try:
         await opened.tree.resolve(word)
     except (NotFound, InvalidRevision):
@@ -110,9 +110,9 @@ async def _present(opened: CliContext, pinned: ResolvedTurnSnapshot) -> ExtRef:
 def _pair(
     old: Sequence[ResolvedTurnSnapshot], new: Sequence[ResolvedTurnSnapshot]
 ) -> Iterator[tuple[Resource, ExtRef | None, ExtRef | None]]:
-    """Yield the places of two turns: the same one, or the only one of each."""
+    """Yield the resources of two turns in pairs: the same one, or the only one of each."""
     if len(old) == len(new) == 1:
-        # A worktree is another place; what lies in it is compared all the same.
+        # A worktree is another resource, but its files are comparable.
         yield new[0].resource, old[0].after.external, new[0].after.external
         return
     left = {pinned.resource.id: pinned for pinned in old}

@@ -1,7 +1,6 @@
 """``log``: turns as a list, or as a tree.
 
-Which turns, and in which order they are handed to ``domain.graph``; the drawing of a line is
-``cli.line``'s.
+Chooses the turns and their order; ``cli.output.log_line`` prints a line.
 """
 
 import heapq
@@ -40,31 +39,31 @@ TURNS_SHOWN: Final = 200
 TURNS_SHOWN_MAX: Final = 100_000
 PAGE: Final = 500
 CURRENT_KEPT_MAX: Final = 30
-"""So many of the newest turns of the current thread are drawn one by one."""
+"""Number of newest turns of the current thread that are never collapsed."""
 Level = Literal["short", "normal", "full"]
 
 
 @value
 class LogGraph:
-    """The turns that were asked for, newest first, and what stands beside them."""
+    """The requested turns, newest first, with their annotations."""
 
     turns: tuple[ThreadTurn, ...]
     legend: Annotations
     more: bool
-    """Whether there are older ones that were not asked for."""
+    """Whether there are older turns beyond the limit."""
 
 
 @verb()
 @click.argument("revisions", metavar="[REV|RANGE]...", nargs=-1, type=REVISION)
-@click.option("--graph", "-g", is_flag=True, help="Draw the tree.")
-@click.option("--all", "-a", "everything", is_flag=True, help="Every turn, not only those of HEAD.")
+@click.option("--graph", "-g", is_flag=True, help="Tree view.")
+@click.option("--all", "-a", "everything", is_flag=True, help="All turns, not only those of HEAD.")
 @click.option(
     "-n", "limit", metavar="N", type=click.IntRange(1, TURNS_SHOWN_MAX), default=TURNS_SHOWN,
-    show_default=True, help="At most so many turns, the newest.",
+    show_default=True, help="Maximum number of turns, the newest first.",
 )  # fmt: skip
-@click.option("--since", metavar="WHEN", help="Only turns sealed since: yesterday, '2 hours ago'.")
-@click.option("--short", "level", flag_value="short", help="Only digest, labels and title.")
-@click.option("--full", "level", flag_value="full", help="Draw every turn; leave none out.")
+@click.option("--since", metavar="WHEN", help="Earliest seal time: yesterday, '2 hours ago'.")
+@click.option("--short", "level", flag_value="short", help="Digest, labels and title only.")
+@click.option("--full", "level", flag_value="full", help="Complete tree, with no turn left out.")
 def log(
     terminal: Terminal,
     revisions: tuple[str, ...],
@@ -77,8 +76,8 @@ def log(
     """List turns, or draw their tree.
 
     Without a REV it lists the thread of HEAD. With --graph it draws the threads of all active
-    sessions; --all adds turns that no active session leads to any more. A RANGE is main..other,
-    what only other holds, or main...other, what only one of them holds.
+    sessions; --all adds turns that no active session leads to. A RANGE is main..other, the turns
+    only other holds, or main...other, the turns only one of them holds.
     """
     read = partial(
         _read, revisions=revisions, graph=graph, everything=everything, limit=limit, since=since
@@ -129,7 +128,7 @@ def _sealed_at(placed: ThreadTurn) -> Timestamp:
 async def _read_threads(
     opened: CliContext, revisions: Sequence[str], limit: int
 ) -> list[ThreadTurn]:
-    """Return the newest turns of some threads or ranges, newest first."""
+    """Return the newest turns of the given threads or ranges, newest first."""
     found: dict[TurnId, ThreadTurn] = {}
     threads = opened.tree.threads
     for text in revisions:
@@ -150,7 +149,7 @@ async def _read_threads(
 
 
 async def _read_session(opened: CliContext, name: str, limit: int) -> tuple[ThreadTurn, ...]:
-    """Return the last turns of a session, with those that failed there; none if it is no label."""
+    """Return a session's last turns with its failed ones; empty if it is not a label."""
     named = opened.current if name == "HEAD" else name
     session = None if named is None else await opened.tree.sessions.ledger.find(named)
     return () if session is None else await read_last(opened, session, limit)
@@ -159,7 +158,7 @@ async def _read_session(opened: CliContext, name: str, limit: int) -> tuple[Thre
 async def _read_newest(
     opened: CliContext, heads: set[TurnId] | None, limit: int
 ) -> list[ThreadTurn]:
-    """Return the newest turns, or those of them that lead to some heads."""
+    """Return the newest turns, or those of them that lead to the given heads."""
     found: dict[TurnId, ThreadTurn] = {}
     kept: list[ThreadTurn] = []
     index = opened.tree.turns.index
@@ -252,10 +251,10 @@ def _current_thread(head: TurnId | None, found: Mapping[TurnId, ThreadTurn]) -> 
 
 
 def order_nodes(found: Mapping[TurnId, ThreadTurn], legend: Annotations) -> list[LayoutNode]:
-    """Return turns as the topology to draw: parents first, the current session's tree last.
+    """Return turns as the graph to draw: parents first, the current session's tree last.
 
-    A turn whose parent is not among them is drawn as a root. The first turn of a subagent is
-    drawn under the turn that spawned it.
+    A turn whose parent is not among them is drawn as a root. The first turn of a subagent is drawn
+    under the turn that spawned it.
     """
     spawned = dict(_list_spawned(legend.sessions, found))
     parents = {id: spawned.get(id, placed.parent) for id, placed in found.items()}
@@ -292,7 +291,7 @@ def _list_spawned(
         spawn, at = session.spawn, session.head
         if spawn is None or at is None or at not in found:
             continue
-        # A subagent that has not said anything yet stands where it was spawned.
+        # A subagent without turns yet has no first turn: its head is the spawning turn.
         while at != spawn.parent_turn and at in found:
             parent = found[at].parent
             if parent is None or parent == spawn.parent_turn:
@@ -302,7 +301,7 @@ def _list_spawned(
 
 
 def _greet(terminal: Terminal, legend: Annotations, *, filtered: bool) -> None:
-    """Say what could be done where there is nothing to list."""
+    """Print what to do next where there is nothing to list."""
     if filtered:
         terminal.note("no turns match.")
     elif legend.current is not None and legend.sessions:

@@ -1,6 +1,6 @@
-"""``search`` and ``index``: turns by what people remember of them.
+"""``search`` and ``index``: find turns by their words.
 
-Gathering is here; how the pieces look is ``cli.search_text``'s.
+Gathers the data; ``cli.output.search`` prints it.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from turntree.search.service import HITS_DEFAULT, HITS_MAX
 
 @value
 class SearchOutput:
-    """What a search found, and what is needed to show it."""
+    """The results of a search, and what is needed to print them."""
 
     result: SearchResult
     unique: dict[Digest, int]
@@ -31,9 +31,9 @@ class SearchOutput:
 @verb()
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
 @click.option("-n", "--limit", type=click.IntRange(1, HITS_MAX), default=HITS_DEFAULT,
-              show_default=True, help="How many turns at most.")  # fmt: skip
+              show_default=True, help="Maximum number of turns.")  # fmt: skip
 @click.option("--semantic/--no-semantic", default=None,
-              help="Compare meanings too, or not; by default if any are indexed.")  # fmt: skip
+              help="Search by embeddings too; by default if any are indexed.")  # fmt: skip
 @click.pass_context
 def search(
     context: click.Context,
@@ -42,12 +42,12 @@ def search(
     limit: int,
     semantic: bool | None,
 ) -> None:
-    """Find turns by what was said in them.
+    """Find turns by their words.
 
-    Words in any order, the last one perhaps unfinished; "words in quotes" stand together; -word
-    stands nowhere (put the whole query in quotes for it). Operators narrow it down: in:SESSION
-    by:NAME model:NAME tool:NAME file:PATH origin:TOOL before:TIME after:TIME failed:yes. Exits with
-    1 if nothing is found.
+    Words match in any order, and the last one may be incomplete. "Quoted words" match as a phrase;
+    -word excludes (quote the whole query then). Operators narrow the search: in:SESSION by:NAME
+    model:NAME tool:NAME file:PATH origin:TOOL before:TIME after:TIME failed:yes. Exits with 1 if
+    nothing is found.
     """
     text = typed(words)
     found = with_ledger(terminal, partial(_search, terminal, text, limit, semantic))
@@ -65,10 +65,10 @@ def search(
 
 
 def typed(words: tuple[str, ...]) -> str:
-    """Return the query that arguments stand for: the shell has taken their quotation marks away.
+    """Return the query that the arguments mean: the shell has removed their quotes.
 
-    One argument is the query itself. Of several, one with blanks was in quotes and is a phrase, or
-    the value of an operator.
+    A single argument is the query itself. Among several, one with spaces was quoted: it is a
+    phrase, or the value of an operator.
     """
     if len(words) == 1:
         name, colon, value = words[0].partition(":")
@@ -102,14 +102,14 @@ async def _search(
 
 
 @verb()
-@click.option("--rebuild", is_flag=True, help="Empty the indexes first.")
+@click.option("--rebuild", is_flag=True, help="Rebuild from empty indexes.")
 @click.option("--semantic/--no-semantic", default=None,
-              help="Index meanings too, or not; by default if an embedder is there.")  # fmt: skip
+              help="Embeddings too; by default if an embedder is installed.")  # fmt: skip
 def index(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
-    """Bring the search indexes up to date.
+    """Update the search indexes.
 
-    A search does this for words by itself; meanings take longer and wait for this command. It may
-    be stopped at any time and goes on where it stopped.
+    A search updates the word index by itself; embeddings take longer and wait for this command. It
+    can be stopped at any time and continues where it stopped.
     """
     words, meanings = with_ledger(terminal, partial(_index, terminal, rebuild, semantic))
     embedded = "meanings were left alone" if meanings is None else f"meanings of {meanings:,} turns"
@@ -127,7 +127,7 @@ async def _index(
     terminal: Terminal, rebuild: bool, semantic: bool | None, opened: CliContext
 ) -> tuple[int | None, int | None]:
     search_ = opened.tree.search
-    # The index covers hidden turns too: their number is not told to a viewer who cannot see them.
+    # The index covers hidden turns too, so a viewer who cannot see them gets no count.
     tells = await search_.reader.sees_everything()
     if rebuild:
         await search_.forget()

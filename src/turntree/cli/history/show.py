@@ -1,6 +1,6 @@
-"""``show``: one turn, as much of it as was asked for.
+"""``show``: one turn, in as much detail as requested.
 
-Gathering is here; how the pieces look is ``cli.turn_text``'s.
+Gathers the data; ``cli.output.turn`` prints it.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ CHILDREN_READ_MAX = 20
     "--short",
     "level",
     flag_value="short",
-    help="Its address, and the first line of what each said.",
+    help="Address and first line of each message only.",
 )
-@click.option("--full", "level", flag_value="full", help="Everything, tools' answers included.")
-@click.option("--raw", "level", flag_value="raw", help="The bytes as they are stored and hashed.")
+@click.option("--full", "level", flag_value="full", help="Everything, including tool results.")
+@click.option("--raw", "level", flag_value="raw", help="Raw bytes, as stored and hashed.")
 def show(terminal: Terminal, revision: str, level: Level | None) -> None:
-    """Show a turn: who, what was said, which tools, what follows.
+    """Show a turn: its author, messages, tool calls and children.
 
     REV:tool/2 shows one tool call of a turn, by its number; REV:msg/0 one message.
     """

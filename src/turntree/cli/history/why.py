@@ -1,6 +1,6 @@
 """``why``: from a turn back to what led to it.
 
-Gathering is here; how a cause is told is ``cli.why_text``'s.
+Gathers the data; ``cli.output.why`` prints it.
 """
 
 from functools import partial
@@ -33,17 +33,17 @@ class _WhyArgs:
     type=click.IntRange(1, DEPTH_MAX),
     default=DEPTH_DEFAULT,
     show_default=True,
-    help="How many steps to go back.",
+    help="Number of steps to go back.",
 )
 @click.option(
     "--limit", "-n", type=click.IntRange(1, LIMIT_MAX), default=LIMIT_DEFAULT, show_default=True,
-    help="How many steps to show in all.",
+    help="Maximum number of steps in all.",
 )  # fmt: skip
 def why(terminal: Terminal, revision: str, depth: int, limit: int) -> None:
-    """Tell what led to a turn, step by step.
+    """Show what led to a turn, step by step.
 
-    REV:tool/2 begins at a tool call of a turn, REV:msg/0 at a message. A turn follows another, was
-    forked from it, was spawned by one of its tool calls, or tries it again.
+    REV:tool/2 starts at a tool call of a turn, REV:msg/0 at a message. A turn follows another, was
+    forked from it, was spawned by one of its tool calls, or retries it.
     """
     told = with_ledger(terminal, partial(_read, asked=_WhyArgs(revision, depth, limit)))
     if terminal.as_json:

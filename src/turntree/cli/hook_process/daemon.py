@@ -1,11 +1,10 @@
-"""The attendant: a process that hooks leave behind, so that the next hook need not wait for one.
+"""The hook daemon: a process that hooks leave running, so that the next hook need not start one.
 
-It holds what takes time to load, listens at a FIFO of the spool for the names of files in which
-hooks have left what a tool said, and makes of each a sighting and a state of the workspace. After
-a while in which nobody has said anything it goes. Whatever it leaves undone, when it is killed, the
-next one finds.
+It has the slow imports loaded, listens on a FIFO in the spool for the names of files in which hooks
+left a tool's report, and turns each into a hook event and a snapshot of the workspace. It exits
+after a while without reports. Work it left undone when it was killed is found by the next daemon.
 
-It must never talk to a database, and never keep what was said: only names and places.
+It must never use the database, and never store message contents: only names and paths.
 """
 
 import json
@@ -31,12 +30,12 @@ IDLE_S: Final = 600
 WORKERS: Final = 4
 LINE_MAX_BYTES: Final = 4096
 LOCK: Final = "daemon.lock"
-"""Held by the attendant, whose process it names."""
+"""Lock file of the daemon; it holds the daemon's process id."""
 
 
 def attend(folder: str) -> None:
-    """Deal with what hooks have said and go on listening, unless somebody else does."""
-    # A process that stays must not hold anybody's folder.
+    """Process the reports of hooks and keep listening, unless another daemon does."""
+    # A long-lived process must not keep a project's folder busy as its working directory.
     os.chdir("/")
     attendant = HookDaemon(Spool(Path(folder)))
     with _alone(Path(folder)) as is_alone:
@@ -47,7 +46,7 @@ def attend(folder: str) -> None:
 
 
 def take_left(spool: Spool) -> None:
-    """Deal with what was said to an attendant that is no more."""
+    """Process the reports that a dead daemon left behind."""
     if not spool.list_said():
         return
     with _alone(spool.folder) as is_alone:
@@ -56,7 +55,7 @@ def take_left(spool: Spool) -> None:
 
 
 class HookDaemon:
-    """Makes sightings and states of what was said."""
+    """Turns reports into hook events and snapshots."""
 
     def __init__(self, spool: Spool) -> None:
         """Serve one spool."""
@@ -67,27 +66,27 @@ class HookDaemon:
         self._busy: set[str] = set()
 
     def listen(self) -> None:
-        """Take whatever is said until nobody says anything any more."""
+        """Process reports until none has come for a while."""
         fifo = self._spool.folder / FIFO
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo, 0o600)
-        # Open for writing too: so it stays open when the last hook has gone.
+        # Open for writing too, so that the FIFO stays open when the last hook exits.
         pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
         born = Path(__file__).stat().st_mtime_ns
         with ThreadPoolExecutor(WORKERS) as workers:
             self.take_all(workers)
             while select.select([pipe], [], [], IDLE_S)[0]:
                 os.read(pipe, LINE_MAX_BYTES)
-                # What a line names is in the folder, and so is what a line was lost of.
+                # Every report is a file in the folder, also one whose line in the FIFO was lost.
                 self.take_all(workers)
                 if not _is_still(Path(__file__), born):
                     break
-            # Who has written to it until now has left a file before, which is found here.
+            # A hook leaves its file before it writes to the FIFO, so this pass finds them all.
             fifo.unlink(missing_ok=True)
             self.take_all(workers)
 
     def take_all(self, workers: ThreadPoolExecutor | None = None) -> None:
-        """Take everything that nobody has taken, each place in the order of what was said."""
+        """Process all pending reports, for each workspace in order."""
         for path in self._spool.list_said():
             if path.name in self._busy:
                 continue
@@ -116,7 +115,7 @@ class HookDaemon:
             write_whole(f"{stem}{STATE}", json.dumps(self._keep(place)).encode())
 
     def _keep(self, place: str) -> dict[str, Any]:
-        """Have the state of a folder kept and return what it is known by."""
+        """Take a snapshot of a folder and return its id."""
         started = time.monotonic()
         try:
             with self._places[place]:
@@ -127,11 +126,11 @@ class HookDaemon:
 
 
 def read_said(path: Path, home: str) -> dict[str, Any]:
-    """Return the sighting that a file of what a tool said amounts to.
+    """Return the hook event described by a report file.
 
     Raises:
-        FileNotFoundError: Somebody has looked at it already.
-        ValueError, KeyError, TypeError, AttributeError: It is not understood.
+        FileNotFoundError: Another process has handled it already.
+        ValueError, KeyError, TypeError, AttributeError: The report is malformed.
     """
     head, _, said = path.read_bytes().partition(b"\n")
     tool, kind, folder, stands = head.decode("utf-8", "surrogateescape").split("\0")
@@ -150,9 +149,9 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
 
 
 def find_place(folder: str, home: str) -> str | None:
-    """Return the folder whose state is kept: the repository's top, or the folder itself.
+    """Return the folder to snapshot: the repository's root, or the folder itself.
 
-    None where that would be everything somebody has: their home, what is above it, or what holds
+    None where that would be too much: a home directory, a folder above one, or one that holds
     Turntree's own files.
     """
     start = Path(folder).resolve()
@@ -165,7 +164,7 @@ def find_place(folder: str, home: str) -> str | None:
 
 
 def _is_still(path: Path, born: int) -> bool:
-    """Say whether the program is the one that runs; another one was installed otherwise."""
+    """Whether the installed program is the running one; an upgrade replaces it."""
     try:
         return path.stat().st_mtime_ns == born
     except FileNotFoundError:

@@ -1,14 +1,14 @@
-"""What an agent's hook runs: it hands over what the agent said, waits a moment, and is gone.
+"""The program that an agent's hook runs: hand over the agent's report, wait briefly, exit.
 
     hook_entry.py [--home FOLDER] TOOL KIND      with the tool's JSON on standard input
 
 The agent waits for this program, so it is started by its path, in Python's isolated mode, and
-imports nothing but what Python has at hand. What was said goes into a file of the spool, and a word
-about it to the *attendant*, a process of ours that is there already and keeps the state of the
-workspace in a few milliseconds. Where there is none, a child of this process becomes one. Another
-child waits for the state and becomes ``turntree hook drain``.
+imports only the standard library. It writes the report to a file
+of the spool and notifies the hook daemon, which is already running and snapshots the workspace in a
+few milliseconds. If there is no daemon, a child of this process becomes one. Another child waits
+for the snapshot and becomes ``turntree hook drain``.
 
-It must never print, never talk to a database, and never end with an error.
+It must never print, never use the database, and never end with an error.
 """
 
 import errno
@@ -19,31 +19,31 @@ import time
 
 STARTED_NS = time.time_ns()
 WAIT_MAX_S = 0.11
-"""So long an agent may be held up, so that its workspace is kept before it goes on.
+"""How long an agent may be delayed, so that its workspace is snapshotted before it continues.
 
-It counts from the birth of this process: on a busy machine most of it is gone when Python runs.
+Measured from the start of this process: on a busy machine, starting Python uses most of it.
 """
 BOOT_S = 0.03
-"""What Python takes to start where nobody can tell."""
+"""Assumed start-up time of Python where the system cannot tell."""
 POLL_S = 0.002
 STARTTIME = 19
-"""Which field behind the name tells when a process was born: the 22nd of all."""
+"""Index, after the name, of a process's start time: field 22 of /proc/PID/stat."""
 DRAIN_POLL_S = 0.05
 STATE_MAX_S = 150
 SAID_MAX_BYTES = 16 * 1024 * 1024
 SPOOL = "spool"
 FIFO = "daemon.fifo"
-"""The number is that of what is said through it."""
+"""The FIFO on which the daemon is notified of reports."""
 DRAINING = frozenset({"session", "end", "close"})
-"""After these there is something to import."""
+"""Kinds of reports after which there is something to import."""
 PACKAGES = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 )
-"""Where the product is, whichever environment this file was started in."""
+"""The folder to import ``turntree`` from, in whatever environment this file was started."""
 
 
 def main() -> None:
-    """Hand over what the tool says and return to it at once, whatever happens."""
+    """Hand over the tool's report and return at once, whatever happens."""
     home, words = _read_arguments(sys.argv[1:])
     if home is not None and words[:1] == ["--drain"]:
         _leave_behind()
@@ -54,7 +54,7 @@ def main() -> None:
     spool = os.path.join(home or find_home(), SPOOL)
     os.makedirs(spool, mode=0o700, exist_ok=True)
     stem = f"{STARTED_NS:020d}-{os.getpid()}"
-    # Where an agent was started, it works; where it stands, it may have gone.
+    # An agent works where it was started; its current directory may have changed.
     folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.environ.get("GEMINI_PROJECT_DIR") or ""
     head = "\0".join((words[0], words[1], folder, os.getcwd())).encode("utf-8", "surrogateescape")
     path = os.path.join(spool, stem)
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _age_s() -> float:
-    """Return how long this process has been there, as Linux tells it."""
+    """Return the age of this process in seconds, as Linux reports it."""
     try:
         with open("/proc/self/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -87,7 +87,7 @@ def _read_arguments(given: list[str]) -> tuple[str | None, list[str]]:
 
 
 def find_home() -> str:
-    """Return the home that the settings name, when nobody has said which."""
+    """Return the home folder from the settings, if none was given."""
     _find_packages()
     from turntree.cli.settings import merged_environment
     from turntree.db.embedded.server import default_home
@@ -96,7 +96,7 @@ def find_home() -> str:
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file atomically."""
     fresh = f"{path}.{os.getpid()}.new"
     with open(fresh, "wb") as file:
         file.write(data)
@@ -104,7 +104,7 @@ def write_whole(path: str, data: bytes) -> None:
 
 
 def _tell(fifo: str, stem: str) -> bool:
-    """Tell the attendant; False if there is none, or none that listens."""
+    """Notify the daemon; False if none is listening."""
     try:
         pipe = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
@@ -123,7 +123,7 @@ def _tell(fifo: str, stem: str) -> bool:
 
 
 def is_listening(spool: str) -> bool:
-    """Say whether an attendant listens to what hooks say."""
+    """Whether a daemon is listening."""
     try:
         os.close(os.open(os.path.join(spool, FIFO), os.O_WRONLY | os.O_NONBLOCK))
     except OSError:
@@ -132,14 +132,14 @@ def is_listening(spool: str) -> bool:
 
 
 def _wait(path: str, timeout_s: float, poll_s: float) -> None:
-    """Return when what was said has been dealt with, or time is up."""
+    """Return when the report has been processed, or time is up."""
     until = time.monotonic() + timeout_s
     while os.path.exists(f"{path}.raw") and time.monotonic() < until:
         time.sleep(poll_s)
 
 
 def _leave_behind() -> None:
-    """Let go of everything that the agent might be waiting for."""
+    """Detach from everything that the agent might be waiting for."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -153,14 +153,14 @@ def _find_packages() -> None:
 
 
 def _attend(spool: str) -> None:
-    """Become the attendant, or do what it would have done and be gone."""
+    """Become the daemon, or do its work once and exit."""
     _become("from turntree.cli.hook_process.daemon import attend; attend(sys.argv[1])", spool)
 
 
 def _drain_after(path: str) -> None:
-    """Become the command that reads the spool, as soon as what was said has been dealt with.
+    """Become the command that reads the spool, once the report has been processed.
 
-    If somebody reads it already, that command ends at once.
+    If another process is reading it already, that command ends at once.
     """
     spool = os.path.dirname(path)
     until = time.monotonic() + STATE_MAX_S
@@ -172,13 +172,13 @@ def _drain_after(path: str) -> None:
 
 
 def _become(program: str, *words: str) -> None:
-    """Go on as another program of the product."""
+    """Replace this process by another program of the package."""
     found = f"import sys; sys.path.insert(0, {PACKAGES!r}); {program}"
     os.execv(sys.executable, [sys.executable, "-I", "-c", found, *words])  # noqa: S606  (no shell)
 
 
 def _is_attended(spool: str) -> bool:
-    """Say whether there is an attendant, or will be in a moment."""
+    """Whether a daemon runs, or is about to."""
     try:
         with open(os.path.join(spool, "daemon.lock"), "rb") as file:
             os.kill(int(file.read() or b"0"), 0)

@@ -1,4 +1,4 @@
-"""``audit``: which rights were granted, used, denied, and never used."""
+"""``audit``: permissions that were granted, used, denied or never used."""
 
 from dataclasses import asdict
 from functools import partial
@@ -25,10 +25,10 @@ class _AuditArgs:
 
 
 @verb()
-@click.option("--session", metavar="SESSION", type=SESSION, help="Only what happened in it.")
-@click.option("--agent", metavar="NAME", help="Only what an agent did, or others did for it.")
-@click.option("--since", metavar="TIME", help=f"Only uses and denials from then on: {EXAMPLES}.")
-@click.option("--until", metavar="TIME", help="Only what happened before then.")
+@click.option("--session", metavar="SESSION", type=SESSION, help="Session to report on.")
+@click.option("--agent", metavar="NAME", help="Agent to report on, and all that act for it.")
+@click.option("--since", metavar="TIME", help=f"Earliest use or denial: {EXAMPLES}.")
+@click.option("--until", metavar="TIME", help="End of the period.")
 @click.pass_context
 def audit(
     context: click.Context,
@@ -38,11 +38,11 @@ def audit(
     since: str | None,
     until: str | None,
 ) -> None:
-    """List rights that were granted, used, denied or never used.
+    """List permissions that were granted, used, denied or never used.
 
-    Reads the permission events of sessions and runs, and the permissions that turns pin. Exits with
-    1 if there is anything to look at: a right that was used without a grant, a grant that goes
-    beyond its chain of delegation, a denial, a right that nobody used.
+    Reads the permission events of sessions and runs, and the permissions recorded with turns. Exits
+    with 1 if there is a finding: a permission used without a grant, a grant that exceeds its
+    delegation chain, a denial, a permission never used.
     """
     asked = _AuditArgs(session, agent, since, until)
     found, now = with_ledger(terminal, partial(_audit, asked=asked))

@@ -1,4 +1,4 @@
-"""``verify`` and ``fsck``: one thread proven, or the whole store checked."""
+"""``verify`` and ``fsck``: verify one thread, or check the whole store."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,21 +20,21 @@ from turntree.integrity.findings import ProjectionDiff, VerifyResult, Violation
 from turntree.integrity.store_port import Report
 
 REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I59", "I62", "I63"})
-"""Rules that a projection may be breaking."""
+"""Rules that a stale projection can break."""
 FILES: Final = "I68"
-"""The rule that is about files beside the ledger."""
+"""The rule about files outside the database."""
 
 
 @value
 class Address:
-    """A turn whose words may be unreadable."""
+    """A turn whose body may be unreadable."""
 
     id: TurnId
     digest: Digest | None
 
     @property
     def short(self) -> str:
-        """What people see of it."""
+        """Its short digest."""
         return self.id if self.digest is None else digits(self.digest)
 
 
@@ -42,10 +42,10 @@ class Address:
 @click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
 @click.pass_context
 def verify(context: click.Context, terminal: Terminal, revision: str) -> None:
-    """Prove a thread, turn by turn, back to its root.
+    """Verify a thread, turn by turn, back to its root.
 
-    Every stored byte is hashed again. Exits with 1 if a turn is broken; an erased message is no
-    fault, and is said.
+    Every stored byte is hashed again. Exits with 1 if a turn is broken; an erased message is
+    reported and is not a fault.
     """
     head, verified, broken = with_ledger(terminal, partial(_verify, revision=revision))
     proven = verified.whole + verified.erased
@@ -91,28 +91,29 @@ async def _verify(
 
 
 async def _address(opened: CliContext, turn: TurnId) -> Address:
-    # The body may be what is broken, so it is not read.
+    # The body may be the broken part, so it is not read.
     row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
     return Address(turn, None if row is None else digest_from_raw(bytes(row[0])))
 
 
 @verb()
 @click.option("--full/--quick", "full", default=True, show_default=True,
-              help="Hash everything, or check structure and heads only.")  # fmt: skip
+              help="Every byte hashed, or structure and heads only.")  # fmt: skip
 @click.option("--repair-derived", "repair", is_flag=True,
-              help="Rebuild projections and mend files first; no fact is written.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what --repair-derived would change.")
+              help="Repair of derived tables and files first; no event is written.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Preview of what --repair-derived would change.")
 @click.pass_context
 def fsck(
     context: click.Context, terminal: Terminal, full: bool, repair: bool, dry_run: bool
 ) -> None:
     """Check the whole store against its invariants.
 
-    The files that turns have pinned are checked too. Changes nothing, unless it is told to rebuild
-    what follows from the facts: tool calls, files, model calls, compactions, tags, the reach of
-    sessions, programs and what search keeps. Pinned files that are damaged or missing are then kept
-    anew, if the same bytes still stand in a folder. Exits with 1 if anything is wrong; what only
-    looks like a secret, or has to be in another home of this machine, is a warning.
+    The files in snapshots are checked too. Changes nothing, unless --repair-derived is given: it
+    rebuilds what follows from the events, which is tool calls, files, model calls, compactions,
+    tags, reachability, programs and the search index. Damaged or missing snapshot files are then
+    stored again if the same bytes still exist in a folder. Exits with 1 if anything is wrong; text
+    that only looks like a secret, or a file that belongs to another home of this machine, is a
+    warning.
     """
     if dry_run and not repair:
         raise click.UsageError("--dry-run says what --repair-derived would do; give both")
@@ -183,7 +184,7 @@ def _tell_findings(terminal: Terminal, findings: list[Violation], *, repaired: b
 
 @contextmanager
 def _progress(terminal: Terminal) -> Generator[Report]:
-    """Show how far a long check is, if a person watches."""
+    """Show the progress of a long check, if a person watches."""
     if not terminal.is_live:
         yield lambda _stage, _done, _total: None
         return

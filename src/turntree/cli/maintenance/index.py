@@ -1,6 +1,6 @@
-"""``embed``, ``embed-stats`` and ``similar``: what means something like what.
+"""``embed``, ``embed-stats`` and ``similar``: embeddings and what they find.
 
-Gathering is here; how the pieces look is ``cli.meanings_text``'s.
+Gathers the data; ``cli.output.embeddings`` prints it.
 """
 
 import subprocess
@@ -21,16 +21,16 @@ from turntree.search.embeddings import ALIKE_DEFAULT, ALIKE_MAX
 
 @verb()
 @click.argument("node", metavar="[NODE]", required=False, type=REVISION)
-@click.option("--text", help="Words that stand for NODE instead of its own.")
-@click.option("--stats", is_flag=True, help="Say how much is embedded, and embed nothing.")
-@click.option("--background", is_flag=True, help="Go on in the background and return at once.")
+@click.option("--text", help="Text to embed for NODE instead of its own.")
+@click.option("--stats", is_flag=True, help="Counts only; nothing is embedded.")
+@click.option("--background", is_flag=True, help="Background process; the command returns at once.")
 def embed(
     terminal: Terminal, node: str | None, text: str | None, stats: bool, background: bool
 ) -> None:
-    """Embed a turn or a program, or everything that has no vector yet.
+    """Embed a turn or a program, or everything that has no embedding yet.
 
-    NODE is a revision, @(NAME) or an id. A vector that is there, of the same words, is kept. It may
-    be stopped at any time and goes on where it stopped.
+    NODE is a revision, @(NAME) or an id. An existing embedding of the same text is reused. It can
+    be stopped at any time and continues where it stopped.
     """
     if node is None and text is not None:
         raise click.UsageError("say what the text stands for: turntree embed NODE --text TEXT")
@@ -76,7 +76,7 @@ def _embed_all(terminal: Terminal) -> None:
 
 
 def _embed_in_background(terminal: Terminal) -> None:
-    # A process of its own: it outlives this one, and whoever waits for a turn is not slowed down.
+    # A process of its own: it outlives this one, and does not slow down running turns.
     started = subprocess.Popen(
         [sys.executable, "-P", "-m", "turntree", "embed", "--json"],
         stdin=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ def _embed_in_background(terminal: Terminal) -> None:
 
 @verb("embed-stats")
 def embed_stats(terminal: Terminal) -> None:
-    """Say how many vectors there are, by embedder and kind."""
+    """Show the number of embeddings by embedder and kind."""
     _show_stats(terminal)
 
 
@@ -114,13 +114,13 @@ def _show_stats(terminal: Terminal) -> None:
 
 @verb()
 @click.argument("node", metavar="[NODE]", required=False, type=REVISION)
-@click.option("--text", help="Words to compare with, instead of NODE.")
+@click.option("--text", help="Text to compare with, instead of NODE.")
 @click.option("-n", "--limit", type=click.IntRange(1, ALIKE_MAX), default=ALIKE_DEFAULT,
-              show_default=True, help="How many at most.")  # fmt: skip
+              show_default=True, help="Maximum number of results.")  # fmt: skip
 @click.option("--kind", "kinds", multiple=True, metavar="KIND",
-              help="Only these: turn, agent, model, …; may be given several times.")  # fmt: skip
+              help="Kind to include: turn, agent, model, …; repeatable.")  # fmt: skip
 @click.option("--tag", "tags", multiple=True, metavar="WORD",
-              help="Only what has this tag; of several, all of them.")  # fmt: skip
+              help="Required tag; repeatable.")  # fmt: skip
 @click.pass_context
 def similar(
     context: click.Context,
@@ -131,7 +131,7 @@ def similar(
     kinds: tuple[str, ...],
     tags: tuple[str, ...],
 ) -> None:
-    """Find what means something like a turn, a program or a text.
+    """Find what is similar to a turn, a program or a text.
 
     NODE is a revision, @(NAME) or an id; it is embedded first if it was not. Exits with 1 if
     nothing is found.

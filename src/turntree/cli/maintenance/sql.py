@@ -1,4 +1,4 @@
-"""``sql``: a question of one's own to the views, without looking for the server first."""
+"""``sql``: query the ledger's views without connecting by hand."""
 
 import json
 import sys
@@ -27,18 +27,17 @@ EXAMPLE: Final = "SELECT model, count(*) FROM turns GROUP BY 1 ORDER BY 2 DESC"
 @verb()
 @click.argument("statement", metavar="[STATEMENT]", required=False)
 @click.option("--rows", "-n", type=click.IntRange(1), default=ROWS_DEFAULT, show_default=True,
-              help="How many rows to show at most.")  # fmt: skip
+              help="Maximum number of rows to show.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=TIMEOUT_DEFAULT_S,
-              show_default=True, help="For how many seconds to wait for it.")  # fmt: skip
-@click.option("--whole", is_flag=True, help="Show long values whole.")
+              show_default=True, help="Time limit in seconds.")  # fmt: skip
+@click.option("--whole", is_flag=True, help="Long values in full.")
 def sql(terminal: Terminal, statement: str | None, rows: int, timeout: float, whole: bool) -> None:
-    """Ask the ledger in SQL; nothing can be changed.
+    """Query the ledger in SQL, read-only.
 
-    STATEMENT is a query, - takes it from stdin. It is asked by a login that can only read: the
-    embedded server has one, for a PostgreSQL of your own console_url names it. The views of the
-    schema ledger need no prefix: turns, threads, sessions, messages and others. Without a query,
-    they are listed. You see the current workspace, and of its private sessions those that are open
-    to you.
+    STATEMENT is a query, or - to read it from stdin. It runs as a read-only login: the embedded
+    server has one; for a PostgreSQL of your own, console_url names it. The views of the schema
+    ledger need no prefix: turns, threads, sessions, messages and others. Without a query, they are
+    listed. You see the current workspace, and of its private sessions those you have access to.
     """
     if statement is None:
         _list_views(terminal, with_ledger(terminal, _read_views, waits=False))
@@ -65,7 +64,7 @@ async def _ask(opened: CliContext, *, statement: str, rows: int, timeout_s: floa
 
 
 def _find_console(opened: CliContext) -> str:
-    """Return how the login for questions reaches the ledger."""
+    """Return the connection string of the read-only login."""
     if opened.settings.database_url is None:
         return as_login(opened.database.conninfo, CONSOLE)
     if opened.settings.console_url is None:
@@ -100,7 +99,7 @@ def _draw_views(views: list[tuple[str, list[str]]], terminal: Terminal) -> Itera
 
 
 def _tell_apart(columns: Sequence[str]) -> list[str]:
-    """Return names for columns of which no two are the same: the second ``id`` is ``id_2``."""
+    """Return unique column names: a second ``id`` becomes ``id_2``."""
     names: list[str] = []
     for column in columns:
         others = (f"{column}_{number}" for number in count(2))
@@ -121,13 +120,13 @@ def _cell(value: object, cell_max: int | None, terminal: Terminal) -> str:
     if plain is None:
         return ""
     told = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    # Blanks stay as they are: what EXPLAIN says is read by them.
+    # Spaces stay: the output of EXPLAIN is indented by them.
     text = " ".join(clean_block(told))
     return text if cell_max is None else cut(text, cell_max, ellipsis=terminal.spell("…"))
 
 
 def _plain(value: object) -> Any:
-    """Return a value as JSON knows it."""
+    """Return a value as a JSON type."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=_spell))
 
 

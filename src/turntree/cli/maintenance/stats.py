@@ -1,6 +1,6 @@
-"""``stats``: what was spent on models, over time and by whom.
+"""``stats``: tokens and cost of model calls over time.
 
-Gathering is here; how tables and plots look is ``cli.stats_text``'s.
+Gathers the data; ``cli.output.stats`` prints it.
 """
 
 from dataclasses import replace
@@ -23,22 +23,22 @@ INSTALL = "pip install 'turntree[prices]'"
 
 @value
 class Gathered:
-    """What was spent, and who says what it cost."""
+    """The spending, and the price list that was used."""
 
     spent: list[Spending]
     prices: Prices | None
 
 
 @verb()
-@click.option("--since", metavar="TIME", help=f"Only calls from then on: {EXAMPLES}.")
+@click.option("--since", metavar="TIME", help=f"Start of the period: {EXAMPLES}.")
 @click.option("--by", type=click.Choice(["model", "agent", "session"]),
-              help="One line each, instead of one for each agent and model.")  # fmt: skip
+              help="Grouping, instead of one line per agent and model.")  # fmt: skip
 def stats(terminal: Terminal, since: str | None, by: str | None) -> None:
-    """Show tokens and cost over time, each model call once.
+    """Show tokens and cost over time, counting each model call once.
 
-    A call that stands in several turns or files is one call. Costs are what the list prices of the
-    day add up to, whatever somebody's contract says; where the list has no price, none is shown. A
-    call that several sessions share counts in the oldest of them. Times are UTC.
+    A call that appears in several turns or files is one call. Costs are computed from the list
+    prices of the day, not from your contract; where the list has no price, none is shown. A call
+    shared by several sessions counts in the oldest of them. Times are UTC.
     """
     grouping = cast("Grouping | None", by)
     gathered = with_ledger(terminal, lambda opened: _gather(opened, since, grouping))

@@ -1,4 +1,4 @@
-"""``token``: rights that travel to another process, and how they are taken back."""
+"""``token``: delegate permissions to another process, and revoke them."""
 
 from dataclasses import asdict
 from functools import partial
@@ -22,27 +22,27 @@ _MINUTE_MS = 60_000
 
 @click.group()
 def token() -> None:
-    """Issue, list and revoke tokens that carry rights elsewhere."""
+    """Issue, list and revoke tokens that delegate permissions."""
 
 
 @verb()
 @click.argument("audience")
-@click.option("--allow", metavar="RIGHT", multiple=True, help="As tool:fs.*; everything if none.")
-@click.option("--agent", metavar="NAME", help="Who acts with it, on your behalf.")
+@click.option("--allow", metavar="RIGHT", multiple=True, help="Permission; default: all.")
+@click.option("--agent", metavar="NAME", help="Principal that acts with it, on your behalf.")
 @click.option(
     "--minutes",
     type=click.IntRange(1),
     default=MINUTES_DEFAULT,
     show_default=True,
-    help="How long it counts.",
+    help="Lifetime in minutes.",
 )
 def issue(
     terminal: Terminal, audience: str, allow: tuple[str, ...], agent: str | None, minutes: int
 ) -> None:
-    """Print a token that counts for one audience; whoever holds it can act with it.
+    """Print a token for one audience; its holder can act with it.
 
-    AUDIENCE is who may open it: a run, a session, a server. The ledger notes that it was issued
-    and never the token itself.
+    AUDIENCE is who may open it: a run, a session, a server. The ledger records that it was issued,
+    never the token itself.
     """
 
     async def act(opened: CliContext) -> tuple[str, str, Timestamp]:
@@ -65,9 +65,9 @@ def issue(
 
 
 @verb("list")
-@click.option("--all", "-a", "everything", is_flag=True, help="Those that expired or were revoked.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Expired and revoked tokens too.")
 def list_(terminal: Terminal, everything: bool) -> None:
-    """List the tokens that were issued from this ledger, and those that were revoked."""
+    """List the tokens issued from this ledger, and those revoked."""
     found, now = with_ledger(terminal, _list, waits=False)
     shown = [one for one in found if everything or _state(one, now) == "counts"]
     if terminal.as_json:
@@ -83,12 +83,12 @@ def list_(terminal: Terminal, everything: bool) -> None:
 
 @verb()
 @click.argument("nonce")
-@click.option("--reason", default="", help="Why; whoever opens it is told.")
+@click.option("--reason", default="", help="Reason, shown when the token is opened.")
 def revoke(terminal: Terminal, nonce: str, reason: str) -> None:
-    """Take a token back, and with it all that were made by narrowing it.
+    """Revoke a token, and with it all tokens made by narrowing it.
 
-    Whoever opens it against this ledger is refused from now on. Whoever opens it offline cannot
-    know: give tokens a short life.
+    From now on, opening it against this ledger fails. A holder that opens it offline cannot know:
+    keep lifetimes short.
     """
     noted = with_ledger(terminal, partial(_revoke, nonce=nonce, reason=reason), waits=False)
     terminal.tell(f"{nonce} is revoked", asdict(noted), undo=None)

@@ -1,6 +1,6 @@
-"""What stands beside turns: labels, tags, tokens, and how short their digests may be written.
+"""Annotations of turns: labels, tags, tokens, and how short their digests can be written.
 
-Knows how to ask the ledger for it in few questions. Must never know how it is drawn.
+Reads them from the ledger in few queries. Must never know how they are printed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,21 @@ from turntree.core.value import value
 
 @value
 class Annotations:
-    """What is known of some turns besides themselves."""
+    """What is known about some turns besides themselves."""
 
     now: Timestamp
     current: Session | None
     sessions: tuple[Session, ...]
     labels: dict[TurnId, list[str]]
-    """The labels of the sessions that stand at a turn."""
+    """Labels of the sessions whose head is the turn."""
     tags: dict[TurnId, list[str]]
     used: dict[TurnId, Usage]
     unique: dict[Digest, int]
     reasons: dict[TurnId, str]
-    """Why turns failed, as their journals say it."""
+    """Why turns failed, from their recorded events."""
 
     def document(self, placed: ThreadTurn) -> dict[str, Any]:
-        """Return what is said of a turn in one line of JSON."""
+        """Return what a JSON line says about a turn."""
         header = placed.turn.header
         used = self.used.get(placed.turn.id, Usage())
         return {
@@ -57,7 +57,7 @@ class Annotations:
 async def read_legend(
     opened: CliContext, turns: Sequence[ThreadTurn], *, with_archived: bool = False
 ) -> Annotations:
-    """Return what is known of some turns."""
+    """Return the annotations of some turns."""
     tree = opened.tree
     ids = [placed.turn.id for placed in turns]
     failed = [one.turn.id for one in turns if one.turn.header.outcome == "failed"]
@@ -86,7 +86,7 @@ async def list_sessions(opened: CliContext, *, with_archived: bool) -> tuple[Ses
 
 
 async def name_sessions(opened: CliContext, ids: Iterable[SessionId]) -> list[Session]:
-    """Return some sessions by their ids."""
+    """Return the given sessions by their ids."""
     return [await opened.tree.sessions.ledger.get(id) for id in ids]
 
 

@@ -1,4 +1,4 @@
-"""Who used a file and who wrote its lines, on a terminal and as documents. Pure."""
+"""Print which turns used a file and which wrote its lines, as text and JSON. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -40,7 +40,7 @@ CHANGED: Final[Mapping[ChangeKind, str]] = {
 
 @value
 class BlamedLines:
-    """Some lines of a file, and the turns that are named."""
+    """Some lines of a file, and the turns they name."""
 
     path: str
     shown: Sequence[FileLine]
@@ -52,7 +52,7 @@ class BlamedLines:
 def draw_blame(
     found: Sequence[Blame], unique: Mapping[Digest, int], now: Timestamp, terminal: Terminal
 ) -> Iterator[str]:
-    """Yield the lines of who used a file; a path is said once if there is only one."""
+    """Yield the uses of a file; a path is printed once if there is only one."""
     width = min(terminal.width, WIDTH_MAX)
     paths = {touch.path for one in found for touch in one.touches}
     paths = paths or {change.path for one in found for change in one.changes}
@@ -91,7 +91,7 @@ def _lines(touch: FileUseRecord) -> list[str]:
 
 
 def blame_document(one: Blame) -> Iterator[dict[str, Any]]:
-    """Yield each use of a file as one document; what is known by pins says so."""
+    """Yield each use of a file as a JSON document; uses known from snapshots are marked."""
     turn = one.placed.turn
     whose: dict[str, Any] = {
         "title": turn.title,
@@ -129,7 +129,7 @@ def blame_document(one: Blame) -> Iterator[dict[str, Any]]:
 
 
 def draw_line(line: FileLine, blamed: BlamedLines, terminal: Terminal) -> Iterator[str]:
-    """Yield one line, and at length who wrote it."""
+    """Yield one line, with details of who wrote it."""
     place = f"{shown_path(blamed.path)}:{line.number}"
     yield f"{terminal.paint(place, 'label')}  {shown_line(line.text)}"
     writer, turns = line.writer, [blamed.turns[turn] for turn in line.writer.turns]
@@ -152,7 +152,7 @@ def draw_line(line: FileLine, blamed: BlamedLines, terminal: Terminal) -> Iterat
 
 
 def draw_lines(blamed: BlamedLines, terminal: Terminal) -> Iterator[str]:
-    """Yield lines with who wrote each beside it."""
+    """Yield lines, each with its writer beside it."""
     rows = [(_short_writer(line.writer, blamed), line) for line in blamed.shown]
     names = max(cells(row[1]) for row, _ in rows)
     numbers = len(str(blamed.shown[-1].number))
@@ -163,7 +163,7 @@ def draw_lines(blamed: BlamedLines, terminal: Terminal) -> Iterator[str]:
 
 
 def line_document(line: FileLine, blamed: BlamedLines) -> dict[str, Any]:
-    """Return one line and who wrote it as a document."""
+    """Return one line and its writer as a JSON document."""
     turns = [blamed.turns[turn].turn for turn in line.writer.turns]
     return {
         "path": shown_path(blamed.path),
@@ -176,7 +176,7 @@ def line_document(line: FileLine, blamed: BlamedLines) -> dict[str, Any]:
 
 
 def _short_writer(writer: ChangeAuthor, blamed: BlamedLines) -> tuple[str, str, str, Paint]:
-    """Return what stands beside a line: a word, a name, how long ago, and the word's colour."""
+    """Return what to print beside a line: a word, a name, an age, and the word's colour."""
     if writer.kind in ("turn", "mixed") and writer.turns:
         header = blamed.turns[writer.turns[0]].turn.header
         name = cut(who(header.by), WHO_MAX)

@@ -1,7 +1,7 @@
-"""Changed files on a terminal: a table of paths, and what differs in them, line by line.
+"""Print changed files: a table of paths, and their differences line by line.
 
-Pure, as ``cli.render``: it is handed values and returns lines. Names and lines of files are as
-untrusted as anything a turn says, so none of them reaches a terminal as it is.
+Pure: it takes values and returns lines. Names and lines of files are as untrusted as the messages
+of a turn, so none of them reaches a terminal unchanged.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ _UNITS: Final = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"))
 
 
 def shown_path(path: str) -> str:
-    """Return a path as it can be printed: what is no sign of any script is written as a number."""
+    """Return a printable path: unprintable characters are written as numbers."""
     named = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in named
@@ -36,7 +36,7 @@ def shown_path(path: str) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Return a number of bytes in at most seven signs."""
+    """Return a number of bytes in at most seven characters."""
     for unit, name in _UNITS:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
@@ -44,14 +44,14 @@ def shown_size(size: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things in words."""
+    """Return a count with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def draw_table(
     diffs: Sequence[FileDiff], terminal: Terminal, *, shown_max: int | None = None
 ) -> Iterator[str]:
-    """Yield a line a path with what became of it, and a last one with the sums."""
+    """Yield one line per path with its change, and a last one with the sums."""
     shown = diffs[:shown_max]
     names = [_name(diff) for diff in shown]
     widest = min(max(map(cells, names), default=0), PATH_WIDTH_MAX)
@@ -75,7 +75,7 @@ def summary(diffs: Sequence[FileDiff]) -> str:
 def draw_diffs(
     diffs: Iterable[FileDiff], terminal: Terminal, *, lines_max: int | None = None
 ) -> Iterator[str]:
-    """Yield what differs in each path; of too many lines, the first."""
+    """Yield the differences of each path, up to a maximum number of lines."""
     lines = (line for diff in diffs for line in _draw_diff(diff, terminal))
     if lines_max is None:
         yield from lines
@@ -87,7 +87,7 @@ def draw_diffs(
 
 
 def diff_document(diff: FileDiff, *, with_lines: bool = True) -> dict[str, Any]:
-    """Return one changed path as a document."""
+    """Return one changed path as a JSON document."""
     document: dict[str, Any] = {
         "path": shown_path(diff.path),
         "kind": diff.kind,
@@ -104,7 +104,7 @@ def diff_document(diff: FileDiff, *, with_lines: bool = True) -> dict[str, Any]:
 
 
 def entry_document(entry: FileEntry) -> dict[str, Any]:
-    """Return one path of a state as a document."""
+    """Return one path of a snapshot as a JSON document."""
     return {
         "path": shown_path(entry.path),
         "kind": entry.kind,
@@ -125,7 +125,7 @@ def _name(diff: FileDiff) -> str:
 
 
 def _measure(diff: FileDiff, most: int, terminal: Terminal) -> str:
-    """Return what stands beside a path: how many lines, or why none are counted."""
+    """Return what to print beside a path: the number of lines, or why there is none."""
     mode = _mode_words(diff)
     match diff.shape:
         case "text":
@@ -198,7 +198,7 @@ def _plain_hunk(hunk: Hunk) -> Iterator[str]:
 
 
 def shown_line(line: bytes) -> str:
-    """Return a line of a file as it can be printed; a carriage return at its end is seen."""
+    """Return a printable line of a file; a carriage return at its end is visible."""
     body = line.removesuffix(b"\n")
     text = body.removesuffix(b"\r").decode("utf-8", "backslashreplace")
     (shown,) = clean_block(text.expandtabs(TAB_COLUMNS))

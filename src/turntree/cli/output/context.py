@@ -1,4 +1,4 @@
-"""How what a model saw looks on a terminal. Pure, as ``cli.render``."""
+"""Print what a model saw. Pure, like ``cli.output.text``."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -17,7 +17,7 @@ NAMES_SHOWN_MAX: Final = 12
 
 
 def draw_context(seen: TurnContext, terminal: Terminal) -> Iterator[str]:
-    """Yield what was the same for all calls of a turn, then a few lines for each."""
+    """Yield what all calls of a turn had in common, then a few lines for each."""
     header = seen.placed.turn.header
     asked = clean(" · ".join(word for word in (header.model, header.provider) if word))
     yield terminal.spell(
@@ -33,7 +33,7 @@ def draw_context(seen: TurnContext, terminal: Terminal) -> Iterator[str]:
 
 
 def draw_call(call: ModelCallContext, terminal: Terminal) -> Iterator[str]:
-    """Yield everything that one call of a model was given, in its order."""
+    """Yield everything that one model call was given, in order."""
     prompt = call.prompt
     for text in prompt.system:
         yield terminal.paint("system", "head")
@@ -49,7 +49,7 @@ def draw_call(call: ModelCallContext, terminal: Terminal) -> Iterator[str]:
 
 
 def context_document(seen: TurnContext, number: int | None) -> dict[str, Any]:
-    """Return the same as a document, with whole prompts."""
+    """Return the same as a JSON document, with complete prompts."""
     calls = seen.calls if number is None else seen.calls[number - 1 : number]
     return {
         "turn": seen.placed.turn.id,

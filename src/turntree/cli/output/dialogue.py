@@ -1,6 +1,6 @@
-"""A few turns as a talk: who said what, with the tools in between.
+"""Print a few turns as a conversation: messages, with the tool calls in between.
 
-Pure, as ``cli.render``. It must never ask the ledger for anything.
+Pure, like ``cli.output.text``. It must never query the ledger.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ ARGS_WIDTH_MAX: Final = 60
 def draw_tail(
     session: Session, turns: Sequence[ThreadTurn], reasons: Mapping[TurnId, str], terminal: Terminal
 ) -> Iterator[str]:
-    """Yield where a session stands, and its last turns, with those that failed beside it."""
+    """Yield a session's head, and its last turns with the failed ones beside it."""
     label = terminal.paint(clean(session.label), "strong")
     if not turns:
         yield f"{label}, nothing was said yet; /help lists what a slash does"
@@ -40,7 +40,7 @@ def draw_tail(
 def draw_talk(
     turn: Turn, terminal: Terminal, *, label: str, reason: str | None = None
 ) -> Iterator[str]:
-    """Yield what was said in a turn, long texts cut, and how it ended if not well."""
+    """Yield the messages of a turn, long texts cut, and its outcome if it did not end well."""
     prompt = terminal.paint(f"{clean(label)}>", "label")
     for said in turn.query:
         lines = _lines(said, terminal)

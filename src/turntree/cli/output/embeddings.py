@@ -1,4 +1,4 @@
-"""How likenesses and vectors look on a terminal, and as documents. Pure, as ``cli.render``."""
+"""Print similar nodes and embedding counts, as text and JSON. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from turntree.search.embedding import TURN, EmbeddingStats, SimilarNode
 
 
 def draw_alike(found: Sequence[SimilarNode], terminal: Terminal) -> Iterator[str]:
-    """Yield a line for each: how alike, what it is, what it is called."""
+    """Yield one line per result: its similarity, kind and name."""
     rows = [
         (f"{one.likeness:.3f}", clean(one.described.kind), _short(one), clean(one.described.name))
         for one in found
@@ -24,7 +24,7 @@ def _short(one: SimilarNode) -> str:
 
 
 def alike_document(one: SimilarNode) -> dict[str, Any]:
-    """Return what a program reads of one likeness."""
+    """Return one result as a JSON document."""
     what = one.described
     return {
         "id": what.id,
@@ -54,7 +54,7 @@ def _plural(kind: str, count: int) -> str:
 
 
 def stats_document(one: EmbeddingStats) -> dict[str, Any]:
-    """Return what a program reads of an embedder's vectors."""
+    """Return an embedder's counts as a JSON document."""
     return {
         "embedder": one.embedder,
         "dims": one.dims,

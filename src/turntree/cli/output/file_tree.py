@@ -1,4 +1,4 @@
-"""A tree of files on a terminal: folders with their sums, closed below a depth. Pure."""
+"""Print a tree of files: folders with their sums, collapsed below a depth. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from turntree.resources.resource import FileEntry
 
 NAME_WIDTH_MAX: Final = 56
 ENTRIES_SHOWN_MAX: Final = 200
-"""How many entries of one folder are shown unless the whole tree was asked for."""
+"""Number of entries shown per folder, unless the whole tree was asked for."""
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ def draw_tree(
     *,
     depth_max: int | None = None,
 ) -> Iterator[str]:
-    """Yield a tree, a line a file or folder; a folder below the depth is one line.
+    """Yield a tree, one line per file or folder; a folder below the depth is one line.
 
-    Whatever a turn changed bears its sign.
+    Paths that a turn changed are marked.
     """
     rows = list(_rows(_plant(entries, signs), "", signs, terminal, depth_max))
     widest = min(max((cells(row.name) for row in rows), default=0), NAME_WIDTH_MAX)

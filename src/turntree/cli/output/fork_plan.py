@@ -1,4 +1,4 @@
-"""Plans on a terminal: what would become of each resource, and at what cost. Pure."""
+"""Print fork plans: what would happen to each resource, and its cost. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -16,7 +16,7 @@ _PAINTS: Final[Mapping[ShareMode, Paint]] = {"keep": "warn", "snapshot": "good",
 def draw_fork(
     plan: ForkPlan, digests: Mapping[TurnId, Digest], terminal: Terminal
 ) -> Iterator[str]:
-    """Yield what a fork would do, a line a resource."""
+    """Yield what a fork would do, one line per resource."""
     turn = plan.turn.turn
     of = "" if plan.source is None else f" of {clean(plan.source.label)}"
     new = "" if plan.label is None else f", as {clean(plan.label)}"
@@ -39,7 +39,7 @@ def draw_fork(
 
 
 def fork_document(plan: ForkPlan) -> dict[str, Any]:
-    """Return a fork's plan as a document."""
+    """Return a fork's plan as a JSON document."""
     return {
         "plan": plan.plan.id,
         "turn": plan.turn.turn.id,

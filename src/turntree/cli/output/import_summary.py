@@ -1,4 +1,4 @@
-"""How the figures of what came home look, on a terminal and as a document. Pure."""
+"""Print the summary of an import, as text and JSON. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,7 +13,7 @@ _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def draw_tally(tally: ImportSummary, terminal: Terminal) -> Iterator[str]:
-    """Yield the lines of the card; a figure that says nothing is left out."""
+    """Yield the lines of the summary; figures without information are left out."""
     rule = ("-" if terminal.is_ascii else "─") * min(WIDTH, terminal.width)
     yield terminal.paint(rule, "dim")
     yield terminal.paint("what came home", "head")
@@ -53,7 +53,7 @@ def _many(count: int, noun: str) -> str:
 
 
 def sized(count: int) -> str:
-    """Return a number of bytes as people say it: ``4.2 MB``."""
+    """Return a number of bytes for people: ``4.2 MB``."""
     for size, unit in _UNITS:
         if count >= size:
             return f"{count / size:.1f} {unit}"
@@ -61,7 +61,7 @@ def sized(count: int) -> str:
 
 
 def tally_document(tally: ImportSummary) -> dict[str, Any]:
-    """Return the figures as one document."""
+    """Return the figures as one JSON document."""
     document = asdict(tally)
     document["bytes_after"]["total"] = tally.bytes_after.total
     if tally.newest is not None:

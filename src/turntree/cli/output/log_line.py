@@ -1,6 +1,6 @@
-"""One turn on one line: digest, labels, title, who, model, tokens, age.
+"""Print one turn on one line: digest, labels, title, author, model, tokens, age.
 
-Pure, as ``cli.render``. The columns are planned once for all lines, so that they align.
+Pure, like ``cli.output.text``. The columns are planned once for all lines, so that they align.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ REASON_MARGIN: Final = 9
 
 @value
 class LogColumns:
-    """How wide each column is; 0 leaves it out."""
+    """The width of each column; 0 leaves it out."""
 
     left: int
     who: int
@@ -60,7 +60,7 @@ def plan_columns(
     model = min(MODEL_MAX, max(cells(clean(header.model or "")) for header in headers))
     used = TOKENS_WIDTH if legend.used else 0
     columns = [person, model, used, AGE_WIDTH]
-    # The age is what people look for last when there is no room, and the model first.
+    # Without room the model goes first, then the author, then the tokens. The age stays.
     for column in (1, 0, 2):
         if width - sum(size + GAP for size in columns if size) < LEFT_MIN:
             columns[column] = 0
@@ -92,7 +92,7 @@ def draw_line(
 
 
 def draw_reason(turn: Turn, legend: Annotations, terminal: Terminal) -> str | None:
-    """Return the line below a turn's that says why it failed, if its journal says it."""
+    """Return the line below a turn that says why it failed, if that was recorded."""
     reason = legend.reasons.get(turn.id)
     if reason is None:
         return None
@@ -102,13 +102,13 @@ def draw_reason(turn: Turn, legend: Annotations, terminal: Terminal) -> str | No
 
 
 def draw_note(gutter: str, text: str, terminal: Terminal) -> str:
-    """Return a line that stands for no turn."""
+    """Return a line that belongs to no turn."""
     line = f"{gutter}  {text}".rstrip() if gutter else text
     return terminal.paint(terminal.spell(line), "dim")
 
 
 def label_spans(placed: ThreadTurn, legend: Annotations, ellipsis: str) -> list[Span]:
-    """Return the labels of the sessions that stand at a turn, and its tags, in brackets."""
+    """Return the labels of sessions with this head, and the turn's tags, in brackets."""
     turn = placed.turn.id
     current = legend.current
     is_current = current is not None and current.head == turn
@@ -129,10 +129,10 @@ def label_spans(placed: ThreadTurn, legend: Annotations, ellipsis: str) -> list[
 
 
 def short_label(label: str, ellipsis: str) -> str:
-    """Return a label whose middle pieces make room for the title, if it is long.
+    """Return a label, with its middle parts shortened if it is long, to leave room for the title.
 
     An imported session's label names its tool, the folder it worked in and its own id there; the
-    first and the last tell most.
+    first and the last are the most useful.
     """
     first, *middle, last = label.split("/") if "/" in label else ("", label)
     if cells(label) <= LABEL_MAX or not middle:

@@ -1,6 +1,6 @@
-"""Parts of a turn as text: what was said, what a tool was given, what it gave.
+"""Parts of a turn as text: messages, tool arguments, tool results.
 
-Pure, as ``cli.render``. It knows every kind of part, and nothing of where it is shown.
+Pure, like ``cli.output.text``. It knows every kind of part, and nothing about where it is shown.
 """
 
 import json
@@ -34,7 +34,7 @@ Level = Literal["short", "normal", "full", "raw"]
 
 @value
 class ToolCall:
-    """A tool that was asked for and what it answered."""
+    """A tool call and its result."""
 
     number: int
     use: ToolUse | ObjectRef
@@ -42,7 +42,7 @@ class ToolCall:
 
 
 def list_tool_calls(turn: Turn) -> list[ToolCall]:
-    """Return the tool calls of a turn, with the numbers they are shown with."""
+    """Return the tool calls of a turn, numbered as they are shown."""
     parts = [part for said in turn.messages for part in said.parts]
     results = {part.call_id: part for part in parts if answers_call(part)}
     uses = [part for part in parts if calls_tool(part)]
@@ -79,7 +79,7 @@ def part_document(part: ToolCall | Message | ErasedMessage) -> dict[str, Any]:
 
 
 def draw_part(part: ToolCall | Message | ErasedMessage) -> Iterator[str]:
-    """Yield the lines of a part, whole."""
+    """Yield the lines of a part, complete."""
     if isinstance(part, ToolCall):
         yield clean(part.use.tool or "")
         yield from _indented(clean_block(_pretty(part.use)))
@@ -94,7 +94,7 @@ def draw_part(part: ToolCall | Message | ErasedMessage) -> Iterator[str]:
 
 
 def words_of(part: Part, level: Level) -> str:
-    """Return what a part adds to the text; tools have a table of their own."""
+    """Return what a part adds to the text; tool calls have a table of their own."""
     match part:
         case Text(text):
             return text
@@ -133,7 +133,7 @@ def _pretty(part: ToolUse | ToolResult | ObjectRef) -> str:
 
 
 def brief_of(part: ToolUse | ToolResult | ObjectRef) -> str:
-    """Return the few words that say what a tool was given or gave."""
+    """Return a short text for a tool's arguments or result."""
     match part:
         case ToolUse(args=value) | ToolResult(output=value):
             if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Programs as documents and lines. Pure, as ``cli.render``."""
+"""Print programs, as text and JSON. Pure, like ``cli.output.text``."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,12 +33,12 @@ def program_document(program: Program) -> dict[str, Any]:
 
 
 def called(program: Program, typed: str) -> str:
-    """Return how people call a program: as they typed it, where its own name is a session's id."""
+    """Return a program's name as the user typed it, if its own name is a session's id."""
     return clean(name_in(typed) if program.kind == "session" else program.name)
 
 
 def program_rows(programs: Sequence[Program], now: Timestamp) -> list[str]:
-    """Return one line a program."""
+    """Return one line per program."""
     return table(
         [
             (
@@ -79,7 +79,7 @@ def program_lines(
 
 
 def json_lines(document: Json) -> list[str]:
-    """Return a document as a person reads it."""
+    """Return a JSON document formatted for people."""
     return clean_block(json.dumps(document, indent=2, ensure_ascii=False))
 
 
@@ -100,7 +100,7 @@ def use_document(use: ProgramReference, direction: str) -> dict[str, Any]:
 
 
 def result_lines(result: Mapping[str, Json]) -> list[str]:
-    """Return what an invocation gave, as a person reads it."""
+    """Return the result of an invocation, formatted for people."""
     rows = [
         (clean(name), clean(_short(value)))
         for name, value in result.items()
@@ -114,7 +114,7 @@ def result_lines(result: Mapping[str, Json]) -> list[str]:
 
 
 def answer_lines(result: Mapping[str, Json]) -> list[str]:
-    """Return what an invocation gave: an answer in words is no more than its words."""
+    """Return the result of an invocation: for a text reply, just its text."""
     match result:
         case {"reply": {"text": str(text)}} if len(result) == 1:
             return clean_block(text)

@@ -1,4 +1,4 @@
-"""How far something is that takes its time, for a person who watches; others are told nothing.
+"""Show progress on a terminal; without one, show nothing.
 
 Knows a terminal. Must never know what is being counted.
 """
@@ -17,7 +17,7 @@ Report = Callable[[int, int], None]
 
 @contextmanager
 def counting(terminal: Terminal, doing: str) -> Generator[Report]:
-    """Show a bar that is told how much is done, of how much; it vanishes at the end."""
+    """Show a progress bar, updated with the done and total counts; it vanishes at the end."""
     if not terminal.is_live:
         yield lambda _done, _total: None
         return
@@ -34,7 +34,7 @@ def counting(terminal: Terminal, doing: str) -> Generator[Report]:
 def progress(
     terminal: Terminal, what: str, *, counts: bool = True
 ) -> Generator["IndexReport", None, None]:
-    """Lend something that shows how far an index has come, and leaves no trace of it."""
+    """Yield a callback that shows the progress of an index; it vanishes at the end."""
     report = IndexReport(terminal, what, counts)
     yield report
     if report.is_drawn:
@@ -43,7 +43,7 @@ def progress(
 
 @dataclass(slots=True)
 class IndexReport:
-    """A line on stderr that counts, where a person watches and it takes more than one batch."""
+    """A counter on stderr, for a terminal and more than one batch."""
 
     terminal: Terminal
     what: str
@@ -52,7 +52,7 @@ class IndexReport:
     is_drawn: bool = False
 
     def __call__(self, done: IndexProgress) -> None:
-        """Show how far it has come."""
+        """Show the progress."""
         if self.terminal.is_live and done.is_behind:
             self.is_drawn = True
             turns = f" {done.turns:,} turns" if self.counts else ""
@@ -62,7 +62,7 @@ class IndexReport:
 
 @contextmanager
 def spinner(terminal: Terminal, doing: str) -> Generator[Callable[[str], None]]:
-    """Show that something is going on: a spinner for a person, a line a step for others."""
+    """Show that work is going on: a spinner on a terminal, otherwise one line per step."""
     if not terminal.is_live:
         yield terminal.note
         return

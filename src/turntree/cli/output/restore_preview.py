@@ -1,6 +1,6 @@
-"""Going back with files, on a terminal: what would change, what stays, and what two have changed.
+"""Print a move with files: what would change, what stays, and the conflicts.
 
-Pure, as ``cli.render``.
+Pure, like ``cli.output.text``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,26 +39,26 @@ class ShownItem:
 
 @value
 class Preview:
-    """A move that takes files along, before it is made."""
+    """A move with files, before it is made."""
 
     plan: RestorePlan
     items: tuple[ShownItem, ...]
     before: Digest | None
     after: Digest | None
     turn: Turn | None
-    """The turn that the session would stand at."""
+    """The session's new head."""
     found_by: Digest | None = None
-    """The turn before which it would stand, if that was asked for."""
+    """The turn whose state before it is restored, if that was asked for."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether neither the session would move nor any file change."""
+        """Whether neither the session nor any file would change."""
         stays = self.plan.target == self.plan.session.head
         return stays and not any(shown.item.acts for shown in self.items)
 
 
 def draw_summary(preview: Preview, terminal: Terminal) -> Iterator[str]:
-    """Yield where the session goes, and a table of the paths of each place."""
+    """Yield the session's move, and a table of the paths of each resource."""
     label = clean(preview.plan.session.label)
     where = "to no turn" if preview.turn is None else f"{title(preview.turn)}"
     way = f"{digits(preview.before)} -> {digits(preview.after)}"
@@ -73,20 +73,20 @@ def draw_summary(preview: Preview, terminal: Terminal) -> Iterator[str]:
 def draw_preview(
     preview: Preview, terminal: Terminal, *, lines_max: int | None = None
 ) -> Iterator[str]:
-    """Yield what would change, line by line; of too many lines, the first."""
+    """Yield what would change, line by line, up to a maximum."""
     diffs = [diff for shown in preview.items for diff in shown.diffs]
     if diffs:
         yield from draw_diffs(diffs, terminal, lines_max=lines_max)
 
 
 def draw_conflicts(preview: Preview, terminal: Terminal) -> Iterator[str]:
-    """Yield the paths that turns and somebody else have changed."""
+    """Yield the paths that were changed both by turns and outside them."""
     found = [change for _, change in preview.plan.conflicts]
     yield from _paths(found, CONFLICTS_SHOWN_MAX, terminal)
 
 
 def preview_document(preview: Preview, *, with_lines: bool = True) -> dict[str, Any]:
-    """Return a move that takes files along as a document."""
+    """Return a move with files as a JSON document."""
     plan = preview.plan
     return {
         "session": plan.session.label,

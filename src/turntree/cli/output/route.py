@@ -1,4 +1,4 @@
-"""How a route looks on a terminal, and as a document. Pure, as ``cli.render``."""
+"""Print a route, as text and JSON. Pure, like ``cli.output.text``."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -24,7 +24,7 @@ def draw_route(route: Route, head: Digest | None, terminal: Terminal) -> Iterato
 
 
 def draw_explained(route: Route, terminal: Terminal) -> Iterator[str]:
-    """Yield how it was found, and what was considered."""
+    """Yield how the route was found, and what else was considered."""
     for step in route.steps:
         yield terminal.spell(f"  {clean(step)}")
     if not route.candidates:
@@ -45,7 +45,7 @@ def _row(one: Candidate) -> tuple[str, ...]:
 
 
 def route_document(route: Route) -> dict[str, Any]:
-    """Return what a program reads of a route."""
+    """Return a route as a JSON document."""
     return {
         "target": {"kind": _kind(route), **asdict(route.target)},
         "head": route.head,

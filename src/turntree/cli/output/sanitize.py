@@ -1,6 +1,6 @@
-"""Words that come in pieces, made fit for a terminal.
+"""Clean streamed text for a terminal.
 
-A model's words may hold escape sequences, and a piece may end in the middle of one. Knows no run
+A model's text may contain escape sequences, and a chunk may end in the middle of one. Knows no run
 and no program.
 """
 
@@ -14,19 +14,19 @@ from turntree.cli.command import Terminal
 from turntree.cli.output.text import clean_block
 
 HELD_CHARS_MAX: Final = 256
-"""No escape sequence that anybody means is longer."""
+"""No useful escape sequence is longer."""
 _UNFINISHED: Final = re.compile(r"\x1b(?:\][^\x07\x1b]*\x1b?|\[[0-?]*[ -/]*|[ -/]*)?\Z")
 
 
 @dataclass(slots=True)
 class TerminalSanitizer:
-    """Takes out of a text that comes in pieces whatever a terminal would obey."""
+    """Removes from streamed text whatever a terminal would obey."""
 
     held: str = ""
-    """The beginning of an escape sequence whose end has not come yet."""
+    """The beginning of an incomplete escape sequence."""
 
     def feed(self, text: str) -> str:
-        """Return what may be shown of all that has come."""
+        """Return the part of the text so far that may be shown."""
         text = self.held + text
         unfinished = _UNFINISHED.search(text)
         self.held = "" if unfinished is None else unfinished[0]
@@ -37,20 +37,20 @@ class TerminalSanitizer:
         return "\n".join(clean_block(text))
 
     def end(self) -> None:
-        """Forget what was never finished."""
+        """Discard an incomplete sequence."""
         self.held = ""
 
 
 @dataclass(slots=True)
 class WordWriter:
-    """Writes words to stdout while they come."""
+    """Writes streamed text to stdout."""
 
     terminal: Terminal
     is_used: bool = False
     _cleaner: TerminalSanitizer = field(default_factory=TerminalSanitizer)
 
     def write(self, words: str) -> None:
-        """Write some words."""
+        """Write some text."""
         self.is_used = True
         if self.terminal.as_json:
             self.terminal.documents([{"words": words}])

@@ -1,4 +1,4 @@
-"""How found turns look on a terminal, and as documents. Pure, as ``cli.render``."""
+"""Print search results, as text and JSON. Pure, like ``cli.output.text``."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -23,7 +23,7 @@ def draw_result(
     now: Timestamp,
     terminal: Terminal,
 ) -> Iterator[str]:
-    """Yield the lines of what was found: sessions in the order of their best turn."""
+    """Yield the lines of the results: sessions in the order of their best turn."""
     width = min(terminal.width, WIDTH_MAX)
     groups: dict[str, list[SearchHit]] = {}
     for hit in result.hits:
@@ -37,7 +37,7 @@ def draw_result(
 
 
 def _home(hit: SearchHit, current: str | None) -> str:
-    """Return the session a turn is shown under: the current one if it holds it."""
+    """Return the session to show a turn under: the current one if it holds the turn."""
     labels = [holder.label for holder in hit.holders]
     if not labels:
         return NO_SESSION
@@ -89,14 +89,14 @@ def _marked(snippet: Snippet, paint: Paint = "plain") -> list[Span]:
 
 
 def _shown(text: str) -> str:
-    """Return a piece of a line without anything a terminal would obey, its outer blanks kept."""
+    """Return part of a line without what a terminal would obey; outer spaces are kept."""
     lead = " " if text[:1] == " " else ""
     tail = " " if text[-1:] == " " and text.strip() else ""
     return f"{lead}{clean(text)}{tail}"
 
 
 def _why(hit: SearchHit, home: str) -> str:
-    """Return the reason a turn was found, and which other sessions hold it."""
+    """Return why a turn was found, and which other sessions hold it."""
     reasons = [f"{clean(said)} ({', '.join(where)})" for said, where in hit.matched.items()]
     if hit.means_the_same:
         reasons.append(MEANS_THE_SAME)
@@ -109,7 +109,7 @@ def _why(hit: SearchHit, home: str) -> str:
 
 
 def hit_document(hit: SearchHit, unique: Mapping[Digest, int]) -> dict[str, Any]:
-    """Return a found turn as one document."""
+    """Return a search result as one JSON document."""
     turn = hit.placed.turn
     header = turn.header
     snippet = hit.snippet

@@ -1,4 +1,4 @@
-"""Sessions and moves as documents and sentences. Pure, as ``cli.render``."""
+"""Print sessions and moves, as text and JSON. Pure, like ``cli.output.text``."""
 
 from typing import Any
 
@@ -31,16 +31,16 @@ def move_document(session: Session, move: SessionMove) -> dict[str, Any]:
 
 
 def visibility_of(program: Program | None) -> Visibility:
-    """Return who sees a session, by its program if it has one."""
+    """Return the visibility of a session, from its program if it has one."""
     return "public" if program is None else program.visibility
 
 
 def privacy_hints(
     session: Session, program: Program | None, by: str, *, opened: bool
 ) -> tuple[str, ...]:
-    """Return what is said of a session that begins private: who can open it, and how.
+    """Return what to print about a new private session: who can read it, and how to open it.
 
-    Also of one that was opened on purpose.
+    Also for one that was made public on purpose.
     """
     if program is None or program.visibility == "public":
         return ("everybody here can read it",) if opened else ()
@@ -50,7 +50,7 @@ def privacy_hints(
 
 
 def stand(session: Session) -> str:
-    """Return where a session stands, as the end of a sentence."""
+    """Return where a session's head is, as the end of a sentence."""
     if session.head is None:
         return "with no turns yet"
     return f"at {digits(session.head_digest)} (depth {session.depth})"

@@ -1,4 +1,4 @@
-"""How spending looks on a terminal: bars, small plots, tables. Pure, as ``cli.render``."""
+"""Print spending: bars, small plots, tables. Pure, like ``cli.output.text``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -34,7 +34,7 @@ _CENT: Final = Decimal("0.01")
 def draw_stats(
     spent: Sequence[Spending], by: Grouping | None, prices: Prices | None, terminal: Terminal
 ) -> Iterator[str]:
-    """Yield a bar for each step of time, then a line with a small plot for each group."""
+    """Yield a bar per time step, then a line with a small plot per group."""
     step, steps = steps_of(spent)
     sums = over_time(spent, step)
     most = max(total.usage.total for total in sums.values())
@@ -86,7 +86,7 @@ def _groups(
 
 
 def _aligned(rows: Sequence[Sequence[str]], names: int) -> Iterator[str]:
-    """Yield rows with their names to the left and their numbers to the right."""
+    """Yield rows with names aligned left and numbers right."""
     widths = [max(cells(cell) for cell in column) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
     for row in rows:
@@ -117,17 +117,17 @@ def _cost(total: SpendingTotal, prices: Prices | None) -> str:
         return ""
     if total.calls_unpriced == total.calls:
         return "unknown"
-    # A sum without some of its calls is a lower bound, and says so.
+    # A sum that misses some calls is a lower bound, and is marked as one.
     return ("> " if total.calls_unpriced else "") + dollars(total.cost)
 
 
 def dollars(cost: Decimal) -> str:
-    """Return an amount of US dollars; what is less than a cent is not nothing."""
+    """Return an amount of US dollars; less than a cent is not shown as zero."""
     return "< $0.01" if 0 < cost < _CENT else f"${cost:,.2f}"
 
 
 def bar(value: int, most: int, *, ascii_only: bool = False) -> str:
-    """Return a bar that is as long as a value is large; a little is more than nothing."""
+    """Return a bar proportional to a value; a small value still gets a visible bar."""
     if value <= 0 or most <= 0:
         return ""
     if ascii_only:
@@ -137,7 +137,7 @@ def bar(value: int, most: int, *, ascii_only: bool = False) -> str:
 
 
 def _plot(spent: Sequence[Spending], step: Step, steps: Sequence[str], *, ascii_only: bool) -> str:
-    """Return a sign for each step of time, as high as what was used in it."""
+    """Return one character per time step, as high as its usage."""
     used: dict[str, int] = dict.fromkeys(steps, 0)
     for one in spent:
         name = step_of(one.at, step)
@@ -147,7 +147,7 @@ def _plot(spent: Sequence[Spending], step: Step, steps: Sequence[str], *, ascii_
 
 
 def sparks(used: Mapping[str, int], *, ascii_only: bool = False) -> str:
-    """Return a sign for each number; none for nothing."""
+    """Return one character per number; a space for zero."""
     levels = _LEVELS_ASCII if ascii_only else _LEVELS
     most = max(used.values(), default=0)
     return "".join(
@@ -157,7 +157,7 @@ def sparks(used: Mapping[str, int], *, ascii_only: bool = False) -> str:
 
 
 def spending_document(one: Spending, prices: Prices | None) -> dict[str, Any]:
-    """Return a spending as one document; ``cost_usd`` is null where the price is unknown."""
+    """Return spending as one document; ``cost_usd`` is null if the price is unknown."""
     usage = one.usage
     return {
         "day": one.day,

@@ -1,9 +1,8 @@
-"""An answer on a terminal, while it comes: words as they are, tools in one line each.
+"""Print a reply on a terminal as it arrives: text as it is, tool calls in one line each.
 
-What models and tools say may hold escape sequences, cut anywhere: nothing reaches the terminal
-but through ``TerminalSanitizer`` or ``render.clean``. A terminal cannot take lines back, so words
-that were
-void are said to be. It must never know where an answer comes from.
+Text of models and tools may contain escape sequences, cut anywhere: it reaches the terminal only
+through ``TerminalSanitizer`` or ``cli.output.text.clean``. A terminal cannot take lines back, so
+text that a retry voids is followed by a note. It must never know where a reply comes from.
 """
 
 import json
@@ -47,16 +46,16 @@ class StreamPrinter:
     write: Callable[[str], None]
     find_cost: FindCost = lambda _turn, _call: None
     shows_query: bool = False
-    """For those who did not type the question themselves."""
+    """Whether to print the query too, for viewers who did not type it."""
     _cleaner: TerminalSanitizer = field(default_factory=TerminalSanitizer)
     _mode: WordKind | None = None
     _shown: dict[tuple[int, WordKind], str] = field(default_factory=dict[tuple[int, WordKind], str])
     _open_call: str | None = None
-    """The call whose line the cursor still stands in."""
+    """The call whose line the cursor is still in."""
     _at_start: bool = True
 
     def hear(self, heard: Heard) -> None:
-        """Show one thing."""
+        """Show one item."""
         match heard:
             case RunStarted():
                 self._begin(heard)
@@ -85,13 +84,13 @@ class StreamPrinter:
                 self._line(f"  {line}", "label")
 
     def _told(self, told: RunNotice) -> None:
-        # That a turn was canceled is said by its outcome.
+        # The outcome already says that a turn was canceled.
         if (told.kind, told.reason) != ("interrupted", "canceled"):
             self._line(f"({told.kind}: {clean(told.reason)})", "warn")
 
     def _words(self, words: TextChunk) -> None:
         if words.kind == "tool":
-            return  # A call is shown whole, once it is recorded.
+            return  # A call is shown complete, once it is recorded.
         key = (words.seq, words.kind)
         self._shown[key] = self._shown.get(key, "") + words.text
         self._say(words.kind, words.text)
@@ -118,7 +117,7 @@ class StreamPrinter:
             self._line(self.terminal.spell("(that was cut off; once more)"), "dim")
 
     def _said(self, seq: int, message: Message) -> None:
-        """Show what is missing of an answer that is recorded now."""
+        """Show the missing rest of a reply that is recorded now."""
         for kind, text in _texts(message).items():
             shown = self._shown.pop((seq, kind), "")
             if text == shown:
@@ -189,7 +188,7 @@ class StreamPrinter:
 
 
 def heard_document(heard: Heard) -> dict[str, Any]:
-    """Return something that was heard as a JSON document."""
+    """Return an item as a JSON document."""
     match heard:
         case RunStarted(run, query):
             return {"event": "begun", "run": run, "messages": [message_document(m) for m in query]}
@@ -219,7 +218,7 @@ def heard_document(heard: Heard) -> dict[str, Any]:
 
 
 def turn_document(turn: Turn) -> dict[str, Any]:
-    """Return how a turn ended, and what the last words were, as a JSON document."""
+    """Return a turn's outcome and last text as a JSON document."""
     said = [one for one in turn.messages if isinstance(one, Message) and one.role == "assistant"]
     return {
         "turn": turn.id,
@@ -232,7 +231,7 @@ def turn_document(turn: Turn) -> dict[str, Any]:
 
 
 def write_documents(write: Callable[[str], None]) -> Callable[[Heard], None]:
-    """Return what writes everything that is heard as JSON, one document a line."""
+    """Return a function that writes every item as JSON, one document per line."""
 
     def hear(heard: Heard) -> None:
         document: Mapping[str, Any] = heard_document(heard)

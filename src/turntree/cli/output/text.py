@@ -1,7 +1,7 @@
-"""Text for terminals: what is cut, padded, cleaned and abbreviated.
+"""Text for terminals: cut, pad, clean and abbreviate.
 
-Pure: it is handed values and returns lines. Whatever was said in a turn may hold escape
-sequences, so no text of a turn reaches a terminal but through ``clean`` or ``clean_block``.
+Pure: it takes values and returns lines. Messages of a turn may contain escape sequences, so none of
+them reaches a terminal except through ``clean`` or ``clean_block``.
 """
 
 import unicodedata
@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
 
 def clean(text: str) -> str:
-    """Return a text as one line without anything a terminal would obey."""
+    """Return text as one line without anything a terminal would obey."""
     return " ".join(_visible(text).split())
 
 
@@ -68,7 +68,7 @@ def _cells_of(sign: str) -> int:
 
 
 def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
-    """Return as much of a text as fits, with a sign if something is missing."""
+    """Return as much of a text as fits, with an ellipsis if something is missing."""
     if cells(text) <= width:
         return text
     kept, left = "", width - cells(ellipsis)
@@ -81,7 +81,7 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """Return a text that takes exactly so many columns, or more if it is longer."""
+    """Return text padded to a number of columns; longer text is not cut."""
     return text + " " * (width - cells(text))
 
 
@@ -92,7 +92,7 @@ def lay(spans: Sequence[Span], width: int | None, terminal: Terminal) -> str:
     line, left = "", width
     for place, span in enumerate(spans):
         following = sum(cells(later.text) for later in spans[place + 1 :])
-        # Something is cut here if it does not fit itself, or nothing of what follows would.
+        # Cut here if this span does not fit, or if nothing after it would.
         room = left if left > cells(span.text) or not following else left - 1
         shown = cut(span.text, room, ellipsis=terminal.spell("…"))
         line += terminal.paint(shown, span.paint)
@@ -103,18 +103,18 @@ def lay(spans: Sequence[Span], width: int | None, terminal: Terminal) -> str:
 
 
 def digits(digest: Digest | None) -> str:
-    """Return the digits of a digest that people see."""
+    """Return the short form of a digest."""
     return "(empty)" if digest is None else digest.removeprefix(_PREFIX)[:DIGITS_SHOWN]
 
 
 def digest_spans(digest: Digest, unique: int = DIGITS_SHOWN) -> list[Span]:
-    """Return a digest's digits, those strong that tell it from all others."""
+    """Return a short digest whose distinguishing digits are bold."""
     shown = digest.removeprefix(_PREFIX)[: max(unique, DIGITS_SHOWN)]
     return [Span(shown[:unique], "strong"), Span(shown[unique:], "dim")]
 
 
 def age(then: Timestamp, now: Timestamp) -> str:
-    """Return how long ago a moment was, in at most four signs."""
+    """Return the age of a timestamp in at most four characters."""
     seconds = (unix_ms(now) - unix_ms(then)) // 1000
     for length, unit in _AGES:
         if seconds >= length:
@@ -133,7 +133,7 @@ def duration(start: Timestamp, end: Timestamp) -> str:
 
 
 def tokens(number: int) -> str:
-    """Return a number of tokens in at most five signs: ``420``, ``12k``, ``1.5M``."""
+    """Return a number of tokens in at most five characters: ``420``, ``12k``, ``1.5M``."""
     for size, unit in ((1_000_000, "M"), (1000, "k")):
         if number >= size * 10:
             return f"{number / size:.0f}{unit}"
@@ -143,7 +143,7 @@ def tokens(number: int) -> str:
 
 
 def usage_sentence(usage: Usage) -> str:
-    """Return what was used, without saying what is zero."""
+    """Return the tokens used, without zero counts."""
     named = (
         ("in", usage.input),
         ("cached", usage.cached_input),
@@ -156,12 +156,12 @@ def usage_sentence(usage: Usage) -> str:
 
 
 def who(principal: Principal) -> str:
-    """Return the name of whoever acts; the system has none worth a column."""
+    """Return the name of the principal; the system's is not worth a column."""
     return "" if principal.kind == "system" else clean(principal.id)
 
 
 def actor(principal: Principal) -> str:
-    """Return who acts, and the chain of those on whose behalf."""
+    """Return who acts, and on whose behalf."""
     chain = [principal]
     while (behind := chain[-1].on_behalf_of) is not None:
         chain.append(behind)
@@ -170,7 +170,7 @@ def actor(principal: Principal) -> str:
 
 
 def title(turn: Turn) -> str:
-    """Return the one line that says what a turn was about."""
+    """Return the one-line title of a turn."""
     compaction = turn.header.compaction
     if compaction is None:
         return clean(turn.title) or f"({turn.header.outcome}, without words)"
@@ -182,7 +182,7 @@ def title(turn: Turn) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], *, gap: str = "  ") -> list[str]:
-    """Return rows as lines with aligned columns; the last column is as long as it is."""
+    """Return rows as lines with aligned columns; the last column is not padded."""
     kept = [list(row) for row in rows]
     widths = [max(cells(cell) for cell in column) for column in zip(*kept, strict=True)]
     return [

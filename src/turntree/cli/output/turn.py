@@ -1,6 +1,6 @@
-"""How one turn looks on a terminal: its facts, what was said, its tools, what can be done next.
+"""Print one turn: its properties, messages, tool calls, and what can be done next.
 
-Pure, as ``cli.render``. It must never ask the ledger for anything.
+Pure, like ``cli.output.text``. It must never query the ledger.
 """
 
 import textwrap
@@ -66,7 +66,7 @@ class Shown:
     spawned: tuple[str, ...]
     part: ToolPart | MessagePart | None
     pins: tuple[ResolvedTurnSnapshot, ...] = ()
-    """The places it found and left in some state."""
+    """The resources with snapshots before and after it."""
 
 
 def draw_turn(shown: Shown, level: Level, terminal: Terminal) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _when(turn: Turn) -> str:
 
 def _sessions(shown: Shown, terminal: Terminal) -> str:
     heads = set(shown.legend.labels.get(shown.placed.turn.id, []))
-    # Those that stand here come first: they are what a person would continue.
+    # Sessions with this head come first: they are what a person would continue.
     ordered = sorted(shown.holding, key=lambda session: (session.label not in heads, session.label))
     names = [
         terminal.paint(clean(session.label), "label")

@@ -1,6 +1,6 @@
-"""The causes of a turn, in plain words: a tree with a line for each step, or a document.
+"""Print the causes of a turn: a tree with one line per step, or a document.
 
-Pure, as ``cli.render``. It must never ask the ledger for anything.
+Pure, like ``cli.output.text``. It must never query the ledger.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from turntree.ledger.graph.causes import Cause, Explanation
 WIDTH_MAX: Final = 140
 TOOLS_SHOWN_MAX: Final = 6
 DEEPER: Final = 2
-"""How much further the hint goes than what was asked for."""
+"""Factor by which the hint goes further than what was asked for."""
 TITLE_MIN: Final = 12
 _MOVED: Final[Mapping[str, str]] = {
     "fork": "was forked there",
@@ -38,12 +38,12 @@ _MOVED: Final[Mapping[str, str]] = {
     "import": "followed its tool there",
     "handoff": "followed there a tool that it was checked out for",
 }
-"""How a session came to stand at a turn other than by recording it."""
+"""How a session's head came to a turn other than by recording it."""
 
 
 @value
 class WhyLine:
-    """One line: a title, which is cut where there is no room, and what stands around it."""
+    """One line: a title, which is cut to fit, and the text around it."""
 
     before: Sequence[Span]
     title: str = ""
@@ -52,7 +52,7 @@ class WhyLine:
 
 @value
 class WhyOutput:
-    """Why something is there, and how far was asked."""
+    """The causes of a turn, and the limits of the search."""
 
     revision: str
     explained: Explanation
@@ -62,12 +62,12 @@ class WhyOutput:
     part: ToolCall | Message | ErasedMessage | None = None
     place: Part | None = None
     session: Session | None = None
-    """The session that stands at the turn, if it was asked for by name."""
+    """The session with this head, if it was asked for by name."""
     move: SessionMove | None = None
 
 
 def draw_why(told: WhyOutput, terminal: Terminal) -> Iterator[str]:
-    """Yield the tree of causes, the newest first."""
+    """Yield the tree of causes, newest first."""
     placed, causes = told.explained.placed, told.explained.causes
     margin = ""
     if told.part is not None:
@@ -85,7 +85,7 @@ def draw_why(told: WhyOutput, terminal: Terminal) -> Iterator[str]:
 
 
 def end_of(told: WhyOutput) -> str | None:
-    """Return where the walk was stopped and how to go on; None if it came to its end."""
+    """Return where the walk was stopped and how to continue; None if it is complete."""
     match told.explained.bound:
         case "depth":
             steps = "1 step" if told.depth == 1 else f"{told.depth} steps"
@@ -100,7 +100,7 @@ def end_of(told: WhyOutput) -> str | None:
 
 
 def _facts(told: WhyOutput) -> Iterator[WhyLine]:
-    """Yield what is known of the turn itself: who moved there, who asked, which tools it used."""
+    """Yield what is known about the turn: who moved there, who asked, which tools it used."""
     turn = told.explained.placed.turn
     header = turn.header
     if told.session is not None and told.move is not None and told.move.kind in _MOVED:
@@ -160,7 +160,7 @@ def _cause_line(cause: Cause, told: WhyOutput, *, is_first: bool) -> WhyLine:
 
 
 def _lead(words: list[Span], cause: Cause, after: str) -> WhyLine:
-    """Return the line that leads to what a cause is."""
+    """Return the line that introduces a cause."""
     if cause.placed is None:
         return WhyLine([*words, Span(clean(cause.node.id))])
     end = after + (" (told above)" if cause.seen else "")
@@ -168,7 +168,7 @@ def _lead(words: list[Span], cause: Cause, after: str) -> WhyLine:
 
 
 def _lay(margin: str, line: WhyLine, terminal: Terminal) -> str:
-    """Return a line that fits: the title is what gives way."""
+    """Return a line that fits, by cutting the title."""
     width = min(terminal.width, WIDTH_MAX)
     before = [Span(margin, "dim"), *_spell(line.before, terminal)]
     after = _spell(line.after, terminal)
@@ -189,7 +189,7 @@ def _by(cause: Cause, told: WhyOutput) -> str:
 
 
 def _name(by: str) -> str:
-    """Return the name of whoever moved a session, without the kind that a reflog keeps."""
+    """Return the name of who moved a session, without the kind that a reflog stores."""
     return clean(by.partition(":")[2] or by)
 
 
@@ -217,7 +217,7 @@ def _part_line(part: ToolCall | Message | ErasedMessage, place: Part | None) -> 
 
 
 def _doing(message: Message) -> Iterator[str]:
-    """Yield what a message without words does."""
+    """Yield what a message without text does."""
     for part in message.parts:
         if isinstance(part, ToolUse | ObjectRef) and calls_tool(part):
             yield f"calls {clean(str(part.tool))}"

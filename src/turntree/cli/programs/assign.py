@@ -1,4 +1,4 @@
-"""``agent assign``: a task for an agent, which works on it until it is done or has to stop."""
+"""``agent assign``: give a task to an agent, and follow it to the end."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from turntree.programs.model_choice import choose_model
 
 @value
 class _Given:
-    """A task in somebody's hands, and why nobody begins with it, if so."""
+    """An assigned task, and why it does not start yet, if so."""
 
     task: Program
     waits: str | None
@@ -32,8 +32,8 @@ class _Given:
 @click.argument("agent", type=PROGRAM)
 @click.argument("task", type=PROGRAM)
 @click.option("--wait/--no-wait", "waits", default=True,
-              help="Wait until it is done, which is the default, or only begin it.")  # fmt: skip
-@click.option("--stream", is_flag=True, help="Show what the agent says and does.")
+              help="Wait for the end of the task (default), or only its start.")  # fmt: skip
+@click.option("--stream", is_flag=True, help="Live output of the agent.")
 @talk_options
 def assign(
     terminal: Terminal,
@@ -44,14 +44,13 @@ def assign(
     tools: tuple[str, ...],
     no_worker: bool,
 ) -> None:
-    """Give a task to an agent, which works on it in a session that begins for it.
+    """Assign a task to an agent, which works on it in a session of its own.
 
-    The agent's harness holds it: --max-steps, --checkpoint-every and --reflect-on-failure of
+    The agent's harness limits it: see --max-steps, --checkpoint-every and --reflect-on-failure of
     `turntree agent create`. Afterwards the criteria of the task are checked; if one is not met and
-    the agent reflects, it is told so and gets one more turn. A task that was interrupted goes on
-    when it is assigned again. With --no-wait a worker sees it through. What a busy agent is given
-    waits, until `turntree task start` hands it to the workers; what a person is given, until they
-    like.
+    the agent reflects, it is told so and gets one more turn. Assign an interrupted task again to
+    continue it. With --no-wait a worker completes it. A task for a busy agent waits until `turntree
+    task start` gives it to the workers; a task for a person waits for that person.
     """
     with open_talk(terminal, tools=tools, serves=waits and not no_worker) as talk:
         given = talk.call(lambda opened: _give(opened, agent, task))

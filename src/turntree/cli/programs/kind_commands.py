@@ -1,6 +1,6 @@
-"""Verbs that only one kind of program has: an agent is assigned, a person approves.
+"""Commands that only one kind of program has: an agent is assigned, a person approves.
 
-Each is an invocation under a word of its own.
+Each is an invocation under a name of its own.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def _call(terminal: Terminal, name: str, message: str | None = None, /, **reques
 @verb()
 @click.argument("name", metavar="AGENT", type=PROGRAM)
 def status(terminal: Terminal, name: str) -> None:
-    """Say what an agent is doing: its state, its task, its session."""
+    """Show what an agent is doing: its state, its task, its session."""
     found = with_ledger(terminal, lambda opened: opened.tree.programs.get(name))
     if terminal.as_json:
         terminal.document({"agent": found.name, "state": found.state, **found.details})
@@ -48,14 +48,14 @@ def start(terminal: Terminal, name: str) -> None:
 @verb()
 @click.argument("name", metavar="TASK", type=PROGRAM)
 def report(terminal: Terminal, name: str) -> None:
-    """Check a task's criteria, say what was seen, and end it if all are met."""
+    """Check a task's criteria, print the results, and complete it if all are met."""
     _call(terminal, name, action="report")
 
 
 @verb()
 @click.argument("name", metavar="TASK", type=PROGRAM)
 def complete(terminal: Terminal, name: str) -> None:
-    """End a task that is done; refused while one of its criteria is not met."""
+    """Complete a task; refused while one of its criteria is not met."""
     _call(terminal, name, action="complete")
 
 
@@ -63,14 +63,14 @@ def complete(terminal: Terminal, name: str) -> None:
 @click.argument("name", metavar="TASK", type=PROGRAM)
 @click.option("--reason", default="", help="Why.")
 def fail(terminal: Terminal, name: str, reason: str) -> None:
-    """End a task that cannot be done."""
+    """Fail a task that cannot be done."""
     _call(terminal, name, action="fail", reason=reason)
 
 
 @verb()
 @click.argument("name", metavar="INFORMATION", type=PROGRAM)
 def validate(terminal: Terminal, name: str) -> None:
-    """Check what is known against its schema; a draft is validated by that."""
+    """Validate a fact against its schema; a valid draft becomes validated."""
     _call(terminal, name)
 
 
@@ -78,7 +78,7 @@ def validate(terminal: Terminal, name: str) -> None:
 @click.argument("name", metavar="HUMAN", type=PROGRAM)
 @click.argument("text")
 def notify(terminal: Terminal, name: str, text: str) -> None:
-    """Tell a person something."""
+    """Send a person a notification."""
     _call(terminal, name, text)
 
 
@@ -96,7 +96,7 @@ def ask(terminal: Terminal, name: str, what: str) -> None:
 @click.argument("name", metavar="HUMAN", type=PROGRAM)
 @click.argument("request")
 def approve(terminal: Terminal, name: str, request: str) -> None:
-    """Approve what was asked for, as that person."""
+    """Approve a request, as that person."""
     _call(terminal, name, decide=request, approve=True)
 
 
@@ -104,15 +104,15 @@ def approve(terminal: Terminal, name: str, request: str) -> None:
 @click.argument("name", metavar="HUMAN", type=PROGRAM)
 @click.argument("request")
 def reject(terminal: Terminal, name: str, request: str) -> None:
-    """Reject what was asked for, as that person."""
+    """Reject a request, as that person."""
     _call(terminal, name, decide=request, approve=False)
 
 
 @verb()
 @click.argument("name", metavar="[MODEL]", required=False, type=PROGRAM)
-@click.option("--session", type=SESSION, help="As it would be asked in this session.")
-@click.option("--agent", type=PROGRAM, help="As this agent would ask it.")
-@click.option("--situation", help="In this situation.")
+@click.option("--session", type=SESSION, help="Session in which it would be asked.")
+@click.option("--agent", type=PROGRAM, help="Agent that would ask it.")
+@click.option("--situation", help="Situation to apply.")
 def resolve(
     terminal: Terminal,
     name: str | None,
@@ -120,7 +120,7 @@ def resolve(
     agent: str | None,
     situation: str | None,
 ) -> None:
-    """Say which model would answer with which parameters, and who says so."""
+    """Show which model would reply with which parameters, and where each value comes from."""
     turn: dict[str, Json] = {} if name is None else {"model": name}
 
     async def act(opened: CliContext) -> Choice:

@@ -1,7 +1,7 @@
-"""A group of commands for each kind of program, made from what the kind declares of itself.
+"""A command group for each kind of program, built from the kind's declaration.
 
-A kind that another package installs gets its group like ours: nothing here knows one by name, but
-for the verbs that ``kind_verbs`` adds.
+A kind from another package gets its group like ours: nothing here knows a kind by name, except the
+commands that ``kind_commands`` adds.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,17 @@ SHARED: Final = ("create", "list", "show", "configure", "move", "invoke")
 
 
 class KindGroup(click.Group):
-    """The commands of one kind; the kind is imported when one of them is asked for."""
+    """The commands of one kind; the kind is imported when one of them is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands that all kinds have, and those of this one."""
+        """Return the commands that all kinds have, and those of this kind."""
         from turntree.cli.programs.kind_commands import VERBS
 
         del ctx
         return [*SHARED, *(command.name or "" for command in VERBS.get(self._kind_name(), ()))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Build a command from what the kind declares."""
+        """Build a command from the kind's declaration."""
         from turntree.cli.programs.kind_commands import VERBS
         from turntree.programs.installed_kinds import InstalledKinds
 
@@ -55,13 +55,13 @@ def kind_group(name: str, about: str) -> KindGroup:
     return KindGroup(name, help=about)
 
 
-provider = kind_group("provider", "Services that answer for models.")
-model = kind_group("model", "Named ways of asking a provider.")
-agent = kind_group("agent", "Programs that act in sessions.")
-task = kind_group("task", "Work that is asked for, with criteria of success.")
-information = kind_group("information", "What is known, of shapes that can be checked.")
-human = kind_group("human", "People, who can be told things and asked for approval.")
-code = kind_group("code", "Programs in a language: one JSON document in, one out.")
+provider = kind_group("provider", "Manage providers, the services that run models.")
+model = kind_group("model", "Manage models, the named ways to ask a provider.")
+agent = kind_group("agent", "Manage agents, the programs that act in sessions.")
+task = kind_group("task", "Manage tasks and their success criteria.")
+information = kind_group("information", "Manage facts, validated against a JSON Schema.")
+human = kind_group("human", "Manage people to notify or to ask for approval.")
+code = kind_group("code", "Manage scripts that take and return one JSON document.")
 
 
 def _create(kind: "Kind") -> click.Command:
@@ -83,13 +83,13 @@ def _create(kind: "Kind") -> click.Command:
 
     said = kind.titled_by or "name"
     return _command(
-        f"Begin {a_kind(kind.name)}.",
+        f"Create {a_kind(kind.name)}.",
         create,
         click.Argument(["said"], metavar=said.upper()),
         *_options(kind),
-        *([click.Option(["--name"], help="Its name; else one is made of the words.")]
+        *([click.Option(["--name"], help="Name; by default derived from the argument.")]
           if kind.titled_by else []),
-        click.Option(["--private"], is_flag=True, help="Seen by those who are invited only."),
+        click.Option(["--private"], is_flag=True, help="Owner and grantees only."),
     )  # fmt: skip
 
 
@@ -101,10 +101,10 @@ def _list(kind: "Kind") -> click.Command:
 
     states = ", ".join(kind.lifecycle.states)
     return _command(
-        f"List what there is of the kind {kind.name}.",
+        f"List programs of the kind {kind.name}.",
         list_,
-        click.Option(["--status", "--state", "state"], help=f"Only those that are so: {states}."),
-        click.Option(["--tag", "tags"], multiple=True, help="Only those with this word on them."),
+        click.Option(["--status", "--state", "state"], help=f"State to include: {states}."),
+        click.Option(["--tag", "tags"], multiple=True, help="Required tag; repeatable."),
         name="list",
     )
 
@@ -115,7 +115,7 @@ def _show(kind: "Kind") -> click.Command:
 
         show_program(terminal, name, None)
 
-    about = f"Show one {kind.name}: its config, its state, and who uses it."
+    about = f"Show {a_kind(kind.name)}: its config, its state, and what uses it."
     return _command(about, show, click.Argument(["name"], type=PROGRAM))
 
 
@@ -133,10 +133,10 @@ def _configure(kind: "Kind") -> click.Command:
     options = _options(kind)
     if kind.overlays is not None:
         options.append(
-            click.Option(["--situation"], help="Set it for this situation only, as an overlay.")
+            click.Option(["--situation"], help="Situation to set it for, as an overlay.")
         )
     return _command(
-        f"Set members of {a_kind(kind.name)}'s config; that makes a new version.",
+        f"Set members of {a_kind(kind.name)}'s config, as a new version.",
         configure,
         click.Argument(["name"], type=PROGRAM),
         *options,
@@ -188,7 +188,7 @@ def _command(
 ) -> click.Command:
     command = verb(name or act.__name__, help=about)(act)
     assert isinstance(command, Command)
-    # Its own parameters come before those that every command has.
+    # A command's own parameters come before the shared ones.
     command.params[:0] = params
     return command
 
@@ -216,7 +216,7 @@ def _parameter(option: "Option") -> str:
 
 
 def _members(kind: "Kind", given: dict[str, Any]) -> dict[str, Json]:
-    """Return the members that options name, by the ways to them."""
+    """Return the members that the options set, by path."""
     from turntree.programs.kind import as_member
 
     members: dict[str, Json] = dict(given.get("config") or {})

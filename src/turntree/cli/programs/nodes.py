@@ -1,4 +1,4 @@
-"""``nodes``: turns and programs alike, by the words on them."""
+"""``nodes``: list turns and programs by their tags."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class ListedNode:
     id: TurnId | ProgramId
     kind: str
     name: str
-    """How people call it: digits, or an address."""
+    """What people call it: a short digest, or an address."""
     title: str
 
     @classmethod
@@ -37,7 +37,7 @@ class ListedNode:
 
 
 async def get_node(opened: CliContext, text: str) -> ListedNode:
-    """Return what a text names: a program by its name, or else a turn by its revision.
+    """Return the node that a text names: a program by name, or else a turn by revision.
 
     Raises:
         NotFound: It names nothing.
@@ -45,7 +45,7 @@ async def get_node(opened: CliContext, text: str) -> ListedNode:
     programs = opened.tree.programs
     if text.startswith("@("):
         return ListedNode.of_program(await programs.get(text))
-    # Not by a session's label: whoever says `main` means the turn it stands at.
+    # Not by a session's label: `main` means the turn at its head.
     found = await programs.store.find(name_in(text), by=str(programs.by))
     if found is not None:
         return ListedNode.of_program(found)
@@ -53,10 +53,10 @@ async def get_node(opened: CliContext, text: str) -> ListedNode:
 
 
 @verb()
-@click.option("--tag", "tags", multiple=True, help="Only those with this word on them, with all.")
-@click.option("--kind", help="Only these: turn, or a kind of program.")
+@click.option("--tag", "tags", multiple=True, help="Required tag; repeatable.")
+@click.option("--kind", help="Kind to include: turn, or a kind of program; repeatable.")
 def nodes(terminal: Terminal, tags: tuple[str, ...], kind: str | None) -> None:
-    """List programs, and the turns that have words on them."""
+    """List programs, and the turns that have tags."""
 
     async def act(opened: CliContext) -> list[tuple[ListedNode, list[str]]]:
         found: list[tuple[ListedNode, list[str]]] = []

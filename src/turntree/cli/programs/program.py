@@ -1,4 +1,4 @@
-"""``program``: whatever has an address, of any kind."""
+"""``program``: commands for programs of any kind."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def program() -> None:
 def list_programs(
     terminal: Terminal, kind: str | None, state: str | None, tags: tuple[str, ...]
 ) -> None:
-    """Print programs, one a line."""
+    """Print programs, one per line."""
 
     async def act(opened: CliContext) -> tuple[list[Program], CliContext]:
         if kind is not None:
@@ -58,7 +58,7 @@ def list_programs(
 
 
 def show_program(terminal: Terminal, name: str, number: int | None) -> None:
-    """Print one program, or its config as it was."""
+    """Print one program, or one version of its config."""
 
     async def act(
         opened: CliContext,
@@ -90,7 +90,7 @@ def show_program(terminal: Terminal, name: str, number: int | None) -> None:
 
 
 def move_program(terminal: Terminal, name: str, state: str) -> None:
-    """Move a program to another state, and say so."""
+    """Change a program's state, and print the result."""
 
     async def act(opened: CliContext) -> tuple[Program, Program, bool]:
         programs = opened.tree.programs
@@ -111,7 +111,7 @@ def move_program(terminal: Terminal, name: str, state: str) -> None:
 def configure_program(
     terminal: Terminal, name: str, members: Mapping[str, Json], *, is_label: bool = False
 ) -> None:
-    """Set members of a program's config, and say so; a session's may be named by its label."""
+    """Set members of a program's config; a session may be named by its label."""
 
     async def act(opened: CliContext) -> tuple[str, Program | None, Program]:
         programs = opened.tree.programs
@@ -134,9 +134,9 @@ def configure_program(
 
 
 def note_type(terminal: Terminal, program: Program) -> None:
-    """Say it if nobody here knows a provider's type.
+    """Print a note if no installed package provides a provider's type.
 
-    That is no error: a worker elsewhere may have the package that brings it.
+    That is not an error: a worker elsewhere may have the package.
     """
     if program.kind != "provider":
         return
@@ -160,7 +160,7 @@ def invoke_program(
     stream: bool,
     **more: Json,
 ) -> None:
-    """Invoke a program and print what it gave; with ``stream``, words while they come."""
+    """Invoke a program and print its result; with ``stream``, text as it arrives."""
     if input is not None and not isinstance(input, dict):
         raise click.UsageError("--input is one JSON document: {…}")
     request: dict[str, Json] = {**(input or {}), **more}
@@ -183,9 +183,9 @@ def invoke_program(
 
 
 @verb("list")
-@click.option("--type", "--kind", "kind", help="Only those of this kind.")
-@click.option("--status", "--state", "state", help="Only those in this state.")
-@click.option("--tag", "tags", multiple=True, help="Only those with this word on them.")
+@click.option("--type", "--kind", "kind", help="Kind to include.")
+@click.option("--status", "--state", "state", help="State to include.")
+@click.option("--tag", "tags", multiple=True, help="Required tag; repeatable.")
 def list_(terminal: Terminal, kind: str | None, state: str | None, tags: tuple[str, ...]) -> None:
     """List programs of all kinds, or of one."""
     list_programs(terminal, kind, state, tags)
@@ -193,9 +193,9 @@ def list_(terminal: Terminal, kind: str | None, state: str | None, tags: tuple[s
 
 @verb()
 @click.argument("name", type=PROGRAM)
-@click.option("--version", "number", type=int, help="Its config as it was at this version.")
+@click.option("--version", "number", type=int, help="Version of the config to show.")
 def get(terminal: Terminal, name: str, number: int | None) -> None:
-    """Show a program: its config, its state, whom it uses and who uses it."""
+    """Show a program: its config, its state, what it uses and what uses it."""
     show_program(terminal, name, number)
 
 
@@ -203,7 +203,7 @@ def get(terminal: Terminal, name: str, number: int | None) -> None:
 @click.argument("name", type=PROGRAM)
 @click.argument("words", metavar="[MESSAGE]", required=False)
 def invoke(terminal: Terminal, name: str, words: str | None, **given: Any) -> None:
-    """Do what a program is for; its kind says what that is."""
+    """Invoke a program; its kind decides what that means."""
     given["message"] = given["message"] or words
     invoke_program(terminal, name, **given)
 
@@ -211,11 +211,11 @@ def invoke(terminal: Terminal, name: str, words: str | None, **given: Any) -> No
 @verb(params=config_options())
 @click.argument("kind", metavar="KIND")
 @click.argument("name", metavar="NAME")
-@click.option("--private", is_flag=True, help="Seen by those who are invited only.")
+@click.option("--private", is_flag=True, help="Owner and grantees only.")
 def create(
     terminal: Terminal, kind: str, name: str, private: bool, config: Json, sets: tuple[str, ...]
 ) -> None:
-    """Begin a program of any kind."""
+    """Create a program of any kind."""
     if config is not None and not isinstance(config, dict):
         raise click.UsageError("--config is one JSON document: {…}")
     wanted: dict[str, Json] = dict(config or {})
@@ -240,7 +240,7 @@ def create(
 @verb(params=config_options())
 @click.argument("name", type=PROGRAM)
 def configure(terminal: Terminal, name: str, config: Json, sets: tuple[str, ...]) -> None:
-    """Set members of a program's config; that makes a new version."""
+    """Set members of a program's config, as a new version."""
     if config is not None and not isinstance(config, dict):
         raise click.UsageError("--config is one JSON document: {…}")
     members = {**(config or {}), **read_sets(sets)}
@@ -260,7 +260,7 @@ def move(terminal: Terminal, name: str, state: str) -> None:
 @verb()
 @click.argument("name", type=PROGRAM)
 def refs(terminal: Terminal, name: str) -> None:
-    """List whom a program names, and who names it."""
+    """List the programs that a program refers to, and those that refer to it."""
 
     async def act(opened: CliContext) -> tuple[list[ProgramReference], list[ProgramReference]]:
         programs = opened.tree.programs
@@ -286,7 +286,7 @@ def refs(terminal: Terminal, name: str) -> None:
 @verb()
 @click.argument("name", type=PROGRAM)
 def versions(terminal: Terminal, name: str) -> None:
-    """List every version of a program's config, the newest first."""
+    """List every version of a program's config, newest first."""
 
     async def act(opened: CliContext) -> tuple[list[VersionRow], CliContext]:
         return await opened.tree.programs.list_versions(name), opened
@@ -308,7 +308,7 @@ def versions(terminal: Terminal, name: str) -> None:
 @verb()
 @click.argument("kind", metavar="[KIND]", required=False)
 def kinds(terminal: Terminal, kind: str | None) -> None:
-    """List the kinds of program there are, or print the schema of one's config."""
+    """List the kinds of programs, or print the JSON Schema of one kind's config."""
     from turntree.programs.installed_kinds import InstalledKinds
 
     found = InstalledKinds()
@@ -338,9 +338,9 @@ def kinds(terminal: Terminal, kind: str | None) -> None:
 @click.argument("name", type=PROGRAM)
 @click.argument("grantee", metavar="WHO")
 @click.argument("right", type=click.Choice(["read", "invoke", "configure"]))
-@click.option("--revoke", is_flag=True, help="Take the right back.")
+@click.option("--revoke", is_flag=True, help="Revocation of the access instead.")
 def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool) -> None:
-    """Let somebody read, invoke or configure a program."""
+    """Grant a principal read, invoke or configure access to a program."""
     found = with_ledger(
         terminal,
         lambda opened: opened.tree.programs.grant(name, grantee, right, on=not revoke),
@@ -357,7 +357,7 @@ def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool)
 @click.argument("name", type=PROGRAM)
 @click.argument("grantee", metavar="WHO")
 def invite(terminal: Terminal, name: str, grantee: str) -> None:
-    """Let somebody see and invoke a program that is private."""
+    """Grant a principal access to see and invoke a private program."""
     found = with_ledger(terminal, lambda opened: opened.tree.programs.invite(name, grantee))
     word = called(found, name)
     terminal.tell(
@@ -371,7 +371,7 @@ def invite(terminal: Terminal, name: str, grantee: str) -> None:
 @click.argument("name", type=PROGRAM)
 @click.argument("to", metavar="public|private", type=click.Choice(["public", "private"]))
 def visibility(terminal: Terminal, name: str, to: Any) -> None:
-    """Show a program to everybody in the workspace, or only to those let in."""
+    """Make a program public to the workspace, or private to its owner and grantees."""
 
     async def act(opened: CliContext) -> tuple[Visibility, Program]:
         before = visibility_of(await opened.tree.programs.find(name))

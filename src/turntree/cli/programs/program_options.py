@@ -1,4 +1,4 @@
-"""Options that commands about programs share, and reading them. Knows no program."""
+"""Options shared by the commands for programs, and their parsers. Knows no program."""
 
 import json
 from typing import Any, Final
@@ -15,7 +15,7 @@ class _JsonText(click.ParamType[Json]):
     name = "json"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Json:
-        """Read the document."""
+        """Parse the document."""
         try:
             document: Json = json.loads(value) if isinstance(value, str) else value
         except ValueError:
@@ -27,30 +27,30 @@ JSON: Final = _JsonText()
 
 
 def invoke_options() -> list[click.Option]:
-    """Return the options by which an invocation is told what to do."""
+    """Return the options of an invocation."""
     return [
-        click.Option(["--message", "-m"], help="What to say to it."),
-        click.Option(["--input"], type=JSON, help="The whole request, as JSON."),
-        click.Option(["--model"], type=PROGRAM, help="Which model answers, this time."),
-        click.Option(["--stream"], is_flag=True, help="Print the answer while it comes."),
+        click.Option(["--message", "-m"], help="Message to send."),
+        click.Option(["--input"], type=JSON, help="Complete request, as JSON."),
+        click.Option(["--model"], type=PROGRAM, help="Model to use, this time."),
+        click.Option(["--stream"], is_flag=True, help="Output as it arrives."),
     ]
 
 
 def config_options() -> list[click.Option]:
     """Return the options that set any member of a config."""
     return [
-        click.Option(["--config"], type=JSON, help="The whole config, as JSON."),
+        click.Option(["--config"], type=JSON, help="Complete config, as JSON."),
         click.Option(
             ["--set", "sets"],
             multiple=True,
             metavar="MEMBER=VALUE",
-            help="Set a member by the way to it, as harness/max_steps=5; no value takes it out.",
+            help="Member to set by its path, as harness/max_steps=5; an empty value removes it.",
         ),
     ]
 
 
 def read_sets(sets: tuple[str, ...]) -> dict[str, Json]:
-    """Return the members that ``--set`` names, each with its value: JSON, or else a text."""
+    """Return the members that ``--set`` names, each parsed as JSON, or else as text."""
     members: dict[str, Json] = {}
     for one in sets:
         way, equals, text = one.partition("=")

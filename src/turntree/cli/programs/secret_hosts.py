@@ -1,7 +1,7 @@
-"""Asking where secrets may go: once for each secret and destination, kept in the settings file.
+"""Ask where secrets may be sent: once per secret and destination, stored in the settings file.
 
-Only about configs that the user wrote: what others write is never asked about, but refused when a
-secret is needed, with the command that allows it. Must never know a secret.
+Only about configs that the user wrote. For configs of other users it never asks: they are refused
+when a secret is needed, with the command that allows it. Must never see a secret's value.
 """
 
 import sys
@@ -20,11 +20,11 @@ KEY = "secret_hosts"
 
 
 def settle_hosts(terminal: Terminal, program: Program, *, is_new: bool) -> None:
-    """Have the user allow what a provider of theirs needs, unless they have done so already.
+    """Have the user allow what their provider needs, unless it is allowed already.
 
-    On a terminal they are asked. Elsewhere a command that creates a provider says it all itself:
-    the secrets and the address. One that changes a provider does not, for the rest of the config
-    may be another's; then the note says what is missing.
+    On a terminal it asks. Elsewhere, a command that creates a provider is consent in itself, since
+    it names both the secrets and the address. One that changes a provider is not, because another
+    user may have written the rest of the config; then a note says what is missing.
     """
     settings = load_settings()
     if program.kind != "provider" or program.version.by != f"human:{settings.user}":
@@ -42,7 +42,7 @@ def settle_hosts(terminal: Terminal, program: Program, *, is_new: bool) -> None:
 
 
 def settle_own_hosts(terminal: Terminal) -> None:
-    """Ask about all providers that the user wrote, where there is a person to ask."""
+    """Ask about all providers that the user wrote, if there is a terminal."""
     if not _is_person(terminal):
         return
 
@@ -55,7 +55,7 @@ def settle_own_hosts(terminal: Terminal) -> None:
 
 
 def remember_hosts(terminal: Terminal, written: Iterable[str]) -> None:
-    """Add pairs to the settings file."""
+    """Add pairs of secret and host to the settings file."""
     values, added = read_file(), list(written)
     before = (values.get(KEY) or "").split(",")
     kept = ",".join(dict.fromkeys(one for one in (*before, *added) if one))
@@ -80,7 +80,7 @@ def _shown(pairs: list[tuple[str, Destination]]) -> str:
 
 
 def _vendor_names(program: Program) -> list[str]:
-    """Return the vendor's own variables that are set here and would be sent along."""
+    """Return the vendor's own variables that are set here and would be sent."""
     from turntree.models.providers.factory import vendor_key_names
 
     if "api_key" in program.config:

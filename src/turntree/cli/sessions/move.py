@@ -1,6 +1,6 @@
-"""Moving sessions: ``fork``, ``switch``, ``rewind``, ``undo``, and the ``reflog`` that keeps count.
+"""Move sessions: ``fork``, ``switch``, ``rewind``, ``undo``, and the ``reflog`` of their moves.
 
-Nothing here deletes anything, and every command says how to take it back.
+Nothing here deletes anything, and every command prints how to undo it.
 """
 
 import os
@@ -36,23 +36,23 @@ from turntree.resources.plans.fork import Choice
 @verb()
 @click.argument("revision", metavar="REV", type=REVISION)
 @click.argument("label", metavar="LABEL")
-@click.option("--switch", "-s", "switches", is_flag=True, help="Make it the current session too.")
+@click.option("--switch", "-s", "switches", is_flag=True, help="Switch to the new session too.")
 @click.option("--public", "visibility", flag_value="public",
-              help="Let everybody see it, though it is made from something private.")  # fmt: skip
+              help="Public visibility, even if its source is private.")  # fmt: skip
 @click.option("--private", "visibility", flag_value="private",
-              help="Seen by you and those who are invited only.")  # fmt: skip
+              help="Private visibility: the owner and grantees only.")  # fmt: skip
 @click.option("--plan", "only_plan", is_flag=True,
-              help="Only say what would become of each resource, and at what cost.")  # fmt: skip
+              help="Preview of each resource and its cost; nothing is done.")  # fmt: skip
 @click.option("--files", "folder", metavar="[DIR]", is_flag=False, flag_value="",
-              help="Give it files of its own, as the turn left them.")  # fmt: skip
+              help="Files of its own, as the turn left them.")  # fmt: skip
 @click.option("--keep", metavar="NAME", multiple=True,
-              help="Leave this resource to the session that is forked.")  # fmt: skip
+              help="Resource that stays with the source session.")  # fmt: skip
 @click.option("--take", metavar="NAME", multiple=True,
-              help="Take this resource away from the session that is forked.")  # fmt: skip
+              help="Resource that moves from the source session to the fork.")  # fmt: skip
 @click.option("--snapshot", metavar="NAME", multiple=True,
-              help="Give the fork its own, as the turn left it.")  # fmt: skip
+              help="Resource that the fork gets a copy of, as the turn left it.")  # fmt: skip
 @click.option("--discard", metavar="NAME", multiple=True,
-              help="Do without this resource.")  # fmt: skip
+              help="Resource that the fork does without.")  # fmt: skip
 def fork(
     terminal: Terminal,
     revision: str,
@@ -63,13 +63,13 @@ def fork(
     folder: str | None,
     **named: tuple[str, ...],
 ) -> None:
-    """Begin a session at any turn; nothing is copied.
+    """Create a session at any turn; nothing is copied.
 
-    What is made from a private session is private, and its owner's; you may go on in it.
+    A fork of a private session is private and has the same owner; you may continue in it.
 
-    With --files the session gets files of its own: a folder in the state that the turn left, which
-    costs its size on the disk. What cannot be copied is kept by one of the two sessions. --plan
-    shows it first.
+    With --files the session gets files of its own: a folder with the files as the turn left them,
+    which needs their size on the disk. A resource that cannot be copied stays with one of the two
+    sessions. --plan shows all this first.
     """
     if only_plan or folder is not None:
         wanted = Wanted(revision, label, folder or None, _choices(named), visibility=visibility)
@@ -97,7 +97,7 @@ def fork(
     terminal.tell(
         f"{session.label} begins at {digits(session.head_digest)}   (nothing was copied)",
         session_row_document(session),
-        # What was opened stays open in an archived session.
+        # Archiving does not make a public session private again.
         undo=closing if visibility == "public" else f"turntree session archive {session.label}",
         then=(*hints, *privacy),
     )
@@ -116,10 +116,10 @@ def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, Choice]:
 @verb()
 @click.argument("session", metavar="SESSION", type=SESSION)
 def switch(terminal: Terminal, session: str) -> None:
-    """Make a session the current one, here.
+    """Make a session the current one in this folder.
 
-    The choice is kept in .turntree/HEAD, in the nearest folder above that has one.
-    TURNTREE_SESSION wins over it.
+    The choice is stored in .turntree/HEAD, in the nearest folder above that has one.
+    TURNTREE_SESSION overrides it.
     """
     before = read_head(Path.cwd())
     found = with_ledger(terminal, lambda opened: opened.tree.sessions.get(session))
@@ -138,9 +138,9 @@ def switch(terminal: Terminal, session: str) -> None:
 @verb()
 @click.argument("words", metavar="[SESSION] REV", nargs=-1, required=True, type=REVISION)
 @click.option("--files", "-f", "with_files", is_flag=True,
-              help="Take the files back too, as that turn left them.")  # fmt: skip
+              help="Files too, restored as that turn left them.")  # fmt: skip
 @click.option("--before", is_flag=True,
-              help="Go to where that turn began, with the files as it found them.")  # fmt: skip
+              help="State before that turn, with the files as it found them.")  # fmt: skip
 @file_options
 def rewind(
     terminal: Terminal, words: tuple[str, ...], with_files: bool, before: bool, **chosen: bool
@@ -149,11 +149,11 @@ def rewind(
 
     `rewind main~2` moves main, `rewind e9177` the current session, `rewind other e9177` other.
 
-    With --files, what the turns left behind have changed becomes what it was. What somebody else
-    changed stays; what both changed is refused, unless --keep or --exact says what is to happen.
-    The present is kept first, so that `undo` brings it back. No .git is ever touched.
+    With --files, changes made by the turns left behind are reverted. Changes made outside them
+    stay; a path changed by both is refused, unless --keep or --exact decides. The current files are
+    snapshotted first, so that `undo` can restore them. No .git is ever touched.
 
-    With --before even the first turn of a session is taken back.
+    With --before even the first turn of a session can be undone.
     """
     if len(words) > 2:  # noqa: PLR2004  (a session and a revision)
         raise click.UsageError("a rewind takes a session and a revision, or only a revision")
@@ -176,11 +176,10 @@ def rewind(
 @click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
 @file_options
 def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
-    """Take back the last move of a session.
+    """Undo the last move of a session.
 
-    Twice takes back two moves. A move that took files along brings them back as they were before
-    it; what somebody has changed since then is refused, unless --keep or --exact says what is to
-    happen.
+    Twice undoes two moves. A move with files restores them as they were before it; files changed
+    since then are refused, unless --keep or --exact decides.
     """
     how = HowToMove(**chosen)
     if with_ledger(terminal, partial(_took_files, session=session)):
@@ -196,7 +195,7 @@ def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
 
 
 async def _took_files(opened: CliContext, *, session: str) -> bool:
-    """Say whether the move that an undo takes back had taken files along."""
+    """Whether the move that an undo would revert was made with files."""
     try:
         return bool((await opened.tree.plans.propose_restore(session, kind="undo")).items)
     except InvalidOperation as error:
@@ -206,11 +205,11 @@ async def _took_files(opened: CliContext, *, session: str) -> bool:
 @verb()
 @click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
 @click.option("-n", "limit", metavar="N", type=click.IntRange(1, 10_000), default=100,
-              show_default=True, help="At most so many moves, the newest.")  # fmt: skip
+              show_default=True, help="Maximum number of moves, the newest first.")  # fmt: skip
 def reflog(terminal: Terminal, session: str, limit: int) -> None:
-    """List where a session has stood, newest first.
+    """List the moves of a session's head, newest first.
 
-    SESSION@{2} names where it stood two moves ago.
+    SESSION@{2} names its head two moves ago.
     """
 
     async def act(opened: CliContext) -> tuple[Session, list[SessionMove], str]:
@@ -239,7 +238,7 @@ def reflog(terminal: Terminal, session: str, limit: int) -> None:
 async def _rewind(
     opened: CliContext, *, words: tuple[str, ...], before: bool
 ) -> tuple[Session, Move, str | None]:
-    """Return the session, its move, and how to make it with files, if turns left behind pin any."""
+    """Return the session, its move, and the command that includes files, if there are any."""
     name, turn = await _understand(opened, words=words)
     session = await opened.tree.sessions.get(name)
     if session.head == turn and not before:
@@ -262,7 +261,7 @@ async def _understand(opened: CliContext, *, words: tuple[str, ...]) -> tuple[st
     *named, revision = words
     name = named[0] if named else "HEAD"
     found = await opened.tree.resolve(revision)
-    # `main~2` says whose past is meant. A bare label names a turn like any other.
+    # `main~2` also names the session to move. A bare label names a turn like any other.
     if not named and found.session is not None and found.session.head != found.turn:
         name = found.session.label
     session = await opened.tree.sessions.get(name)
@@ -271,7 +270,7 @@ async def _understand(opened: CliContext, *, words: tuple[str, ...]) -> tuple[st
 
 
 async def _check_rewind(opened: CliContext, session: Session, turn: TurnId) -> None:
-    """Refuse, with what to do instead, what the ledger would refuse in fewer words."""
+    """Refuse an impossible rewind with a better hint than the ledger's own error has."""
     label, short = session.label, digits(await _digest(opened, turn))
     if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
         raise InvalidOperation(
@@ -300,7 +299,7 @@ def _tell_move(
 
 
 def tell_move(terminal: Terminal, session: Session, move: Move) -> None:
-    """Print a move that ``undo`` takes back."""
+    """Print a move that ``undo`` reverts."""
     _tell_move(terminal, session, move, undo=f"turntree undo {session.label}")
 
 
@@ -308,7 +307,7 @@ def tell_move(terminal: Terminal, session: Session, move: Move) -> None:
 @click.argument("name", metavar="SESSION", type=SESSION)
 @click.argument("revision", metavar="REV", type=REVISION)
 @click.option("--files", "-f", "with_files", is_flag=True,
-              help="Take the files along, as that turn left them.")  # fmt: skip
+              help="Files too, restored as that turn left them.")  # fmt: skip
 @file_options
 def session_replay(
     terminal: Terminal, name: str, revision: str, with_files: bool, **chosen: bool

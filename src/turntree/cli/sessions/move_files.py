@@ -1,7 +1,7 @@
-"""Moving a session together with its files: shown first, asked for, and told.
+"""Move a session together with its files: show the changes, ask, apply, report.
 
-Gathering and asking are here; how it looks is ``cli.restore_text``'s. Nothing is changed before
-somebody has seen what would be, unless there is nobody to see it.
+Gathers and asks; ``cli.output.restore_preview`` prints. Nothing is changed before the user has seen
+the changes, unless there is no terminal to show them on.
 """
 
 import sys
@@ -36,7 +36,7 @@ from turntree.resources.plans.saga import PlanOutcome
 
 @value
 class HowToMove:
-    """What somebody chose besides where to go."""
+    """The user's choices besides the target turn."""
 
     exact: bool = False
     keep: bool = False
@@ -44,30 +44,30 @@ class HowToMove:
     yes: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradicting choices."""
         if self.exact and self.keep:
             raise click.UsageError("--exact leaves nothing as it is, and --keep does: choose one")
 
     def check_default(self) -> None:
-        """Refuse choices about files where none are taken along.
+        """Refuse choices about files in a move without files.
 
         Raises:
-            UsageError: One was made.
+            UsageError: There is one.
         """
         if self != HowToMove():
             raise click.UsageError("--exact, --keep, --dry-run and --yes go with --files")
 
 
 def file_options(function: Function) -> Function:
-    """Add the options of a move that takes files along."""
+    """Add the options of a move with files."""
     for add in (
-        click.option("--yes", "-y", is_flag=True, help="With files, do not ask."),
+        click.option("--yes", "-y", is_flag=True, help="No questions, with files."),
         click.option("--dry-run", is_flag=True,
-                     help="With files, show what would change and stop."),
+                     help="Preview of the changes, with files; nothing is done."),
         click.option("--keep", is_flag=True,
-                     help="With files, leave alone what turns changed and somebody else too."),
+                     help="Paths changed both by turns and outside them stay, with files."),
         click.option("--exact", is_flag=True,
-                     help="With files, make everything as it was then, whoever changed it."),
+                     help="Exact restore of every path, whatever changed it, with files."),
     ):  # fmt: skip
         function = add(function)
     return function
@@ -75,14 +75,14 @@ def file_options(function: Function) -> Function:
 
 @value
 class MovedWithFiles:
-    """A session that moved, with its files."""
+    """A session that moved with its files."""
 
     session: Session
     moved: MoveResult
     preview: Preview
     outcome: PlanOutcome
     undo: str | None
-    """The command that takes it back."""
+    """The command that undoes it."""
 
 
 def move_with_files(
@@ -94,11 +94,10 @@ def move_with_files(
     *,
     before: bool = False,
 ) -> MovedWithFiles | None:
-    """Move a session with its files, or show what that would change; None if nothing was done.
+    """Move a session with its files, or show the changes; None if nothing was done.
 
     Raises:
-        InvalidOperation: Turns and somebody else changed the same files, and nobody said what is to
-            happen.
+        InvalidOperation: Turns and another process changed the same files, and no option decides.
     """
     with counting(terminal, "comparing") as report:
         preview = with_ledger(
@@ -129,7 +128,7 @@ def move_with_files(
 
 
 def tell_moved_files(terminal: Terminal, done: MovedWithFiles | None) -> None:
-    """Print what moved and how to take it back; nothing if nothing was done."""
+    """Print what moved and how to undo it; nothing if nothing was done."""
     if done is None:
         return
     session, preview = done.session, done.preview
@@ -146,14 +145,14 @@ def tell_moved_files(terminal: Terminal, done: MovedWithFiles | None) -> None:
     if done.undo is not None:
         terminal.note(f"undo with: {done.undo}")
     if session.origin is not None:
-        # The tool's own session still ends where it ended; from here on it is another one.
+        # The tool's own session is unchanged; continuing from here makes another one.
         terminal.note(f"go on from there with: turntree resume {session.label}")
 
 
 async def find_way_again(opened: CliContext, session: Session, left: Digest | None) -> str | None:
-    """Return the command that makes a move again which an undo has taken back, if there is one.
+    """Return the command that repeats a move after an undo, if there is one.
 
-    Where the move had led to no turn, only a turn that the session stands on can say so: its first.
+    If the move led to no turn at all, only the first turn of the current head can name that point.
     """
     if left is not None:
         return f"turntree session replay {session.label} {digits(left)}"
@@ -193,7 +192,7 @@ async def _propose(
 async def _explain_nothing(
     opened: CliContext, name: str, revision: str, *, before: bool
 ) -> NotFound:
-    """Return the error that says why there are no files to bring back."""
+    """Return the error that says why there are no files to restore."""
     short = digits(await _digest(opened, revision))
     label = (await opened.tree.sessions.get(name)).label
     if not before or not await opened.tree.resources.pins_of(revision):
@@ -238,7 +237,7 @@ def _tell_idle(terminal: Terminal, preview: Preview) -> None:
 
 
 def _agrees(terminal: Terminal, preview: Preview) -> bool:
-    """Ask whoever watches; where nobody does, the command was the answer."""
+    """Ask the user; without a terminal, running the command is consent."""
     if not (terminal.is_live and sys.stdin.isatty() and sys.stdout.isatty()):
         return True
     for line in draw_preview(preview, terminal, lines_max=max(20, terminal.height - 20)):

@@ -1,6 +1,6 @@
 """``route`` and ``identify``: where a message would go, and who writes through a channel.
 
-Gathering is here; how a route looks is ``cli.route_text``'s.
+Gathers the data; ``cli.output.route`` prints it.
 """
 
 from functools import partial
@@ -31,12 +31,12 @@ class _RouteArgs:
 @verb()
 @click.argument("words", metavar="[TEXT]...", nargs=-1)
 @click.option("--to", "target", metavar="TARGET", default="", type=REVISION,
-              help="Whom it is sent to; without one, the text decides.")  # fmt: skip
-@click.option("--explain", is_flag=True, help="Say how it was found, and what else was considered.")
+              help="Target of the message; without one, the text decides.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Explanation, with the alternatives considered.")
 @click.option("--as", "sender", metavar="NAME",
-              help="In whose name: what is closed to them is not there.")  # fmt: skip
+              help="Sender; what is hidden from them is not considered.")  # fmt: skip
 @click.option("-n", "--limit", type=click.IntRange(1, CANDIDATES_MAX), default=CANDIDATES_DEFAULT,
-              show_default=True, help="How many threads to consider at most.")  # fmt: skip
+              show_default=True, help="Maximum number of threads to consider.")  # fmt: skip
 def route(
     terminal: Terminal,
     words: tuple[str, ...],
@@ -45,7 +45,7 @@ def route(
     sender: str | None,
     limit: int,
 ) -> None:
-    """Say where a message would go; nothing is sent.
+    """Show where a message would go, without sending it.
 
     TARGET is a session, a turn (any REV), a persona (@(NAME), which has the session NAME:main), or
     a sender (channel:KIND:ID, entity:NAME). Without a target, the thread that fits TEXT best.
@@ -91,10 +91,10 @@ def _principal(text: str) -> Principal:
 @click.argument("id", metavar="ID")
 @click.argument("entity", metavar="ENTITY")
 def identify(terminal: Terminal, kind: str, id: str, entity: str) -> None:
-    """Say who writes through a channel.
+    """Link a channel to the entity that writes through it.
 
-    KIND and ID are the channel's, such as telegram 42. What was the session of a stranger becomes
-    ENTITY's, under both names; if ENTITY has one already, the two are merged.
+    KIND and ID are the channel's, such as telegram 42. The channel's session becomes ENTITY's,
+    under both names; if ENTITY has a session already, the two are merged.
     """
 
     async def act(opened: CliContext) -> Session:

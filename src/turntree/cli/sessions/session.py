@@ -1,4 +1,4 @@
-"""``session``: names that move, and everything that can be done with a name."""
+"""``session``: commands for sessions and their labels."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from turntree.core.value import value
 
 
 class Sessions(click.Group):
-    """Imports those of its commands when they are called that need much besides sessions."""
+    """Imports the heavier subcommands only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every command's name."""
@@ -45,7 +45,7 @@ _ELSEWHERE: Final = {
 
 @click.group(cls=Sessions)
 def session() -> None:
-    """Create, list, rename, merge and archive sessions, and talk in them."""
+    """Create, list, rename, merge and archive sessions, and send messages to them."""
 
 
 def _act(terminal: Terminal, act: Callable[[CliContext], Awaitable[Session]]) -> Session:
@@ -55,7 +55,7 @@ def _act(terminal: Terminal, act: Callable[[CliContext], Awaitable[Session]]) ->
 @verb("list")
 @click.option("--all", "-a", "everything", is_flag=True, help="Archived sessions too.")
 def list_(terminal: Terminal, everything: bool) -> None:
-    """List sessions; the current one has a star."""
+    """List sessions; a star marks the current one."""
 
     async def act(opened: CliContext) -> _Listed:
         found = await list_sessions(opened, with_archived=everything)
@@ -116,13 +116,13 @@ def _remark(one: Session, visibility: Visibility) -> str:
 
 @verb()
 @click.argument("label", metavar="[LABEL]", required=False)
-@click.option("--model", type=PROGRAM, help="Which model answers there.")
-@click.option("--owner", type=PROGRAM, help="The agent or human whose it is.")
-@click.option("--private", is_flag=True, help="Seen by you and those who are invited only.")
+@click.option("--model", type=PROGRAM, help="Model that replies in it.")
+@click.option("--owner", type=PROGRAM, help="Owner: an agent or a human.")
+@click.option("--private", is_flag=True, help="Private visibility: the owner and grantees only.")
 def create(
     terminal: Terminal, label: str | None, model: str | None, owner: str | None, private: bool
 ) -> None:
-    """Begin an empty session; without a label it gets one."""
+    """Create an empty session; without a label it gets a generated one."""
     from turntree.cli.sessions.session_config import session_config
 
     config = session_config(model, owner)
@@ -149,7 +149,7 @@ def create(
 @verb()
 @click.argument("name", metavar="[SESSION]", default="HEAD", type=SESSION)
 def show(terminal: Terminal, name: str) -> None:
-    """Show a session: where it stands, its other names, where it came from."""
+    """Show a session: its head, its other names, its origin."""
 
     async def act(opened: CliContext) -> tuple[Session, Program | None, Session | None, CliContext]:
         found = await opened.tree.sessions.get(name)
@@ -191,7 +191,7 @@ def _seen(program: Program | None) -> str:
 @click.argument("name", metavar="SESSION", type=SESSION)
 @click.argument("label", metavar="LABEL")
 def rename(terminal: Terminal, name: str, label: str) -> None:
-    """Give a session another label; the old one stays as an alias."""
+    """Rename a session; the old label stays as an alias."""
     _rename(terminal, name, label, promote=False)
 
 
@@ -199,7 +199,7 @@ def rename(terminal: Terminal, name: str, label: str) -> None:
 @click.argument("name", metavar="SESSION", type=SESSION)
 @click.argument("label", metavar="LABEL")
 def promote(terminal: Terminal, name: str, label: str) -> None:
-    """Rename a session because it is known now whose it is."""
+    """Rename a session once its owner is known."""
     _rename(terminal, name, label, promote=True)
 
 
@@ -222,7 +222,7 @@ def _rename(terminal: Terminal, name: str, label: str, *, promote: bool) -> None
 @click.argument("name", metavar="SESSION", type=SESSION)
 @click.argument("other", metavar="ALIAS")
 def alias(terminal: Terminal, name: str, other: str) -> None:
-    """Let one more name lead to a session."""
+    """Add an alias to a session."""
     found = _act(terminal, lambda opened: opened.tree.sessions.alias(name, other))
     if terminal.as_json:
         terminal.document({**session_row_document(found), "undo": None})
@@ -235,10 +235,9 @@ def alias(terminal: Terminal, name: str, other: str) -> None:
 @click.argument("name", metavar="SESSION", type=SESSION)
 @click.argument("other", metavar="OTHER", type=SESSION)
 def merge(terminal: Terminal, name: str, other: str) -> None:
-    """Two sessions turned out to be one: every name of OTHER leads to SESSION.
+    """Merge two sessions: every name of OTHER leads to SESSION.
 
-    No turn moves: SESSION stays where it stands, and OTHER keeps its head under another label,
-    archived.
+    No turn moves: SESSION keeps its head, and OTHER keeps its own under another label, archived.
     """
 
     async def act(opened: CliContext) -> tuple[Session, Session, Session]:
@@ -257,7 +256,7 @@ def merge(terminal: Terminal, name: str, other: str) -> None:
 
 def _set_status(terminal: Terminal, names: tuple[str, ...], status: SessionStatus) -> None:
     async def act(opened: CliContext) -> list[Session]:
-        for name in names:  # All of them exist, or nothing changes.
+        for name in names:  # Look all of them up first, so that a wrong name changes nothing.
             await opened.tree.sessions.get(name)
         return [await opened.tree.sessions.set_status(name, status) for name in names]
 
@@ -275,21 +274,21 @@ def _set_status(terminal: Terminal, names: tuple[str, ...], status: SessionStatu
 @verb()
 @click.argument("names", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
 def archive(terminal: Terminal, names: tuple[str, ...]) -> None:
-    """Take sessions out of the lists; their turns stay."""
+    """Remove sessions from the lists; their turns stay."""
     _set_status(terminal, names, "archived")
 
 
 @verb()
 @click.argument("names", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
 def restore(terminal: Terminal, names: tuple[str, ...]) -> None:
-    """Bring archived sessions back."""
+    """Restore archived sessions."""
     _set_status(terminal, names, "active")
 
 
 @verb()
 @click.argument("names", metavar="[SESSION]...", nargs=-1, type=SESSION)
 def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
-    """Add up what sessions used; a turn they share counts once."""
+    """Show the tokens that sessions used; a shared turn counts once."""
 
     async def act(opened: CliContext) -> None:
         chosen = names or ("HEAD",)

@@ -1,4 +1,4 @@
-"""Verbs of ``session`` that concern its config and what is said in it."""
+"""Commands of ``session`` about its config and its messages."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,13 +23,13 @@ _TALK = ("user", "assistant")
 
 @verb()
 @click.argument("name", metavar="SESSION", type=SESSION)
-@click.option("--model", type=PROGRAM, help="Which model answers from now on.")
-@click.option("--owner", type=PROGRAM, help="The agent or human whose it is.")
-@click.option("--situation", help="Which overlay of the model's is used.")
+@click.option("--model", type=PROGRAM, help="Model that replies from now on.")
+@click.option("--owner", type=PROGRAM, help="Owner: an agent or a human.")
+@click.option("--situation", help="Situation: the overlay of the model to use.")
 def configure(
     terminal: Terminal, name: str, model: str | None, owner: str | None, situation: str | None
 ) -> None:
-    """Say which model answers in a session, and whose it is."""
+    """Set the model, the owner or the situation of a session."""
     members = session_config(model, owner, situation)
     if not members:
         raise click.UsageError("say what to set: --model, --owner or --situation")
@@ -39,7 +39,7 @@ def configure(
 def session_config(
     model: str | None, owner: str | None, situation: str | None = None
 ) -> dict[str, Json]:
-    """Return the members of a session's config that options name."""
+    """Return the members of a session's config that the options set."""
     members: dict[str, Json] = {}
     members |= {} if model is None else {"default_model": address_of(name_in(model))}
     members |= {} if owner is None else {"owner": address_of(name_in(owner))}
@@ -48,9 +48,9 @@ def session_config(
 
 @verb()
 @click.argument("name", metavar="[SESSION]", default="HEAD", type=SESSION)
-@click.option("--limit", "-n", type=click.IntRange(min=1), help="The last so many turns only.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), help="Number of last turns to print.")
 def history(terminal: Terminal, name: str, limit: int | None) -> None:
-    """Print what was said in a session, the oldest first."""
+    """Print the messages of a session, oldest first."""
 
     async def act(
         opened: CliContext,
@@ -74,7 +74,7 @@ def history(terminal: Terminal, name: str, limit: int | None) -> None:
 def _entries(
     session: Session, turns: tuple[ThreadTurn, ...], calls: dict[TurnId, list[ModelCall]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one entry a message: who said what, after which, with which model."""
+    """Yield one entry per message: its role, text, turn and model."""
     parent: str | None = None
     for placed in turns:
         turn = placed.turn

@@ -1,7 +1,7 @@
-"""``tag``: free words on turns and programs.
+"""``tag``: add, remove and list tags of turns and programs.
 
-``tag add``, ``tag remove`` and ``tag list`` take any node. Without one of those words the rest is
-what a turn is tagged with at once: ``tag HEAD good``.
+``tag add``, ``tag remove`` and ``tag list`` take any node. Without one of those words, the
+arguments are a turn and its new tags: ``tag HEAD good``.
 """
 
 import shlex
@@ -21,26 +21,26 @@ from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
 
 AT_ONCE = "turn"
-"""The command that is meant where none is named; it is in no list."""
+"""The default command; it is not listed."""
 
 
 class TagGroup(click.Group):
-    """A group whose first word may be left out."""
+    """A group whose subcommand may be left out."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands that have to be named."""
         return [name for name in super().list_commands(ctx) if name != AT_ONCE]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the word in where none of the group's stands."""
-        # A shell that asks what may come first has not left the word out yet.
+        """Insert the default command where none is named."""
+        # During completion the first word is still missing, not left out.
         is_asked = ctx.resilient_parsing and not args
         if not is_asked and (not args or args[0] not in {*self.commands, *ctx.help_option_names}):
             args = [AT_ONCE, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the words of the group, and the revisions that may stand in their place."""
+        """Return the subcommands, and the revisions that may take their position."""
         at_once = self.commands[AT_ONCE].params[0]
         offered = super().shell_complete(ctx, incomplete)
         return [*offered, *REVISION.shell_complete(ctx, at_once, incomplete)]
@@ -48,10 +48,10 @@ class TagGroup(click.Group):
 
 @click.group(cls=TagGroup)
 def tag() -> None:
-    """Put words on turns and programs, take them off, or list them.
+    """Add, remove and list tags of turns and programs.
 
     A NODE is a program (@(researcher), researcher) or any REV. For turns there is a shorter way:
-    `tag REV WORD...` puts words on, `tag --delete REV WORD...` takes them off, `tag [REV]` lists.
+    `tag REV TAG...` adds tags, `tag --delete REV TAG...` removes them, `tag [REV]` lists them.
     """
 
 
@@ -59,7 +59,7 @@ def tag() -> None:
 @click.argument("node", metavar="NODE", type=REVISION)
 @click.argument("words", metavar="WORD...", nargs=-1, required=True)
 def add(terminal: Terminal, node: str, words: tuple[str, ...]) -> None:
-    """Put words on a turn or a program."""
+    """Add tags to a turn or a program."""
     _mark(terminal, node, words, on=True)
 
 
@@ -67,14 +67,14 @@ def add(terminal: Terminal, node: str, words: tuple[str, ...]) -> None:
 @click.argument("node", metavar="NODE", type=REVISION)
 @click.argument("words", metavar="WORD...", nargs=-1, required=True)
 def remove(terminal: Terminal, node: str, words: tuple[str, ...]) -> None:
-    """Take words off a turn or a program."""
+    """Remove tags from a turn or a program."""
     _mark(terminal, node, words, on=False)
 
 
 @verb("list")
 @click.argument("node", metavar="[NODE]", required=False, type=REVISION)
 def list_(terminal: Terminal, node: str | None) -> None:
-    """List the words on a turn or a program, or all that are on turns."""
+    """List the tags of a turn or a program, or all tags of turns."""
     if node is None:
         _list(terminal, None)
         return
@@ -124,12 +124,12 @@ def _mark(terminal: Terminal, text: str, words: tuple[str, ...], *, on: bool) ->
 @verb(AT_ONCE)
 @click.argument("revision", metavar="[REV]", required=False, type=REVISION)
 @click.argument("words", metavar="[WORD]...", nargs=-1)
-@click.option("--delete", "-d", "deletes", is_flag=True, help="Take the words off.")
-@click.option("--list", "-l", "lists", is_flag=True, help="List tags, of REV or of all turns.")
+@click.option("--delete", "-d", "deletes", is_flag=True, help="Removal of the tags.")
+@click.option("--list", "-l", "lists", is_flag=True, help="List of tags, of REV or of all turns.")
 def at_once(
     terminal: Terminal, revision: str | None, words: tuple[str, ...], deletes: bool, lists: bool
 ) -> None:
-    """Put words on a turn, take them off, or list them."""
+    """Add, remove or list tags of a turn."""
     if revision == "" or not all(word.strip() for word in words):
         raise click.UsageError("a tag is a word; there is nothing between these quotes")
     if lists or not words:
@@ -157,7 +157,7 @@ def at_once(
 async def _change(
     opened: CliContext, *, revision: str, words: tuple[str, ...], on: bool
 ) -> tuple[ThreadTurn, list[str]]:
-    """Return the turn and the words that changed; the others were on or off already."""
+    """Return the turn and the tags that changed; the others were set or unset already."""
     placed = await opened.tree.turns.get(revision)
     change = opened.tree.turns.tag if on else opened.tree.turns.untag
     return placed, [word for word in words if await change(placed.turn.id, word)]

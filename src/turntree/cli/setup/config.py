@@ -1,4 +1,4 @@
-"""``config``: the settings file, read and written, and the truth about who wins."""
+"""``config``: show and change the settings file."""
 
 import shlex
 from typing import Any
@@ -14,16 +14,16 @@ from turntree.core.errors import InvalidOperation, NotFound
 
 KEY = click.Choice(list(KEYS))
 ADDRESSES = ("database_url", "console_url")
-"""What may hold a password."""
+"""Settings that may hold a password."""
 SEVERAL = [name for name, key in KEYS.items() if key.several]
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @click.pass_context
 def config(context: click.Context) -> None:
-    """Read and write the settings, and say where each is from.
+    """Show and change the settings, with the source of each.
 
-    The environment wins over the file, and the file over what we chose.
+    The environment overrides the file, and the file overrides the defaults.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_)
@@ -31,7 +31,7 @@ def config(context: click.Context) -> None:
 
 @verb("list")
 def list_(terminal: Terminal) -> None:
-    """List every setting, its value and where it came from."""
+    """List every setting, its value and its source."""
     found = [_effective(find_setting(key)) for key in KEYS]
     if terminal.as_json:
         terminal.documents(_document(one) for one in found)
@@ -44,7 +44,7 @@ def list_(terminal: Terminal) -> None:
 @verb()
 @click.argument("key", metavar="KEY", type=KEY)
 def get(terminal: Terminal, key: str) -> None:
-    """Print the value of a setting; of an address, all but the password."""
+    """Print the value of a setting, without the password of a URL."""
     found = _effective(find_setting(key))
     if terminal.as_json:
         terminal.document(_document(found))
@@ -90,7 +90,7 @@ def _write(terminal: Terminal, key: str, value: str) -> None:
 @verb()
 @click.argument("key", metavar="KEY", type=KEY)
 def unset(terminal: Terminal, key: str) -> None:
-    """Take a setting out of the file."""
+    """Remove a setting from the file."""
     values = read_file()
     before = values.pop(key, None)
     if before is None:
@@ -100,7 +100,7 @@ def unset(terminal: Terminal, key: str) -> None:
         terminal,
         f"{key} is no longer in {path}",
         key,
-        # A password is not shown, so this cannot be typed back from the screen.
+        # A password is masked, so the old value cannot be offered as an undo.
         f"turntree config set {key} {shlex.quote(before)}"
         if _mask(key, before) == before
         else None,
@@ -115,7 +115,7 @@ def _tell(terminal: Terminal, sentence: str, key: str, undo: str | None) -> None
 
 
 def _effective(setting: Setting) -> Setting:
-    """Return a setting with the value that is used if nobody chose one."""
+    """Return a setting with the value in effect, which may be the default."""
     if setting.value is not None or setting.key not in ("home", "user"):
         return setting
     chosen = load_settings()

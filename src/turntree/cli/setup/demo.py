@@ -1,4 +1,4 @@
-"""``demo``: the sample tree, planted."""
+"""``demo``: create the sample data."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from turntree.demo import PREFIX, STORY, plant_demo
 
 @verb()
 def demo(terminal: Terminal) -> None:
-    """Plant a small tree of sample data to look around in.
+    """Create a small tree of sample data to explore.
 
-    Forks, a compaction, a subagent, a failed turn and tags, in sessions whose labels begin with
-    demo/. Planting it again changes nothing.
+    It has forks, a compaction, a subagent, a failed turn and tags, in sessions whose labels begin
+    with demo/. Running it again changes nothing.
     """
 
     async def plant(opened: CliContext) -> tuple[list[str], int]:

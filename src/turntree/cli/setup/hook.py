@@ -1,7 +1,7 @@
-"""``hook``: coding agents record themselves while they work.
+"""``hook``: record coding agents while they work.
 
-Installs hooks into the agents' own settings, says how they stand, and reads what they have told.
-What an agent's hook runs is ``cli.hook_entry``, which must not wait for this module.
+Installs hooks into the agents' own settings, shows their status, and imports what they reported. A
+hook itself runs ``cli.hook_process.entry``, which must not wait for this module.
 """
 
 import os
@@ -36,29 +36,29 @@ TOOL: Final = click.Choice(list(TOOLS))
 
 @click.group()
 def hook() -> None:
-    """Let coding agents record themselves while they work.
+    """Record coding agents while they work.
 
-    At the end of each turn its transcript is imported and the state of the workspace kept.
+    At the end of each turn its transcript is imported and its workspace snapshotted.
     """
 
 
 def _scope(function: Any) -> Any:
     user = click.option("--user", "scope", flag_value="user", default="user",
-                        help="Wherever the tool is used by you; this is the default.")  # fmt: skip
-    project = click.option("--project", "scope", flag_value="project", help="Only in this project.")
+                        help="All your projects; this is the default.")  # fmt: skip
+    project = click.option("--project", "scope", flag_value="project", help="This project only.")
     return user(project(function))
 
 
 @verb()
 @click.argument("tool", metavar="TOOL", type=TOOL)
 @_scope
-@click.option("--trust", is_flag=True, help="Tell Codex that you trust these hooks.")
+@click.option("--trust", is_flag=True, help="Trust in these hooks, recorded in Codex.")
 def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
-    """Have a tool tell what it does: claude-code, codex, gemini or opencode.
+    """Install hooks into a tool: claude-code, codex, gemini or opencode.
 
-    Our commands are added to the tool's settings, behind your own; a copy of the file is kept.
+    Our commands are added to the tool's settings, after your own; the old file is backed up.
     Installing again changes nothing. Codex runs only hooks that you have reviewed: do that in
-    Codex, with /hooks, or say --trust here.
+    Codex, with /hooks, or give --trust here.
     """
     require_file_locks()
     installer = _installer()
@@ -82,16 +82,16 @@ def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
 @click.argument("tool", metavar="TOOL", type=TOOL)
 @_scope
 def uninstall(terminal: Terminal, tool: str, scope: Scope) -> None:
-    """Have a tool tell us nothing more.
+    """Remove the hooks from a tool.
 
-    If nobody has changed its settings since, they become what they were, byte for byte.
+    If its settings have not been changed since, they become what they were, byte for byte.
     """
     installer = _installer()
     changes = installer.uninstall(TOOLS[tool], scope)
     changed = [change for change in changes if change.changed]
     told = f"{TOOLS[tool].title} tells Turntree nothing any more"
     other: Scope = "user" if scope == "project" else "project"
-    # Somebody who takes them out wants to be told nothing; here they would be told all the same.
+    # A user who uninstalls wants no more recording; hooks of the other scope still record.
     stays = installer.state(TOOLS[tool], other).installed
     if stays:
         where = "in this project" if other == "project" else "wherever you use it"
@@ -105,7 +105,7 @@ def uninstall(terminal: Terminal, tool: str, scope: Scope) -> None:
 
 @verb()
 def status(terminal: Terminal) -> None:
-    """Show which tools tell what they do, what waits to be read, and what went wrong last.
+    """Show which tools have hooks, how many hook events are pending, and the last failure.
 
     Starts nothing.
     """
@@ -137,12 +137,12 @@ def status(terminal: Terminal) -> None:
 
 
 @verb()
-@click.option("--quietly", is_flag=True, help="Print nothing; write what goes wrong into a file.")
+@click.option("--quietly", is_flag=True, help="No output; errors go to a log file.")
 def drain(terminal: Terminal, quietly: bool) -> None:
-    """Read what hooks have told: import the transcripts and pin the workspaces.
+    """Import pending hook events: read the transcripts and snapshot the workspaces.
 
-    Hooks start this by themselves. What cannot be read now, because the database is down or a
-    turn is not over, waits.
+    Hooks start this by themselves. What cannot be imported now, because the database is down or a
+    turn is not over, stays pending.
     """
     spool = _spool()
     began = spool.now()
@@ -153,7 +153,7 @@ def drain(terminal: Terminal, quietly: bool) -> None:
             if not is_mine:
                 if quietly:
                     return
-                # A hook has started one that does the same; what it leaves is ours to tell.
+                # A hook has started another sync; report what it leaves.
                 time.sleep(POLL_S)
                 continue
             try:
@@ -165,7 +165,7 @@ def drain(terminal: Terminal, quietly: bool) -> None:
                 waiting = len(spool.list_paths())
                 terminal.note(f"{counted(waiting, 'sighting')} wait, and nothing is lost")
                 raise
-        # Who came while we held the lock has left again; what they brought is seen here.
+        # A sync that found our lock has ended; its events are picked up here.
         if not quietly or not has_news(spool, settled):
             break
     if not quietly:
@@ -178,7 +178,7 @@ def drain(terminal: Terminal, quietly: bool) -> None:
 @click.argument("tool", metavar="TOOL", type=TOOL)
 @click.argument("kind", metavar="KIND", type=click.Choice(SIGHTING_KINDS))
 def run(terminal: Terminal, tool: str, kind: str) -> None:
-    """Note one moment of a session, with the tool's JSON on standard input.
+    """Record one hook event, with the tool's JSON on standard input.
 
     This is what a hook calls. KIND is session, begin, end, cut or close.
     """
@@ -189,7 +189,7 @@ def run(terminal: Terminal, tool: str, kind: str) -> None:
 
 
 def examine_hooks() -> tuple[Literal["ok", "warn"], str, str | None]:
-    """Return whether hooks are in order, a sentence about them, and what to do."""
+    """Return whether the hooks are in order, a sentence about them, and what to do."""
     states, spool = _list_states(), _spool()
     for state in states:
         if state.problem is not None or state.lacks is not None:

@@ -1,4 +1,4 @@
-"""``init``, ``down`` and ``status``: the place one works in and the server behind it."""
+"""``init``, ``down`` and ``status``: the current folder and the server behind it."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from turntree.runs.inbox import Backlog, FailedRun, OpenRun
 RUNS_SHOWN_MAX = 10
 REASON_WIDTH_MAX = 120
 _PASSWORD = re.compile(
-    # Up to the last @: in a password that was not spelled as an address wants it there may be more.
+    # Up to the last @: a password that was not percent-encoded may contain more of them.
     r"(?<=://)(?P<user>[^:@/\s]*):(?:\S*(?P<end>@)|(?!\d+(?:[/?,\s]|$))\S+)"
     r"|(?<=password)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|[^\s&]+)",
     re.IGNORECASE,
@@ -35,16 +35,16 @@ _PASSWORD = re.compile(
 
 @verb()
 @click.option("--session", "-s", metavar="LABEL", default=SESSION_DEFAULT, show_default=True,
-              type=SESSION, help="The session to be in.")  # fmt: skip
+              type=SESSION, help="Current session of the folder.")  # fmt: skip
 def init(terminal: Terminal, session: str) -> None:
-    """Make this folder a place with a current session.
+    """Give this folder a current session of its own.
 
-    Creates .turntree/HEAD. In a folder that has one already nothing changes.
+    Creates .turntree/HEAD. If the folder has one already, nothing changes.
     """
     here, label = Path.cwd(), check_label(session)
     is_new = not (here / FOLDER / "HEAD").is_file()
     if is_new:
-        # Made first, so that a place further up is not the one that is written.
+        # Created first, so that a .turntree folder further up is not written instead.
         (here / FOLDER).mkdir(exist_ok=True)
         (here / FOLDER / ".gitignore").write_text("*\n", encoding="utf-8")
         write_head(here, label)
@@ -68,7 +68,7 @@ def init(terminal: Terminal, session: str) -> None:
 
 
 def _is_session(terminal: Terminal, label: str) -> bool:
-    """Say whether there is such a session; a server that does not run is not started for it."""
+    """Whether such a session exists; does not start the server to find out."""
 
     async def find(opened: CliContext) -> bool:
         return await opened.tree.sessions.ledger.find(label) is not None
@@ -78,7 +78,7 @@ def _is_session(terminal: Terminal, label: str) -> bool:
     try:
         return _is_up(settings, state) and with_ledger(terminal, find, waits=False)
     except TurntreeError:
-        # Whoever needs the database next says what is wrong with it.
+        # The next command that needs the database reports what is wrong with it.
         return False
 
 
@@ -90,7 +90,7 @@ def _is_up(settings: Settings, state: ServerState | None) -> bool:
 def down(terminal: Terminal) -> None:
     """Stop the embedded database server.
 
-    What was written stays; the next command starts it again.
+    All data stays; the next command starts it again.
     """
     settings = load_settings()
     if settings.database_url:
@@ -120,14 +120,14 @@ class Counts:
     runs: tuple[OpenRun, ...] = ()
     piles: tuple[Backlog, ...] = ()
     failed: tuple[FailedRun, ...] = ()
-    """What could not be answered in sessions that have not moved since."""
+    """Failed runs of sessions that have not moved since."""
     plans: int = 0
-    """How many forks and moves with files were left unfinished on this machine."""
+    """Number of unfinished forks and moves with files on this machine."""
 
 
 @verb()
 def status(terminal: Terminal) -> None:
-    """Show the server, the workspace, the current session and what is being answered.
+    """Show the server, the workspace, the current session and the running turns.
 
     Starts nothing.
     """
@@ -147,7 +147,7 @@ def status(terminal: Terminal) -> None:
 
 
 def _is_prepared(settings: Settings) -> bool:
-    """Say whether one's own database holds a ledger; looking must not make one."""
+    """Whether an external database holds a ledger; checking must not create one."""
     import anyio
 
     from turntree.db.health import examine
@@ -209,7 +209,7 @@ def _so_many(count: int, what: str) -> str:
 
 
 def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
-    """Yield who answers, and what is being answered; nothing where nothing ever was."""
+    """Yield the workers and the running turns; nothing if there never were any."""
     if counts.workers:
         yield "workers", clean(", ".join(counts.workers))
     elif counts.runs or counts.piles:
@@ -230,7 +230,7 @@ def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
 
 
 def _failed_rows(counts: Counts) -> Iterator[tuple[str, str]]:
-    """Yield what could not be answered, the newest first, with what to do about it."""
+    """Yield failed messages, newest first, with what to do about them."""
     for failed in counts.failed[: -RUNS_SHOWN_MAX - 1 : -1]:
         why = cut(clean(failed.reason or "nobody knows why"), REASON_WIDTH_MAX)
         when = age(failed.at, counts.now)
@@ -295,7 +295,7 @@ def _document(
 
 
 def hide_password(conninfo: str) -> str:
-    """Return how a database is reached, without the password."""
+    """Return a connection string without its password."""
     return _PASSWORD.sub(
         lambda found: (
             "=***" if found["user"] is None else f"{found['user']}:***{found['end'] or ''}"

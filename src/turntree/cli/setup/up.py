@@ -1,7 +1,7 @@
-"""``up``: the first run, from nothing to one's own history, with its figures.
+"""``up``: the first run, from nothing to your own history, with its figures.
 
-Starts the server, looks where tools keep their transcripts, asks, imports, and ends in a card.
-How the card looks is ``cli.tally_text``'s business. Without a person to ask, nothing is imported.
+Starts the server, looks where tools store their transcripts, asks, imports, and prints a summary,
+which ``cli.output.import_summary`` formats. Without a terminal to ask on, nothing is imported.
 """
 
 import sys
@@ -41,15 +41,15 @@ from turntree.transcripts.imports import Progress
 
 
 @verb()
-@click.option("--yes", "-y", is_flag=True, help="Import what is found without asking.")
-@click.option("--no-import", is_flag=True, help="Only start the database.")
+@click.option("--yes", "-y", is_flag=True, help="Import without a question.")
+@click.option("--no-import", is_flag=True, help="Start of the database only, without an import.")
 def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
-    """Start the database and bring home what your agents have kept.
+    """Start the database and import the sessions of your coding agents.
 
-    Looks where the tools of this machine keep their transcripts, asks whether to import them, and
-    ends in a card of figures. Their files are only read. Without a terminal nothing is imported
-    unless --yes is given. The server keeps running until `turntree down`; every other command
-    starts it too, if need be. A database of your own is brought up to date instead.
+    Looks where the tools of this machine store their transcripts, asks whether to import them, and
+    prints a summary. Their files are only read. Without a terminal nothing is imported unless --yes
+    is given. The server keeps running until `turntree down`; every other command starts it too, if
+    need be. If you use your own database, it is migrated instead.
     """
     started = _start(terminal)
     if no_import:
@@ -76,7 +76,7 @@ def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
 
 @value
 class Started:
-    """A server that runs."""
+    """A running server."""
 
     sentence: str
     document: Mapping[str, Any]
@@ -87,7 +87,7 @@ def _start(terminal: Terminal) -> Started:
     settings = load_settings()
     if settings.database_url:
         where = hide_password(settings.database_url)
-        # Whoever opens a ledger brings it up to date.
+        # Opening a ledger migrates it.
         with_ledger(terminal, partial(_catch_up, terminal), waits=False)
         document = {"state": "external", "database": where, "pid": None}
         return Started(f"ready, nothing to start: the database is {where}", document, None)
@@ -103,7 +103,7 @@ def _start(terminal: Terminal) -> Started:
 
 
 async def _catch_up(terminal: Terminal, opened: CliContext) -> None:
-    """Read what hooks have told meanwhile, and end what somebody left in the middle."""
+    """Import pending hook events, and recover unfinished plans."""
     await drain_here(opened)
     try:
         outcomes = await opened.tree.plans.reconcile()
@@ -116,7 +116,7 @@ async def _catch_up(terminal: Terminal, opened: CliContext) -> None:
 
 
 def _is_asked(terminal: Terminal) -> bool:
-    """Say whether there is a person who can answer."""
+    """Whether there is a person to ask."""
     return terminal.is_live and sys.stdin.isatty()
 
 
@@ -163,7 +163,7 @@ def _bring_home(terminal: Terminal, started: Started, found: Found, *, yes: bool
         figures = {"imported": asdict(done), "tally": tally_document(tally)}
         _tell_started(terminal, started, {**_found_document(found), **figures})
         return
-    note_remarks(terminal, replace(done, repaired=0))  # The card tells it.
+    note_remarks(terminal, replace(done, repaired=0))  # The summary prints it.
     for line in draw_tally(tally, terminal):
         terminal.say(line)
     _suggest(terminal, tally)
@@ -188,12 +188,12 @@ async def _import(
     importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
     importing.report, importing.private = report, imports_privately()
     done = await importing.run(found)
-    # The words of everything, now: the first search should not have to wait.
+    # Index all words now, so that the first search does not wait.
     await opened.tree.search.fill(everything=True)
     cursors = await importing.imports.list_cursors()
     still = {(bundle.origin, bundle.id) for _, bundle in found}
     gone = [cursor for cursor in cursors if (cursor.origin, cursor.bundle) not in still]
-    # A file that is gone cannot be deleted again.
+    # A file that is already gone is not at risk of deletion.
     brought = [ImportedTranscript(c.origin, c.report, None) for c in gone]
     brought += [
         ImportedTranscript(c.origin, c.report, deletion_of(c.heads))

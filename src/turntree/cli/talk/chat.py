@@ -1,8 +1,8 @@
-"""``chat``: talk with a session on a terminal, line by line.
+"""``chat``: chat with a session on a terminal, line by line.
 
-The thread is the ledger's, so a terminal may die at any time: the next one shows where the talk
-stands, and whatever was being answered meanwhile. Slash commands are ``cli.chat_commands``'s, the
-drawing of an answer ``cli.speaker``'s.
+The thread is in the ledger, so a terminal may die at any time: the next one shows where the chat
+is, and any reply that was generated meanwhile. ``cli.talk.chat_commands`` has the slash commands,
+``cli.output.stream_printer`` prints a reply.
 """
 
 import sys
@@ -36,15 +36,15 @@ from turntree.runs.service import PostOptions
 
 TAIL_TURNS: Final = 3
 PARKED_S: Final = 0.5
-"""A run that was parked and goes on at once is not said to wait."""
+"""How long a run must be parked before the chat says that it waits."""
 HISTORY_FILE: Final = "chat.history"
 HISTORY_LINES_MAX: Final = 1000
 
 
 @verb()
 @click.argument("session", metavar="[SESSION]", required=False, type=SESSION)
-@click.option("--model", type=PROGRAM, help="Which model answers there from now on.")
-@click.option("--situation", help="Which overlay of the model's is used, in this chat.")
+@click.option("--model", type=PROGRAM, help="Model that replies in it from now on.")
+@click.option("--situation", help="Situation: the overlay of the model to use in this chat.")
 @talk_options
 def chat(
     terminal: Terminal,
@@ -54,16 +54,16 @@ def chat(
     tools: tuple[str, ...],
     no_worker: bool,
 ) -> None:
-    """Talk with a session, here in the terminal.
+    """Chat with a session in the terminal.
 
-    Without a SESSION it is the one that you have chosen, else main; one that does not exist begins.
-    Whatever is typed is sent, but for lines that begin with a slash: /help lists those. Ctrl-C ends
-    an answer that is on its way, and pressed again the chat. A terminal that is killed loses
-    nothing: `turntree chat` in the same folder goes on.
+    Without a SESSION it is the one you have chosen, else main; creates it if it does not exist.
+    Every line is sent, except those that begin with a slash: /help lists them. Ctrl-C cancels the
+    reply in progress, and a second Ctrl-C leaves the chat. A terminal that is killed loses nothing:
+    `turntree chat` in the same folder continues.
     """
     with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
         found = talk.call(lambda opened: _begin(opened, session, model))
-        # What nobody chose is not written down: `turntree undo` here may mean an agent's session.
+        # A default is not stored as HEAD: `turntree undo` here may mean an agent's session.
         is_current = talk.opened.current == found.label
         if session is not None or (is_current and read_head(Path.cwd()) is None):
             write_head(Path.cwd(), found.label)
@@ -73,7 +73,7 @@ def chat(
 
 async def _begin(opened: CliContext, name: str | None, model: str | None) -> Session:
     tree = opened.tree
-    # What an agent did here is not talked on in, unless somebody has chosen it.
+    # Never continue an agent's session by default, only if the user has chosen it.
     label = name or load_settings().session or SESSION_DEFAULT
     found = await (
         tree.sessions.get("HEAD") if label == "HEAD" else tree.sessions.get_or_create(label)
@@ -86,7 +86,7 @@ async def _begin(opened: CliContext, name: str | None, model: str | None) -> Ses
 
 @dataclass(slots=True)
 class Chat:
-    """A person, a session, and what is between them."""
+    """A person chatting with a session."""
 
     terminal: Terminal
     talk: ChatSession
@@ -95,7 +95,7 @@ class Chat:
     _was_interrupted: bool = field(default=False, init=False)
 
     def run(self) -> None:
-        """Show where the talk stands, then read lines until there are no more."""
+        """Show the last turns, then read lines until there are no more."""
         self._show_tail()
         try:
             self._finish_open()
@@ -110,7 +110,7 @@ class Chat:
         self.terminal.note(f"go on with: turntree chat {label}")
 
     def _take(self, line: str) -> bool:
-        """Do what a line asks for; False ends the chat."""
+        """Process a line; False ends the chat."""
         text = line.strip()
         try:
             if text.startswith("/") and not text.startswith("//"):
@@ -135,7 +135,7 @@ class Chat:
         self._answer(posted.run)
 
     def _answer(self, run: RunId, *, shows_query: bool = False) -> None:
-        """Show an answer while it comes. Ctrl-C ends it, and pressed again the chat."""
+        """Show a reply as it arrives. Ctrl-C cancels it, and a second one leaves the chat."""
         listening = self.talk.listen(run)
         with listening.hearing_interrupts():
             self._hear_out(run, listening, self._hear(shows_query=shows_query))
@@ -148,7 +148,7 @@ class Chat:
             try:
                 heard = listening.next(PARKED_S if waits_for else None)
                 if heard is None:
-                    # What went wrong meanwhile is raised here.
+                    # Raises what went wrong meanwhile.
                     _ = listening.result
                     return
                 hear(heard)
@@ -156,7 +156,7 @@ class Chat:
                     heard.reason if isinstance(heard, RunNotice) and heard.kind == "parked" else ""
                 )
             except TimeoutError:
-                # Whoever it waits for may take days: the person may go on meanwhile.
+                # An approval may take days, so the user gets the prompt back meanwhile.
                 listening.stop()
                 self.terminal.note(f"it waits for {clean(waits_for)}; /cancel ends it")
                 return
@@ -166,7 +166,7 @@ class Chat:
                     raise
                 is_canceled = True
                 self.terminal.note("\ncanceling; Ctrl-C again leaves the chat")
-                # This one: somebody else may be answered in the same session.
+                # Only this run: the same session may be replying to another user.
                 self.talk.call(lambda opened: opened.tree.runs.cancel(run))
 
     def _hear(self, *, shows_query: bool) -> Callable[[Heard], None]:
@@ -191,12 +191,12 @@ class Chat:
                 self.terminal.say(line)
 
     def _finish_open(self) -> None:
-        """Show what is being answered, or was sent and not begun, before anything else is said."""
+        """Show running and queued replies before reading the first line."""
         for run in self.talk.list_unfinished(self.chatting.label):
             self._answer(run, shows_query=True)
 
     def _read(self) -> str | None:
-        """Return the next line, or None if there are no more; one that ends in \\ goes on."""
+        r"""Return the next line, or None at the end; a line that ends in \ continues."""
         prompt = self.lines.prompt(self.terminal, self.chatting.label)
         text = ""
         while True:
@@ -219,15 +219,15 @@ class Chat:
 
 @dataclass(slots=True)
 class Lines:
-    """Lines from a person, who can call back those typed before, or from a pipe."""
+    """Lines from a person, with a history of earlier lines, or from a pipe."""
 
     home: Path
     is_person: bool = field(default_factory=lambda: sys.stdin.isatty() and sys.stdout.isatty())
 
     def __post_init__(self) -> None:
-        """Load what was typed before."""
+        """Load the history."""
         if self.is_person:
-            # Not every Python has it; without it a line can be typed all the same.
+            # Not every Python has readline; lines can be typed without it.
             with suppress(ImportError, OSError):
                 import readline
 
@@ -235,14 +235,14 @@ class Lines:
                 readline.read_history_file(self.home / HISTORY_FILE)
 
     def prompt(self, terminal: Terminal, label: str) -> str:
-        """Return what stands before the line."""
+        """Return the prompt."""
         if not self.is_person:
             return ""
         plain = f"{clean(label)}> "
         painted = terminal.paint(plain, "label")
         if painted == plain:
             return plain
-        # The signs between \x01 and \x02 take no room: else a long line would wrap too early.
+        # \x01 and \x02 mark characters without width: otherwise a long line would wrap too early.
         before, _, after = painted.partition(plain)
         return f"\x01{before}\x02{plain}\x01{after}\x02"
 
@@ -260,7 +260,7 @@ class Lines:
         return line.rstrip("\n")
 
     def keep(self) -> None:
-        """Write down what was typed, for the next time, without what looks like a secret key."""
+        """Save the history for the next chat, without what looks like a secret key."""
         if self.is_person:
             with suppress(ImportError, OSError):
                 import readline
@@ -276,8 +276,8 @@ class Lines:
 
 
 def without_keys(lines: Sequence[str]) -> list[str]:
-    """Return lines with a placeholder for each secret key, even for one of several lines."""
-    # A line that goes on ends in a backslash, which no key holds. White space a long one may hold.
+    """Return lines with a placeholder for each secret key, even one that spans lines."""
+    # A continued line ends in a backslash, which no key contains; a long key may contain spaces.
     text = "\n".join(lines).replace("\\\n", "\v")
     clear, count = redact(text.encode("utf-8", "surrogateescape"))
     if not count:

@@ -1,6 +1,7 @@
-"""What a line that begins with a slash does in a chat.
+"""The slash commands of a chat.
 
-Each is a verb that the command line has too, under the same word. Moves are told as there.
+Each does what the command of the same name does on the command line. Moves are printed the same
+way.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,12 +27,12 @@ LABELS_TRIED_MAX: Final = 1000
 
 
 class CommandError(Exception):
-    """What was typed is no command of a chat."""
+    """The line is not a command of the chat."""
 
 
 @dataclass(slots=True)
 class Chatting:
-    """Where one talks, and how."""
+    """The state of a chat: its session and its options."""
 
     terminal: Terminal
     label: str
@@ -46,11 +47,11 @@ class _Command:
 
 
 def run_command(talk: ChatSession, chatting: Chatting, text: str) -> bool:
-    """Do what a line asks for; False ends the chat.
+    """Run a slash command; False ends the chat.
 
     Raises:
         CommandError: There is no such command.
-        TurntreeError: It cannot be done.
+        TurntreeError: The command failed.
     """
     word, _, rest = text[1:].partition(" ")
     if word in ("quit", "exit", "q"):
@@ -76,7 +77,7 @@ async def _fork(opened: CliContext, chatting: Chatting, name: str) -> list[str]:
     config = await tree.programs.find(chatting.label)
     session = await tree.sessions.fork(chatting.label, label)
     if config is not None and config.config:
-        # Who answers here answers there.
+        # The fork gets the same model.
         await tree.programs.configure(session.label, config.config)
     before, chatting.label = chatting.label, session.label
     write_head(Path.cwd(), session.label)

@@ -1,4 +1,4 @@
-"""``replay`` and ``rerun``: a turn taken once more, from its journal or for real."""
+"""``replay`` and ``rerun``: repeat a turn from its events, or live."""
 
 import difflib
 from functools import partial
@@ -29,10 +29,10 @@ _PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
 @click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
 @click.pass_context
 def replay(context: click.Context, terminal: Terminal, revision: str) -> None:
-    """Take a turn again from its journal, and say whether the same one comes out.
+    """Replay a turn from its recorded events, and check that the result is the same.
 
-    The model and the tools answer what they answered; nobody is asked, nothing is called and
-    nothing is written. Exits with 1 if another turn comes out.
+    The model and the tools give their recorded replies; no model is asked, no tool is called and
+    nothing is written. Exits with 1 if the result is a different turn.
     """
     played = with_ledger(terminal, partial(_replay, revision=revision))
     lines = _differences(played.original, played.turn, ("recorded", "replayed"))
@@ -64,15 +64,15 @@ def _verdict(played: ReplayResult) -> str:
         return f"{name} comes out as {digits(played.turn.digest)}"
     lost = played.prompts.count(False)
     if lost:
-        # Answers do not depend on prompts here, so the turn is the same all the same.
+        # Recorded replies do not depend on prompts, so the turn is the same anyway.
         return f"{name} comes out the same; {lost} of {calls} would be given another prompt now"
     return f"{name} comes out the same, and {calls} of the model would be given the same prompt"
 
 
 @verb()
 @click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
-@click.option("--model", type=PROGRAM, help="Another model that answers.")
-@click.option("--session", "label", metavar="NAME", help="What to call the new session.")
+@click.option("--model", type=PROGRAM, help="Model to ask instead.")
+@click.option("--session", "label", metavar="NAME", help="Label of the new session.")
 @talk_options
 def rerun(
     terminal: Terminal,
@@ -82,11 +82,10 @@ def rerun(
     tools: tuple[str, ...],
     no_worker: bool,
 ) -> None:
-    """Ask again what a turn was asked, from where it was taken, and show what differs.
+    """Ask a turn's query again, from the same parent, and show the difference.
 
-    A new session begins at the turn's parent and is sent the same query: to the same model with the
-    same parameters, or to another one. The first turn stays as it is, and the new one stands beside
-    it.
+    Creates a session at the turn's parent and sends it the same query: to the same model with the
+    same parameters, or to another model. The first turn stays as it is, with the new one beside it.
     """
     with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
 

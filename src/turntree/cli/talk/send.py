@@ -1,4 +1,4 @@
-"""``send``, ``cancel`` and ``tail``: a message, its end, and what is going on meanwhile."""
+"""``send``, ``cancel`` and ``tail``: send a message, cancel a run, follow a session."""
 
 import sys
 import time
@@ -43,12 +43,12 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
 @verb()
 @click.argument("session", metavar="SESSION", type=SESSION)
 @click.argument("message", metavar="MESSAGE")
-@click.option("--model", type=PROGRAM, help="Which model answers, this time.")
-@click.option("--situation", help="Which overlay of the model's is used, this time.")
-@click.option("--key", help="A word for this message: sent again under it, it is not sent twice.")
-@click.option("--fold", is_flag=True, help="Join a message that still waits, in one turn.")
-@click.option("--wait/--no-wait", default=True, help="Wait for the answer, which is the default.")
-@click.option("--stream", is_flag=True, help="Print the answer while it comes, with its tools.")
+@click.option("--model", type=PROGRAM, help="Model to use, this time.")
+@click.option("--situation", help="Situation: the overlay of the model to use, this time.")
+@click.option("--key", help="Idempotency key: a message with the same key is sent only once.")
+@click.option("--fold", is_flag=True, help="Join with a message that is still queued, in one turn.")
+@click.option("--wait/--no-wait", default=True, help="Wait for the reply (default).")
+@click.option("--stream", is_flag=True, help="Output as it arrives, with tool calls.")
 @talk_options
 def send(
     terminal: Terminal,
@@ -61,17 +61,17 @@ def send(
     no_worker: bool,
     **asked: Any,
 ) -> None:
-    """Send a message to a session and print the answer.
+    """Send a message to a session and print the reply.
 
-    A session that is not there begins. A MESSAGE of - is read from stdin. If nobody answers on this
-    machine or elsewhere, this command does, for as long as it takes; `turntree worker` answers for
-    all that are sent. A message that was taken in is answered, whatever dies: the same --key asks
-    for its answer again.
+    Creates SESSION if it does not exist. A MESSAGE of - is read from stdin. If no worker serves the
+    workspace, this command does, for as long as the reply takes; `turntree worker` serves all
+    sessions. Once queued, a message is answered even if processes die: send it again with the same
+    --key to get its reply.
     """
     text = sys.stdin.read() if message == STDIN else message
     if not text.strip():
         raise click.UsageError("a message says something")
-    # What was not asked for is absent: model, situation, fold.
+    # Options that were not given are absent: model, situation, fold.
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
         posted = post(terminal, talk, OutgoingMessage(session, text, key, options))
@@ -92,7 +92,7 @@ def _tell_posted(
 ) -> None:
     run, seq = posted.run, posted.seq
     done = "was taken in before" if posted.repeated else "is taken in"
-    # One that joined another cannot be taken back alone.
+    # A message that joined another cannot be canceled alone.
     undo = None if posted.repeated or is_folded else f"turntree cancel {run}"
     terminal.tell(
         f"message {seq} to {clean(session)} {done}; its turn will be {run}",
@@ -104,15 +104,15 @@ def _tell_posted(
 
 @verb()
 @click.argument("what", metavar="[SESSION|RUN]", default="HEAD", type=SESSION)
-@click.option("--discard", is_flag=True, help="Leave the session where it was before.")
-@click.option("--wait/--no-wait", default=True, help="Wait until it has ended; the default.")
+@click.option("--discard", is_flag=True, help="Head stays where it was before.")
+@click.option("--wait/--no-wait", default=True, help="Wait for its end (default).")
 def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
-    """End what is being answered in a session, or one run and no other.
+    """Cancel the running turn of a session, or a single run.
 
-    What was said and done so far stays, in a turn that is sealed as canceled. If a tool had begun,
-    the session goes on after that turn, so that nobody forgets what was done; --discard leaves it
-    where it was. A RUN is the address that `send --no-wait` printed: a message that nobody has
-    begun to answer is taken back.
+    What was said and done so far stays, in a turn sealed as canceled. If a tool had started, the
+    session continues after that turn, so that its effects are on record; --discard leaves the head
+    where it was. A RUN is the address that `send --no-wait` printed: a message that is still queued
+    is removed from the queue.
     """
     with open_talk(terminal, serves=False) as talk:
         label, run, waiting = talk.call(partial(_cancel, what=what, discard=discard))
@@ -133,7 +133,7 @@ def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
         if not wait:
             terminal.tell(f"{run} was asked to end", document, undo=None)
             return
-        # Whoever worked on it may be gone: then it is sealed here.
+        # Its worker may be dead: then the turn is sealed here.
         talk.serve()
         answered = wait_for(talk, run, nothing)
     said = f"the turn {run} is {answered.turn.header.outcome}"
@@ -143,7 +143,7 @@ def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
 async def _cancel(
     opened: CliContext, *, what: str, discard: bool
 ) -> tuple[str | None, RunId | None, list[RunId]]:
-    """Return the session if one was named, what was asked to end, and what nobody had begun."""
+    """Return the session if one was named, the canceled runs, and those still queued."""
     runs, sessions = opened.tree.runs, opened.tree.sessions
     run = await runs.cancel(what, discard=discard)
     if find_long_id(what) is not None and await sessions.ledger.find(what) is None:
@@ -154,15 +154,15 @@ async def _cancel(
 
 @verb()
 @click.argument("what", metavar="[SESSION|REV]", default="HEAD", type=REVISION)
-@click.option("--follow", "-f", "follows", is_flag=True, help="Go on while there is something.")
+@click.option("--follow", "-f", "follows", is_flag=True, help="Follow new output as it comes.")
 @click.option("-n", "count", metavar="N", type=click.IntRange(0, 1000), default=TAIL_TURNS,
-              show_default=True, help="So many turns that are over, before.")  # fmt: skip
-@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Stop after so long.")
+              show_default=True, help="Number of finished turns to show first.")  # fmt: skip
+@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Time limit.")
 def tail(terminal: Terminal, what: str, follows: bool, count: int, seconds: float | None) -> None:
-    """Show the last turns of a session, or follow what is being answered there.
+    """Show the last turns of a session, or follow the running one.
 
-    A REV shows how that turn was taken, step by step; a turn that is still being taken is named by
-    the address that `send --no-wait` printed. With --follow it goes on, and Ctrl-C ends it.
+    A REV shows the steps of that turn; a running turn is named by the address that `send --no-wait`
+    printed. With --follow it continues until Ctrl-C.
     """
     ends = None if seconds is None else time.monotonic() + seconds
     with open_talk(terminal, serves=False) as talk:
@@ -174,7 +174,7 @@ def tail(terminal: Terminal, what: str, follows: bool, count: int, seconds: floa
 
 
 async def _find(opened: CliContext, *, what: str) -> Session | RunId:
-    """Return the session, or the run, that somebody wants to see."""
+    """Return the session or the run that is meant."""
     if (session := await opened.tree.sessions.ledger.find(what)) is not None:
         return session
     if what == "HEAD":
@@ -182,7 +182,7 @@ async def _find(opened: CliContext, *, what: str) -> Session | RunId:
     try:
         return RunId((await opened.tree.resolve(what)).turn)
     except NotFound as error:
-        # A turn that nobody has sealed yet is known by its whole address only.
+        # A turn that is not sealed yet is known by its full address only.
         if (id := find_long_id(what)) is not None:
             run = RunId(id)
             if await opened.tree.ledger.facts(run) or await opened.tree.runs.find_waiting(run):
@@ -193,14 +193,14 @@ async def _find(opened: CliContext, *, what: str) -> Session | RunId:
 
 
 class _Run:
-    """A run, watched from the outside."""
+    """A run, watched from outside."""
 
     def __init__(self, terminal: Terminal, talk: ChatSession, run: RunId) -> None:
         self.terminal, self.talk, self.run = terminal, talk, run
         self.hear = streaming(terminal, shows_query=True)
 
     def show(self, follows: bool, ends: float | None) -> None:
-        """Show what is recorded, and what comes if one wants that."""
+        """Show what is recorded and, with --follow, what comes."""
         status = self.talk.call(lambda opened: opened.tree.runs.status(self.run))
         if status != "finished":
             if not follows:
@@ -217,7 +217,7 @@ class _Run:
 
 
 class _Tail:
-    """A session, watched from the outside."""
+    """A session, watched from outside."""
 
     def __init__(
         self, terminal: Terminal, talk: ChatSession, session: SessionId, label: str, count: int
@@ -227,11 +227,11 @@ class _Tail:
         self.head: TurnId | None = None
         self.shown: set[str] = set()
         self.known: set[RunId] = set()
-        """What had failed when one began to look."""
+        """The runs that had already failed at the start."""
         self.failed: list[Turn] = []
 
     def show(self, follows: bool, ends: float | None) -> None:
-        """Show what is there, and what comes if one wants that."""
+        """Show what is recorded and, with --follow, what comes."""
         self._show_turns(self.talk.call(self._newest))
         if not follows:
             if left := len(self.talk.list_unfinished(self.label)):
@@ -287,7 +287,7 @@ class _Tail:
         return await read_last(opened, session, self.count)
 
     async def _since(self, opened: CliContext) -> tuple[ThreadTurn, ...]:
-        """Return the turns that came since the last look; a session that went back has none."""
+        """Return the turns since the last look; none if the session was moved back."""
         session = await opened.tree.sessions.ledger.get(self.session)
         failed = [one.run for one in await opened.tree.runs.list_failed(self.label)]
         fresh = [run for run in failed if run not in self.known | self.shown]

@@ -1,4 +1,4 @@
-"""``worker``: answers what is sent to the sessions of a workspace, until it is told to stop."""
+"""``worker``: serve the sessions of a workspace until stopped."""
 
 import logging
 import signal
@@ -22,16 +22,16 @@ DRAIN_S: Final = 20.0
 
 
 @verb()
-@click.option("--name", help="What it is called; else the machine, the process and a random word.")
+@click.option("--name", help="Name; by default the machine, the process and a random word.")
 @click.option("--at-once", type=click.IntRange(1, AT_ONCE_MAX), default=AT_ONCE, show_default=True,
-              help="So many sessions are answered at the same time.")  # fmt: skip
+              help="Number of sessions to process at once.")  # fmt: skip
 @click.option("--tools", metavar="MODULE:NAME", multiple=True,
               help="Functions that models may call, as module:name; repeatable.")  # fmt: skip
 @click.option("--folder", "lent", metavar="PATH",
               type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="A folder in which the criteria of everyone's tasks are checked.")  # fmt: skip
+              help="Folder in which the criteria of all users' tasks are checked.")  # fmt: skip
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
-              help="So long may what was begun take when it is told to stop.")  # fmt: skip
+              help="Seconds that running turns get to finish after a stop signal.")  # fmt: skip
 def worker(
     terminal: Terminal,
     name: str | None,
@@ -40,14 +40,15 @@ def worker(
     lent: Path | None,
     drain_s: float,
 ) -> None:
-    """Answer what is sent, until it is told to stop.
+    """Serve the sessions of a workspace until stopped.
 
-    Tasks that were started and that nobody follows are seen through. Criteria run commands and read
-    files: those of your own tasks in the folder where you start the worker, those of others only in
-    a folder that you name with --folder, and their authors learn no more than whether they are met.
-    As many may run as one likes, on any machine that reaches the database: a session is answered by
-    one of them at a time, and what a dead one left is taken over within seconds. SIGTERM or Ctrl-C
-    lets it finish what it has begun; what takes longer than --drain-s goes on elsewhere.
+    Tasks that were started and have no process following them are completed too. Criteria run
+    commands and read files: those of your own tasks in the folder where you start the worker, those
+    of other users only in a folder that you name with --folder, and their authors learn only
+    whether they are met. Any number of workers may run, on any machine that reaches the database:
+    each session is processed by one of them at a time, and another takes over from a dead one
+    within seconds. On SIGTERM or Ctrl-C it finishes its running turns; what takes longer than
+    --drain-s continues in another worker.
     """
 
     settle_own_hosts(terminal)

@@ -1,4 +1,4 @@
-"""``export``: the ledger as text: to prove, to read, or to send to a model."""
+"""``export``: write the ledger as text: to verify, to read, or to send to a model."""
 
 import json
 import sys
@@ -41,19 +41,21 @@ BEGINNING: Final = UUID(int=0)
 
 @verb()
 @click.argument("revision", metavar="[REV]", required=False, type=REVISION)
-@click.option("--all", "-a", "everything", is_flag=True, help="Every turn and every session.")
+@click.option("--all", "-a", "everything", is_flag=True, help="All turns and sessions.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="jsonl", show_default=True,
-              help="The format.")  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", default="-", help="Write to a file, not to stdout.")
+              help="Output format.")  # fmt: skip
+@click.option(
+    "-o", "--output", metavar="FILE", default="-", help="File to write, instead of stdout."
+)
 def export(
     terminal: Terminal, revision: str | None, everything: bool, form: str, output: str
 ) -> None:
     """Write a thread, or everything, as text.
 
-    jsonl: turns root first, then the sessions whose heads are among them, one JSON document a
-    line; each turn carries the header its digest was taken from, so that it can be proven
-    without Turntree. md and html: the thread for people to read. openai and anthropic: what a
-    model would be told of it, as the messages of a request.
+    jsonl: turns root first, then the sessions whose heads are among them, one JSON document per
+    line; each turn carries the header that its digest covers, so that it can be verified without
+    Turntree. md and html: the thread for people to read. openai and anthropic: the messages of a
+    request that gives a model the thread.
     """
     if everything == (revision is not None):
         raise click.UsageError("say what to export: a REV, or --all")
@@ -100,7 +102,7 @@ async def _export(opened: CliContext, *, file: IO[str], revision: str | None) ->
 
 
 def _print(file: IO[str], text: str, *, is_json: bool) -> None:
-    """Write a text as it is, or without what a terminal would obey if it is printed on one."""
+    """Write text unchanged, or without what a terminal would obey if stdout is one."""
     if _is_terminal(file):
         text = spelled(text) if is_json else harmless(text)
     click.echo(text, file=file, nl=False)

@@ -1,7 +1,7 @@
-"""``checkout`` and ``resume``: a thread becomes a session that another tool can continue.
+"""``checkout`` and ``resume``: write a thread as a session that another tool can continue.
 
-Knows places on this machine and how a program is started. What a session looks like is the
-exporters' business; nothing a tool wrote itself is ever touched.
+Knows folders of this machine and how to start a program. The exporters know what a session looks
+like. Files that a tool wrote itself are never touched.
 """
 
 import os
@@ -37,17 +37,17 @@ TITLE_CHARS_MAX: Final = 60
 
 
 def _options(function: Function) -> Function:
-    """Add what both commands take."""
+    """Add the options of both commands."""
     for add in (
         click.option("--flatten", "flat", is_flag=True,
-                     help="Write tool calls as words, for a tool that refuses them."),
+                     help="Tool calls as text, for a tool that refuses them."),
         click.option("--files", "-f", "with_files", is_flag=True,
-                     help="Work in a new folder, with the files as the turn left them."),
+                     help="New folder to work in, with the files as the turn left them."),
         click.option("--into", metavar="DIR", type=click.Path(file_okay=False),
-                     help="The folder to work in; by default this one, or a new one beside."),
+                     help="Folder to work in; by default this one, or a new one beside it."),
         click.option("--as", "--in", "tool", metavar="TOOL",
-                     help="claude-code, codex, gemini or opencode; by default where the session "
-                          "was imported from."),
+                     help="Tool to continue in: claude-code, codex, gemini or opencode; by default "
+                          "the session's origin."),
         click.argument("revision", metavar="REV", type=REVISION),
     ):  # fmt: skip
         function = add(function)
@@ -59,9 +59,9 @@ def _options(function: Function) -> Function:
 def checkout(terminal: Terminal, **asked: Any) -> None:
     """Write a session that another tool can continue.
 
-    The session is a new one, in the place where the tool looks for those of the folder. Tool
-    calls and their results stay what they are. Nothing that exists is touched. With --files the
-    folder is a new worktree, in the state that the turn left.
+    The session is a new one, where the tool looks for sessions of the folder. Tool calls and their
+    results are preserved. Nothing that exists is touched. With --files the folder is a new
+    worktree, with the files as the turn left them.
     """
     _tell(terminal, _check_out(terminal, _HandoffArgs(**asked)))
 
@@ -71,7 +71,7 @@ def checkout(terminal: Terminal, **asked: Any) -> None:
 def resume(terminal: Terminal, **asked: Any) -> None:
     """Write a session that another tool can continue, and start the tool.
 
-    With --files it is started in a new worktree, in the state that the turn left. With --json
+    With --files it starts in a new worktree, with the files as the turn left them. With --json
     nothing is started.
     """
     made = _check_out(terminal, _HandoffArgs(**asked))
@@ -90,7 +90,7 @@ def resume(terminal: Terminal, **asked: Any) -> None:
 
 @value
 class _HandoffArgs:
-    """What somebody typed."""
+    """The arguments of the command line."""
 
     revision: str
     tool: str | None
@@ -101,7 +101,7 @@ class _HandoffArgs:
 
 @value
 class HandoffResult:
-    """A session that was written, and what it was written from."""
+    """A session that was written, and its source."""
 
     exporter: Exporter
     thread: WholeThread
@@ -110,13 +110,13 @@ class HandoffResult:
     messages: int
     tool_calls: int
     worktree: str | None = None
-    """The folder that was made for it, with the files as the turn left them."""
+    """The folder that was created for it, with the files as the turn left them."""
     worktree_removal: str | None = None
-    """What takes the worktree back."""
+    """The command that removes the worktree."""
 
     @property
     def command(self) -> str:
-        """What to type in order to continue, in this very shell."""
+        """The command that continues it, in this shell."""
         words = (
             [] if Path.cwd() == self.order.folder else [f"cd {shlex.quote(str(self.order.folder))}"]
         )
@@ -125,7 +125,7 @@ class HandoffResult:
         return " && ".join([*words, shlex.join(self.plan.resume)])
 
     def document(self) -> Mapping[str, Any]:
-        """Return what a program is told."""
+        """Return the JSON document for programs."""
         turn = self.thread.head.turn
         return {
             "tool": self.exporter.tool,
@@ -151,7 +151,7 @@ def _check_out(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
     if asked.flat:
         told, calls = flatten(told), 0
     world, turn = SystemClock(), thread.head.turn
-    # The folder last of all that may fail: a worktree that nobody works in only lies about.
+    # Create the folder last: if a step failed after it, an unused worktree would be left behind.
     made_folder = _make_folder(terminal, asked) if asked.with_files else None
     worktree = None if made_folder is None else made_folder.places[0]
     order = HandoffRequest(
@@ -170,7 +170,7 @@ def _check_out(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
 
 
 async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult) -> None:
-    """Write the files and note whose they are, at once: an import may be looking."""
+    """Write the files and record them in one go: an import may be looking."""
     first = made.plan.files[0]
     noted = Handoff(
         origin=made.exporter.tool,
@@ -191,7 +191,7 @@ async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult)
 
 
 def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> Made:
-    """Make a worktree of one folder, in which the tool is to work."""
+    """Create a worktree of one folder, in which the tool is to work."""
     try:
         made = make_worktree(terminal, asked.revision, asked.into)
     except PathExists as error:

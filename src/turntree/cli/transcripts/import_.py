@@ -1,4 +1,4 @@
-"""``import`` and ``watch``: other tools' transcripts, brought home once or as they grow."""
+"""``import`` and ``watch``: import sessions from other coding agents, once or continuously."""
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -31,14 +31,14 @@ _MB: Final = 1e6
     "paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path, exists=True)
 )
 @click.option(
-    "--from", "origins", metavar="TOOL", multiple=True, help="Only this tool's; repeatable."
+    "--from", "origins", metavar="TOOL", multiple=True, help="Tool to import from; repeatable."
 )
+@click.option("--private/--public", default=None, help="Visibility of new sessions.")
+@click.option("--no-redact", is_flag=True, help="No redaction: secret keys are stored as they are.")
 @click.option(
-    "--private/--public", default=None, help="Whether others may read sessions that begin."
+    "--reproject", is_flag=True, help="Parse stored records again, with the current readers."
 )
-@click.option("--no-redact", is_flag=True, help="Keep secret keys as they stand.")
-@click.option("--reproject", is_flag=True, help="Read kept records again with better readers.")
-@click.option("--dry-run", is_flag=True, help="Say what would be read, and stop.")
+@click.option("--dry-run", is_flag=True, help="Preview of what would be read; nothing is imported.")
 def import_(
     terminal: Terminal,
     paths: tuple[Path, ...],
@@ -48,15 +48,15 @@ def import_(
     reproject: bool,
     dry_run: bool,
 ) -> None:
-    """Bring other tools' transcripts home.
+    """Import sessions from other coding agents.
 
-    Without a PATH, looks where the tools of this machine keep them. Importing again reads only
+    Without a PATH, looks where the tools of this machine store them. Importing again reads only
     what has changed, and a session that you have moved elsewhere stays there. Secret keys are
-    taken out before anything is stored.
+    redacted before anything is stored.
 
-    What you import is yours. With --private, or with `turntree config set import_private yes`,
-    sessions that begin are read by you alone; those that exist stay as they are. A session of
-    another user is never moved: a transcript with its name begins one of your own.
+    You own what you import. With --private, or with `turntree config set import_private yes`, new
+    sessions are private; existing ones stay as they are. A session of another user is never moved:
+    a transcript with its name creates one of your own.
     """
     importers = _chosen(origins)
     found = [] if reproject else find_transcripts(importers, paths)
@@ -80,11 +80,11 @@ def import_(
 
 @verb()
 @click.option(
-    "--from", "origins", metavar="TOOL", multiple=True, help="Only this tool's; repeatable."
+    "--from", "origins", metavar="TOOL", multiple=True, help="Tool to import from; repeatable."
 )
-@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Stop after so long.")
+@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Time limit.")
 def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -> None:
-    """Follow other tools' transcripts while they work.
+    """Import sessions of other coding agents while they work.
 
     Every turn is imported when it is complete. Ends with Ctrl-C.
     """
@@ -92,7 +92,7 @@ def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -
     terminal.note(f"following {', '.join(importers)}; Ctrl-C stops")
 
     async def act(opened: CliContext) -> None:
-        # Opening a database takes its time; whoever looks for a moment has looked once.
+        # Opening a database takes a while; even with a short time limit, look once.
         ends = None if seconds is None else time.monotonic() + seconds
         while True:
             importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
@@ -124,10 +124,10 @@ def _chosen(origins: Sequence[str]) -> dict[str, Importer]:
 
 
 def find_transcripts(importers: Mapping[str, Importer], paths: Sequence[Path] = ()) -> Found:
-    """Return what lies at the paths, or without any in the usual places of this machine.
+    """Return the transcripts at the paths, or by default in the usual places of this machine.
 
     Raises:
-        NotFound: No importer knows what lies at a path.
+        NotFound: No importer recognizes a path.
         InvalidOperation: It is not a file or a folder, or unpacks to more than any transcript does.
     """
     if not paths:
@@ -160,7 +160,7 @@ def _tell_found(terminal: Terminal, importers: Mapping[str, Importer], found: Fo
 
 
 def count_found(found: Found) -> dict[str, dict[str, int]]:
-    """Return how many transcripts of each tool there are, and their bytes."""
+    """Return the number of transcripts of each tool, and their bytes."""
     by_origin: dict[str, Found] = {}
     for one, bundle in found:
         by_origin.setdefault(one.origin, []).append((one, bundle))
@@ -179,13 +179,13 @@ def source_bytes(found: Found) -> int:
         if sum(sizes.values()) == bundle.size:
             files |= sizes
         else:
-            # A part of a database, whose other parts are not its own.
+            # It is part of a database file that also holds other data.
             rows += bundle.size
     return rows + sum(files.values())
 
 
 def draw_found(terminal: Terminal, names: Iterable[str], found: Found) -> None:
-    """Print a line a tool."""
+    """Print one line per tool."""
     counts = count_found(found)
     for name in names:
         of = counts.get(name, {"transcripts": 0, "bytes": 0})
@@ -211,7 +211,7 @@ def _tell_done(terminal: Terminal, done: Progress) -> None:
 
 
 def note_remarks(terminal: Terminal, done: Progress) -> None:
-    """Tell what somebody should know of an import besides that it is done."""
+    """Print what the user should know about an import besides its counts."""
     for count, sentence in (
         (done.secrets, "secret keys taken out before anything was stored"),
         (done.repaired, "tool calls that never got a result were given one that says so"),
@@ -231,7 +231,7 @@ def note_remarks(terminal: Terminal, done: Progress) -> None:
 
 @contextmanager
 def progress_bar(terminal: Terminal) -> Generator[Report]:
-    """Show how far an import is, if a person watches."""
+    """Show the progress of an import, if a person watches."""
     if not terminal.is_live:
         yield lambda _: None
         return

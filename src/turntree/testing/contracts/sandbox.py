@@ -87,7 +87,7 @@ async def attempt(sandbox: Sandbox, name: str, host: Host) -> str | None:
     """Make one attempt; return what it got, or None if the sandbox withstood.
 
     Raises:
-        NoSandbox: It cannot start here.
+        SandboxUnavailable: It cannot start here.
     """
     try:
         answer = await sandbox.run(ATTEMPTS[name], host.to_json(), LIMITS)
