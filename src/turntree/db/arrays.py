@@ -1,8 +1,8 @@
-"""Arrays as the driver sends them, without the driver looking at every element twice.
+"""Encodes arrays for the driver without inspecting each element twice.
 
-The driver's own way finds out what a list holds each time it is sent, which took a quarter of an
-append's time on our side. Here the caller says what it holds. Knows PostgreSQL's binary format of
-one-dimensional arrays. Must never know which statement they are for.
+The driver's own dumper finds out what a list holds each time it is sent, which took a quarter of
+the client's time for an append. Here the caller names the element type. Knows PostgreSQL's binary
+format of one-dimensional arrays, but not the statements that use it.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _NULL = _INT.pack(-1)
 
 @value
 class Array:
-    """Elements in the server's binary form; None is null."""
+    """Elements in the server's binary format; None is null."""
 
     element_oid: int
     elements: Sequence[bytes | None]
@@ -44,7 +44,7 @@ def int_array(numbers: Sequence[int]) -> Array:
 
 
 def register_arrays(adapters: AdaptersMap) -> None:
-    """Let a connection send arrays. The statement says their type: ``%(words)b::text[]``."""
+    """Register the dumper. The statement has to name the type: ``%(words)b::text[]``."""
     adapters.register_dumper(Array, _ArrayDumper)
 
 

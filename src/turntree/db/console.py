@@ -1,10 +1,9 @@
-"""What people ask in SQL of their own, answered by a login that can only read.
+"""Runs SQL queries of people, with a login that can only read.
 
-A question can change any setting of its connection while it is answered, so neither a role nor a
-workspace that is merely set holds it back. It comes through a connection of its own whose login is
-a member of the reader role and of nothing else, in a transaction that the application has bound to
-a workspace and a viewer, and as a cursor, which is made for queries alone. Knows nothing of what is
-asked.
+A query can change any setting of its connection while it runs, so a role or workspace that is
+merely set does not restrict it. It therefore runs on a connection of its own, whose login is a
+member of the reader role and of nothing else, in a transaction that the application has bound to a
+workspace and a viewer, and through a cursor, which accepts only queries.
 """
 
 from collections.abc import AsyncGenerator
@@ -31,17 +30,17 @@ from turntree.db.database import (
 
 READER = "turntree_reader"
 PATIENCE_S = 5.0
-"""So long after the server should have given up, we do."""
+"""Seconds to wait after the server's own timeout should have ended the query."""
 
 
 @value
 class QueryResult:
-    """What a statement gave."""
+    """The rows of a query."""
 
     columns: tuple[str, ...]
     rows: list[Row]
     is_cut: bool
-    """Whether there were more rows than were asked for."""
+    """Whether there were more rows than the limit."""
 
 
 async def ask(
@@ -50,8 +49,7 @@ async def ask(
     """Run one query as the console's login and return its first rows.
 
     Raises:
-        InvalidOperation: The server cannot make sense of it, or it is no query, or it takes too
-            long.
+        InvalidOperation: The server cannot parse it, it is not a query, or it takes too long.
         PermissionDenied: The console's login may do more than read.
     """
     async with _open_console(database, console, timeout_s) as connection:
@@ -59,16 +57,18 @@ async def ask(
             with anyio.fail_after(timeout_s + PATIENCE_S):
                 return await _first_rows(connection, statement, limit)
         except TimeoutError as error:
-            raise InvalidOperation("it took too long: --timeout gives it more seconds") from error
+            raise InvalidOperation(
+                "the query took too long: --timeout gives it more seconds"
+            ) from error
         except psycopg.Error as error:
             known = translated(error)
             if known is error or isinstance(error, psycopg.errors.QueryCanceled):
-                raise InvalidOperation(_told(error)) from error
+                raise InvalidOperation(_explain(error)) from error
             raise known from error
 
 
 async def list_views(database: Database) -> list[tuple[str, list[str]]]:
-    """Return the views that are made for people, each with its columns."""
+    """Return the views that people may query, each with its columns."""
     return [(view, columns) for view, columns in await database.fetch("list_views")]
 
 
@@ -82,7 +82,7 @@ async def _open_console(
             console, connect_timeout=int(CONNECT_TIMEOUT_S)
         )
     async with connection:
-        # Every statement from here on is in one transaction, which cannot become one that writes.
+        # All statements from here on are in one transaction, which cannot be made writable.
         await connection.set_read_only(True)
         async with Translated():
             await _require_reader(connection)
@@ -94,7 +94,7 @@ async def _open_console(
 
 
 async def _require_reader(connection: Connection) -> None:
-    """Refuse a login that could do more than a reader, whoever named it."""
+    """Refuse a login that could do more than a reader, even if an administrator configured it."""
     ((login, is_reader, powers, roles, owns),) = await fetch(connection, "describe_login")
     if not is_reader:
         raise PermissionDenied(
@@ -109,7 +109,7 @@ async def _require_reader(connection: Connection) -> None:
 
 
 async def _bind(database: Database, connection: Connection) -> None:
-    """Fix where the transaction is and who looks, from outside of it."""
+    """Bind the transaction to a workspace and a viewer, from another connection."""
     ((pid, transaction),) = await fetch(connection, "name_transaction")
     await database.run("bind_console", pid=pid, transaction=transaction, viewer=database.sight)
     scope = {"workspace": database.workspace, "viewer": database.sight}
@@ -119,8 +119,8 @@ async def _bind(database: Database, connection: Connection) -> None:
 
 
 async def _first_rows(connection: Connection, statement: str, limit: int) -> QueryResult:
-    # A cursor of the server's: the statement is parsed as a query or not at all, there can be no
-    # second one, and no more rows are made than are asked for.
+    # A server-side cursor: the server parses the statement as a query or rejects it, there can be
+    # no second statement, and it computes no more rows than are fetched.
     async with connection.cursor(name="question") as cursor:
         await cursor.execute(cast("Any", statement))
         rows = await cursor.fetchmany(limit + 1)
@@ -128,16 +128,17 @@ async def _first_rows(connection: Connection, statement: str, limit: int) -> Que
     return QueryResult(columns, rows[:limit], is_cut=len(rows) > limit)
 
 
-def _told(error: psycopg.Error) -> str:
-    said = error.diag.message_primary or str(error).strip()
+def _explain(error: psycopg.Error) -> str:
+    message = error.diag.message_primary or str(error).strip()
     match error:
         case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
-            return f"{said}: the views are listed by `turntree sql`"
+            return f"{message}: the views are listed by `turntree sql`"
         case psycopg.errors.QueryCanceled():
-            return "it took too long: --timeout gives it more seconds"
-        case psycopg.errors.SyntaxError() if "multiple commands" in said:
-            return "these are several statements: one at a time can be asked"
+            return "the query took too long: --timeout gives it more seconds"
+        case psycopg.errors.SyntaxError() if "multiple commands" in message:
+            return "several statements given: run one query at a time"
         case psycopg.errors.SyntaxError():
-            return f"{said}: only a query can be asked (SELECT, VALUES, TABLE or WITH)"
+            return f"{message}: only a query can be asked (SELECT, VALUES, TABLE or WITH)"
         case _:
-            return said if error.diag.message_hint is None else f"{said}\n{error.diag.message_hint}"
+            hint = error.diag.message_hint
+            return message if hint is None else f"{message}\n{hint}"

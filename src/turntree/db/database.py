@@ -1,8 +1,8 @@
-"""Connections, roles and the workspace; where PostgreSQL's errors become ours.
+"""Connections, roles and workspaces; translates PostgreSQL's errors into ours.
 
-Every connection acts as ``turntree_app`` inside one workspace, set when the connection is
-made: a forgotten filter shows nothing instead of everything. So is who looks, which may be told
-anew each time a connection is lent.
+Each connection acts as ``turntree_app`` inside one workspace, set when the connection is opened: a
+forgotten filter shows nothing instead of everything. The viewer is set then too, and may change
+each time a connection is taken from the pool.
 """
 
 import asyncio
@@ -44,54 +44,54 @@ Connection = AsyncConnection[Row]
 AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
 POSTGRES_MAJOR_MIN = 15
 CONNECTIONS_MAX = 10
-NO_ADDRESS = "this is no address of a database: write postgresql://USER:PASSWORD@HOST/NAME"
+NO_ADDRESS = "not a database address: write postgresql://USER:PASSWORD@HOST/NAME"
 CONNECT_TIMEOUT_S = 10.0
 RECONNECT_TIMEOUT_S = 3.0
-"""After so long the pool stops waiting twice as long each time; the next call begins afresh."""
+"""Seconds after which the pool stops doubling its delay; the next call connects again at once."""
 
 _ERRORS: Mapping[str, type[TurntreeError]] = {
     "TT001": Conflict,
     "TT002": NotFound,
     "TT003": InvalidOperation,
     "TT004": Canceled,
-    "23505": Conflict,  # Two writers, one place.
+    "23505": Conflict,  # Two writers, one position.
     "40001": Conflict,
     "40P01": Conflict,
-    "23503": NotFound,  # A reference to something that is not there.
+    "23503": NotFound,  # A reference to something that does not exist.
     "42501": PermissionDenied,
 }
 
 
 _DENIALS = ("42501", "TT002")
-"""What our functions raise with a detail that says who was denied what."""
+"""SQLSTATEs that our functions raise with a detail that says who was denied what."""
 
 _KEPT: ContextVar["tuple[Connections, Connection] | None"] = ContextVar(
     "kept connection", default=None
 )
-"""The connection that a task keeps while it does several things in one transaction."""
+"""The connection of a task's current transaction."""
 
 
 class Connections(Protocol):
-    """Where connections are taken from, and brought back to."""
+    """A source of connections, such as a pool."""
 
     async def getconn(self) -> Connection:
         """Return a connection that is used by no other task."""
         ...
 
     async def putconn(self, conn: Connection, /) -> None:
-        """Take back a connection."""
+        """Return a connection to the pool."""
         ...
 
 
 class PlainConnections:
-    """Connections of a process that ends soon: one, and more only while that is in use.
+    """Connections of a short-lived process: one, and more only while that one is in use.
 
-    A pool watches over its connections in tasks of its own, and to import it and to start it takes
-    as long as most commands take for everything they ask.
+    A pool maintains its connections in background tasks. Importing and starting it takes as long as
+    most commands take for all their queries.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]], first: Connection) -> None:
-        """Begin with a connection that is open, and open others like it."""
+        """Start with an open connection, and open others like it on demand."""
         self._connect = connect
         self._idle = [first]
         self._free = asyncio.Semaphore(CONNECTIONS_MAX)
@@ -100,15 +100,13 @@ class PlainConnections:
         """Return a connection that is used by no other task.
 
         Raises:
-            DatabaseUnavailable: All that may be open at once stay in use.
+            DatabaseUnavailable: All connections stay in use.
         """
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await self._free.acquire()
         except TimeoutError as error:
-            raise DatabaseUnavailable(
-                f"{CONNECTIONS_MAX} connections are in use and stay so"
-            ) from error
+            raise DatabaseUnavailable(f"all {CONNECTIONS_MAX} connections are in use") from error
         connection: Connection | None = None
         try:
             while self._idle and (connection is None or connection.closed):
@@ -122,7 +120,7 @@ class PlainConnections:
                 self._free.release()
 
     async def putconn(self, conn: Connection, /) -> None:
-        """Take back a connection; one that is in the middle of something is closed."""
+        """Return a connection; one with an open transaction is closed."""
         self._free.release()
         if conn.info.transaction_status == TransactionStatus.IDLE:
             self._idle.append(conn)
@@ -130,14 +128,14 @@ class PlainConnections:
             await conn.close()
 
     async def close(self) -> None:
-        """Close every connection that was brought back."""
+        """Close all idle connections."""
         for connection in self._idle:
             await connection.close()
 
 
 @value
 class Database:
-    """A pool of connections that act inside one workspace, for somebody who looks."""
+    """A pool of connections that act inside one workspace, for one viewer."""
 
     conninfo: str
     workspace: UUID
@@ -148,7 +146,7 @@ class Database:
     )
 
     def seen_by(self, sight: Sight) -> "Database":
-        """Return the same database as somebody sees it; the connections are shared."""
+        """Return the same database for another viewer; the connections are shared."""
         return replace(self, sight=sight)
 
     async def fetch(self, query: str, /, **params: Any) -> list[Row]:
@@ -168,7 +166,7 @@ class Database:
             await run(connection, query, {"workspace": self.workspace, **params})
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
-        """Lend a connection of the pool, or the one that this task keeps.
+        """Return a connection of the pool, or that of this task's current transaction.
 
         Raises:
             DatabaseUnavailable: The database does not answer.
@@ -180,10 +178,10 @@ class Database:
 
     @asynccontextmanager
     async def keep_together(self) -> AsyncGenerator[None, None]:
-        """Do what this task asks for in the block in one transaction.
+        """Run all queries of this task within the block in one transaction.
 
-        Many small questions cost one transaction then. Whoever else is asked in it, and waits,
-        keeps a connection waiting.
+        Many small queries then cost one transaction. Do not wait for anything else in the block:
+        the connection stays in use.
         """
         async with self.connection() as connection, connection.transaction():
             token = _KEPT.set((self.pool, connection))
@@ -198,7 +196,9 @@ class Database:
 
     @asynccontextmanager
     async def seeing_everything(self, connection: Connection) -> AsyncGenerator[None, None]:
-        """See what is closed too while the block lasts, in the transaction that goes on."""
+        """Act as the system within the block, in the current transaction, and so see hidden rows
+        too.
+        """
         is_whole = False
         try:
             await self.sights.take(connection, EVERYTHING)
@@ -211,7 +211,7 @@ class Database:
 
     @asynccontextmanager
     async def hurry(self) -> AsyncGenerator[None, None]:
-        """Wait for no disk while this task does what stands in the block. See ``ports.locks``."""
+        """Commit asynchronously within the block. See ``db.locks.AsyncCommit``."""
         async with self.connection() as connection:
             token = _KEPT.set((self.pool, connection))
             try:
@@ -219,13 +219,14 @@ class Database:
                 yield
             finally:
                 _KEPT.reset(token)
-                # Whoever is lent the connection next relies on the disk. A broken one is not lent.
+                # The next user of the connection relies on durable commits. A broken connection is
+                # not reused.
                 with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
                     await run(connection, "async_commit_off")
 
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
-        """Open one connection under another role, in the same workspace, with the same eyes."""
+        """Open a connection under another role, for the same workspace and viewer."""
         async with Translated():
             connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
             async with connection:
@@ -233,9 +234,9 @@ class Database:
                 yield connection
 
     async def note_denial(self, error: BaseException) -> None:
-        """Write down that a right was denied, now that the transaction which asked is over.
+        """Record that access was denied, after the transaction that asked has rolled back.
 
-        Nothing is written for an error that tells of no denial.
+        Does nothing for an error that is not a denial.
         """
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         if isinstance(cause, psycopg.Error) and cause.sqlstate in _DENIALS:
@@ -245,9 +246,10 @@ class Database:
 
     @asynccontextmanager
     async def holding(self, key: str) -> AsyncGenerator[bool, None]:
-        """Hold a key of the workspace while the block lasts. See ``ports.locks``.
+        """Lock a key of the workspace for the duration of the block. See ``db.locks.AdvisoryLock``.
 
-        The lock is a connection's own: it is let go when that ends, however that comes about.
+        The lock belongs to a connection of its own, so it is released when that ends, for whatever
+        reason.
         """
         async with self.acting_as("turntree_app") as connection:
             scope = {"workspace": self.workspace, "key": key}
@@ -255,25 +257,25 @@ class Database:
             try:
                 yield bool(is_held)
             finally:
-                # A server may take its time to notice that a connection has ended. One that broke
-                # has let go already.
+                # Unlock explicitly: a server may take its time to notice that a connection has
+                # ended. A broken connection has released its locks already.
                 with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
                     if is_held:
                         await fetch(connection, "unlock_key", **scope)
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[object, None]:
-        """Begin a transaction and lend its connection to somebody who takes it as it is."""
+        """Start a transaction and yield its connection, for code that uses the driver directly."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
     async def borrow(self, driver: object) -> AsyncGenerator[Connection, None]:
-        """Act as the application on the connection of somebody else's transaction, for a while.
+        """Act as the application on a connection whose transaction belongs to the caller.
 
-        Whoever lent it has his own role back afterwards.
+        The caller's role is restored afterwards.
         """
-        assert isinstance(driver, AsyncConnection), "the driver is psycopg, whoever opens it"
+        assert isinstance(driver, AsyncConnection), "expected a psycopg connection"
         connection = cast("Connection", driver)
         async with Translated():
             role = {"role": "turntree_app", "workspace": str(self.workspace), "sight": self.sight}
@@ -284,20 +286,20 @@ class Database:
 
 @value
 class ViewerConnections:
-    """Who looks through which connection; through a new one, nobody does."""
+    """Remembers the viewer of each connection; a new one has none."""
 
     known: "WeakKeyDictionary[Connection, Sight | None]"
 
     async def take(self, connection: Connection, sight: Sight) -> None:
-        """Tell a connection who looks through it from now on."""
+        """Set the viewer of a connection, if it is another one."""
         if self.known.get(connection, NOBODY) != sight:
-            # Whoever is canceled here does not know whether the server has heard it.
+            # If this is canceled, it is unknown whether the server has set it.
             self.forget(connection)
             await run(connection, "set_viewer", {"sight": sight})
             self.known[connection] = sight
 
     def forget(self, connection: Connection) -> None:
-        """Note that nobody knows who looks: what said so was perhaps taken back."""
+        """Mark the viewer of a connection as unknown: a rollback may have reset it."""
         self.known[connection] = None
 
 
@@ -309,15 +311,15 @@ async def open_database(
     sight: Sight = NOBODY,
     connections_max: int = CONNECTIONS_MAX,
 ) -> AsyncGenerator[Database, None]:
-    """Open a database that ``prepare_database`` has brought up to date, with a pool.
+    """Open a database that ``prepare_database`` has migrated, with a pool.
 
-    Nothing is seen in it unless somebody is named who looks, here or by ``seen_by``.
+    Without a viewer, given here or by ``seen_by``, nothing in it is visible.
 
     Raises:
         DatabaseUnavailable: The database does not answer.
-        InvalidOperation: A pooler stands in between.
+        InvalidOperation: A pooler is between this process and PostgreSQL.
     """
-    # Imported here: a process that opens no pool does not have to load one.
+    # Imported here: a process that opens no pool need not load one.
     from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
     scope = UUID(workspace)
@@ -329,7 +331,7 @@ async def open_database(
         try:
             await _configure(connection, scope, sights, sight)
         except InvalidOperation as refusal:
-            # The pool tries again and then says that it waited for too long.
+            # The pool retries and finally only reports a timeout.
             refusals.append(refusal)
             raise
 
@@ -359,15 +361,15 @@ async def open_database(
 async def open_plain_database(
     conninfo: str, workspace_name: str, new_id: str
 ) -> AsyncGenerator[Database, None]:
-    """Open a database for a process that ends soon, brought up to date, without a pool.
+    """Open and migrate a database for a short-lived process, without a pool.
 
-    The connection that brings it up to date is the one that is worked with. It shows nothing before
-    ``seen_by`` names a viewer.
+    The connection that migrates is also the one that is used. Nothing is visible before ``seen_by``
+    sets a viewer.
 
     Raises:
         DatabaseUnavailable: The database does not answer.
-        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler stands
-            between.
+        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler is
+            between this process and PostgreSQL.
     """
     check_address(conninfo)
     sights = ViewerConnections(WeakKeyDictionary())
@@ -410,30 +412,31 @@ async def _configure(
 
 
 def place_of(conninfo: str) -> str:
-    """Return where a database is, without who asks or how they prove it."""
+    """Return the location of a database, without user and password."""
     found = conninfo_to_dict(conninfo)
     return " ".join(f"{key}={found.get(key)}" for key in ("host", "port", "dbname"))
 
 
 def sqlalchemy_url(conninfo: str) -> str:
-    """Return the same address as SQLAlchemy writes it, for the same driver."""
+    """Return the same address as a SQLAlchemy URL for the same driver."""
     found = {key: quote(str(value), safe="") for key, value in conninfo_to_dict(conninfo).items()}
     name, user, password = (found.pop(key, "") for key in ("dbname", "user", "password"))
-    # Who asks stands where everybody who prints an address leaves the password out. A host may be
-    # a folder of sockets, which has no room before the slash: the rest are settings of the driver.
-    who = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    # User and password go where tools that print a URL mask the password. The host may be a
+    # directory of sockets, which does not fit before the slash, so the rest are parameters of the
+    # driver.
+    login = f"{user}:{password}@" if password else f"{user}@" if user else ""
     rest = "&".join(f"{key}={value}" for key, value in found.items())
-    return f"postgresql+psycopg://{who}/{name}?{rest}"
+    return f"postgresql+psycopg://{login}/{name}?{rest}"
 
 
 async def ensure_database(conninfo: str, name: str) -> str:
-    """Create a database if it is missing and return how to reach it."""
+    """Create a database if it is missing and return its conninfo."""
     async with Translated():
         connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
         async with connection:
             if not await fetch(connection, "find_database", name=name):
-                # Two processes may both find it missing; the second one's attempt is no error,
-                # whether it comes late (the name is taken) or at the same moment (its row is).
+                # Two processes may both find it missing. The attempt of the second is not an error,
+                # whether it comes later (the name is taken) or at the same time (its row is).
                 taken = psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation
                 with contextlib.suppress(*taken):
                     await connection.execute(
@@ -443,17 +446,16 @@ async def ensure_database(conninfo: str, name: str) -> str:
 
 
 def check_address(conninfo: str) -> None:
-    """Refuse what cannot be the address of a database.
+    """Refuse a string that is not the address of a database.
 
     Raises:
-        DatabaseUnavailable: It cannot be read.
+        DatabaseUnavailable: It cannot be parsed.
     """
     try:
         conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
-        raise DatabaseUnavailable(
-            NO_ADDRESS
-        ) from error  # Not the driver's words: they quote passwords.
+        # Not the driver's message: it quotes passwords.
+        raise DatabaseUnavailable(NO_ADDRESS) from error
 
 
 async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> WorkspaceId:
@@ -461,8 +463,8 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
 
     Raises:
         DatabaseUnavailable: The database does not answer.
-        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler stands
-            between.
+        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler is
+            between this process and PostgreSQL.
     """
     check_address(conninfo)
     async with Translated(), await _connect(conninfo) as connection:
@@ -498,24 +500,24 @@ async def fetch(connection: Connection, query: str, /, **params: Any) -> list[Ro
 
 
 def require_direct(connection: AnyConnection, pid: int) -> None:
-    """Refuse a connection that is answered by another process than the one it was made to.
+    """Refuse a connection that is served by another process than the one it was opened to.
 
-    Who looks, and in which workspace, is told to a process of the server once. A pooler hands that
-    process to the next one who asks something, whoever that is.
+    Workspace and viewer are settings of one server process. A pooler gives that process to the next
+    client, whose queries would then run with them.
 
     Raises:
-        InvalidOperation: A pooler stands in between.
+        InvalidOperation: A pooler is between this process and PostgreSQL.
     """
     if connection.info.backend_pid != pid:
         raise InvalidOperation(
-            "a pooler stands between here and PostgreSQL, and what one person may see would be"
-            " shown to the next: connect directly, not through a pooler (name PostgreSQL's own"
-            " host and port in database_url)"
+            "a pooler is between Turntree and PostgreSQL, and would show one viewer's rows to the"
+            " next: connect directly, not through a pooler (name PostgreSQL's own host and port in"
+            " database_url)"
         )
 
 
 def take_role_params(role: str, workspace: UUID, sight: Sight) -> dict[str, str]:
-    """Return what the statement ``take_role`` wants to be told."""
+    """Return the parameters of the statement ``set_role``."""
     return {"role": role, "workspace": str(workspace), "sight": sight}
 
 
@@ -526,7 +528,7 @@ async def _take_role(connection: Connection, role: str, workspace: UUID, sight: 
 
 
 class Translated:
-    """Turns what PostgreSQL says into an error a caller can act upon."""
+    """Translates PostgreSQL's errors into errors that a caller can act on."""
 
     async def __aenter__(self) -> None:
         return None
@@ -536,10 +538,10 @@ class Translated:
 
 
 class _PooledConnection(AbstractAsyncContextManager[Connection]):
-    """A connection of the pool, for a while.
+    """A connection of the pool, for one block.
 
-    The pool's own context manager ends a transaction too. Ours are ended where they are begun, and
-    every call to the database passes through here.
+    The pool's own context manager also ends a transaction. Ours are ended where they are started,
+    and each call to the database passes through here.
     """
 
     __slots__ = ("_connection", "_database")
@@ -566,7 +568,8 @@ class _PooledConnection(AbstractAsyncContextManager[Connection]):
                 await self._database.pool.putconn(self._connection)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # Ours commit by themselves; the drills' do not, so that they can be killed in between.
+        # Ours are in autocommit mode; those of the drills are not, so that they can be killed in
+        # between.
         if error is None and not self._connection.autocommit:
             await self._connection.commit()
         if error is not None and not self._connection.autocommit:
@@ -578,7 +581,7 @@ class _PooledConnection(AbstractAsyncContextManager[Connection]):
 
 
 class _TransactionConnection(AbstractAsyncContextManager[Connection]):
-    """The connection of a transaction that this task has begun further out."""
+    """The connection of a transaction that this task has started in an outer block."""
 
     __slots__ = ("_connection", "_database")
 
@@ -592,7 +595,7 @@ class _TransactionConnection(AbstractAsyncContextManager[Connection]):
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            # A savepoint may have been taken back, and with it who looks.
+            # A savepoint may have been rolled back, and with it the setting of the viewer.
             self._database.sights.forget(self._connection)
         _raise_translated(error)
 
@@ -603,14 +606,14 @@ def _raise_translated(error: BaseException | None) -> None:
 
 
 def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
-    """Return our error for one of PostgreSQL's, or the same if a caller cannot act upon it."""
-    said = error.diag.message_primary or str(error)
+    """Return our error for one of PostgreSQL's, or the same one if a caller cannot act on it."""
+    message = error.diag.message_primary or str(error)
     if error.sqlstate is not None and error.sqlstate in _ERRORS:
-        return _ERRORS[error.sqlstate](said)
+        return _ERRORS[error.sqlstate](message)
     if isinstance(error, psycopg.DataError | psycopg.errors.CheckViolation):
-        return InvalidOperation(said)
+        return InvalidOperation(message)
     if isinstance(error, psycopg.OperationalError):
-        return DatabaseUnavailable(f"the database does not answer: {said}")
+        return DatabaseUnavailable(f"the database does not answer: {message}")
     return error
 
 

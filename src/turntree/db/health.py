@@ -1,6 +1,6 @@
-"""Whether a database is fit to hold a ledger. Looks, and never changes or starts anything.
+"""Checks whether a database can hold a ledger. It only reads, and starts nothing.
 
-Not whether its facts are true: that is ``store.fsck``'s.
+Whether the ledger's content is intact is for ``integrity.fsck`` to say.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ ROLES: Final = (
 
 @value
 class Health:
-    """What was found."""
+    """The result of an examination."""
 
     version: str
     version_number: int
@@ -39,15 +39,15 @@ class Health:
     unwalled_tables: tuple[str, ...]
     """Tables whose rows other workspaces could see."""
     strayed_functions: tuple[str, ...]
-    """Functions that lend the rights of somebody else than the searcher."""
+    """SECURITY DEFINER functions that do not belong to the searcher."""
     size_bytes: int
 
 
 async def examine(conninfo: str) -> Health:
-    """Return how a database is.
+    """Examine a database.
 
     Raises:
-        Unreachable: It does not answer.
+        DatabaseUnavailable: The database does not answer.
     """
     check_address(conninfo)
     try:
@@ -67,15 +67,15 @@ async def _examine(connection: AsyncConnection[Row]) -> Health:
     applied = await fetch(connection, "list_migrations") if is_known else []
     done = {name for (name,) in applied}
     roles = {name for (name,) in await fetch(connection, "list_roles")}
-    unwalled = await fetch(connection, "list_tables_without_row_security")
-    strayed = await fetch(connection, "list_misowned_functions")
+    unprotected = await fetch(connection, "list_tables_without_row_security")
+    misowned = await fetch(connection, "list_misowned_functions")
     ((size,),) = await fetch(connection, "database_size")
     return Health(
         version=version,
         version_number=number,
         missing_migrations=tuple(m.name for m in list_migrations() if m.name not in done),
         missing_roles=tuple(role for role in ROLES if role not in roles),
-        unwalled_tables=tuple(name for (name,) in unwalled),
-        strayed_functions=tuple(name for (name,) in strayed),
+        unwalled_tables=tuple(name for (name,) in unprotected),
+        strayed_functions=tuple(name for (name,) in misowned),
         size_bytes=size,
     )

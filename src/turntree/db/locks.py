@@ -1,34 +1,35 @@
-"""Locks and transactions: what one of many does alone, what becomes true together, and how soon."""
+"""Protocols for advisory locks, transactions and asynchronous commit."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 
 class AdvisoryLock(Protocol):
-    """Holds a key of the workspace while a block lasts."""
+    """Locks a key of the workspace for the duration of a block."""
 
     def __call__(self, key: str) -> AbstractAsyncContextManager[bool]:
-        """Say whether the key is held here; it is not if somebody else holds it.
+        """Yield whether this process got the lock; False if another process holds it.
 
-        Whoever ends, however that comes about, holds nothing any more.
+        A process that ends, for whatever reason, releases its locks.
         """
         ...
 
 
 class Transaction(Protocol):
-    """Makes one transaction of what is done in a block."""
+    """Runs a block in one transaction."""
 
     def __call__(self) -> AbstractAsyncContextManager[None]:
-        """Let all that the block writes become true at its end, or nothing of it."""
+        """Commit everything the block writes at its end, or nothing."""
         ...
 
 
 class AsyncCommit(Protocol):
-    """Waits for no disk while a block lasts."""
+    """Commits without waiting for the disk."""
 
     def __call__(self) -> AbstractAsyncContextManager[None]:
-        """Let all that the block writes outlast a crash no sooner than what is written after it.
+        """Commit asynchronously: after a crash, the writes of the block may be missing.
 
-        For whoever notes last that all the rest is done, and does it again if the note is lost.
+        Use only for idempotent work whose completion a later durable write records. If that record
+        is missing, the work is repeated.
         """
         ...

@@ -1,10 +1,10 @@
-"""Brings a database up to what this version of the code expects.
+"""Brings a database up to the schema that this version of the code expects.
 
-Migrations are numbered SQL files that run once, in order. A ``pre`` file must leave the
-previous release working; a ``post`` file runs when no process of the previous release is left.
-Functions and policies are replaced by those of a higher schema number and by no others, or made
-again where a restore gave them to another owner. Everything runs in one transaction under one
-lock, so several processes may start at once.
+Migrations are numbered SQL files that run once, in order. A ``pre`` file must leave the previous
+release working; a ``post`` file runs when no process of the previous release is left. Functions and
+policies are replaced only by those of a higher schema number, or created again after a restore gave
+them to another owner. Everything runs in one transaction under one lock, so several processes may
+start at once.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from turntree.db.schema import (
 )
 from turntree.db.sql import QUERIES, load_files
 
-LOCK = 7_388_102_645  # Any number, as long as every process takes the same one.
+LOCK = 7_388_102_645  # Arbitrary, but the same in every process.
 
 
 @value
@@ -34,26 +34,25 @@ class Migration:
 
     @property
     def is_post(self) -> bool:
-        """Whether it has to wait until the previous release is gone."""
+        """Whether it has to wait until no process of the previous release is left."""
         return self.name.split("_")[1] == "post"
 
 
 def list_migrations() -> list[Migration]:
-    """Return every migration, in order."""
+    """Return all migrations, in order."""
     return [Migration(name, text) for name, text in load_files("migrations")]
 
 
 async def migrate(
     connection: AsyncConnection[Any], *, post: bool = True, upto: int | None = None
 ) -> list[str]:
-    """Apply what is missing and return its names; an up-to-date database is only read.
+    """Apply missing migrations and return their names; an up-to-date database is only read.
 
-    ``upto`` stops after that many migrations, for the tests that climb from every earlier one.
+    ``upto`` stops after that many migrations, for tests that upgrade from each earlier one.
 
     Raises:
-        InvalidOperation: The database has the rules of a newer release, others with the same
-            number, or a
-            schema from before the first release.
+        InvalidOperation: The database has a newer schema, a different one with the same number, or
+            one from before the first release.
     """
     ours = this_schema()
     wanted = [m for m in list_migrations()[:upto] if post or not m.is_post]
@@ -75,9 +74,9 @@ async def migrate(
 
 
 async def begin_epoch_if_moved(connection: AsyncConnection[Any]) -> bool:
-    """Begin a new epoch of the feed if this database was restored into another cluster.
+    """Start a new epoch of the feed if this database was restored into another cluster.
 
-    Returns whether an epoch began.
+    Returns whether it did.
     """
     async with connection.transaction():
         cursor = await connection.execute(QUERIES["begin_epoch"])
@@ -90,7 +89,8 @@ async def begin_epoch_if_moved(connection: AsyncConnection[Any]) -> bool:
 def _require_known(names: set[str]) -> None:
     """Refuse a database from before the first release, whose migrations became one file.
 
-    Its names changed with the digests of its events, so no statement could bring it here.
+    The names in it changed, and with them the digests of its events, so no migration could convert
+    it.
 
     Raises:
         InvalidOperation: It has migrations that this release does not know.
@@ -104,7 +104,7 @@ def _require_known(names: set[str]) -> None:
 
 
 async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[str], bool]:
-    """Return what was applied, and whether our functions are in force."""
+    """Return the applied migrations, and whether our functions are installed."""
     exists = await (await connection.execute(QUERIES["migrations_exist"])).fetchone()
     if exists is None or not exists[0]:
         return set(), False
@@ -116,6 +116,7 @@ async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[
     _require_known(names)
     if found is None:
         return names, False
-    # Some lend rights that are not the searcher's: to be made again is how they come home.
-    strayed = await connection.execute(QUERIES["list_misowned_functions"])
-    return names, found[0] == ours and await strayed.fetchone() is None
+    # After a restore without owners, SECURITY DEFINER functions run with the privileges of another
+    # role than the searcher. Creating them again gives them their owner back.
+    misowned = await connection.execute(QUERIES["list_misowned_functions"])
+    return names, found[0] == ours and await misowned.fetchone() is None

@@ -1,9 +1,9 @@
-"""The schema number: which of two releases has the newer rules.
+"""The schema number: tells which of two releases has the newer SQL.
 
-``NUMBER`` is raised with every change to a file in ``migrations/`` or ``functions/``, ``DIGEST`` is
-what those files hashed to when it was raised last. ``python -m tests.schema_number`` sets both, and
-a test fails when the files have changed since. A database notes the number whose functions and
-policies are in force, so that no older release puts its own in their place.
+``NUMBER`` is raised with each change to a file in ``migrations/`` or ``functions/``; ``DIGEST`` is
+the digest of those files when it was last raised. ``python -m tests.schema_number`` sets both, and
+a test fails if the files have changed since. A database stores the number of the functions and
+policies it has installed, so that an older release does not replace them with its own.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ DIGEST: Final = "0c84b6e38e5c202aaad91f6a675705b206e6c2f2362af92bed9c05bbb6e5aa4
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
-"""How the line in the database begins that says whose functions are in force."""
+"""First word of the database row that names the installed functions."""
 
 
 @value
@@ -32,7 +32,7 @@ class Schema:
 
     @property
     def mark(self) -> str:
-        """The name under which a database notes that this is in force, by which version."""
+        """The row that records in a database that this schema is installed by this version."""
         return f"{_MARK} {self.number} {self.digest} {version(PACKAGE)}"
 
 
@@ -42,13 +42,13 @@ def this_schema() -> Schema:
 
 
 def find_schema(names: Iterable[str]) -> tuple[Schema, str] | None:
-    """Return the schema that a table of migrations names and the version that brought it."""
+    """Return the schema that the migrations table names, and the version that installed it."""
     for name in names:
         match name.split(" "):
             case [word, number, digest, brought_by] if word == _MARK:
                 return Schema(int(number), digest), brought_by
             case [word, digest] if word == _MARK:
-                # From before there were numbers.
+                # Written before schemas had numbers.
                 return Schema(0, digest), "0.1.0"
             case _:
                 pass
@@ -56,27 +56,27 @@ def find_schema(names: Iterable[str]) -> tuple[Schema, str] | None:
 
 
 def is_schema_mark(name: str) -> bool:
-    """Return whether a line of the table of migrations says whose functions are in force."""
+    """Return whether a row of the migrations table names the installed functions."""
     return name.split(" ", maxsplit=1)[0] == _MARK
 
 
 def digest_files() -> str:
-    """Return the digest of every migration and function of this package."""
-    found = hashlib.sha256()
+    """Return the digest of all migrations and functions of this package."""
+    digest = hashlib.sha256()
     for folder in ("migrations", "functions"):
         for name, text in load_files(folder):
-            found.update(f"{folder}/{name} {len(text)}\n{text}".encode())
-    return found.hexdigest()
+            digest.update(f"{folder}/{name} {len(text)}\n{text}".encode())
+    return digest.hexdigest()
 
 
 def require_no_newer(ours: Schema, in_force: Schema, brought_by: str) -> None:
-    """Refuse to work on a database whose rules are newer, or of another text with the same number.
+    """Refuse a database whose schema is newer than ours, or differs under the same number.
 
-    Two texts under one number exist in development alone, where SQL was changed and the number was
-    not. Neither is known to be the newer, so neither replaces the other.
+    Two schemas with one number exist only in development, where the SQL was changed and the number
+    was not. Neither is known to be the newer one, so neither replaces the other.
 
     Raises:
-        InvalidOperation: The rules of the database are not ours to replace.
+        InvalidOperation: We must not replace the schema of the database.
     """
     if in_force.number > ours.number:
         raise InvalidOperation(

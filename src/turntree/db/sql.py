@@ -1,7 +1,7 @@
-"""SQL by name: the only way from Python to a statement.
+"""Loads SQL statements by name: the only way from Python to a statement.
 
-A file in ``queries/`` holds statements, each under a line ``-- name: thread_page``. Nothing
-here or elsewhere puts SQL together from pieces.
+A file in ``queries/`` holds statements, each below a line such as ``-- name: thread_page``. No code
+assembles SQL from pieces.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ _NAME = b"-- name: "
 
 
 def load_queries() -> Mapping[str, bytes]:
-    """Return every named statement of the package."""
+    """Return all named statements of the package."""
     queries: dict[str, bytes] = {}
     for path in _sorted("queries"):
         _, *pieces = (b"\n" + path.read_bytes()).split(b"\n" + _NAME)
@@ -24,7 +24,7 @@ def load_queries() -> Mapping[str, bytes]:
 
 
 def load_files(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each SQL file of a folder, in order of their names."""
+    """Yield the name and text of each SQL file in a folder, ordered by name."""
     for path in _sorted(folder):
         yield path.name.removesuffix(".sql"), path.read_text(encoding="utf-8")
 

@@ -1,8 +1,8 @@
-"""The account PostgreSQL runs under, the places it may use, and the programs run as it.
+"""The account that PostgreSQL runs under, the directories it may use, and programs run as it.
 
-Knows uids, file modes and child processes. Must never know what the server stores, and never
-creates an account: PostgreSQL refuses root, so root lends each home a uid that no login has. What
-that uid may write, root never writes itself, for it could be led elsewhere by a link.
+Knows uids, file modes and child processes, but not what the server stores. It never creates an
+account: PostgreSQL refuses to run as root, so root assigns each home a uid that no login has. Root
+never writes where that uid may write, because a link could redirect it.
 """
 
 import hashlib
@@ -20,22 +20,23 @@ from turntree.core.value import value
 
 IS_WINDOWS: Final = os.name == "nt"
 LENT_ID: Final = 65534
-"""The uid and gid of ``nobody`` on Linux, for systems that have no other to spare. It has a name,
-which initdb asks for and the server does not."""
+"""The uid and gid of the unprivileged Linux account, for systems without a spare uid. It has a
+name, which initdb needs and the server does not.
+"""
 LENT_FIRST: Final = 2_000_000_000
 LENT_COUNT: Final = 100_000_000
-"""The range that homes get their uid from; no system hands out accounts in it."""
+"""The range of uids for homes; no system assigns accounts in it."""
 UID_FILE: Final = "server.uid"
 FILE_BYTES_MAX: Final = 65536
 
 
 class ServerError(TurntreeError):
-    """The embedded PostgreSQL server cannot be used; the message says what to do next."""
+    """The embedded PostgreSQL server cannot be used; the message says what to do."""
 
 
 @value
 class Outcome:
-    """How a program ended, and everything it printed."""
+    """The exit code of a program, and everything it printed."""
 
     code: int
     output: str
@@ -43,16 +44,18 @@ class Outcome:
 
 @value
 class ServerAccount:
-    """Who the server is. ``is_lent`` means that root acts and gives away what it makes."""
+    """The account of the server. ``is_lent`` means that this process is root and gives it the
+    files.
+    """
 
     uid: int
     gid: int
     is_lent: bool
 
     def find_wall(self, path: Path) -> Path | None:
-        """The outermost directory on the way to ``path`` that this account may not enter.
+        """Return the outermost directory on the way to ``path`` that this account may not enter.
 
-        Only a lent account is asked: for an ordinary one the kernel answers soon enough.
+        Checked only for an account that root assigned: for any other the kernel will report it.
         """
         if not self.is_lent:
             return None
@@ -60,7 +63,7 @@ class ServerAccount:
         return next((place for place in existing if not self._may_enter(place)), None)
 
     def make_private(self, path: Path) -> None:
-        """``path`` is a directory that only this account may enter.
+        """Create ``path`` as a directory that only this account may enter, unless it exists.
 
         Raises:
             ServerError: it exists and is a link, is another account's, or is open to others.
@@ -73,14 +76,14 @@ class ServerAccount:
             self.give(path)
 
     def require_private(self, path: Path) -> None:
-        """``path`` is a directory that only this account may enter.
+        """Require that ``path`` is a directory that only this account may enter.
 
         Raises:
             ServerError: it is a link, is another account's, or is open to others.
         """
         if IS_WINDOWS:
             return
-        # A link is never followed: in a shared directory it may be somebody's trap.
+        # Never follow a link: in a shared directory another account may have planted it.
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode):
             raise ServerError(f"{path} is not a directory. Look at it, then remove it.")
@@ -93,12 +96,12 @@ class ServerAccount:
             raise ServerError(f"{path} is open to other accounts. Run: chmod 700 '{path}'")
 
     def give(self, path: Path) -> None:
-        """``path`` belongs to this account."""
+        """Give ``path`` to this account."""
         if self.is_lent:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def take_over(self, folder: Path, before: int) -> None:
-        """Everything in ``folder`` that belongs to the uid ``before`` belongs to this account.
+        """Give everything in ``folder`` that belongs to the uid ``before`` to this account.
 
         Raises:
             ServerError: something in it is another account's, or is neither file nor folder.
@@ -108,7 +111,8 @@ class ServerAccount:
                 if stat.S_ISLNK(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode):
                     os.chown(name, self.uid, self.gid, dir_fd=inside, follow_symlinks=False)
                     continue
-                # Looked at and given away by the same descriptor: a name may change in between.
+                # Checked and given away through the same descriptor: the name may change in
+                # between.
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
                 self._take(os.open(name, flags, dir_fd=inside), folder / name, before)
         self._take(os.open(folder, os.O_RDONLY | os.O_NOFOLLOW), folder, before)
@@ -127,7 +131,7 @@ class ServerAccount:
             os.close(descriptor)
 
     def act(self, deed: Callable[[], None]) -> None:
-        """Do something to files with this account's rights, and no more.
+        """Do something to files with only this account's privileges.
 
         Raises:
             ServerError: it failed.
@@ -157,18 +161,18 @@ class ServerAccount:
             deed()
             failed = False
         finally:
-            # No exception leaves the child: it would go on as a second copy of the program.
+            # No exception may leave the child: it would continue as a second copy of the program.
             os._exit(failed)
 
     def start(
         self, command: Sequence[str | Path], *, cwd: Path, log: Path
     ) -> "subprocess.Popen[bytes]":
-        """Start a program as this account that outlives this process; what it prints is logged.
+        """Start a program as this account that outlives this process; its output goes to the log.
 
         Raises:
             ServerError: the program could not be started at all.
         """
-        # Opened here, so that the account need not be able to write to where logs are.
+        # Opened here, so that the account needs no write access to the directory of the log.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         output = os.open(log, flags, 0o600)
         try:
@@ -196,13 +200,13 @@ class ServerAccount:
         )
 
     def run(self, command: Sequence[str | Path], *, cwd: Path) -> Outcome:
-        """Run a program as this account, to its end.
+        """Run a program as this account and wait until it ends.
 
         Raises:
             ServerError: the program could not be started at all.
         """
-        # A file instead of a pipe: a pipe would stay open in the server that pg_ctl leaves
-        # behind, and waiting for its end would be waiting for the server's.
+        # A file instead of a pipe: a pipe would stay open in the server that pg_ctl starts, and
+        # waiting for its end would mean waiting for the server's.
         with tempfile.TemporaryFile() as output:
             try:
                 ended = subprocess.run(
@@ -233,10 +237,11 @@ class ServerAccount:
 
 
 def find_account(home: Path) -> ServerAccount:
-    """The account that the server of a home runs under: this process's own, or for root a lent one.
+    """Return the account for the server of a home: this process's own or, for root, an assigned
+    one.
 
     Raises:
-        ServerError: what the home says of it cannot be true.
+        ServerError: the uid that the home records is invalid.
     """
     if IS_WINDOWS:
         return ServerAccount(uid=0, gid=0, is_lent=False)
@@ -253,24 +258,23 @@ def find_account(home: Path) -> ServerAccount:
 
 
 def lent_account(uid: int) -> ServerAccount:
-    """The account that root lends under a uid."""
+    """Return the account that root assigns under a uid."""
     return ServerAccount(uid=uid, gid=uid, is_lent=True)
 
 
 def is_root() -> bool:
-    """Whether this process has to lend its server an account."""
+    """Whether this process has to assign its server an account."""
     return not IS_WINDOWS and os.geteuid() == 0
 
 
 def read_plain(path: Path) -> str | None:
-    """What a small file holds, or None if there is none.
+    """Return the content of a small file, or None if there is none.
 
-    It is neither followed if it is a link nor waited for if it is a pipe: another account may have
-    put it there.
+    A link is not followed and a pipe is not waited for: another account may have put it there.
 
     Raises:
         ServerError: it is not a regular file.
-        PermissionError: it is not ours to read.
+        PermissionError: this process may not read it.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -290,7 +294,7 @@ def read_plain(path: Path) -> str | None:
 
 
 def _is_mapped(uid: int) -> bool:
-    """Whether this system knows the uid; a container may have a few thousand of them only."""
+    """Whether the uid is mapped here; a container may have only a few thousand."""
     maps = (read_plain(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid"))
     return all(text is not None and _holds(text, uid) for text in maps)
 
@@ -301,16 +305,15 @@ def _holds(text: str, uid: int) -> bool:
 
 
 def _clean_environment() -> dict[str, str] | None:
-    # The server outlives this process, so it must not carry this process's API keys in its
-    # environment, and no PGDATA, PGPORT or TZ of the shell may steer it. Windows programs do
-    # not start without theirs.
+    # The server outlives this process, so it must not inherit its API keys, and no PGDATA, PGPORT
+    # or TZ of the shell may affect it. Windows programs do not start without their environment.
     return None if IS_WINDOWS else {"LC_ALL": "C", "PATH": os.defpath}
 
 
 def default_home() -> Path:
-    """Where an account's server lives unless it is told otherwise.
+    """Return the default home of an account's server.
 
-    Never below root's own home, which the account that root lends to the server cannot enter.
+    Never below root's own home, which the account that root assigns to the server cannot enter.
     """
     if is_root():
         return Path("/var/lib/turntree")

@@ -1,4 +1,4 @@
-"""The settings the embedded server starts with, and where it listens.
+"""Writes the settings of the embedded server, and chooses where it listens.
 
 Knows PostgreSQL's settings and the limits of socket paths. Must never start anything.
 """
@@ -40,10 +40,10 @@ SOCKET_PATH_BYTES_MAX: Final = 103 if sys.platform == "darwin" else 107
 def write_settings(
     home: Path, account: ServerAccount, extra: Mapping[str, str], *, trusts_superuser: bool = False
 ) -> Path:
-    """The next start of the cluster uses the local settings, a free address, and ``extra``.
+    """Write the settings for the next start: ours, a free address, and ``extra``.
 
-    Returns the file to start with. It lies in the home, which the server's account cannot write.
-    Call it only while no server of the cluster runs.
+    Returns the file to start with. It is in the home directory, which the server's account cannot
+    write. Call it only while no server of the cluster runs.
 
     Raises:
         ServerError: there is no safe place for the server's socket.
@@ -55,15 +55,16 @@ def write_settings(
     first = "include_if_exists 'data/postgresql.conf'\n"
     last = f"include_if_exists '{OWN_SETTINGS_FILE}'\n"
     said = f"# Written at every start. What {OWN_SETTINGS_FILE} beside this file says wins.\n"
-    # First what initdb found out about the machine; then ours; then what the user chose.
+    # First what initdb detected about the machine, then ours, then what the user chose: the last
+    # one wins.
     return _write(home / SETTINGS_FILE, account, "".join([said, first, *lines, last]))
 
 
 def write_access(home: Path, account: ServerAccount, *, trusts_superuser: bool = False) -> Path:
-    """Everybody who connects proves a password; returns the file that says so.
+    """Write which clients may connect, all of them by password; return the file.
 
-    The superuser of a cluster that was made without passwords is let in once, to set them: through
-    a socket that only the server's account and root can reach.
+    The superuser of a cluster that was created without passwords is let in once, to set them:
+    through a socket that only the server's account and root can reach.
     """
     once = "local all postgres trust\nhost all postgres 127.0.0.1/32 trust\n"
     return _write(home / ACCESS_FILE, account, (once if trusts_superuser else "") + ACCESS)
@@ -72,7 +73,7 @@ def write_access(home: Path, account: ServerAccount, *, trusts_superuser: bool =
 def _write(path: Path, account: ServerAccount, text: str) -> Path:
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
-    # The server's account reads it. There is no secret in it.
+    # The server's account has to read it. It contains no secret.
     mode = 0o644 if account.is_lent else 0o600
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
         file.write(text)
@@ -89,7 +90,7 @@ def _address(home: Path, account: ServerAccount) -> dict[str, str]:
         return {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": ""}
     directory = _socket_directory(home, account)
     account.make_private(directory)
-    # The directory serves this home alone, so what a dead server left in it is in nobody's use.
+    # The directory serves only this home, so no process uses what a dead server left in it.
     for leftover in directory.glob(f".s.PGSQL.{SOCKET_PORT}*"):
         leftover.unlink()
     return {

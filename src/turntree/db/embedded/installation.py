@@ -1,7 +1,7 @@
-"""Where the PostgreSQL binaries of the wheel are, and a copy where the server may read them.
+"""Finds the PostgreSQL binaries of the wheel, and copies them where the server may read them.
 
-Knows the wheel's folders. Must never import the wheel's Python code, which would create an
-account on the machine when root runs it.
+Knows the wheel's folders. Must never import the wheel's Python code, which would create an account
+on the machine when root runs it.
 """
 
 import re
@@ -30,25 +30,25 @@ class Installation:
     major: int
 
     def program(self, name: str) -> Path:
-        """The path of ``initdb``, ``pg_ctl`` and the like."""
+        """Return the path of a program such as ``initdb`` or ``pg_ctl``."""
         return self.root / "bin" / (f"{name}.exe" if IS_WINDOWS else name)
 
     def read_version(self) -> str:
         """Return the version with its minor number, such as ``18.4``."""
-        told = subprocess.run(
+        output = subprocess.run(
             [self.program("postgres"), "--version"], check=False, capture_output=True, text=True
         ).stdout
-        return told.split()[-1] if told.split() else str(self.major)
+        return output.split()[-1] if output.split() else str(self.major)
 
     def within_reach(
         self, account: ServerAccount, home: Path, report: Callable[[str], None]
     ) -> "Installation":
-        """Itself, or a copy below ``home`` if the account cannot get to where it is.
+        """Return this installation, or a copy below ``home`` if the account cannot reach it.
 
-        A wheel that root installed for itself lies below a directory only root may enter; that
-        is how most containers run.
+        A wheel that root installed is in a directory that only root may enter; that is how most
+        containers run.
         """
-        # Some installers link each file to where only they may go.
+        # Some installers link each file to a directory that only they may enter.
         places = (self.root, self.program("postgres").resolve())
         if all(account.find_wall(place) is None for place in places):
             return self
@@ -77,7 +77,7 @@ class Installation:
 
 
 def find_installation(major: int | None = None) -> Installation:
-    """The newest PostgreSQL the wheel brings, or the one of the given major version.
+    """Return the newest PostgreSQL of the wheel, or the one of the given major version.
 
     Raises:
         ServerError: there is no wheel, or it lacks that version.

@@ -1,7 +1,7 @@
-"""The logins of the embedded server, and the file that holds their passwords.
+"""The logins of the embedded server, and the file with their passwords.
 
-Knows PostgreSQL's password file and how a password is stored. Must never print a password, nor put
-one where other processes see it: clients are told the file's path and read it themselves.
+Knows PostgreSQL's password file and how a password is stored. Must never print a password or put
+one where other processes see it: clients get the path of the file and read it themselves.
 """
 
 import base64
@@ -17,25 +17,26 @@ from typing import Final
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 SUPERUSER: Final = "postgres"
-"""Made by initdb. Creates roles and databases when a home is set up, and is not used otherwise."""
+"""Created by initdb. Used only to create roles and databases when a home is set up."""
 OWNER: Final = "turntree"
-"""What every process connects as: owns the ledger, and nothing outside of the database."""
+"""Each process connects as this login: it owns the ledger, and nothing outside the database."""
 CONSOLE: Final = "turntree_console"
-"""What SQL of people's own runs as: it reads, and can act as nothing else."""
+"""Runs the SQL queries of people: it reads, and can act as nothing else."""
 ENGINE: Final = "turntree_engine"
-"""What the queue belongs to."""
+"""Owns the queue."""
 LOGINS: Final = (SUPERUSER, OWNER, CONSOLE, ENGINE)
 DATABASE: Final = "turntree"
 PASSWORDS_FILE: Final = "passwords"
 _PASSWORD_BYTES: Final = 32
 _ITERATIONS: Final = 1
-"""Iterations slow down guessing. There is nothing to guess in 256 random bits, and each would be
-paid for by every connection."""
+"""Iterations slow down guessing. 256 random bits cannot be guessed, and each connection would pay
+for every iteration.
+"""
 _SALT_BYTES: Final = 16
 
 
 def read_passwords(home: Path) -> dict[str, str]:
-    """Return the passwords of a home by login; none where nothing was set up yet."""
+    """Return the passwords of a home by login; none if it is not set up yet."""
     with suppress(FileNotFoundError):
         lines = (home / PASSWORDS_FILE).read_text(encoding="ascii").splitlines()
         fields = (line.split(":") for line in lines)
@@ -44,7 +45,7 @@ def read_passwords(home: Path) -> dict[str, str]:
 
 
 def write_passwords(home: Path, passwords: Mapping[str, str]) -> None:
-    """Replace the passwords of a home; the file is its owner's alone, or libpq ignores it."""
+    """Replace the passwords of a home. Only its owner may read the file, or libpq ignores it."""
     lines = [f"*:*:*:{login}:{password}\n" for login, password in passwords.items()]
     fresh = home / f"{PASSWORDS_FILE}.new"
     fresh.unlink(missing_ok=True)
@@ -56,30 +57,30 @@ def write_passwords(home: Path, passwords: Mapping[str, str]) -> None:
 
 
 def new_passwords() -> dict[str, str]:
-    """Return a password for each login, drawn at random."""
+    """Return a random password for each login."""
     return {login: secrets.token_hex(_PASSWORD_BYTES) for login in LOGINS}
 
 
 def verifier_of(password: str) -> str:
-    """Return what the server keeps of a password (SCRAM-SHA-256), so that it is not told it."""
+    """Return the SCRAM-SHA-256 verifier of a password, so that the server never learns it."""
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")
-    told = (base64.b64encode(part).decode() for part in (salt, stored, server))
-    return "SCRAM-SHA-256${}:{}${}:{}".format(_ITERATIONS, *told)
+    encoded = (base64.b64encode(part).decode() for part in (salt, stored, server))
+    return "SCRAM-SHA-256${}:{}${}:{}".format(_ITERATIONS, *encoded)
 
 
 def engine_login(conninfo: str) -> str:
-    """Return how the engine reaches a database: by its own login where there is one.
+    """Return the engine's conninfo: with its own login if there is one.
 
-    Only the embedded server has it. Another database knows the one login that it was given.
+    Only the embedded server has it. Another database only has the login it was configured with.
     """
-    told = conninfo_to_dict(conninfo)
-    is_ours = Path(str(told.get("passfile") or "")).name == PASSWORDS_FILE
-    return as_login(conninfo, ENGINE) if is_ours and told.get("user") == OWNER else conninfo
+    params = conninfo_to_dict(conninfo)
+    is_ours = Path(str(params.get("passfile") or "")).name == PASSWORDS_FILE
+    return as_login(conninfo, ENGINE) if is_ours and params.get("user") == OWNER else conninfo
 
 
 def as_login(conninfo: str, login: str) -> str:
-    """Return how another login reaches the same database of an embedded server."""
+    """Return the conninfo of another login for the same database of an embedded server."""
     return make_conninfo(conninfo, user=login)

@@ -1,16 +1,16 @@
-"""How old the embedded PostgreSQL is. Knows the releases this version was made with, no others."""
+"""Tells whether the embedded PostgreSQL is outdated, by the releases known to this version."""
 
 from datetime import date
 from typing import Final
 
 LATEST_KNOWN: Final = {18: (4, date(2026, 5, 14))}
-"""Of each major version that the wheel brings, the newest minor one known here and when it came."""
+"""The newest minor version known of each major version in the wheel, and its release date."""
 AGE_MAX_DAYS: Final = 120
 """PostgreSQL releases fixes every quarter, so after this long there is a newer one."""
 
 
 def find_lag(version: str, today: date) -> str | None:
-    """Return in which way a version such as ``18.4`` is behind; None if it is not, or not known."""
+    """Return how a version such as ``18.4`` is outdated; None if it is not, or is unknown."""
     major, _, minor = version.partition(".")
     if not (major.isdigit() and minor.isdigit()) or int(major) not in LATEST_KNOWN:
         return None

@@ -1,11 +1,11 @@
-"""The running server as its lock file ``postmaster.pid`` tells it, and when not to believe it.
+"""Reads the server's lock file ``postmaster.pid``, and decides whether to trust it.
 
 Knows the file's lines, processes and sockets. Must never start or stop anything.
 
-After a crash or a container's restart the file names a process that is dead, or a stranger that
-was given the same number. A server is believed to run if the process is a ``postgres`` of this
-very data directory, or if somebody answers at the socket (it may run in another container that
-shares the disk, where the number means nothing here).
+After a crash or a container's restart the file names a process that is dead, or an unrelated one
+that got the same pid. A server is considered running if the process is a ``postgres`` of exactly
+this data directory, or if the socket accepts connections (the server may run in another container
+that shares the disk, where the pid means nothing here).
 """
 
 import os
@@ -30,14 +30,14 @@ from turntree.db.embedded.account import (
 
 PID_FILE: Final = "postmaster.pid"
 DEAD_PID: Final = 2**31 - 1
-"""Greater than any process number that Linux, macOS or the BSDs give out."""
+"""Greater than any pid that Linux, macOS or the BSDs assign."""
 ANSWER_TIMEOUT_S: Final = 2.0
 _LINES_UNTIL_STATUS: Final = 8
 
 
 @value
 class Postmaster:
-    """What a complete ``postmaster.pid`` says."""
+    """The content of a complete ``postmaster.pid``."""
 
     data: Path
     pid: int
@@ -47,15 +47,15 @@ class Postmaster:
     is_ready: bool
 
     def is_running(self) -> bool:
-        """Whether a server of this data directory lives."""
+        """Whether a server of this data directory is running."""
         return self.owns_process() or self.answers()
 
     def owns_process(self) -> bool:
-        """Whether the process it names is the server of this data directory, so may be ended."""
+        """Whether its pid is the server of this data directory, and so may be ended."""
         return self.answers() if IS_WINDOWS else _is_postgres_of(self.data, self.pid)
 
     def answers(self) -> bool:
-        """Whether somebody accepts connections where it says."""
+        """Whether a server accepts connections at that address."""
         try:
             with self._connect():
                 return True
@@ -63,7 +63,7 @@ class Postmaster:
             return False
 
     def conninfo(self, *, user: str, database: str, passwords: Path) -> str:
-        """Where clients find it, as libpq wants to be told; it reads the password by itself."""
+        """Return the conninfo for clients; libpq reads the password from the file."""
         return make_conninfo(
             host=self.socket_directory or self.address,
             port=self.port,
@@ -86,7 +86,7 @@ class Postmaster:
 
 
 def find_postmaster(data: Path) -> Postmaster | None:
-    """What ``postmaster.pid`` says; None if there is none or it is not complete.
+    """Return the content of ``postmaster.pid``; None if there is no such file or it is incomplete.
 
     Raises:
         ServerError: the data is another account's, or the file is not one.
@@ -99,7 +99,7 @@ def find_postmaster(data: Path) -> Postmaster | None:
         ) from error
     if text is None:
         return None
-    # A server that has only just begun has not written every line yet.
+    # A server that has just started has not written all lines yet.
     lines = text.splitlines()
     lines += [""] * (_LINES_UNTIL_STATUS - len(lines))
     pid, _, _, port, socket_directory, address, _, status = lines[:_LINES_UNTIL_STATUS]
@@ -119,13 +119,13 @@ def find_postmaster(data: Path) -> Postmaster | None:
 def disown(data: Path, account: ServerAccount) -> None:
     """Make a stale ``postmaster.pid`` name a dead process, so that a new server may start.
 
-    The file is not removed: it also names the shared memory of the server that crashed, by which
-    PostgreSQL notices backends that outlived it and still write to the same files.
+    The file is not removed: it also names the shared memory of the crashed server, by which
+    PostgreSQL detects backends that outlived it and still write to the same files.
 
     Raises:
         ServerError: it is not a regular file that the server's account may write.
     """
-    read_plain(data / PID_FILE)  # Says what is wrong, which the account's process cannot.
+    read_plain(data / PID_FILE)  # Raises the precise error, which the account's process cannot.
     account.act(lambda: _disown(data / PID_FILE))
 
 
@@ -156,10 +156,10 @@ def _is_postgres_of(data: Path, pid: int) -> bool:
     ps = shutil.which("ps", path=os.defpath)
     if ps is None:
         return False
-    told = subprocess.run(
+    output = subprocess.run(
         [ps, "-ww", "-o", "command=", "-p", str(pid)],
         check=False,
         capture_output=True,
     )
-    line = os.fsdecode(told.stdout).rstrip("\n")
+    line = os.fsdecode(output.stdout).rstrip("\n")
     return "postgres" in line and f"-D {data} " in f"{line} "

@@ -1,7 +1,8 @@
-"""Sets an embedded server up: its logins, their roles, the database and who owns what in it.
+"""Sets up an embedded server: logins, roles, the database and its owners.
 
-The only code that acts as a superuser. It runs when a home is new, or was made by a release whose
-processes all were superusers: what these made is given to the owner then. Must never read a row.
+The only code that acts as a superuser. It runs when a home is new, or was created by a release
+whose processes were all superusers: what those created is then given to the owner. Must never read
+a row.
 """
 
 from collections.abc import Mapping
@@ -16,17 +17,17 @@ _Connection = psycopg.Connection[tuple[object, ...]]
 
 
 def provision(conninfo: str, passwords: Mapping[str, str]) -> None:
-    """Bring the cluster into the state that the owner expects; done twice, it changes nothing.
+    """Set up the cluster; repeating it changes nothing.
 
     ``conninfo`` is the superuser's, to any database.
     """
     with psycopg.connect(conninfo, dbname="postgres", autocommit=True) as connection:
         for login in (OWNER, CONSOLE, ENGINE, SUPERUSER):
-            told = {"login": login, "verifier": verifier_of(passwords[login])}
-            connection.execute(QUERIES["tell_login"], told)
+            params = {"login": login, "verifier": verifier_of(passwords[login])}
+            connection.execute(QUERIES["tell_login"], params)
             connection.execute(QUERIES["make_login"])
         connection.execute(QUERIES["make_roles"])
-        # Only a superuser may install it, and every database made from here on has it.
+        # Only a superuser may install it, and every database created from now on has it.
         with psycopg.connect(conninfo, dbname="template1", autocommit=True) as model:
             model.execute(QUERIES["make_vectors"])
         if connection.execute(QUERIES["find_database"], {"name": DATABASE}).fetchone() is None:
@@ -38,7 +39,7 @@ def provision(conninfo: str, passwords: Mapping[str, str]) -> None:
 
 
 def _hand_over(connection: _Connection, *, is_main: bool) -> None:
-    """Give what a ledger consists of to its owner, and the queue to the engine."""
+    """Give the ledger's objects to its owner, and the queue to the engine."""
     row = connection.execute(QUERIES["holds_ledger"]).fetchone()
     if is_main or (row is not None and row[0]):
         with connection.transaction():

@@ -1,16 +1,16 @@
-"""A real PostgreSQL with pgvector, from a Python wheel, that runs beside the user's programs.
+"""Runs a real PostgreSQL with pgvector, from a Python wheel, next to the user's programs.
 
 Knows the wheel's binaries and the files below one home directory. Must never know Turntree's
 tables, nor read the environment: the caller chooses the home.
 
     home/data             the cluster, owned by the server's account
     home/run              its socket, unless that path is too long for one
-    home/passwords        what its logins prove themselves with, for the home's owner alone
+    home/passwords        the passwords of its logins, readable only by the home's owner
     home/turntree.conf    the settings it is started with
-    home/pg_hba.conf      who may connect: those with a password
-    home/postgresql.conf  settings of the user's own, if there are any
-    home/server.uid       the uid that root lends it
-    home/server.log       what it has to say
+    home/pg_hba.conf      who may connect: clients with a password
+    home/postgresql.conf  the user's own settings, if there are any
+    home/server.uid       the uid that root assigned to it
+    home/server.log       its log
     home/server.lock      held while a process starts or stops it
 
 Deliberately absent: upgrades to another major version, and a stop when the last client leaves.
@@ -69,7 +69,7 @@ LOG_LINES_MAX: Final = 12
 
 @value
 class ServerState:
-    """How the server was found. ``stale`` means that it ended without saying so."""
+    """The state of the server. ``stale`` means that it crashed or was killed."""
 
     name: Literal["absent", "stopped", "running", "stale"]
     pid: int | None
@@ -85,18 +85,18 @@ def _say_nothing(_: str) -> None:
 
 @value
 class EmbeddedServer:
-    """The one PostgreSQL server of a home directory, shared by every process that names it."""
+    """The PostgreSQL server of a home directory, shared by all processes that use that home."""
 
     home: Path
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Settings of ``postgresql.conf`` that win over the local ones at the next start."""
+    """Settings that override the local ones at the next start."""
 
     def ensure_running(self, report: Callable[[str], None] = _say_nothing) -> str:
-        """Where the server accepts connections, as a libpq conninfo; it is started if need be.
+        """Start the server if necessary, and return a libpq conninfo for it.
 
-        It names the ledger's owner, who is no superuser, and the file with the password. Any number
-        of processes may call it at once: one starts the server, the others wait. The server
-        outlives them all.
+        The conninfo names the ledger's owner, who is not a superuser, and the file with the
+        password. Any number of processes may call this at once: one starts the server, the others
+        wait. The server outlives them all.
 
         Raises:
             ServerError: it cannot be started; the message says why and what to do.
@@ -115,14 +115,14 @@ class EmbeddedServer:
             ) from error
 
     def find_ready(self) -> str | None:
-        """Where the server accepts connections; None if anything is left to do before it does."""
+        """Return a conninfo if the server is running and set up, else None."""
         found = find_postmaster(self._data)
         if found and found.is_ready and found.is_running() and self._is_provisioned():
             return self._conninfo(found)
         return None
 
     def stop(self, *, mode: Literal["fast", "immediate", "smart"] = "fast") -> bool:
-        """Whether there was a server to stop. It is gone when this returns.
+        """Stop the server and wait until it has ended. Return whether one was running.
 
         Raises:
             ServerError: it does not stop in time, or is out of this process's reach.
@@ -133,7 +133,7 @@ class EmbeddedServer:
             found = find_postmaster(self._data)
             if found is None or not found.is_running():
                 return False
-            # pg_ctl signals whatever process has the number, so the number must be right.
+            # pg_ctl signals any process with that pid, so the pid must be right.
             if not found.owns_process():
                 raise ServerError(
                     f"the server of {self._data} answers, but runs in another container or"
@@ -162,7 +162,7 @@ class EmbeddedServer:
             return True
 
     def find_conninfo(self) -> str | None:
-        """Where the server accepts connections; None if it does not run."""
+        """Return a conninfo of the running server, or None."""
         found = find_postmaster(self._data)
         return self._conninfo(found) if found and found.is_running() else None
 
@@ -174,7 +174,7 @@ class EmbeddedServer:
         return set(LOGINS) <= read_passwords(self._root).keys()
 
     def state(self) -> ServerState:
-        """How the server is right now; nothing is changed."""
+        """Return the state of the server; changes nothing."""
         found = find_postmaster(self._data)
         version = self._find_version()
         name: Literal["absent", "stopped", "running", "stale"] = "stopped"
@@ -189,7 +189,7 @@ class EmbeddedServer:
 
     @property
     def _root(self) -> Path:
-        # The same home by another path must be the same server, in its process's words too.
+        # The same home by another path must be the same server, also in its process's command line.
         return self.home.expanduser().resolve()
 
     @property
@@ -206,7 +206,8 @@ class EmbeddedServer:
 
         lock = self._root / "server.lock"
         try:
-            # Another account could hold a lock that it can open, and each start would wait for it.
+            # Another account that can open the lock could hold it, and each start would wait for
+            # it.
             if lock.exists() and not IS_WINDOWS:
                 lock.chmod(0o600)
             with FileLock(lock, timeout=LOCK_TIMEOUT_S, mode=0o600):
@@ -218,12 +219,12 @@ class EmbeddedServer:
             ) from error
 
     def _make_home(self, account: ServerAccount) -> None:
-        if any(not sign.isprintable() for sign in str(self._root)):
+        if any(not char.isprintable() for char in str(self._root)):
             raise ServerError(
                 f"the path {str(self._root)!r} has a line break or another control character in it."
                 " Choose another home."
             )
-        # Root's home stays root's own: the server only has to pass through it.
+        # The home stays root's: the server only has to pass through it.
         self._root.mkdir(mode=0o755 if account.is_lent else 0o700, parents=True, exist_ok=True)
         wall = account.find_wall(self._root)
         if wall is not None:
@@ -236,7 +237,7 @@ class EmbeddedServer:
             self._require_own_home()
 
     def _require_own_home(self) -> None:
-        # Another account that can write here could have root write through a link.
+        # An account with write access could make root write through a link.
         found = self._root.stat()
         if found.st_uid != 0 or found.st_mode & 0o022:
             raise ServerError(
@@ -258,7 +259,7 @@ class EmbeddedServer:
         self._adopt(account, report)
         installation = self._installation(account, report)
         if (self._data / PID_FILE).exists():
-            report("the last server ended without a farewell; recovering its data")
+            report("the last server did not shut down cleanly; recovering its data")
             disown(self._data, account)
         is_open = SUPERUSER not in read_passwords(self._root)
         settings = write_settings(self._root, account, self.settings, trusts_superuser=is_open)
@@ -266,11 +267,13 @@ class EmbeddedServer:
         self._start(account, installation, settings)
         started = find_postmaster(self._data)
         if started is None:
-            raise ServerError(f"PostgreSQL ended as soon as it began.{self._last_words()}")
+            raise ServerError(f"PostgreSQL ended right after it started.{self._last_words()}")
         return started
 
     def _adopt(self, account: ServerAccount, report: Callable[[str], None]) -> None:
-        """Give data that an earlier release kept as ``nobody`` to the uid of this home."""
+        """Give data that an earlier release stored under the shared unprivileged uid to this home's
+        uid.
+        """
         if account.is_lent:
             if account.uid != LENT_ID and self._data.lstat().st_uid == LENT_ID:
                 report(f"giving the data to uid {account.uid}, which no other program uses")
@@ -283,7 +286,7 @@ class EmbeddedServer:
         # The lock is held, so whatever is unfinished here was left by a crash.
         for leftover in self._root.glob("unfinished-*"):
             shutil.rmtree(leftover)
-        # initdb asks for the name of the account that runs it; a uid of our choice has none.
+        # initdb looks up the name of the account that runs it; a uid of our choice has none.
         maker = lent_account(LENT_ID) if account.is_lent else account
         installation = find_installation().within_reach(maker, self._root, report)
         report(f"initialising a new PostgreSQL {installation.major} cluster")
@@ -292,7 +295,7 @@ class EmbeddedServer:
         passwords = {SUPERUSER: new_passwords()[SUPERUSER]}
         write_passwords(self._root, passwords)
         with tempfile.NamedTemporaryFile("w", dir=self._root, prefix="initial-") as told:
-            # What proves the password, not the password itself.
+            # The verifier, not the password itself.
             told.write(verifier_of(passwords[SUPERUSER]))
             told.flush()
             maker.give(Path(told.name))
@@ -341,7 +344,9 @@ class EmbeddedServer:
         return None if version is None else version.strip()
 
     def _settled(self) -> Postmaster | None:
-        """The server when it is ready, or None when there is none: no longer in between."""
+        """Return the server once it is ready, or None if there is none. Waits while it starts or
+        stops.
+        """
         for _ in range(int(START_TIMEOUT_S / POLL_S)):
             found = find_postmaster(self._data)
             if found is None or not found.is_running():
@@ -358,7 +363,7 @@ class EmbeddedServer:
         attempts_left = int(ORPHANS_TIMEOUT_S / POLL_S)
         read_before = self._log.stat().st_size if self._log.exists() else 0
         while (problem := self._try_start(account, installation, settings)) and attempts_left:
-            # The backends of a killed server take a moment to notice and to end.
+            # The backends of a killed server take a while to notice and to end.
             if b"is still in use" not in self._log.read_bytes()[read_before:]:
                 break
             read_before = self._log.stat().st_size
@@ -370,15 +375,16 @@ class EmbeddedServer:
     def _try_start(
         self, account: ServerAccount, installation: Installation, settings: Path
     ) -> str | None:
-        """Start the server and wait until it is ready; returns why it is not."""
+        """Start the server and wait until it is ready; return why it is not, else None."""
         if IS_WINDOWS:
-            # pg_ctl gives away the rights of an administrator first, which the server refuses.
+            # pg_ctl drops the rights of an administrator first: the server refuses to run with
+            # them.
             command: list[str | Path] = [installation.program("pg_ctl"), "start", "-w"]
             command += ["-D", self._data, "-l", self._log, "-t", str(START_TIMEOUT_S)]
             command += ["-o", f'-c config_file="{settings}"']
             outcome = account.run(command, cwd=self._root)
             return outcome.output if outcome.code else None
-        # Not by pg_ctl, which has a shell read the paths.
+        # Not by pg_ctl, which passes the paths through a shell.
         words: list[str | Path] = [
             installation.program("postgres"),
             "-D",
@@ -404,7 +410,7 @@ class EmbeddedServer:
 
 
 def explain_initdb(output: str, home: Path) -> str:
-    """Return why a cluster could not be made and what to do, from what initdb printed."""
+    """Return why initdb failed and what to do, from what it printed."""
     found = re.search(r"could not look up effective user ID (\d+)", output)
     if found:
         return (
@@ -421,11 +427,12 @@ def explain_initdb(output: str, home: Path) -> str:
 def _initdb_words(data: Path, password: Path) -> list[str | Path]:
     words: list[str | Path] = ["-D", data, "-U", SUPERUSER, "-A", "scram-sha-256"]
     words += ["--pwfile", password, "--data-checksums"]
-    # PostgreSQL's own C.UTF-8 sorts alike on every system, whatever locales are installed.
+    # PostgreSQL's builtin C.UTF-8 sorts the same on every system, whatever locales are installed.
     words += ["-E", "UTF8", "--locale=C", "--locale-provider=builtin"]
     return [*words, "--builtin-locale=C.UTF-8", "--no-instructions"]
 
 
 def _let_go(process: "subprocess.Popen[bytes]") -> None:
-    # It outlives us on purpose: without this Python warns of a child that was not waited for.
+    # The server outlives this process on purpose. Without this, Python warns about a child that was
+    # not waited for.
     process.returncode = 0
