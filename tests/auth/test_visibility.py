@@ -429,7 +429,7 @@ async def test_nothing_is_pulled_away_from_a_closed_session_unseen(
     await tree.resources.ledger.keep(state, by="human:ana")
     attachments, at = bob.resources.attachments, world.now()
     await tree.resources.attachments.attach(folder.id, session.id, "rw", by="human:ana", at=at)
-    with pytest.raises(InvalidOperation, match="closed to you"):
+    with pytest.raises(InvalidOperation, match="hidden from you"):
         await attachments.leave(folder.id, state.id, by="human:bob", at=at)
     assert await tree.resources.attachments.list_holders(folder.id) == [session.id]
     assert (

@@ -1,12 +1,12 @@
-"""Whose a change is: a turn's, nobody's turn's, or one of several that cannot be told apart.
+"""Attribute file changes to turns: one turn, no turn, or several that cannot be distinguished.
 
-What differs between the states in which a turn found and left a place was changed while it was at
-work. What differs between two turns was changed by whoever was still at work then, such as a
-subagent that its turn did not wait for, or else outside of any. When several turns were at work at
-the same time, a path belongs to the one whose own tool calls say that it wrote it.
+A path that differs between a turn's before and after snapshots changed while that turn ran. A path
+that differs between two turns was changed by a turn that was still running, such as a subagent its
+parent did not wait for, or else outside Turntree. When several turns ran at once, the path belongs
+to the one whose own tool calls report writing it.
 
-This module also says what going back may touch. It must never know how states are kept or
-compared: it is handed the paths.
+This module also decides which paths a restore may touch. It gets paths only, so it does not depend
+on how snapshots are stored or compared.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,12 +18,12 @@ from turntree.core.value import value
 from turntree.resources.resource import FileChange
 
 Side = Literal["ours", "others", "unclear"]
-"""Whose a change is to somebody who goes back: of the turns left behind, of others, or of both."""
+"""Who changed a path, seen from a restore: the turns it undoes, other writers, or both."""
 
 
 @value
 class TurnActivity:
-    """A turn at work in a place: when, what changed meanwhile, and what it says it wrote."""
+    """The interval in which a turn ran, what changed in it, and what the turn reports writing."""
 
     turn: TurnId
     began_at: Timestamp
@@ -34,19 +34,19 @@ class TurnActivity:
 
 @value
 class ChangedByTurn:
-    """A turn changed it."""
+    """One turn changed the path."""
 
     turn: TurnId
 
 
 @value
 class ChangedOutside:
-    """It was changed while no turn was at work."""
+    """The path changed while no turn was running."""
 
 
 @value
 class ChangedByUnknown:
-    """Several turns were at work, and nothing tells which of them changed it."""
+    """Several turns were running, and nothing shows which of them changed the path."""
 
     turns: tuple[TurnId, ...]
 
@@ -57,7 +57,7 @@ By: TypeAlias = ChangedByTurn | ChangedOutside | ChangedByUnknown
 def attribute(
     works: Sequence[TurnActivity],
 ) -> dict[TurnId, dict[str, ChangedByTurn | ChangedByUnknown]]:
-    """Return for each turn whose the changes are that were made while it was at work."""
+    """Return, for each turn, who made the changes that happened while it ran."""
     found: dict[TurnId, dict[str, ChangedByTurn | ChangedByUnknown]] = {}
     for work in works:
         rivals = [other for other in works if other.turn != work.turn and _overlap(work, other)]
@@ -66,7 +66,7 @@ def attribute(
 
 
 def attribute_gap(paths: Collection[str], at_work: Sequence[TurnActivity]) -> dict[str, By]:
-    """Return whose the changes are that were made between two turns while others were at work."""
+    """Return who made the changes between two turns, given the other turns running then."""
     found: dict[str, By] = {}
     for path in sorted(paths):
         involved = [work for work in at_work if path in work.changed]
@@ -77,7 +77,7 @@ def attribute_gap(paths: Collection[str], at_work: Sequence[TurnActivity]) -> di
 def _whose(
     path: str, work: TurnActivity, rivals: Sequence[TurnActivity]
 ) -> ChangedByTurn | ChangedByUnknown:
-    # Who changed nothing here is no rival, whatever it says; what it wrote was overwritten.
+    # A turn that changed nothing here is not a rival: what it reports writing was overwritten.
     return _among(path, [work, *(rival for rival in rivals if path in rival.changed)])
 
 
@@ -93,12 +93,12 @@ def _among(path: str, involved: Sequence[TurnActivity]) -> ChangedByTurn | Chang
 def _overlap(left: TurnActivity, right: TurnActivity) -> bool:
     if left.began_at == right.began_at or left.ended_at == right.ended_at:
         return True
-    # Whoever begins as the other ends was not at work with it: turns pinned by hand do so.
+    # A turn that begins when the other ends did not overlap it: manual snapshots look like that.
     return left.began_at < right.ended_at and right.began_at < left.ended_at
 
 
 def sides(changes: Mapping[str, By], ours: Collection[TurnId]) -> dict[str, Side]:
-    """Return whose each path is to somebody who leaves some turns behind."""
+    """Return who changed each path, seen from a restore that undoes the turns in ``ours``."""
     return {path: _side(by, ours) for path, by in changes.items()}
 
 
@@ -115,16 +115,16 @@ def _side(by: By, ours: Collection[TurnId]) -> Side:
 
 @value
 class RestoreDecision:
-    """What going back does to each path that differs."""
+    """What a restore does to each path that differs."""
 
     applied: tuple[FileChange, ...] = ()
-    """These become what they were."""
+    """Paths that get their old content."""
     kept: tuple[FileChange, ...] = ()
-    """These stay, for only others changed them."""
+    """Paths that stay, because only other writers changed them."""
     conflicts: tuple[FileChange, ...] = ()
-    """Turns that are left behind changed these, and so did others."""
+    """Paths that both the undone turns and other writers changed."""
     paths: frozenset[str] = field(default_factory=frozenset[str])
-    """The paths of what is applied."""
+    """The paths of ``applied``."""
 
 
 def settle(
@@ -132,11 +132,11 @@ def settle(
     deeds: Sequence[Mapping[str, Side]],
     wanted: Collection[str] = frozenset(),
 ) -> RestoreDecision:
-    """Decide, path by path, how to get from the present to the state that is wanted.
+    """Decide, path by path, how to get from the present state to the target state.
 
-    ``differences`` lead from the present to that state. ``deeds`` say who changed which paths
-    since the two parted, in any order. ``wanted`` are the paths that the state itself changed since
-    then: going back to an ancestor changes none.
+    ``differences`` lead from the present to the target. ``deeds`` say who changed which paths since
+    the two diverged, in any order. ``wanted`` are the paths that the target itself changed since
+    then: restoring an ancestor changes none.
     """
     verdicts: dict[str, str] = {}
     for change in differences:
@@ -158,7 +158,7 @@ def settle(
 
 
 def _spare_folders(differences: Sequence[FileChange], verdicts: dict[str, str]) -> None:
-    """Let a folder stand in which something stays, and nothing come below what stays."""
+    """Keep a folder that still holds something, and add nothing below a file that stays."""
     stays = {path for path, verdict in verdicts.items() if verdict != "applied"}
     within = {above for path in stays for above in _above(path)}
     files = {
@@ -179,9 +179,9 @@ def _spare_folders(differences: Sequence[FileChange], verdicts: dict[str, str]) 
 
 
 def of_paths(changes: Sequence[FileChange], only: Collection[str] | None) -> list[FileChange]:
-    """Return the changes of some paths, and of the folders above them that came for their sake.
+    """Return the changes of some paths, and of the parent folders created for them.
 
-    A folder that goes takes part if nothing else stands in it. None means all paths.
+    A folder that is removed is included if nothing else remains in it. None means all paths.
     """
     if only is None:
         return list(changes)
@@ -199,11 +199,11 @@ def _goes(change: FileChange) -> bool:
 def untouched_since(
     differences: Sequence[FileChange], known: Mapping[str, Collection[object]]
 ) -> frozenset[str]:
-    """Return the paths that can be taken back without losing what somebody did in between.
+    """Return the paths that can be rolled back without losing another writer's work.
 
-    ``differences`` lead from the present to the state that is wanted; ``known`` are the digests
-    that a path had in the worlds a plan leads from and to. A path whose bytes are in neither was
-    changed by somebody else, and so is whatever lies below or above it.
+    ``differences`` lead from the present to the target state; ``known`` are the digests a path had
+    before and after the plan. A path whose content matches neither was changed by another writer,
+    which also protects the paths above and below it.
     """
     foreign = {
         one.path

@@ -1,9 +1,8 @@
-"""Which turn wrote a line: a file followed through every state that turns found and left.
+"""Find the turn that wrote each line, by following a file through its turn snapshots.
 
-The states of one place are read in the order of time, whichever session they belong to, since
-two agents in one folder write the same file. Knows the pins of the ledger and the states behind
-them. Must never guess: what cannot be told apart is said to be mixed. Nor may it name a turn that
-is closed to the user.
+The snapshots of one directory are read in time order, whichever session they belong to, because
+two agents in one directory write the same file. Blame never guesses: a line that several turns may
+have written is reported as ``mixed``. It never names a turn that is hidden from the viewer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,51 +33,51 @@ from turntree.search.results import SnapshotChange
 FIRST_INSTANT: Final = Timestamp("0001-01-01T00:00:00.000Z")
 STATES_READ_MAX: Final = 4_000
 LIKE_FILES_READ_MAX: Final = 40
-"""How many files that vanished are compared with one that appeared."""
+"""How many deleted files are compared with one that appeared, to detect a rename."""
 
 
 @value
 class FileLine:
-    """One line of a file, and who wrote it."""
+    """One line of a file and its author."""
 
     number: int
     """From 1."""
     text: bytes
     writer: ChangeAuthor
     path: str
-    """What the file was called then."""
+    """The file's path when the line was written."""
 
 
 @value
 class AmbiguousChange:
-    """A path that changed while a turn was at work, and that another may have changed."""
+    """A path that changed while a turn ran and that another turn may have changed."""
 
     path: str
     turns: tuple[TurnId, ...]
-    """The others, as far as the user may know of them."""
+    """The other turns, as far as the viewer may see them."""
     is_theirs: bool
-    """Whether it is certain that this turn did not."""
+    """Whether this turn certainly did not change it."""
 
 
 @value
 class FileBlame:
-    """A file, line by line."""
+    """The blame of one file, line by line."""
 
     resource: Resource
     path: str
     lines: tuple[FileLine, ...]
     is_cut: bool
-    """Whether there are states older than those that were read."""
+    """Whether older snapshots exist that were not read."""
 
     @property
     def turns(self) -> list[TurnId]:
-        """The turns that are named, each once."""
+        """The turns that the lines name, each once."""
         return list(dict.fromkeys(turn for line in self.lines for turn in line.writer.turns))
 
 
 @value
 class LineBlame:
-    """``tree.blame``: who wrote which line."""
+    """``tree.blame``: the author of each line."""
 
     resources: Resources
     files: Files
@@ -90,13 +89,13 @@ class LineBlame:
         path: str,
         *,
         at: ResolvedTurnSnapshot | None = None,
-        report: Report = lambda done, total: None,  # noqa: ARG005  (nobody asked)
+        report: Report = lambda done, total: None,  # noqa: ARG005  (no progress wanted)
     ) -> FileBlame:
-        """Return who wrote each line of a file, as a turn left it, or as it is now.
+        """Return the author of each line of a file, as a turn left it or as it is now.
 
         Raises:
-            NotFound: There is no such file in that state.
-            Unsupported: It is no text, or too large to be read line by line.
+            NotFound: The file does not exist in that snapshot.
+            Unsupported: The file is not text, or too large to read line by line.
         """
         steps = await self._list_steps(resource, at)
         read = steps[-STATES_READ_MAX:]
@@ -104,7 +103,7 @@ class LineBlame:
         versions = await in_thread(partial(_follow, keeper, read, path, report))
         texts = [_lines_of(version, resource) for version in versions]
         if versions[-1].content is None:
-            raise NotFound(f"there is no {path} in {resource.name} then")
+            raise NotFound(f"{path} does not exist in {resource.name} then")
         returns = {place for place, step in enumerate(read) if not step.active}
         writers = trace_lines(texts, returns=returns)
         named = await self._name_open(
@@ -126,7 +125,7 @@ class LineBlame:
         *,
         report: Report = lambda done, total: None,  # noqa: ARG005
     ) -> list[SnapshotChange]:
-        """Return the changes of a file that turns made, by the states they found and left."""
+        """Return the changes that turns made to a file, found by comparing turn snapshots."""
         steps, _ = await self._steps_until(resource, self.world.now())
         read = (await self._with_origins(resource, steps))[-STATES_READ_MAX:]
         keeper = self.resources.file_keeper_of(resource)
@@ -142,9 +141,9 @@ class LineBlame:
         ]
 
     async def list_doubts(self, pinned: ResolvedTurnSnapshot) -> list[AmbiguousChange]:
-        """Return what changed while a turn was at work and may be the work of another.
+        """Return the paths that changed while a turn ran and that another turn may have changed.
 
-        What a subagent does is also its parent's: neither is the other's rival.
+        A subagent's changes also count as its parent's: the two are never rivals.
         """
         turn, resource = pinned.pin.turn, pinned.resource
         keeper = self.resources.file_keeper_of(resource)
@@ -164,7 +163,7 @@ class LineBlame:
         ]
 
     async def has_history(self, resource: Resource) -> bool:
-        """Say whether any turn has pinned a place, or what it was made from."""
+        """Return whether any turn has a snapshot of a resource or of the one it was forked from."""
         if origin_of(resource) is not None:
             return True
         now = self.world.now()
@@ -184,9 +183,9 @@ class LineBlame:
     async def _steps_until(
         self, resource: Resource, until: Timestamp
     ) -> tuple[list[StateChange], TurnId | None]:
-        """Return the states of a place up to a moment, and the turn that ended last.
+        """Return the states of a resource up to a timestamp, and the turn that ended last.
 
-        What stood there before it was made anew is no past of what stands there now.
+        Whatever existed at that path before the resource was recreated is not part of its history.
         """
         is_made = origin_of(resource) is not None and resource.created_at <= until
         since = resource.created_at if is_made else FIRST_INSTANT
@@ -198,12 +197,12 @@ class LineBlame:
     async def _with_origins(
         self, resource: Resource, steps: list[StateChange]
     ) -> list[StateChange]:
-        """Put what a place was made from before it: a worktree's files have an older history."""
+        """Prepend the history of the resource it was forked from: a worktree's files are older."""
         for older in await list_origins(self.resources.ledger, resource):
             origin = origin_of(resource)
             assert origin is not None, "it has one"
             if older.created_at > resource.created_at:
-                break  # It was made anew since; what it was made from is another's past.
+                break  # Recreated since then, so its earlier states are not this fork's history.
             before, _ = await self._steps_until(older, resource.created_at)
             places = [place for place, step in enumerate(before) if step.state == origin[1]]
             if not places:
@@ -213,7 +212,7 @@ class LineBlame:
         return steps
 
     async def _list_kin(self, turn: TurnId, others: Sequence[TurnId]) -> frozenset[TurnId]:
-        """Return a turn with those of others that began its session, or that it began."""
+        """Return a turn with those of ``others`` that spawned its session or that it spawned."""
         pins = self.resources.all_pins
         below = await pins.list_spawned(others, [turn])
         above = [one for one in others if await pins.list_spawned([turn], [one])]
@@ -225,13 +224,13 @@ class LineBlame:
         return step.writer(naming.__contains__)
 
     async def _naming(self, turns: Sequence[TurnId], resource: Resource, path: str) -> set[TurnId]:
-        """Return those of some turns whose own tool calls say that they wrote a file."""
+        """Return the turns whose own tool calls report writing a file."""
         names = {path, f"./{path}", f"{resource.place.rstrip('/')}/{path}"}
         written = await self.resources.all_pins.list_written(turns)
         return {turn for turn, paths in written.items() if names & paths}
 
     async def _name_open(self, writers: Mapping[int, ChangeAuthor]) -> dict[int, ChangeAuthor]:
-        """Name no turn that is closed to the user; to them somebody outside wrote what it did."""
+        """Drop turns that are hidden from the viewer; their changes count as made outside."""
         turns = {turn for writer in writers.values() for turn in writer.turns}
         sees = {one.pin.turn for one in await self.resources.pins.list_pins(sorted(turns))}
         return {place: writer.told_to(sees) for place, writer in writers.items()}
@@ -239,7 +238,7 @@ class LineBlame:
 
 @value
 class _Version:
-    """A file in a state: what it was called there, and what it held; None if it was not there."""
+    """A file in one state: its path there and its content, or None if it did not exist."""
 
     path: str
     content: bytes | None
@@ -254,7 +253,7 @@ def _stay(pinned: ResolvedTurnSnapshot) -> TurnInterval:
 def _lines_of(version: _Version, resource: Resource) -> list[bytes]:
     content = version.content or b""
     if is_binary(content) or len(content) > LARGE_BYTES_MAX:
-        why = "no text" if is_binary(content) else "too large to be read line by line"
+        why = "not text" if is_binary(content) else "too large to be read line by line"
         raise Unsupported(f"{version.path} in {resource.name} is {why}")
     return split_lines(content)
 
@@ -262,7 +261,7 @@ def _lines_of(version: _Version, resource: Resource) -> list[bytes]:
 def _follow(
     keeper: HasFiles, steps: Sequence[StateChange], path: str, report: Report
 ) -> list[_Version]:
-    """Return a file in every state, oldest first, under the name it had there."""
+    """Return a file in every state, oldest first, under the path it had there."""
     versions: list[_Version] = []
     for place in range(len(steps) - 1, -1, -1):
         report(len(steps) - 1 - place, len(steps))
@@ -293,13 +292,13 @@ def _find(keeper: HasFiles, state: ExtRef, path: str) -> bytes | None:
     try:
         return keeper.read(state, path)
     except DataMissing:
-        raise  # It was there. Who says otherwise blames the wrong turn.
+        raise  # The file existed. Treating lost data as absence would blame the wrong turn.
     except NotFound:
         return None
 
 
 def _earlier_name(keeper: HasFiles, old: ExtRef, new: ExtRef, version: _Version) -> str | None:
-    """Return what a file that appeared was called before, if one vanished that it was made of."""
+    """Return the earlier path of a file that appeared, if it was made from one that vanished."""
     changes = keeper.compare(old, new)
     digest = next((c.new.digest for c in changes if c.path == version.path and c.new), None)
     gone = [change for change in changes if change.kind == "removed" and change.old is not None]

@@ -1,6 +1,6 @@
-"""Who changed what in a place since a turn: states compared along a thread, turns told apart.
+"""Find who changed which paths of a resource since a turn, by comparing snapshots along a thread.
 
-Knows pins and keepers. Must never know what is done with the answer.
+It reads turn snapshots through drivers; what the result is used for is decided by the caller.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,23 +27,23 @@ from turntree.resources.store_port import ResolvedTurnSnapshot, TurnSnapshots
 
 
 class _Gap(NamedTuple):
-    """What changed between two turns of a thread."""
+    """The paths that changed between two turns of a thread."""
 
     paths: frozenset[str]
     since: Timestamp | None
-    """When the one before it ended; None before the first."""
+    """When the turn before it ended; None before the first."""
     until: Timestamp | None
-    """When the one after it began; None after the last."""
+    """When the turn after it began; None after the last."""
 
     def meets(self, work: TurnActivity) -> bool:
-        """Say whether a turn was at work then."""
+        """Return whether a turn was running during the gap."""
         is_over = self.since is not None and work.ended_at < self.since
         return not is_over and (self.until is None or work.began_at <= self.until)
 
 
 @value
 class ChangeAttribution:
-    """Looks into the states that turns of a thread left."""
+    """Attributes changes by comparing the snapshots that the turns of a thread left."""
 
     pins: TurnSnapshots
 
@@ -58,12 +58,12 @@ class ChangeAttribution:
     ) -> list[dict[str, Side]]:
         """Return who changed which paths between a state and the present.
 
-        ``chain`` are the pins of the resource since then, oldest first; ``left`` are the turns
-        that somebody is about to leave behind, pinned or not.
+        ``chain`` are the turn snapshots of the resource since then, oldest first; ``left`` are the
+        turns that a restore is about to undo, with or without snapshots.
         """
         written = await self._written(resource, left)
         pinned = {one.pin.turn for one in chain}
-        # What a turn that nobody pinned says it wrote would otherwise pass for somebody else's.
+        # Writes reported by a turn without a snapshot would otherwise count as another writer's.
         unseen = {path for turn in left if turn not in pinned for path in written.get(turn, ())}
         gaps, works = await in_thread(_compare_all, files, base, chain, present)
         rivals = await self._rivals(files, resource, chain) if chain else []
@@ -76,7 +76,7 @@ class ChangeAttribution:
     async def of_turn(
         self, files: HasFiles, resource: Resource, pinned: ResolvedTurnSnapshot
     ) -> dict[str, ChangedByTurn | ChangedByUnknown]:
-        """Return whose the changes are that were made while a turn was at work, path by path."""
+        """Return who made each change that happened while a turn ran, by path."""
         written = await self._written(resource, [pinned.pin.turn])
         (changed,) = await in_thread(_changes_of, files, [pinned])
         rivals = await self._rivals(files, resource, [pinned])
@@ -85,11 +85,11 @@ class ChangeAttribution:
     async def _rivals(
         self, files: HasFiles, resource: Resource, chain: Sequence[ResolvedTurnSnapshot]
     ) -> list[TurnActivity]:
-        """Return the turns of others that were at work while those of a thread were."""
+        """Return the other turns that were running while those of a thread were."""
         mine = {one.pin.turn for one in chain}
         first, last = chain[0].pin.began_at, max(one.pin.ended_at for one in chain)
         met = await self.pins.list_pins_between(resource.id, first, last)
-        # Whose work ended as this began was not at work with it: turns pinned by hand end so.
+        # A turn that ended when this one began did not overlap it: manual snapshots end like that.
         rivals = [
             one
             for one in met
@@ -112,7 +112,7 @@ class ChangeAttribution:
 
 
 def relative(path: str, place: str) -> str:
-    """Return a path as a state of the place spells it; tools spell it as they like."""
+    """Return a path relative to the resource, as snapshots spell it; tools may use another form."""
     pure = PurePosixPath(path)
     return str(pure.relative_to(place)) if pure.is_relative_to(place) else str(pure)
 
@@ -120,7 +120,7 @@ def relative(path: str, place: str) -> str:
 def _compare_all(
     files: HasFiles, base: ExtRef | None, chain: Sequence[ResolvedTurnSnapshot], present: ExtRef
 ) -> tuple[list[_Gap], list[frozenset[str]]]:
-    """Return what changed between turns, and what changed while each was at work."""
+    """Return what changed between turns, and what changed while each turn ran."""
     gaps: list[_Gap] = []
     works: list[frozenset[str]] = []
     at, since = base, None
@@ -154,10 +154,10 @@ def _sides_of(
     gap: _Gap, rivals: Sequence[TurnActivity], ours: Collection[TurnId], unseen: Collection[str]
 ) -> dict[str, Side]:
     found = attribute_gap(gap.paths, [one for one in rivals if gap.meets(one)])
-    nobodys = [
+    unpinned = [
         path for path, by in found.items() if isinstance(by, ChangedOutside) and path in unseen
     ]
-    return {**sides(found, ours), **dict.fromkeys(nobodys, "ours")}
+    return {**sides(found, ours), **dict.fromkeys(unpinned, "ours")}
 
 
 def _work(

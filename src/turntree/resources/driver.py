@@ -1,10 +1,9 @@
-"""Keepers: what looks after one kind of resource.
+"""The contract of resource drivers: one driver per kind of resource.
 
-A keeper is one module and one entry point of the group ``turntree.resources``. It takes snapshots
-of a place, brings them back and forks them, and knows nothing of turns, sessions or a ledger. Its
-methods block; whoever calls them from an event loop does so in a thread. A keeper that lacks a
-capability raises ``Unsupported`` and leaves everything as it was. Whatever a keeper was doing when
-its process died can be asked for again.
+A driver is one module and one entry point of the group ``turntree.resources``. It takes snapshots
+of a resource, restores and forks them, and knows nothing about turns, sessions or a ledger. Its
+methods block; call them in a thread from an event loop. A driver that lacks a capability raises
+``Unsupported`` and changes nothing. Every operation can be repeated after its process died.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -18,20 +17,20 @@ from turntree.resources.resource import Capability, FileChange, FileEntry, Liven
 
 @value
 class TakenSnapshot:
-    """A state that was kept."""
+    """A snapshot that a driver has stored."""
 
     external: ExtRef
     size: int
-    """Bytes of the state, were it brought back."""
+    """Bytes of the state when restored."""
     files: int
     stored: int
-    """Bytes that had to be written in order to keep it."""
+    """Bytes that had to be written to store it."""
     consistency: Literal["exact", "crash_consistent", "inconsistent"] = "exact"
 
 
 @value
 class SnapshotCost:
-    """What keeping or bringing back a state would take, as far as one can tell beforehand."""
+    """An estimate of what taking or restoring a snapshot costs."""
 
     size: int
     files: int
@@ -40,7 +39,7 @@ class SnapshotCost:
 
 
 class ResourceDriver(Protocol):
-    """Looks after resources of one kind."""
+    """Manages resources of one kind."""
 
     @property
     def kind(self) -> str:
@@ -54,73 +53,73 @@ class ResourceDriver(Protocol):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can do."""
+        """The operations it supports."""
         ...
 
     def probe(self, place: str) -> Liveness:
-        """Say whether the place is there. Advice: it may be gone a moment later."""
+        """Return whether the resource exists. Advisory: it may disappear right afterwards."""
         ...
 
     def measure(self, place: str) -> SnapshotCost:
-        """Say what a snapshot would take, without taking one.
+        """Return what a snapshot would cost, without taking one.
 
         Raises:
-            NotFound: There is nothing at the place.
+            NotFound: The resource does not exist.
         """
         ...
 
     def snapshot(self, place: str) -> TakenSnapshot:
-        """Keep the present state; an unchanged one costs a look at what is there.
+        """Store the present state; an unchanged one costs a directory scan.
 
-        When this returns, the state survives a power cut.
+        When this returns, the snapshot survives a power cut.
 
         Raises:
-            NotFound: There is nothing at the place.
-            Unsupported: It has no capability ``snapshot``.
+            NotFound: The resource does not exist.
+            Unsupported: The driver lacks the capability ``snapshot``.
         """
         ...
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
     ) -> list[FileChange]:
-        """Make the place equal to a state and return what had to change.
+        """Make the resource equal to a snapshot and return what had to change.
 
-        ``only`` leaves every other path alone. Each path changes at once or not at all; asked
-        again after a crash, the rest follows. The caller has kept the present state before.
+        ``only`` leaves every other path alone. Each path changes atomically; repeating the call
+        after a crash restores the rest. The caller has taken a snapshot of the present before.
 
         Raises:
-            NotFound: The state is not kept here.
-            Unsupported: It has no capability ``restore``.
+            NotFound: The snapshot is not stored here.
+            Unsupported: The driver lacks the capability ``restore``.
         """
         ...
 
     def fork(self, external: ExtRef, place: str) -> None:
-        """Make a new place in a state, all at once: it is whole or not there.
+        """Create a new resource from a snapshot, atomically: it is complete or absent.
 
         Raises:
-            Refused: Something is there already.
-            NotFound: The state is not kept here.
-            Unsupported: It has no capability ``fork``.
+            InvalidOperation: Something already exists there.
+            NotFound: The snapshot is not stored here.
+            Unsupported: The driver lacks the capability ``fork``.
         """
         ...
 
     def discard(self, place: str) -> None:
-        """Remove a place that ``fork`` made, all at once; nothing there is fine.
+        """Remove a resource that ``fork`` created, atomically; an absent one is fine.
 
         Raises:
-            Refused: ``fork`` did not make it.
+            InvalidOperation: ``fork`` did not create it.
         """
         ...
 
 
 class HasFiles(ResourceDriver, Protocol):
-    """A keeper whose states are made of files, so that people can look into them."""
+    """A driver whose snapshots consist of files that can be listed, read and compared."""
 
     def list_entries(self, external: ExtRef) -> Iterator[FileEntry]:
-        """Yield what a state holds, directories too, in the order of paths.
+        """Yield the entries of a snapshot, directories included, in path order.
 
         Raises:
-            NotFound: The state is not kept here.
+            NotFound: The snapshot is not stored here.
         """
         ...
 
@@ -128,44 +127,44 @@ class HasFiles(ResourceDriver, Protocol):
         """Return a file's bytes or a link's target.
 
         Raises:
-            NotFound: There is no such state, or no such file in it.
+            NotFound: The snapshot does not exist, or has no such file.
         """
         ...
 
     def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[FileChange]:
-        """Return how two states differ, path by path; None is an empty one.
+        """Return how two snapshots differ, path by path; None is an empty one.
 
         Raises:
-            NotFound: One of them is not kept here.
+            NotFound: One of them is not stored here.
         """
         ...
 
 
 @runtime_checkable
 class HasIgnoreRules(Protocol):
-    """A keeper whose states do not hold everything that stands at a place."""
+    """A driver whose snapshots leave out some paths."""
 
     def list_left_out(self, place: str, external: ExtRef) -> list[str]:
-        """Return what stands at a place and is not in a state of it; a folder ends in a slash.
+        """Return the existing paths that a snapshot does not hold; a folder ends in a slash.
 
         Raises:
-            NotFound: The state is not kept here.
+            NotFound: The snapshot is not stored here.
         """
         ...
 
 
 @runtime_checkable
 class TracksForks(Protocol):
-    """A keeper that knows which places it made."""
+    """A driver that records which resources it created."""
 
     def forked_from(self, place: str) -> ExtRef | None:
-        """Return the state that ``fork`` made a place from; None if it did not make it."""
+        """Return the snapshot that ``fork`` created a resource from; None if it did not."""
         ...
 
 
 @value
 class MissingObject:
-    """Something that a state is made of and that cannot be read."""
+    """An object of a snapshot that cannot be read."""
 
     state: Digest
     path: str
@@ -173,29 +172,29 @@ class MissingObject:
 
 
 class SnapshotStore(Protocol):
-    """What knows which states it keeps."""
+    """A store that can say which snapshots it holds."""
 
     @property
     def external_kind(self) -> str:
-        """What its states are called in references: ``shadow-tree``."""
+        """The kind of its references: ``shadow-tree``."""
         ...
 
     def list_unknown(self, states: Collection[Digest]) -> frozenset[Digest]:
-        """Return those of some states that are not kept here and, by all notes, never were.
+        """Return the snapshots that are not stored here and, by its records, never were.
 
-        Another home of the same machine may keep them.
+        Another data directory on the same machine may hold them.
         """
         ...
 
 
 @runtime_checkable
 class VerifiesSnapshots(SnapshotStore, Protocol):
-    """What can tell whether the states that it keeps are whole."""
+    """A store that can verify the snapshots it holds."""
 
     def list_losses(
         self, states: Collection[Digest], report: Callable[[int], None], *, full: bool, limit: int
     ) -> list[MissingObject]:
-        """Return what is missing of states or damaged, and tell how many states are done.
+        """Return missing or damaged objects; ``report`` gets the number of snapshots checked.
 
         Without ``full`` not every byte is read.
         """
@@ -204,27 +203,27 @@ class VerifiesSnapshots(SnapshotStore, Protocol):
 
 @runtime_checkable
 class RepairsSnapshots(VerifiesSnapshots, Protocol):
-    """What can take back what was damaged, if somebody brings it again."""
+    """A store that can replace damaged objects when their content is captured again."""
 
     def mend(self, *, unreadable: bool) -> int:
-        """Let damaged objects make way and return how many did; with ``unreadable`` others too.
+        """Move damaged objects aside and return their number; ``unreadable`` adds dependents.
 
-        Those may be sound, but stand on something that is gone. The next snapshot of any place
-        keeps whatever of it is missing.
+        A dependent may be intact, but it is stored as a difference from an object that is gone. The
+        next snapshot of any resource stores whatever is missing.
         """
         ...
 
     def put_back(self) -> int:
-        """Take in again what made way, may be sound and nobody brought; return how many came.
+        """Bring back set-aside objects that may be intact and are still missing; return how many.
 
-        Once what it stands on is back, it can be read.
+        They become readable once the objects they depend on are back.
         """
         ...
 
 
 @value
 class GcResult:
-    """What sweeping removed and left."""
+    """The result of a garbage collection."""
 
     removed: int
     """Objects."""
@@ -236,11 +235,11 @@ class GcResult:
 
 @runtime_checkable
 class CollectsGarbage(SnapshotStore, Protocol):
-    """What keeps states in a store of its own, which several keepers may share."""
+    """A driver with an object store, which several drivers may share."""
 
     @property
     def store_name(self) -> str:
-        """Which store that is. Whatever shares one is swept at once: no kind knows the others'."""
+        """The store's name. Drivers that share one are collected together: none knows all uses."""
         ...
 
     def sweep(
@@ -251,12 +250,12 @@ class CollectsGarbage(SnapshotStore, Protocol):
         elsewhere: Collection[Digest] = (),
         dry_run: bool = False,
     ) -> GcResult:
-        """Remove what no state needs that is to be kept or was taken within the grace period.
+        """Delete objects that no snapshot in ``keep`` or within the grace period needs.
 
-        ``keep`` and ``elsewhere`` name states of every kind in the store. Those of ``elsewhere``
-        need not be in it, but stay if they are.
+        ``keep`` and ``elsewhere`` name snapshots of every kind in the store. Those of ``elsewhere``
+        need not be in it, but are kept if they are.
 
         Raises:
-            Incomplete: Something that is to be kept is missing or damaged. Nothing was removed.
+            SnapshotIncomplete: Something to keep is missing or damaged. Nothing was deleted.
         """
         ...

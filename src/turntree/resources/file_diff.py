@@ -1,8 +1,7 @@
-"""How files differ between two states: what kind of difference it is, and which lines.
+"""Compute how files differ between two states: the kind of difference, and which lines.
 
-Knows when two states have to be read in order to say so, and when that would show nobody anything:
-bytes that are no text, files too large to look at. Pure; whoever asks hands over the bytes. It must
-never know a keeper, a terminal, or where the files lie.
+It says when both sides have to be read and when reading is pointless: binary files, files too
+large to show. Pure: the caller supplies the bytes. It knows no driver, terminal or path on disk.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,15 +14,15 @@ from turntree.resources.line_diff import Hunk, hunks_of, is_binary, split_lines
 from turntree.resources.resource import FileChange, FileEntry
 
 LARGE_BYTES_MAX: Final = 1_000_000
-"""Of a larger file only its size is told."""
+"""Of a larger file only the size is shown."""
 DiffKind = ChangeKind | Literal["renamed"]
 Shape = Literal["text", "binary", "large", "link", "folder", "same"]
-"""text: its lines are told. same: only the name or the permissions differ."""
+"""text: compared by line. same: only the name or the permissions differ."""
 
 
 @value
 class FileDiff:
-    """One path, as it was and as it is."""
+    """One path, before and after."""
 
     path: str
     kind: DiffKind
@@ -34,12 +33,12 @@ class FileDiff:
 
     @property
     def added(self) -> int | None:
-        """How many lines were put in; None where there are no lines to count."""
+        """Number of added lines; None if the content was not compared by line."""
         return self._count("+")
 
     @property
     def removed(self) -> int | None:
-        """How many lines were taken out; None where there are no lines to count."""
+        """Number of removed lines; None if the content was not compared by line."""
         return self._count("-")
 
     @property
@@ -54,10 +53,10 @@ class FileDiff:
 
 
 def pair_renames(changes: Sequence[FileChange]) -> list[FileChange | tuple[FileChange, FileChange]]:
-    """Return changes in the order of paths, with what was only moved as one: (from, to).
+    """Return changes in path order, with each pure move as one pair: (from, to).
 
-    Only equal bytes prove a move; an empty file says nothing. A folder that came or went with what
-    lies in it is not told of.
+    Only equal bytes prove a move; an empty file proves nothing. A folder that appears or vanishes
+    together with its contents is left out.
     """
     changes = _without_implied(changes)
     gone: dict[Digest, list[FileChange]] = {}
@@ -93,7 +92,7 @@ def _without_implied(changes: Sequence[FileChange]) -> list[FileChange]:
 
 
 def has_to_be_read(change: FileChange) -> bool:
-    """Say whether the bytes of both sides are needed to tell how a path differs."""
+    """Return whether the bytes of both sides are needed to compare a path."""
     return _shape_of(change.old, change.new) in ("text", "link")
 
 

@@ -1,10 +1,10 @@
-"""Who left a place in which state: the states that turns found and left, in the order of time.
+"""Order the states that turns found and left, and say who may have made each change.
 
-Whatever changes between two states that were kept was done by the turn that was at work meanwhile.
-If none was, somebody else did it; if several were, the one that says it wrote the file; and if none
-of them or several say so, nobody can tell, and that is what is said.
+A change between two snapshots was made by the turn that ran in between. If no turn ran, it was made
+outside Turntree. If several ran, the one whose tool calls report writing the file made it; if none
+or several report that, the author is ``mixed``.
 
-Pure. It must never know what a state holds, nor how it is read.
+Pure: it does not know what a state holds or how it is read.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -17,34 +17,34 @@ from turntree.core.value import value
 
 @value
 class TurnInterval:
-    """A turn at work on a place: from when to when, and the states it found and left."""
+    """A turn's work on a resource: when it began and ended, and the states before and after."""
 
     turn: TurnId
     began_at: Timestamp
     ended_at: Timestamp
     before: ExtRef | None
-    """None when nobody looked as it began."""
+    """None if no snapshot was taken when it began."""
     after: ExtRef
 
 
 @value
 class ChangeAuthor:
-    """Who may have made a change."""
+    """The possible author of a change."""
 
     kind: Literal["turn", "outside", "mixed", "earlier"]
-    """earlier: it stood there before any turn was pinned."""
+    """earlier: it existed before the first turn snapshot."""
     turns: tuple[TurnId, ...] = ()
     """One for ``turn``, those at work for ``mixed``, for ``outside`` the one that ended before."""
 
     def told_to(self, sees: Collection[TurnId]) -> "ChangeAuthor":
-        """Return the same for somebody who may not know of every turn: others are outside."""
+        """Return the same author for a viewer; turns the viewer cannot see count as outside."""
         named = tuple(turn for turn in self.turns if turn in sees)
         return ChangeAuthor("outside" if self.turns and not named else self.kind, named)
 
 
 @value
 class StateChange:
-    """A state, and which turns were at work since the one before it."""
+    """A state, and which turns were running since the one before it."""
 
     state: ExtRef
     at: Timestamp
@@ -53,10 +53,10 @@ class StateChange:
     """The turn that ended last before this state."""
     is_first: bool = False
     is_unseen: bool = False
-    """Whether nobody looked as the turn began that left this state."""
+    """Whether no snapshot was taken when the turn that left this state began."""
 
     def writer(self, has_written: Callable[[TurnId], bool]) -> ChangeAuthor:
-        """Return who made a change, given which turns say that they wrote the file."""
+        """Return the author of a change, given which turns report writing the file."""
         if self.is_first:
             return ChangeAuthor("earlier")
         if not self.active:
@@ -70,7 +70,7 @@ class StateChange:
 
 
 def list_steps(stays: Sequence[TurnInterval]) -> list[StateChange]:
-    """Return the states of a place in the order of time; equal neighbours are one."""
+    """Return the states of a resource in time order; equal neighbors are merged."""
     steps: list[StateChange] = []
     active: dict[TurnId, None] = {}
     last: TurnId | None = None
@@ -79,7 +79,7 @@ def list_steps(stays: Sequence[TurnInterval]) -> list[StateChange]:
         if state is None:
             is_unseen = True
         elif not steps or steps[-1].state != state:
-            # The first state ever kept is what was there, whoever made it.
+            # The first snapshot shows what already existed; its author is unknown.
             is_first = not steps
             steps.append(StateChange(state, at, tuple(active), last, is_first, is_unseen))
         if state is not None:
@@ -95,9 +95,9 @@ def list_steps(stays: Sequence[TurnInterval]) -> list[StateChange]:
 def _moments(
     stays: Sequence[TurnInterval],
 ) -> Iterator[tuple[Timestamp, ExtRef | None, TurnId, bool]]:
-    """Yield when a turn began or ended, and the state that was kept then, if one was.
+    """Yield when each turn began or ended, with the snapshot taken then, if any.
 
-    At the same moment, what one turn leaves comes before what the next one finds.
+    At equal timestamps, what one turn leaves comes before what the next one finds.
     """
     moments: list[tuple[Timestamp, int, int, ExtRef | None, TurnId, bool]] = []
     for place, stay in enumerate(stays):

@@ -1,7 +1,7 @@
-"""Looking into kept states: what they hold, and how they differ.
+"""Look into snapshots: list and read their files, and compare them.
 
-Knows keepers whose states are made of files. Must never know turns, nor change a place: keeping the
-present in order to look into it is all that it writes.
+Works with any driver whose snapshots consist of files. It knows nothing about turns and never
+changes a resource; the only write is the snapshot of the present state it compares with.
 """
 
 from collections.abc import Callable, Collection
@@ -14,37 +14,37 @@ from turntree.resources.resource import FileChange, FileEntry, Resource
 from turntree.resources.service import Resources, in_thread
 
 Report = Callable[[int, int], None]
-"""Told how much is done, of how much."""
+"""Called with the number of items done and the total."""
 
 
 @value
 class Files:
-    """``tree.files``: what lies in the states that turns have pinned."""
+    """``tree.files``: the files in turn snapshots."""
 
     resources: Resources
 
     async def list_entries(self, resource: Resource, state: ExtRef) -> list[FileEntry]:
-        """Return what a state holds, directories too, in the order of paths.
+        """Return the entries of a snapshot, directories included, in path order.
 
         Raises:
-            NotFound: The state is not kept here.
+            NotFound: The snapshot is not stored here.
         """
         keeper = self.resources.file_keeper_of(resource)
         return await in_thread(lambda: list(keeper.list_entries(state)))
 
     async def read(self, resource: Resource, state: ExtRef, path: str) -> bytes:
-        """Return a file's bytes in a state.
+        """Return a file's bytes in a snapshot.
 
         Raises:
-            NotFound: There is no such state, or no such file in it.
+            NotFound: The snapshot does not exist, or has no such file.
         """
         return await in_thread(self.resources.file_keeper_of(resource).read, state, path)
 
     async def keep_present(self, resource: Resource) -> ExtRef:
-        """Keep a place as it is, in order to look into it; the ledger is told nothing.
+        """Take a snapshot of the present state to look into it; the ledger does not record it.
 
         Raises:
-            NotFound: There is nothing at the place.
+            NotFound: The resource does not exist.
         """
         keeper = self.resources.file_keeper_of(resource)
         return (await in_thread(keeper.snapshot, resource.place)).external
@@ -52,7 +52,7 @@ class Files:
     async def compare(
         self, resource: Resource, old: ExtRef | None, new: ExtRef | None
     ) -> list[FileChange]:
-        """Return how two states differ, path by path; None is an empty one."""
+        """Return how two snapshots differ, path by path; None is an empty one."""
         return await in_thread(self.resources.file_keeper_of(resource).compare, old, new)
 
     async def diff(
@@ -62,9 +62,9 @@ class Files:
         new: ExtRef | None,
         *,
         only: Collection[FileChange] | None = None,
-        report: Report = lambda done, total: None,  # noqa: ARG005  (nobody asked)
+        report: Report = lambda done, total: None,  # noqa: ARG005  (no progress wanted)
     ) -> list[FileDiff]:
-        """Return how two states differ, line by line; ``only`` these changes if given."""
+        """Return how two snapshots differ, line by line; with ``only``, just these changes."""
         keeper = self.resources.file_keeper_of(resource)
 
         def read_all() -> list[FileDiff]:

@@ -1,11 +1,10 @@
-"""Two texts, line by line: what stayed, and what took the place of what.
+"""Compare two texts line by line: which lines stayed, which were added or removed.
 
-Lines that stand once in both texts are the pillars; what lies between two of them is compared with
-Myers' algorithm, whose search ends somewhere. So a bracket that stands everywhere is no reason to
-believe that a rewritten text is an edited one, and the cost grows with the texts, not with their
-product.
+Lines that occur once in both texts are anchors (patience diff); what is between two anchors is
+compared with Myers' algorithm, bounded by ``EDITS_MAX``. So a repeated bracket does not make a
+rewritten text look like an edited one, and the cost grows with the texts, not with their product.
 
-Pure. It must never know where a text came from, nor how a difference looks.
+Pure: it does not know where a text came from or how a difference is displayed.
 """
 
 from bisect import bisect_left
@@ -16,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from turntree.core.value import value
 
 EDITS_MAX: Final = 400
-"""How many edits are looked for between two pillars before the stretch counts as rewritten."""
+"""Edits searched for between two anchors before the stretch counts as rewritten."""
 CONTEXT_LINES: Final = 3
 BINARY_BYTES_LOOKED_AT: Final = 8_000
 Sign = Literal[" ", "-", "+"]
@@ -26,14 +25,14 @@ class Same(NamedTuple):
     """A stretch of lines that both texts have."""
 
     old: int
-    """Where it begins in the old text, from 0."""
+    """Its first line in the old text, from 0."""
     new: int
     length: int
 
 
 @value
 class Hunk:
-    """A stretch that differs, with a few lines around it."""
+    """A stretch that differs, with a few lines of context."""
 
     old_start: int
     """The number of its first line in the old text, from 1; 0 if that has no lines here."""
@@ -44,18 +43,18 @@ class Hunk:
 
 
 def split_lines(text: bytes) -> list[bytes]:
-    """Return the lines of a text with their ends, so that a missing last end is a difference."""
+    """Return the lines with their line ends, so that a missing last one is a difference."""
     *whole, rest = text.split(b"\n")
     return [line + b"\n" for line in whole] + ([rest] if rest else [])
 
 
 def is_binary(content: bytes) -> bool:
-    """Say whether bytes are no text, by the rule that git uses."""
+    """Return whether bytes are binary, by git's rule."""
     return b"\0" in content[:BINARY_BYTES_LOOKED_AT]
 
 
 def match_lines(old: Sequence[bytes], new: Sequence[bytes]) -> list[Same]:
-    """Return the lines that stayed, in order; what lies between them was taken out or put in."""
+    """Return the lines that stayed, in order; lines between them were removed or added."""
     found: list[Same] = []
     open_ranges = [(0, len(old), 0, len(new))]
     while open_ranges:
@@ -71,7 +70,7 @@ def match_lines(old: Sequence[bytes], new: Sequence[bytes]) -> list[Same]:
 
 
 def count_lines(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many lines were put in and how many taken out."""
+    """Return how many lines were added and how many removed."""
     stayed = sum(same.length for same in match_lines(old, new))
     return len(new) - stayed, len(old) - stayed
 
@@ -79,7 +78,7 @@ def count_lines(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
 def hunks_of(
     old: Sequence[bytes], new: Sequence[bytes], *, context: int = CONTEXT_LINES
 ) -> list[Hunk]:
-    """Return what differs, each with so many lines around it; close ones are one."""
+    """Return the hunks, with ``context`` lines around each; close ones are merged."""
     groups: list[list[tuple[int, int, int, int]]] = []
     for gap in _gaps(match_lines(old, new), len(old), len(new)):
         if groups and gap[0] - groups[-1][-1][1] <= 2 * context:
@@ -95,7 +94,7 @@ _Range = tuple[int, int, int, int]
 def _trim(
     old: Sequence[bytes], new: Sequence[bytes], here: _Range, found: list[Same]
 ) -> _Range | None:
-    """Note what both begin and end with; return what is left, or None if that is one-sided."""
+    """Record the common start and end; return what remains, or None if one side is empty."""
     low, high, start, end = here
     first = low
     while low < high and start < end and old[low] == new[start]:
@@ -111,7 +110,7 @@ def _trim(
 
 
 def _pillars(old: Sequence[bytes], new: Sequence[bytes], here: _Range) -> list[tuple[int, int]]:
-    """Return lines that stand once in both, the most that are in the same order in both."""
+    """Return the lines that occur once in both, as the longest list in the same order in both."""
     low, high, start, end = here
     times_old = Counter(old[low:high])
     times_new = Counter(new[start:end])
@@ -125,7 +124,7 @@ def _pillars(old: Sequence[bytes], new: Sequence[bytes], here: _Range) -> list[t
 
 
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest choice of pairs in which the second numbers rise as the first do."""
+    """Return the longest subsequence of pairs whose second numbers rise with the first."""
     ends: list[int] = []
     at: list[int] = []
     before: list[int] = []
@@ -143,7 +142,7 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _between(pillars: Sequence[tuple[int, int]], here: _Range) -> Iterator[_Range]:
-    """Yield the ranges that pillars cut a range into; each begins with its pillar."""
+    """Yield the ranges between anchors; each begins with its anchor."""
     low, high, start, end = here
     for old, new in pillars:
         yield low, old, start, new
@@ -172,14 +171,14 @@ def _walk(old: Sequence[bytes], new: Sequence[bytes], here: _Range) -> list[Same
 
 
 def _retrace(trail: Sequence[dict[int, int]], x: int, y: int, low: int, start: int) -> list[Same]:
-    """Return the stretches of the way that a walk took."""
+    """Return the matching stretches along the path that Myers' search found."""
     found: list[Same] = []
     for edits in range(len(trail) - 1, -1, -1):
         reach, k = trail[edits], x - y
         goes_down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
         from_k = k + 1 if goes_down else k - 1
         from_x = reach[from_k]
-        # Behind the edit lies the stretch that was walked for nothing.
+        # The matching lines that follow an edit cost nothing in Myers' search.
         after_x = 0 if edits == 0 else from_x + (0 if goes_down else 1)
         if x > after_x:
             found.append(Same(low + after_x, start + after_x - k, x - after_x))

@@ -1,7 +1,7 @@
-"""Who wrote each line: the versions of a text, from the oldest to the newest.
+"""Trace each line of a text to the version that wrote it.
 
-A line belongs to the first version from which on it has stayed. Pure: a version is its lines, and
-whoever asks knows who left it. It must never know turns, files or places.
+A line belongs to the first version since which it has stayed. Pure: a version is its lines, and the
+caller knows who wrote which version.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -10,15 +10,14 @@ from typing import Final
 from turntree.resources.line_diff import match_lines
 
 ALIKE_SHARE_MIN: Final = 0.5
-"""How much of two texts must be the same for one to pass for the other, moved and edited."""
+"""Share of two texts that must match for one to count as the other, moved and edited."""
 
 
 def trace_lines(versions: Iterable[Sequence[bytes]], *, returns: Collection[int] = ()) -> list[int]:
-    """Return for each line of the last version which version wrote it, from 0.
+    """Return, for each line of the last version, the index of the version that wrote it.
 
-    A version without lines is one in which there was no text: what stands there afterwards is
-    written anew. One of ``returns`` that equals an earlier version is that one again, brought back
-    by somebody who wrote nothing.
+    A version without lines means that the text did not exist: what follows is written anew. A
+    version in ``returns`` that equals an earlier one restores it, and its author wrote nothing.
     """
     writers: list[int] = []
     before: tuple[bytes, ...] = ()
@@ -46,9 +45,9 @@ def _written(
 
 
 def find_likeness(text: Sequence[bytes], others: Sequence[Sequence[bytes]]) -> int | None:
-    """Return which of several texts one was made from, or None if none is like it.
+    """Return which of several texts one was made from, or None if none is similar.
 
-    Lines count by their length: that two texts share their brackets says little.
+    Lines count by their length: sharing brackets says little.
     """
     best: tuple[float, int] | None = None
     for number, other in enumerate(others):

@@ -1,8 +1,8 @@
-"""Places that were made from others: what is pinned of the one is the past of the other.
+"""Follow resources to the ones they were forked from, so that a worktree shares their history.
 
-A worktree's turns pin the worktree, and the turns before it the place that it was made from.
-Whoever works in the worktree goes back in the worktree. Knows which resource was made from which.
-Must never let a session touch a place that it does not work on.
+A worktree's turns have snapshots of the worktree, and earlier turns have snapshots of the directory
+it was forked from. Restoring in the worktree uses both, and changes the worktree only: a session
+must never touch a resource that it does not work on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +15,11 @@ from turntree.resources.resource import Resource
 from turntree.resources.store_port import ResolvedTurnSnapshot
 
 ORIGINS_MAX = 20
-"""How many times a place may have been made from another one."""
+"""Longest chain of forks to follow."""
 
 
 def origin_of(resource: Resource) -> tuple[ResourceId, ExtRef] | None:
-    """Return the place that one was made from, and the state it was made in."""
+    """Return the resource that one was forked from, and the state it was created in."""
     origin, said = resource.metadata.get("forked_from"), resource.metadata.get("state")
     state = None if said is None else from_json(said)
     if not isinstance(origin, str) or not isinstance(state, ExtRef):
@@ -28,9 +28,9 @@ def origin_of(resource: Resource) -> tuple[ResourceId, ExtRef] | None:
 
 
 async def list_origins(ledger: ports.Resources, resource: Resource) -> list[Resource]:
-    """Return the places that one was made from, directly or not, the nearest first.
+    """Return the resources that one was forked from, directly or not, the nearest first.
 
-    One that was made anew since is the last of them: what it is made from now is not the past.
+    One that was recreated since is the last of them: its current origin is not our history.
     """
     found: list[Resource] = []
     while len(found) < ORIGINS_MAX and (origin := origin_of(resource)) is not None:
@@ -45,9 +45,9 @@ async def list_origins(ledger: ports.Resources, resource: Resource) -> list[Reso
 async def find_heirs(
     ledger: ports.Resources, attached: Iterable[Resource]
 ) -> dict[ResourceId, Resource]:
-    """Return which of the places that a session works on each resource has become.
+    """Map each resource to the one that stands for it in a session.
 
-    Such a place is its own heir, and that of whatever it was made from.
+    A resource the session works on stands for itself and for all its origins.
     """
     places = list(attached)
     heirs = {place.id: place for place in places}
@@ -60,15 +60,15 @@ async def find_heirs(
 async def find_newest(
     ledger: ports.Resources, pins: Sequence[ResolvedTurnSnapshot]
 ) -> dict[ResourceId, Resource]:
-    """Return the same of a thread that no session works on: what it worked on last is the place.
+    """Return the same map for a thread without a session, using its newest resources.
 
-    Places that another one of the thread was made from are its past.
+    Resources that another one of the thread was forked from are its history.
     """
     places = {one.resource.id: one.resource for one in pins}
     older: set[ResourceId] = set()
     for place in places.values():
         origins = await list_origins(ledger, place)
-        # One that was made anew since is newer, perhaps made from this very place.
+        # An origin that was recreated since is newer, perhaps even forked from this resource.
         older |= {one.id for one in origins if one.created_at <= place.created_at} - {place.id}
     return await find_heirs(ledger, [one for one in places.values() if one.id not in older])
 
@@ -76,9 +76,9 @@ async def find_newest(
 def inherit(
     pins: Sequence[ResolvedTurnSnapshot], heirs: Mapping[ResourceId, Resource]
 ) -> list[ResolvedTurnSnapshot]:
-    """Return pins as those of the places that a session works on; without heirs, as they are.
+    """Return turn snapshots as those of the session's resources; without heirs, unchanged.
 
-    What a session does not work on is not its business, whatever its turns once pinned.
+    Snapshots of resources that the session does not work on are dropped.
     """
     if not heirs:
         return list(pins)

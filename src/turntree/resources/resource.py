@@ -1,11 +1,11 @@
-"""Resources: what lies outside of the ledger and can be kept, brought back and forked with a turn.
+"""Resources: external state that can be snapshotted, restored and forked together with a turn.
 
-A *resource* is a place that turns work on: a folder, a file, later a container. A *snapshot* is
-one of its states, kept elsewhere and pointed at. A *pin* says in which state a turn found a
-resource and in which it left it. A *handle* is a live grip that no snapshot can bring back.
+A *resource* is something turns work on: a directory, a file, later a container. A *snapshot* is one
+of its states, stored outside the ledger and referenced by digest. A *turn snapshot* links a turn to
+the states before and after it. A *handle* is a live connection that no snapshot can restore.
 
-This module knows what they are. It must never know how a state is kept, nor any path of a machine
-beyond the text that names the place.
+This module defines the values. It does not know how a state is stored, nor any path beyond the text
+that locates the resource.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ AttachMode = Literal["ro", "rw"]
 
 @value
 class Scope:
-    """Whose resource it is."""
+    """The owner of a resource."""
 
     agent_id: str | None = None
     run_id: str | None = None
@@ -36,20 +36,20 @@ class Scope:
 
 @value
 class Resource:
-    """A place that turns work on."""
+    """Something that turns work on."""
 
     id: ResourceId
     kind: str
-    """``directory``, ``file``, and whatever else a keeper is installed for."""
+    """``directory``, ``file``, or another kind with an installed driver."""
     host: str
-    """The machine it is on: the same path elsewhere is another resource."""
+    """The machine it is on: the same path on another machine is another resource."""
     place: str
-    """How its keeper finds it there: an absolute path, the name of a volume."""
+    """How its driver finds it there: an absolute path, the name of a volume."""
     name: str
-    """What people call it."""
+    """Its display name."""
     capabilities: frozenset[Capability]
     imperative: bool
-    """Whether it changes the world in ways that no snapshot holds."""
+    """Whether it has effects that no snapshot holds."""
     created_at: Timestamp
     scope: Scope = field(default_factory=Scope)
     part_of: ResourceId | None = None
@@ -58,20 +58,23 @@ class Resource:
 
 @value
 class Snapshot:
-    """A state of a resource; its bytes are kept by whoever took it."""
+    """A state of a resource; the driver that took it stores the bytes."""
 
     id: SnapshotId
     resource: ResourceId
     method: str
     """How it was taken: ``shadow-tree/1``."""
     external: ExtRef
-    """Where the bytes are; the id ends in the sha256 of what it names."""
+    """Where the bytes are; the id ends in their sha256."""
     size: int
-    """How many bytes the state has, were it brought back."""
+    """Bytes of the state when restored."""
     at: Timestamp
     restorable: bool = True
     consistency: Literal["exact", "crash_consistent", "inconsistent"] = "exact"
-    """exact: nothing changed while it was taken. crash: as after a power cut. mixed: it did."""
+    """exact: nothing changed while it was taken. crash_consistent: as after a power cut.
+
+    inconsistent: files changed while it was taken.
+    """
 
     @property
     def digest(self) -> Digest:
@@ -81,7 +84,7 @@ class Snapshot:
 
 @value
 class Handle:
-    """A live grip on a resource: a process, a connection. Never restorable."""
+    """A live connection to a resource: a process, a socket. Never restorable."""
 
     id: str
     resource: ResourceId
@@ -92,7 +95,7 @@ class Handle:
 
 @value
 class Lease:
-    """Who may change a resource until when. Advice, never truth: it runs out by itself."""
+    """Who may change a resource until when. Advisory: it expires by itself."""
 
     resource: ResourceId
     holder: str
@@ -101,13 +104,13 @@ class Lease:
 
 @value
 class TurnSnapshot:
-    """In which state a turn found a resource, and in which it left it."""
+    """The states of a resource before and after a turn."""
 
     turn: TurnId
     resource: ResourceId
     after: SnapshotId
     before: SnapshotId | None
-    """None when nobody looked as the turn began."""
+    """None if no snapshot was taken when the turn began."""
     mode: AttachMode
     began_at: Timestamp
     ended_at: Timestamp
@@ -121,7 +124,7 @@ class FileEntry:
     """One path inside a snapshot that is made of files."""
 
     path: str
-    """Relative to the place, with slashes; bytes that are no UTF-8 are surrogate-escaped."""
+    """Relative to the resource, with slashes; bytes that are not UTF-8 are surrogate-escaped."""
     kind: EntryKind
     mode: int
     """Permission bits, 0o000 to 0o7777."""
@@ -141,7 +144,7 @@ class FileChange:
 
 
 def describe(resource: Resource) -> dict[str, Json]:
-    """Return what an event says of a resource besides its id."""
+    """Return what an event records about a resource besides its id."""
     scope: dict[str, Json] = {
         "agent_id": resource.scope.agent_id,
         "run_id": resource.scope.run_id,
@@ -162,15 +165,15 @@ def describe(resource: Resource) -> dict[str, Json]:
 
 
 def is_made_anew(made: Resource, known_as: ResourceId) -> bool:
-    """Say whether something else stood at a place before, which keeps its id.
+    """Return whether a new resource replaces a different one that keeps its id.
 
-    A place that was made from a state of its own is what it was: it has only come back.
+    A resource recreated from a state of its own is the same one, restored.
     """
     return known_as not in (made.id, made.metadata.get("forked_from"))
 
 
 def describe_state(snapshot: Snapshot) -> dict[str, Json]:
-    """Return what an event says of a state that was kept."""
+    """Return what an event records about a snapshot."""
     return {
         "resource_ref": snapshot.resource,
         "snapshot_ref": snapshot.id,
@@ -184,7 +187,7 @@ def describe_state(snapshot: Snapshot) -> dict[str, Json]:
 
 
 def describe_pin(pin: TurnSnapshot) -> dict[str, Json]:
-    """Return what an event of the turn says of a pin."""
+    """Return what the turn's event records about a turn snapshot."""
     said: dict[str, Json] = {
         "resource_ref": pin.resource,
         "after_ref": pin.after,

@@ -1,7 +1,7 @@
-"""What can be done with resources: knowing them, keeping their states, pinning those to turns.
+"""The resources facet: register resources, take snapshots, and link those to turns.
 
-A keeper's methods block, so each is called in a thread. What is kept is noted afterwards: a state
-that nobody noted costs room and harms nobody.
+Driver methods block, so each runs in a thread. The driver stores a snapshot before the ledger
+records it: an unrecorded snapshot only costs space until the next garbage collection.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,16 +36,16 @@ from turntree.resources.store_port import ResolvedTurnSnapshot
 PINNED_TURNS_MAX = 10_000
 
 FindKeeper: TypeAlias = Callable[[str], ResourceDriver]
-"""Returns the keeper of a kind of resource, or raises ``Unsupported``."""
+"""Returns the driver of a resource kind, or raises ``Unsupported``."""
 
 
 @value
 class PinnedStates:
-    """The states of one kind that turns pin, by where their bytes have to be."""
+    """The snapshots of one kind that turns refer to, by where their bytes must be."""
 
     here: frozenset[Digest]
     elsewhere: frozenset[Digest]
-    """On another machine, or on this one under another name."""
+    """On another machine, or on this one under another host name."""
 
 
 @value
@@ -56,7 +56,7 @@ class Resources:
     attachments: ports.Attachments
     pins: ports.TurnSnapshots
     all_pins: ports.TurnSnapshots
-    """With those of sessions that are closed to the user: no answer may name these."""
+    """Includes those of sessions hidden from the viewer: results must never name these."""
     advice: ports.Leases
     keepers: FindKeeper
     host: str
@@ -77,17 +77,17 @@ class Resources:
         part_of: ResourceId | None = None,
         imperative: bool = False,
     ) -> Resource:
-        """Return the resource at a place, known from now on and attached to a session if named.
+        """Return the resource at a location; register it, and attach it to a session if named.
 
         Raises:
-            Unsupported: Nothing is installed that looks after this kind.
+            Unsupported: No driver is installed for this kind.
             NotFound: No such session.
-            InvalidOperation: The place has a name whose bytes are no text.
+            InvalidOperation: The location is not valid UTF-8.
         """
         try:
             place.encode()
         except UnicodeEncodeError as error:
-            raise InvalidOperation(f"{place!r} has a name whose bytes are no text") from error
+            raise InvalidOperation(f"{place!r} is not valid UTF-8") from error
         keeper = self.keepers(kind)
         found = None if session is None else await self.sessions.get(session)
         resource = await self.ledger.ensure(
@@ -112,7 +112,7 @@ class Resources:
     async def ensure_directory(
         self, path: str, session: str | None = None, *, name: str | None = None
     ) -> Resource:
-        """Return the resource of a folder, attached to a session if one is named."""
+        """Return the resource of a directory, attached to a session if one is named."""
         return await self.ensure("directory", settled(path), name=name, session=session)
 
     async def ensure_file(
@@ -130,15 +130,15 @@ class Resources:
         return await self.ledger.get(resource)
 
     async def find(self, kind: str, place: str) -> Resource | None:
-        """Return the resource at a place of this machine."""
+        """Return the resource at a location on this machine, or None."""
         return await self.ledger.find(kind, self.host, place)
 
     async def find_last_holder(self, kind: str, places: Sequence[str]) -> SessionId | None:
-        """Return the session that last worked at the first of some places of this machine."""
+        """Return the session that last worked at the first of some locations on this machine."""
         return await self.attachments.find_last_holder(kind, self.host, places)
 
     async def attach(self, session: str, resource: Resource, mode: AttachMode = "rw") -> bool:
-        """Let a session work on a resource; False if it did already.
+        """Attach a resource to a session; False if it was attached already.
 
         Raises:
             NotFound: No such session.
@@ -146,7 +146,7 @@ class Resources:
         return await self._attach(resource.id, (await self.sessions.get(session)).id, mode)
 
     async def detach(self, session: str, resource: Resource) -> bool:
-        """Take a resource away from a session; False if it had none.
+        """Detach a resource from a session; False if it was not attached.
 
         Raises:
             NotFound: No such session.
@@ -157,7 +157,7 @@ class Resources:
         )
 
     async def list_attached(self, session: str) -> list[tuple[Resource, AttachMode]]:
-        """Return what a session works on.
+        """Return the resources that a session works on.
 
         Raises:
             NotFound: No such session.
@@ -165,21 +165,21 @@ class Resources:
         return await self.attachments.list_attached((await self.sessions.get(session)).id)
 
     async def take(self, resource: Resource) -> Snapshot:
-        """Keep the present state of a resource.
+        """Take a snapshot of a resource and record it.
 
         Raises:
-            NotFound: There is nothing at its place.
-            Unsupported: Its states cannot be kept.
+            NotFound: The resource does not exist.
+            Unsupported: Its driver cannot take snapshots.
         """
         self._check_here(resource)
         keeper = self.keeper_of(resource)
         return await self.note(resource, await in_thread(keeper.snapshot, resource.place))
 
     async def note(self, resource: Resource, taken: TakenSnapshot) -> Snapshot:
-        """Note a state that was kept before, perhaps by another process.
+        """Record a snapshot that was taken before, perhaps by another process.
 
         Raises:
-            InvalidOperation: No state of the resource can be kept.
+            InvalidOperation: The resource does not support snapshots.
         """
         keeper = self.keeper_of(resource)
         return await self.ledger.keep(
@@ -206,7 +206,7 @@ class Resources:
         ended_at: Timestamp,
         mode: AttachMode = "rw",
     ) -> bool:
-        """Note in which states a turn found and left a resource; False if that is known.
+        """Record the snapshots before and after a turn; False if they are recorded already.
 
         Raises:
             NotFound: No such turn.
@@ -217,7 +217,7 @@ class Resources:
         return await self.pins.pin(pin, by=str(self.by), at=self.world.now())
 
     async def pins_of(self, revision: str | TurnId) -> list[ResolvedTurnSnapshot]:
-        """Return what the turn that a revision names pins.
+        """Return the turn snapshots of the turn that a revision names.
 
         Raises:
             NotFound: It names nothing.
@@ -225,7 +225,7 @@ class Resources:
         return await self.pins.list_pins([(await self.revisions.resolve(revision)).turn])
 
     async def list_pinned_states(self, kind: str) -> PinnedStates:
-        """Return the states that turns pin, of one kind of reference: ``shadow-tree``."""
+        """Return the snapshots that turns refer to, of one kind of reference: ``shadow-tree``."""
         found = await self.ledger.list_pinned_states(kind, self.host)
         here = frozenset(Digest(id) for id, is_here in found.items() if is_here)
         return PinnedStates(here, frozenset(map(Digest, found)) - here)
@@ -233,10 +233,10 @@ class Resources:
     async def nearest(
         self, revision: str | TurnId
     ) -> tuple[ThreadTurn, list[ResolvedTurnSnapshot]]:
-        """Return the nearest turn, at a revision or above it, that pins anything, and its pins.
+        """Return the nearest turn at or above a revision that has snapshots, and these.
 
         Raises:
-            NotFound: None of them does.
+                NotFound: None of them has any.
         """
         turn = (await self.revisions.resolve(revision)).turn
         found = await self.pins.list_pinned_along(turn, limit=1)
@@ -248,7 +248,7 @@ class Resources:
     async def pins_along(
         self, revision: str | TurnId, limit: int = 100
     ) -> list[ResolvedTurnSnapshot]:
-        """Return the pins of a thread's newest pinned turns, newest first.
+        """Return the turn snapshots of a thread's newest turns that have any, newest first.
 
         Raises:
             NotFound: The revision names nothing.
@@ -260,9 +260,9 @@ class Resources:
     async def find_heirs(
         self, turn: TurnId, attached: Sequence[Resource]
     ) -> dict[ResourceId, Resource]:
-        """Return which place everything that a thread pinned has become.
+        """Map every resource of a thread to the one that stands for it now.
 
-        A place that its session works on, or else the one that the thread last worked on.
+        That is one its session works on, or else the one that the thread last worked on.
         """
         if attached:
             return await find_heirs(self.ledger, attached)
@@ -271,7 +271,7 @@ class Resources:
     async def nearest_pins(
         self, turn: TurnId, heirs: Mapping[ResourceId, Resource]
     ) -> dict[ResourceId, ResolvedTurnSnapshot]:
-        """Return, for each place that a session works on, the nearest pin at a turn or above it."""
+        """Return, for each resource of a session, the nearest turn snapshot at or above a turn."""
         found: dict[ResourceId, ResolvedTurnSnapshot] = {}
         for pinned in inherit(await self.pins_along(turn, PINNED_TURNS_MAX), heirs):
             found.setdefault(pinned.resource.id, pinned)
@@ -280,10 +280,10 @@ class Resources:
     async def pins_before(
         self, turn: ThreadTurn, heirs: Mapping[ResourceId, Resource]
     ) -> dict[ResourceId, ResolvedTurnSnapshot]:
-        """Return, for each place that a session works on, the state in which a turn found it.
+        """Return, for each resource of a session, its state when a turn began.
 
-        What the turn itself did not note is as the nearest one above it left it. The state stands
-        where that of a pin's end does.
+        Where the turn has no snapshot of its own, the state its nearest ancestor left counts. The
+        state is in ``after``, as for any turn snapshot.
         """
         above = {} if turn.parent is None else await self.nearest_pins(turn.parent, heirs)
         own = inherit(await self.pins.list_pins([turn.turn.id]), heirs)
@@ -293,26 +293,26 @@ class Resources:
         return {**above, **found}
 
     def keeper_of(self, resource: Resource) -> ResourceDriver:
-        """Return what looks after a resource.
+        """Return the driver of a resource.
 
         Raises:
-            Unsupported: Nothing is installed that does.
+            Unsupported: No driver is installed for its kind.
         """
         return self.keepers(resource.kind)
 
     def file_keeper_of(self, resource: Resource) -> HasFiles:
-        """Return the keeper of a resource whose states are made of files.
+        """Return the driver of a resource whose snapshots consist of files.
 
         Raises:
-            Unsupported: They are not.
+            Unsupported: They do not.
         """
         keeper = find_files(self.keeper_of(resource))
         if keeper is None:
-            raise Unsupported(f"the states of {resource.name} are not made of files")
+            raise Unsupported(f"snapshots of {resource.name} do not consist of files")
         return keeper
 
     async def probe(self, resource: Resource) -> Liveness:
-        """Look whether a resource is there, and note the answer as advice."""
+        """Check whether a resource exists, and record the result as advice."""
         self._check_here(resource)
         status = await in_thread(self.keeper_of(resource).probe, resource.place)
         await self.advice.note_liveness(resource.id, status, self.world.now())
@@ -331,13 +331,13 @@ class Resources:
 
 
 def find_files(keeper: ResourceDriver) -> HasFiles | None:
-    """Return the same keeper if its states are made of files."""
+    """Return the same driver if its snapshots consist of files."""
     looks_inside = all(hasattr(keeper, name) for name in ("list_entries", "read", "compare"))
     return cast("HasFiles", keeper) if looks_inside else None
 
 
 def settled(path: str) -> str:
-    """Return the one spelling of a path: absolute, without detours."""
+    """Return the canonical spelling of a path: absolute, symlinks resolved."""
     return str(Path(path).expanduser().resolve())
 
 

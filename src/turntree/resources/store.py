@@ -1,6 +1,6 @@
-"""Resources, the states that were kept of them, and the turns that pin those, on PostgreSQL.
+"""Store resources, snapshots and turn snapshots in PostgreSQL.
 
-Each write leaves its event in the same transaction; what the event says comes from the domain.
+Each write records its event in the same transaction; pure modules define what the event says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,12 +49,12 @@ _SNAPSHOT_COLUMNS = 9
 
 @value
 class ResourceStore:
-    """Facts about resources, on PostgreSQL. See ``ports.resources``."""
+    """Resources and snapshots in PostgreSQL. See ``store_port``."""
 
     database: Database
 
     async def ensure(self, resource: Resource, *, by: str) -> Resource:
-        """Return the resource at a place; note it if it is new."""
+        """Return the resource at a location; register it if it is new."""
         async with self.database.connection() as connection, connection.transaction():
             id = await ensure_resource(connection, self.database.workspace, resource, by)
         return await self.get(id)
@@ -67,7 +67,7 @@ class ResourceStore:
         return _resource(row)
 
     async def find(self, kind: str, host: str, place: str) -> Resource | None:
-        """Return the resource at a place."""
+        """Return the resource at a location, or None."""
         row = await self.database.fetch_one("find_resource_at", kind=kind, host=host, place=place)
         return None if row is None else _resource(row)
 
@@ -77,7 +77,7 @@ class ResourceStore:
         return [_resource(row) for row in rows]
 
     async def keep(self, snapshot: Snapshot, *, by: str) -> Snapshot:
-        """Note a state that was kept; the same state of the same resource is noted once."""
+        """Record a snapshot; the same state of the same resource is recorded once."""
         row = await self.database.fetch_one(
             "insert_snapshot",
             id=UUID(snapshot.id),
@@ -95,25 +95,25 @@ class ResourceStore:
         return snapshot if row[0] == snapshot.id else await self.get_snapshot(row[0])
 
     async def get_snapshot(self, snapshot: SnapshotId) -> Snapshot:
-        """Return a state that was noted."""
+        """Return a recorded snapshot."""
         row = await self.database.fetch_one("find_snapshot", snapshot=UUID(snapshot))
         if row is None:
             raise NotFound(f"there is no snapshot {snapshot}")
         return _snapshot(row)
 
     async def list_pinned_kinds(self) -> list[str]:
-        """Return the kinds of the resources that turns pin."""
+        """Return the kinds of the resources that have turn snapshots."""
         return [kind for (kind,) in await self.database.fetch("list_snapshotted_kinds")]
 
     async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
-        """Return where the bytes of pinned states are, and whether a host has to have them."""
+        """Return the snapshots that turns refer to, and whether a host must have their bytes."""
         rows = await self.database.fetch("list_snapshots_in_use", kind=kind, host=host)
         return dict(rows)
 
 
 @value
 class AttachmentStore:
-    """Which session works on what, on PostgreSQL. See ``ports.resources``."""
+    """Which session works on which resource, in PostgreSQL. See ``store_port``."""
 
     database: Database
 
@@ -127,7 +127,7 @@ class AttachmentStore:
         at: Timestamp,
         handle: Handle | None = None,
     ) -> bool:
-        """Let a session work on a resource; False if it did already."""
+        """Attach a resource to a session; False if it was attached already."""
         found = await ResourceStore(self.database).get(resource)
         async with self.database.connection() as connection, connection.transaction():
             scope = self.database.workspace
@@ -140,20 +140,20 @@ class AttachmentStore:
     async def detach(
         self, resource: ResourceId, session: SessionId, *, by: str, at: Timestamp
     ) -> bool:
-        """Take a resource away from a session; False if it had none."""
+        """Detach a resource from a session; False if it was not attached."""
         async with self.database.connection() as connection, connection.transaction():
             scope = self.database.workspace
             return await detach_resource(connection, scope, resource, session, by=by, at=at)
 
     async def list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
-        """Return what a session works on."""
+        """Return the resources that a session works on."""
         rows = await self.database.fetch("list_attached", session=UUID(session))
         return [(_resource(row), row[_RESOURCE_COLUMNS]) for row in rows]
 
     async def list_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None
     ) -> list[SessionId]:
-        """Return the sessions that work on a resource, perhaps only those that began lately."""
+        """Return the sessions that work on a resource, or only those attached since a timestamp."""
         if since is None:
             rows = await self.database.fetch("list_holders", resource=UUID(resource))
         else:
@@ -164,7 +164,7 @@ class AttachmentStore:
     async def find_last_holder(
         self, kind: str, host: str, places: Sequence[str]
     ) -> SessionId | None:
-        """Return the session that last worked at the first of some places; no subagent's."""
+        """Return the session that last worked at the first of some locations, not a subagent's."""
         asked = {"kind": kind, "host": host, "places": text_array(places)}
         row = await self.database.fetch_one("find_last_holder", **asked)
         return None if row is None else SessionId(row[0])
@@ -172,7 +172,7 @@ class AttachmentStore:
     async def has_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None, but: SessionId | None = None
     ) -> bool:
-        """Say whether any session works on a resource, closed ones too, and not which."""
+        """Return whether any session works on a resource, including hidden ones."""
         whole = AttachmentStore(self.database.seen_by(EVERYTHING))
         return any(one != but for one in await whole.list_holders(resource, since=since))
 
@@ -185,10 +185,10 @@ class AttachmentStore:
         at: Timestamp,
         force: bool = False,
     ) -> ResourceAfterTurn:
-        """Take a resource that goes away from everybody, and note the state it is left in."""
+        """Detach a resource from all sessions and record its last snapshot."""
         left = ResourceAfterTurn(snapshot, tuple(await self.list_holders(resource)))
         said = {"snapshot_ref": snapshot, "sessions": list(left.sessions), "by": by}
-        # Everybody means those too who are closed to whoever takes it away.
+        # All sessions includes those that are hidden from the caller.
         whole = self.database.seen_by(EVERYTHING)
         async with whole.connection() as connection, connection.transaction():
             scope = self.database.workspace
@@ -196,9 +196,7 @@ class AttachmentStore:
             await run(connection, "lock_resource", asked)
             holders = [SessionId(id) for (id,) in await fetch(connection, "list_holders", **asked)]
             if not force and set(holders) - set(left.sessions):
-                raise InvalidOperation(
-                    "somebody else works there, in a session that is closed to you"
-                )
+                raise InvalidOperation("another session works there, and it is hidden from you")
             for session in holders:
                 await detach_resource(connection, scope, resource, session, by=by, at=at)
             told = {"workspace": scope, "stream": UUID(resource), "kind": "resource.removed"}
@@ -206,7 +204,7 @@ class AttachmentStore:
         return left
 
     async def find_left(self, resource: ResourceId) -> ResourceAfterTurn | None:
-        """Return how a resource was left when it last went."""
+        """Return how a resource was left when it was last removed, or None."""
         row = await self.database.fetch_one("find_resource_after_turn", resource=UUID(resource))
         if row is None:
             return None
@@ -216,7 +214,7 @@ class AttachmentStore:
         )
 
     async def newest_event(self, session: SessionId) -> EventRef | None:
-        """Return the newest event of a session."""
+        """Return the newest event of a session, or None."""
         row = await self.database.fetch_one("newest_event", stream=UUID(session))
         if row is None:
             return None
@@ -225,12 +223,12 @@ class AttachmentStore:
 
 @value
 class TurnSnapshotStore:
-    """In which states turns found and left resources. See ``ports.resources``."""
+    """The states of resources before and after turns. See ``store_port``."""
 
     database: Database
 
     async def pin(self, pin: TurnSnapshot, *, by: str, at: Timestamp) -> bool:
-        """Note in which states a turn found and left a resource; False if that is known."""
+        """Record the snapshots before and after a turn; False if they are recorded already."""
         row = await self.database.fetch_one(
             "insert_turn_snapshot",
             turn=UUID(pin.turn),
@@ -246,40 +244,40 @@ class TurnSnapshotStore:
         return row is not None and bool(row[0])
 
     async def list_pins(self, turns: Sequence[TurnId]) -> list[ResolvedTurnSnapshot]:
-        """Return the pins of turns, in the order of the turns given."""
+        """Return the turn snapshots of turns, in the order of the turns given."""
         rows = await self.database.fetch("list_turn_snapshots", turns=as_uuids(turns))
         return [_pinned(row) for row in rows]
 
     async def list_pinned_along(self, head: TurnId, *, limit: int) -> list[tuple[TurnId, int]]:
-        """Return the turns of a thread that pin anything, newest first, with their depths."""
+        """Return the turns of a thread that have snapshots, newest first, with their depths."""
         rows = await self.database.fetch("list_thread_snapshots", head=UUID(head), limit=limit)
         return [(TurnId(turn), depth) for turn, depth in rows]
 
     async def list_pins_between(
         self, resource: ResourceId, since: Timestamp, until: Timestamp
     ) -> list[ResolvedTurnSnapshot]:
-        """Return the pins of a resource whose turns were at work in an interval, oldest first."""
+        """Return the turn snapshots of a resource whose turns ran in an interval, oldest first."""
         rows = await self.database.fetch(
             "list_turn_snapshots_between", resource=UUID(resource), since=since, until=until
         )
         return [_pinned(row) for row in rows]
 
     async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
-        """Return the paths that turns themselves say they wrote."""
+        """Return the paths that turns themselves report writing."""
         found: dict[TurnId, set[str]] = {}
         for turn, path in await self.database.fetch("list_written", turns=as_uuids(turns)):
             found.setdefault(TurnId(turn), set()).add(path)
         return found
 
     async def list_below(self, head: TurnId, depth: int) -> list[tuple[TurnId, int]]:
-        """Return the turns of a thread that lie below a depth, oldest first, with their depths."""
+        """Return the turns of a thread below a depth, oldest first, with their depths."""
         rows = await self.database.fetch("list_turns_below", head=UUID(head), low=depth)
         return [(TurnId(turn), found) for turn, found in rows]
 
     async def list_spawned(
         self, turns: Sequence[TurnId], by: Sequence[TurnId]
     ) -> frozenset[TurnId]:
-        """Return which turns belong to sessions that others of the turns given began."""
+        """Return which turns belong to sessions that one of the turns in ``by`` spawned."""
         rows = await self.database.fetch(
             "list_spawned_turns", turns=as_uuids(turns), by=as_uuids(by)
         )
@@ -288,12 +286,12 @@ class TurnSnapshotStore:
 
 @value
 class LeaseStore:
-    """What may be out of date the moment it is read. See ``ports.resources``."""
+    """Advisory data that may be out of date when it is read. See ``store_port``."""
 
     database: Database
 
     async def note_liveness(self, resource: ResourceId, status: Liveness, at: Timestamp) -> None:
-        """Note whether a resource was there."""
+        """Record whether a resource existed."""
         data = as_data({"resource_ref": resource, "status": status})
         await self.database.run(
             "record_liveness", resource=UUID(resource), status=status, at=at, data=data
@@ -302,26 +300,26 @@ class LeaseStore:
     async def lease(
         self, resource: ResourceId, holder: str, until: Timestamp, now: Timestamp
     ) -> Lease | None:
-        """Take or renew a lease; None while somebody else's has not run out."""
+        """Acquire or renew a lease; None while another holder's has not expired."""
         row = await self.database.fetch_one(
             "acquire_lease", resource=UUID(resource), holder=holder, until=until, now=now
         )
         return None if row is None else Lease(resource, holder, as_instant(row[0]))
 
     async def find_lease(self, resource: ResourceId) -> Lease | None:
-        """Return the newest lease of a resource, whether or not it has run out."""
+        """Return the newest lease of a resource, expired or not."""
         row = await self.database.fetch_one("find_lease", resource=UUID(resource))
         return None if row is None else Lease(resource, row[0], as_instant(row[1]))
 
     async def release(self, resource: ResourceId, holder: str) -> None:
-        """Give a lease back."""
+        """Release a lease."""
         await self.database.run("release_lease", resource=UUID(resource), holder=holder)
 
 
 async def ensure_resource(
     connection: Connection, workspace: UUID, resource: Resource, by: str
 ) -> ResourceId:
-    """Note a resource inside a transaction and return the id it is known by."""
+    """Register a resource inside a transaction and return its id, which may be an older one."""
     scope = resource.scope
     ((id,),) = await fetch(
         connection,
@@ -408,11 +406,10 @@ async def detach_resource(
 
 
 def as_data(said: Mapping[str, Json]) -> str:
-    """Return an event's data as the functions take it.
+    """Return an event's data as the SQL functions take it.
 
     Raises:
-        NotCanonical: Something has no spelling that everybody shares, such as a path whose bytes
-            are no text.
+        NotCanonical: Something has no canonical form, such as a path that is not valid UTF-8.
     """
     return canonical(said).decode()
 

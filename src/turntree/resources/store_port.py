@@ -1,4 +1,4 @@
-"""Resources in the ledger: which there are, who holds them, what was kept of them, what pins it."""
+"""The port of resources in the ledger: attachments, snapshots, turn snapshots and leases."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -19,7 +19,7 @@ from turntree.resources.resource import (
 
 @value
 class ResolvedTurnSnapshot:
-    """A pin with the states it names."""
+    """A turn snapshot with its resource and the snapshots it names."""
 
     pin: TurnSnapshot
     resource: Resource
@@ -29,18 +29,18 @@ class ResolvedTurnSnapshot:
 
 @value
 class ResourceAfterTurn:
-    """How a resource was left that is gone."""
+    """How a removed resource was left."""
 
     snapshot: SnapshotId
     sessions: tuple[SessionId, ...]
-    """Who worked on it."""
+    """The sessions that worked on it."""
 
 
 class Resources(Protocol):
-    """Facts about resources. Each write leaves its event in the same transaction."""
+    """Resources and snapshots. Each write records its event in the same transaction."""
 
     async def ensure(self, resource: Resource, *, by: str) -> Resource:
-        """Return the resource of that kind at that place of that machine; note it if it is new."""
+        """Return the resource of that kind at that location and host; register it if it is new."""
         ...
 
     async def get(self, resource: ResourceId) -> Resource:
@@ -52,7 +52,7 @@ class Resources(Protocol):
         ...
 
     async def find(self, kind: str, host: str, place: str) -> Resource | None:
-        """Return the resource at a place."""
+        """Return the resource at a location, or None."""
         ...
 
     async def list_page(self, *, after: str = ..., limit: int = 1000) -> list[Resource]:
@@ -60,16 +60,16 @@ class Resources(Protocol):
         ...
 
     async def keep(self, snapshot: Snapshot, *, by: str) -> Snapshot:
-        """Note a state that was kept; the same state of the same resource is noted once.
+        """Record a snapshot; the same state of the same resource is recorded once.
 
         Raises:
             NotFound: No such resource.
-            Refused: The resource has no capability ``snapshot``.
+            InvalidOperation: The resource lacks the capability ``snapshot``.
         """
         ...
 
     async def get_snapshot(self, snapshot: SnapshotId) -> Snapshot:
-        """Return a state that was noted.
+        """Return a recorded snapshot.
 
         Raises:
             NotFound: No such snapshot.
@@ -77,19 +77,19 @@ class Resources(Protocol):
         ...
 
     async def list_pinned_kinds(self) -> list[str]:
-        """Return the kinds of the resources that turns pin."""
+        """Return the kinds of the resources that have turn snapshots."""
         ...
 
     async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
-        """Return where the bytes of states are that turns pin, and whether a host has to have them.
+        """Return the snapshots that turns refer to, and whether a host must have their bytes.
 
-        What was pinned on another machine is kept there, or perhaps here under another name.
+        A snapshot taken on another machine is stored there, or here under another host name.
         """
         ...
 
 
 class Attachments(Protocol):
-    """Which session works on what. Each write leaves its event in the same transaction."""
+    """Which session works on what. Each write records its event in the same transaction."""
 
     async def attach(
         self,
@@ -101,7 +101,7 @@ class Attachments(Protocol):
         at: Timestamp,
         handle: Handle | None = None,
     ) -> bool:
-        """Let a session work on a resource; False if it did already.
+        """Attach a resource to a session; False if it was attached already.
 
         Raises:
             NotFound: No such resource or session.
@@ -111,35 +111,35 @@ class Attachments(Protocol):
     async def detach(
         self, resource: ResourceId, session: SessionId, *, by: str, at: Timestamp
     ) -> bool:
-        """Take a resource away from a session; False if it had none."""
+        """Detach a resource from a session; False if it was not attached."""
         ...
 
     async def list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
-        """Return what a session works on."""
+        """Return the resources that a session works on."""
         ...
 
     async def list_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None
     ) -> list[SessionId]:
-        """Return the sessions that work on a resource, perhaps only those that began lately."""
+        """Return the sessions that work on a resource, or only those attached since a timestamp."""
         ...
 
     async def find_last_holder(
         self, kind: str, host: str, places: Sequence[str]
     ) -> SessionId | None:
-        """Return the active session with turns that last worked at one of some places.
+        """Return the active session with turns that last worked at one of some locations.
 
-        The first place at which anybody works counts. A subagent's session is returned only where
-        there is no other.
+        The first location with a session counts. A subagent's session is returned only where there
+        is no other.
         """
         ...
 
     async def has_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None, but: SessionId | None = None
     ) -> bool:
-        """Say whether any session works on a resource, closed ones too, and not which.
+        """Return whether any session works on a resource, including hidden ones.
 
-        Perhaps only of those that began lately, or of all but one.
+        ``since`` limits this to sessions attached later; ``but`` leaves one session out.
         """
         ...
 
@@ -152,17 +152,17 @@ class Attachments(Protocol):
         at: Timestamp,
         force: bool = False,
     ) -> ResourceAfterTurn:
-        """Take a resource that goes away from everybody, and note the state it is left in.
+        """Detach a resource from all sessions and record its last snapshot.
 
-        Returns who worked on it, without those that are closed to whoever looks.
+        Returns the sessions that worked on it, without those hidden from the caller.
 
         Raises:
-            Refused: A session that is closed works on it, and ``force`` was not given.
+            InvalidOperation: A hidden session works on it, and ``force`` was not given.
         """
         ...
 
     async def find_left(self, resource: ResourceId) -> ResourceAfterTurn | None:
-        """Return how a resource was left when it last went."""
+        """Return how a resource was left when it was last removed, or None."""
         ...
 
     async def newest_event(self, session: SessionId) -> EventRef | None:
@@ -171,10 +171,10 @@ class Attachments(Protocol):
 
 
 class TurnSnapshots(Protocol):
-    """In which states turns found and left resources."""
+    """The states of resources before and after turns."""
 
     async def pin(self, pin: TurnSnapshot, *, by: str, at: Timestamp) -> bool:
-        """Note in which states a turn found and left a resource; False if that is known.
+        """Record the snapshots before and after a turn; False if they are recorded already.
 
         Raises:
             NotFound: No such turn, resource or snapshot of it.
@@ -182,51 +182,51 @@ class TurnSnapshots(Protocol):
         ...
 
     async def list_pins(self, turns: Sequence[TurnId]) -> list[ResolvedTurnSnapshot]:
-        """Return the pins of turns, in the order of the turns given."""
+        """Return the turn snapshots of turns, in the order of the turns given."""
         ...
 
     async def list_pinned_along(self, head: TurnId, *, limit: int) -> list[tuple[TurnId, int]]:
-        """Return the turns of a thread that pin anything, newest first, with their depths."""
+        """Return the turns of a thread that have snapshots, newest first, with their depths."""
         ...
 
     async def list_pins_between(
         self, resource: ResourceId, since: Timestamp, until: Timestamp
     ) -> list[ResolvedTurnSnapshot]:
-        """Return the pins of a resource whose turns were at work in an interval, oldest first."""
+        """Return the turn snapshots of a resource whose turns ran in an interval, oldest first."""
         ...
 
     async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
-        """Return the paths that turns themselves say they wrote, as their tools spelt them."""
+        """Return the paths that turns themselves report writing, as their tools spelled them."""
         ...
 
     async def list_below(self, head: TurnId, depth: int) -> list[tuple[TurnId, int]]:
-        """Return the turns of a thread that lie below a depth, oldest first, with their depths."""
+        """Return the turns of a thread below a depth, oldest first, with their depths."""
         ...
 
     async def list_spawned(
         self, turns: Sequence[TurnId], by: Sequence[TurnId]
     ) -> frozenset[TurnId]:
-        """Return which turns belong to sessions that others of the turns given began."""
+        """Return which turns belong to sessions that one of the turns in ``by`` spawned."""
         ...
 
 
 class Leases(Protocol):
-    """What may be out of date the moment it is read. Nothing here enters a digest."""
+    """Advisory data that may be out of date when it is read. Nothing here enters a digest."""
 
     async def note_liveness(self, resource: ResourceId, status: Liveness, at: Timestamp) -> None:
-        """Note whether a resource was there."""
+        """Record whether a resource existed."""
         ...
 
     async def lease(
         self, resource: ResourceId, holder: str, until: Timestamp, now: Timestamp
     ) -> Lease | None:
-        """Take or renew a lease; None while somebody else's has not run out."""
+        """Acquire or renew a lease; None while another holder's has not expired."""
         ...
 
     async def find_lease(self, resource: ResourceId) -> Lease | None:
-        """Return the newest lease of a resource, whether or not it has run out."""
+        """Return the newest lease of a resource, expired or not."""
         ...
 
     async def release(self, resource: ResourceId, holder: str) -> None:
-        """Give a lease back."""
+        """Release a lease."""
         ...

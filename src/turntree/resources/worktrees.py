@@ -1,7 +1,7 @@
-"""Worktrees: folders that were made in the state of a turn, and what has become of them.
+"""Worktrees: folders created from a turn's snapshot. List, remove and restore them.
 
-Making one is a plan like any other (``tree.plans``). Here they are listed, looked at and removed.
-Knows resources that were forked from others. Must never lose what is kept nowhere else.
+Creating one is a plan like any other (``tree.plans``). Removing one must never lose data that is
+stored nowhere else.
 """
 
 import contextlib
@@ -26,41 +26,41 @@ LEFT_OUT_SHOWN_MAX = 5
 
 @value
 class Worktree:
-    """A folder that was made in the state of a turn."""
+    """A folder created from a turn's snapshot."""
 
     resource: Resource
     turn: TurnId
     state: ExtRef
-    """What it was made in."""
+    """The snapshot it was created from."""
     liveness: Liveness
     sessions: tuple[Session, ...]
-    """Who works there."""
+    """The sessions that work there."""
     before: bool = False
-    """Whether it was made as the turn found it, not as it left it."""
+    """Whether it was created from the state before the turn, not after it."""
 
 
 @value
 class RemovedWorktree:
-    """A worktree that is gone, and the state it was left in."""
+    """A removed worktree and its last snapshot."""
 
     worktree: Worktree
     last: Snapshot | None
-    """None if it had gone before."""
+    """None if it was deleted outside Turntree."""
     changes: tuple[FileChange, ...] = ()
-    """What was changed since a turn last pinned it, or since it was made."""
+    """Changes since its last turn snapshot, or since it was created."""
     left_out: tuple[str, ...] = ()
-    """What no state holds, and is gone for good."""
+    """Paths that no snapshot holds; they are gone for good."""
 
 
 @value
 class Worktrees:
-    """``tree.worktrees``: places made from states."""
+    """``tree.worktrees``: folders created from snapshots."""
 
     resources: Resources
     files: Files
 
     async def list_all(self, *, gone: bool = False) -> list[Worktree]:
-        """Return the worktrees of this machine, oldest first; those that are gone only if asked."""
+        """Return the worktrees of this machine, oldest first; with ``gone``, removed ones too."""
         found: list[Worktree] = []
         page = await self.resources.ledger.list_page(limit=PAGE)
         while page:
@@ -72,29 +72,27 @@ class Worktrees:
         return found
 
     async def get(self, place: str) -> Worktree:
-        """Return the worktree at a place.
+        """Return the worktree at a location.
 
         Raises:
-            NotFound: There is none, or it was not made from a turn.
+            NotFound: There is none, or it was not created from a turn.
         """
         for kind in ("directory", "file"):
             resource = await self.resources.find(kind, place)
             one = None if resource is None else await self._find(resource)
             if one is not None:
                 return one
-        raise NotFound(f"{place} is no worktree that was made from a turn")
+        raise NotFound(f"{place} is not a worktree created from a turn")
 
     async def remove(self, place: str, *, force: bool = False) -> RemovedWorktree:
-        """Remove a worktree; its last state is kept, and nobody works there any more.
+        """Remove a worktree after storing its last state, and detach its sessions.
 
         Raises:
-            NotFound: There is none, or it was not made from a turn.
-            UnsavedChanges: It holds changes that no turn has pinned or files that no state holds,
-                and
+            NotFound: There is none, or it was not created from a turn.
+            UnsavedChanges: It holds changes without a turn snapshot or files in no snapshot, and
                 ``force`` was not given.
-            InvalidOperation: Another folder stands there than the one that was made, or a session
-                that is
-                closed works there and ``force`` was not given. Nothing has changed.
+            InvalidOperation: The folder was replaced, or a hidden session works there and ``force``
+                was not given. Nothing has changed.
         """
         one = await self.get(place)
         resource = one.resource
@@ -108,7 +106,7 @@ class Worktrees:
         if (changes or left_out) and not force:
             raise UnsavedChanges(f"{place} holds {_describe(len(changes), left_out)}")
         world, by = self.resources.world, str(self.resources.by)
-        # First, so that whoever dies here finds the place as it was, or can bring it back.
+        # Detach first: a crash after this leaves the folder in place, or recorded and restorable.
         await self.resources.attachments.leave(
             resource.id, last.id, by=by, at=world.now(), force=force
         )
@@ -117,11 +115,11 @@ class Worktrees:
         return RemovedWorktree(one, last, tuple(changes), tuple(left_out))
 
     async def restore(self, place: str) -> Worktree:
-        """Bring a worktree back that was removed: its last state, and who worked there.
+        """Restore a removed worktree: its last state and its sessions.
 
         Raises:
-            NotFound: None was removed there, or its last state is no longer kept.
-            InvalidOperation: Something is there.
+            NotFound: None was removed there, or its last snapshot is no longer stored.
+            InvalidOperation: Something exists there.
         """
         one = await self.get(place)
         if one.liveness != "dead":
@@ -129,22 +127,22 @@ class Worktrees:
         resource, attachments = one.resource, self.resources.attachments
         left = await attachments.find_left(resource.id)
         if left is None:
-            raise NotFound(f"nobody removed {place}: it went by itself")
+            raise NotFound(f"{place} was deleted outside Turntree; nothing to restore")
         state = await self.resources.ledger.get_snapshot(left.snapshot)
-        # First: nobody may be left working on a place that can no longer be made.
+        # Check first: no session may be attached to a folder that can no longer be created.
         await self._check_kept(resource, state)
         world, by = self.resources.world, str(self.resources.by)
         for session in left.sessions:
-            # Whoever was closed meanwhile to who restores it comes back by itself.
+            # A session that was hidden from the caller meanwhile can attach itself again.
             with contextlib.suppress(NotFound, PermissionDenied):
                 await attachments.attach(resource.id, session, "rw", by=by, at=world.now())
-        # Last: as long as there is no folder, all of it can be asked for again.
+        # Create the folder last: as long as it is absent, the whole call can be repeated.
         await in_thread(self.resources.keeper_of(resource).fork, state.external, place)
         await self.resources.probe(resource)
         return await self.get(place)
 
     async def find_gone(self, name: str) -> list[str]:
-        """Return the places of worktrees that are gone and are called so."""
+        """Return the locations of removed worktrees with this name."""
         gone = [one.resource for one in await self.list_all(gone=True) if one.liveness == "dead"]
         return [one.place for one in gone if PurePath(one.place).name == name]
 
@@ -160,12 +158,12 @@ class Worktrees:
         return Worktree(resource, TurnId(turn), origin[1], liveness, tuple(sessions), before)
 
     async def _check_made(self, resource: Resource) -> None:
-        """Refuse what stands where a worktree was made and is another folder."""
+        """Raise if the folder at a worktree's location is not the one that was created there."""
         keeper, place = self.resources.keeper_of(resource), resource.place
         if isinstance(keeper, TracksForks) and await in_thread(keeper.forked_from, place) is None:
             raise InvalidOperation(
-                f"what stands at {place} is not what was made there: it was replaced or copied back"
-                "\ntake it away by hand, then remove the worktree once more"
+                f"{place} is not the folder that was created there: it was replaced or copied back"
+                "\nmove it away, then remove the worktree again"
             )
 
     async def _check_kept(self, resource: Resource, state: Snapshot) -> None:
@@ -175,7 +173,7 @@ class Worktrees:
         states = {Digest(state.external.id)}
         look = partial(keeper.list_losses, states, lambda _: None, full=False, limit=1)
         if await in_thread(look):
-            raise NotFound(f"the last state of {resource.place} is no longer kept")
+            raise NotFound(f"the last state of {resource.place} is no longer stored")
 
     async def _list_left_out(self, resource: Resource, state: Snapshot) -> list[str]:
         keeper = self.resources.keeper_of(resource)
@@ -184,7 +182,7 @@ class Worktrees:
         return await in_thread(keeper.list_left_out, resource.place, state.external)
 
     async def _pinned(self, one: Worktree) -> ExtRef:
-        """Return the state that a turn last left it in, or the one it was made in."""
+        """Return the state a turn last left it in, or the one it was created from."""
         world = self.resources.world
         pins = await self.resources.pins.list_pins_between(
             one.resource.id, one.resource.created_at, world.now()
@@ -203,12 +201,12 @@ def _describe(changes: int, left_out: Sequence[str]) -> str:
     if changes:
         told.append(f"{changes} change{'' if changes == 1 else 's'} that no turn has pinned")
     if left_out:
-        told.append(f"what no snapshot holds and nobody could bring back: {name_some(left_out)}")
+        told.append(f"files that no snapshot could restore: {name_some(left_out)}")
     return " and ".join(told)
 
 
 def name_some(paths: Sequence[str]) -> str:
-    """Return the first of some paths and how many there are besides."""
+    """Return the first of some paths and how many more there are."""
     more = len(paths) - LEFT_OUT_SHOWN_MAX
     shown = ", ".join(paths[:LEFT_OUT_SHOWN_MAX])
     return f"{shown} and {more} more" if more > 0 else shown

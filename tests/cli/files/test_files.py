@@ -173,7 +173,7 @@ def test_lines_and_files_that_are_not_there_are_said_to_be_none(
 ) -> None:
     assert "has only 3 lines" in turntree("blame", "src/sum.py:9").err
     assert turntree("blame", "src/none.py:1").code == 3
-    assert "no text" in turntree("blame", "logo.png:1").err
+    assert "not text" in turntree("blame", "logo.png:1").err
     assert turntree("blame", "src/sum.py:0").code == 2
 
 

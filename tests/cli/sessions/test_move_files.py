@@ -361,7 +361,7 @@ def test_a_worktree_with_what_no_snapshot_holds_is_not_removed_lightly(
     os.mkfifo(place / "pipe")
     refused = turntree("worktree", "--remove", str(place))
     assert refused.code == 1
-    assert "nobody could bring back: pipe" in refused.err
+    assert "no snapshot could restore: pipe" in refused.err
     assert (place / "pipe").exists()
     done = turntree("worktree", "--remove", str(place), "--force")
     assert done.code == 0
@@ -406,7 +406,7 @@ def test_a_worktree_that_was_copied_back_keeps_its_session(turntree: Call, shop:
     for words in ((), ("--force",)):
         refused = turntree("worktree", "--remove", str(place), *words)
         assert refused.code == 1
-        assert "is not what was made there" in refused.err
+        assert "is not the folder that was created there" in refused.err
         assert "--force" not in refused.err
     (listed,) = turntree("worktree", "--list", "--json").documents
     assert listed["sessions"] == ["try"]
@@ -441,7 +441,7 @@ def test_nobody_works_on_a_worktree_that_can_no_longer_come_back(
     assert turntree("gc", "--json").document["removed"] > 0
     refused = turntree("worktree", "--restore", str(place))
     assert refused.code == 3
-    assert "is no longer kept" in refused.err
+    assert "is no longer stored" in refused.err
 
     async def list_attached() -> list[str]:
         async with open_tree(shop.settings) as tree:

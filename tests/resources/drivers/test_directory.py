@@ -199,7 +199,9 @@ def test_a_folder_with_something_that_is_left_out_is_not_replaced_by_a_file(
     (place / "x" / "run.log").write_text("mine", encoding="utf-8")
     (place / "y").write_text("y", encoding="utf-8")
     before = describe_folder(place)
-    with pytest.raises(InvalidOperation, match=r"x was no folder then, and now holds x/run\.log"):
+    with pytest.raises(
+        InvalidOperation, match=r"x was not a folder then, and now holds x/run\.log"
+    ):
         keeper.restore(state, str(place))
     assert describe_folder(place) == before
 

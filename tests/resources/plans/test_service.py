@@ -514,7 +514,7 @@ async def test_a_worktree_made_where_another_stood_is_what_it_was_made_from(
     third = await tree.plans.propose_fork("main~1", None, place=place)
     await tree.plans.carry_out(third)
     shutil.rmtree(place)
-    with pytest.raises(NotFound, match="nobody removed"):
+    with pytest.raises(NotFound, match="deleted outside Turntree"):
         await tree.worktrees.restore(place)
     assert await fsck(database) == []
 

@@ -43,7 +43,7 @@ def test_what_is_broken_is_named(tmp_path: Path, kept: str, how: str, path: str)
     PLANTS[how](store, found[path.encode()].digest)
     (loss,) = look(home, kept, full=True)
     assert (loss.state, loss.path) == (kept, path)
-    assert ("damaged" if how == "damaged" and path != "large" else "not kept") in loss.why
+    assert ("damaged" if how == "damaged" and path != "large" else "not stored") in loss.why
     if how == "removed":
         assert look(home, kept, full=False) == [loss]
 

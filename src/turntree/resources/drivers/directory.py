@@ -1,7 +1,7 @@
-"""The keeper of directories: a workspace with everything in it that is worth keeping.
+"""The driver of directories.
 
-What a snapshot holds and leaves out is said in ``docs/explanation/what-is-captured.md``. Knows how
-to take, bring back and fork a folder's states. Must never write to a repository's ``.git``.
+``docs/explanation/what-is-captured.md`` says what a snapshot holds and leaves out. The driver
+takes, restores and forks snapshots of a directory. It never writes to a repository's ``.git``.
 """
 
 import os
@@ -28,16 +28,16 @@ from turntree.resources.snapshots.write import NodeWriter
 
 
 class DirectoryDriver(SnapshotDriver):
-    """Looks after directories."""
+    """Takes, restores and forks snapshots of directories."""
 
     kind = "directory"
 
     def probe(self, place: str) -> Liveness:
-        """Say whether the directory is there."""
+        """Return whether the directory exists."""
         return look_for(os.path.isdir(place))
 
     def measure(self, place: str) -> SnapshotCost:
-        """Say what a snapshot would take, from a look that reads no file.
+        """Return what a snapshot would cost, from a scan that reads no file.
 
         Raises:
             NotFound: There is no directory.
@@ -45,7 +45,7 @@ class DirectoryDriver(SnapshotDriver):
         return SnapshotCost(*measure_folder(self.store, os.fsencode(place)))
 
     def snapshot(self, place: str) -> TakenSnapshot:
-        """Keep the present state; an unchanged one costs a look at what is there.
+        """Store the present state; an unchanged one costs a directory scan.
 
         Raises:
             NotFound: There is no directory.
@@ -55,19 +55,19 @@ class DirectoryDriver(SnapshotDriver):
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
     ) -> list[FileChange]:
-        """Make the directory equal to a state and return what had to change.
+        """Make the directory equal to a snapshot and return what had to change.
 
         Raises:
-            NotFound: The state is not kept here.
+                NotFound: The snapshot is not stored here.
             InvalidOperation: Something that no snapshot holds is in the way; nothing has changed.
         """
         wanted = self._top(external)
         where = os.fsencode(place)
         if os.path.lexists(where) and not os.path.isdir(where):
-            raise InvalidOperation(f"{place} is no directory")
+            raise InvalidOperation(f"{place} is not a directory")
         with self.store.lock("store", exclusive=False):
             os.makedirs(where, exist_ok=True)
-            # The present is kept once more: it costs a look, and nothing is ever lost by mistake.
+            # Capture the present state once more: it costs a scan, and a mistake can be undone.
             present = keep_folder(self.store, where)
             differences = compare_nodes(
                 self.store.get, read_state(self.store.get, present.state), wanted
@@ -78,16 +78,16 @@ class DirectoryDriver(SnapshotDriver):
         return [as_change(one) for one in differences]
 
     def list_left_out(self, place: str, external: ExtRef) -> list[str]:
-        """Return what stands in the directory and is not in a state of it.
+        """Return the paths in the directory that a snapshot does not hold.
 
         Raises:
-            NotFound: The state is not kept here.
+                NotFound: The snapshot is not stored here.
         """
         found = list_left_out(self.store, os.fsencode(place), state_of(external))
         return [os.fsdecode(path) for path in found]
 
     def grow(self, top: TreeEntry, place: bytes) -> None:
-        """Write everything that a directory holds, and bring it to the disk."""
+        """Write everything that a directory holds, and sync it to disk."""
         os.mkdir(place, 0o700)
         folders = [(place, top)]
         with NodeWriter(self.store) as writer:
@@ -119,5 +119,5 @@ def _choose(differences: list[TreeDiff], only: set[bytes]) -> list[TreeDiff]:
         if one.path in only or (one.path in above and one.old is None):
             chosen.append(one)
         elif one.path in above and one.old is not None and one.old.kind != FOLDER:
-            raise InvalidOperation(f"{os.fsdecode(one.path)} is in the way: it is no folder")
+            raise InvalidOperation(f"{os.fsdecode(one.path)} is in the way: it is not a folder")
     return chosen

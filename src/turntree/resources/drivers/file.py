@@ -1,6 +1,6 @@
-"""The keeper of single files, or links, which are kept as links.
+"""The driver of single files and symbolic links; a link is stored as a link.
 
-Knows how to take, bring back and fork one file's states. Must never look at what stands beside it.
+It takes, restores and forks snapshots of one file. It never looks at what else is in its folder.
 """
 
 import os
@@ -18,17 +18,17 @@ from turntree.resources.snapshots.write import NodeWriter
 
 
 class FileDriver(SnapshotDriver):
-    """Looks after single files."""
+    """Takes, restores and forks snapshots of single files."""
 
     kind = "file"
     external_kind = "shadow-file"
 
     def probe(self, place: str) -> Liveness:
-        """Say whether the file is there."""
+        """Return whether the file exists."""
         return look_for(os.path.lexists(place) and not _is_folder(place))
 
     def measure(self, place: str) -> SnapshotCost:
-        """Say what a snapshot would take.
+        """Return what a snapshot would cost.
 
         Raises:
             NotFound: There is no file.
@@ -39,7 +39,7 @@ class FileDriver(SnapshotDriver):
         return SnapshotCost(size, 1, size)
 
     def snapshot(self, place: str) -> TakenSnapshot:
-        """Keep the present state.
+        """Store the present state.
 
         Raises:
             NotFound: There is no file.
@@ -49,11 +49,11 @@ class FileDriver(SnapshotDriver):
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
     ) -> list[FileChange]:
-        """Make the file equal to a state and return what had to change.
+        """Make the file equal to a snapshot and return what had to change.
 
         Raises:
-            NotFound: The state is not kept here.
-            InvalidOperation: A directory stands there.
+                NotFound: The snapshot is not stored here.
+                InvalidOperation: A directory is at that path.
         """
         wanted = self._top(external)
         if _is_folder(place):
@@ -73,7 +73,7 @@ class FileDriver(SnapshotDriver):
         return [as_change(TreeDiff(PLACE_NAME, present, wanted))]
 
     def grow(self, top: TreeEntry, place: bytes) -> None:
-        """Write the file, and bring it to the disk."""
+        """Write the file and sync it to disk."""
         above, name = os.path.split(place)
         folder = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
         try:

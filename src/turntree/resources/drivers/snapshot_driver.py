@@ -1,6 +1,6 @@
-"""What the keepers of folders and of files share: states in the shadow store, looked into.
+"""What the directory and file drivers share: reading and managing snapshots in the object store.
 
-Knows how the store's words become those of the port. Must never know what kind of place it is.
+It translates between the object store and the driver contract, and knows no kind of resource.
 """
 
 import os
@@ -42,7 +42,7 @@ _FOLDERS_OPENED_MAX = 100
 
 
 class SnapshotDriver(ABC):
-    """Looks into states that are kept in the shadow store."""
+    """Reads and manages snapshots in the object store below the data directory."""
 
     kind = ""
     method = "shadow-tree/1"
@@ -50,17 +50,17 @@ class SnapshotDriver(ABC):
     capabilities: frozenset[Capability] = frozenset({"snapshot", "restore", "fork", "share"})
 
     def __init__(self, home: Path) -> None:
-        """Keep states below a folder of one's own."""
+        """Use the object store below a data directory."""
         self.store = ObjectStore(os.fspath(home / "shadow"))
         self._forks = Forks(self.store)
         self._opened: dict[bytes, dict[bytes, TreeEntry]] = {}
 
     def fork(self, external: ExtRef, place: str) -> None:
-        """Make a new place in a state, all at once: it is whole or not there.
+        """Create a new resource from a snapshot, atomically: it is complete or absent.
 
         Raises:
-            Refused: Something is there already.
-            NotFound: The state is not kept here.
+            InvalidOperation: Something already exists there.
+            NotFound: The snapshot is not stored here.
         """
         top = self._top(external)
         with self.store.lock("store", exclusive=False):
@@ -70,26 +70,26 @@ class SnapshotDriver(ABC):
 
     @abstractmethod
     def grow(self, top: TreeEntry, place: bytes) -> None:
-        """Write everything that a state holds to a place that is not there, down to the disk."""
+        """Write everything that a snapshot holds to a path that does not exist, and sync it."""
 
     def discard(self, place: str) -> None:
-        """Remove a place that ``fork`` made, all at once; nothing there is fine.
+        """Remove a resource that ``fork`` created, atomically; an absent one is fine.
 
         Raises:
-            Refused: ``fork`` did not make it.
+            InvalidOperation: ``fork`` did not create it.
         """
         self._forks.remove(os.fsencode(place))
 
     def forked_from(self, place: str) -> ExtRef | None:
-        """Return the state that ``fork`` made a place from; None if it did not make it."""
+        """Return the snapshot that ``fork`` created a resource from; None if it did not."""
         state = self._forks.state_of(os.fsencode(place))
         return self._external(state) if state is not None else None
 
     def list_entries(self, external: ExtRef) -> Iterator[FileEntry]:
-        """Yield what a state holds, in the order of paths; a file is called ``.``.
+        """Yield the entries of a snapshot in path order; a single file is called ``.``.
 
         Raises:
-            NotFound: The state is not kept here.
+            NotFound: The snapshot is not stored here.
         """
         top = self._top(external)
         if top.kind != FOLDER:
@@ -102,7 +102,7 @@ class SnapshotDriver(ABC):
         """Return a file's bytes or a link's target.
 
         Raises:
-            NotFound: There is no such state, or no such file in it.
+                NotFound: The snapshot does not exist, or has no such file.
         """
         node = find_node(self._open_folder, self._top(external), os.fsencode(path))
         if node.kind == FOLDER:
@@ -110,10 +110,10 @@ class SnapshotDriver(ABC):
         return self.store.get(node.digest)
 
     def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[FileChange]:
-        """Return how two states differ, path by path; None is an empty one.
+        """Return how two snapshots differ, path by path; None is an empty one.
 
         Raises:
-            NotFound: One of them is not kept here.
+            NotFound: One of them is not stored here.
         """
         before = self._top(old) if old is not None else None
         after = self._top(new) if new is not None else None
@@ -122,7 +122,7 @@ class SnapshotDriver(ABC):
     def list_losses(
         self, states: Collection[Digest], report: Callable[[int], None], *, full: bool, limit: int
     ) -> list[MissingObject]:
-        """Return what is missing of states or damaged; without ``full`` files are not read."""
+        """Return missing or damaged objects of snapshots; without ``full`` files are not read."""
         found = find_losses(self.store, {_bytes(digest) for digest in states}, report, full=full)
         return [
             MissingObject(Digest(_ALGORITHM + one.state.hex()), os.fsdecode(one.path), one.why)
@@ -130,19 +130,19 @@ class SnapshotDriver(ABC):
         ]
 
     def mend(self, *, unreadable: bool) -> int:
-        """Let damaged objects make way, so that the next snapshot keeps what is still there."""
+        """Move damaged objects aside, so that the next snapshot stores what still exists."""
         self._opened.clear()
         return mend(self.store, unreadable=unreadable)
 
     def put_back(self) -> int:
-        """Take in again what made way, may be sound and nobody has brought since."""
+        """Bring back set-aside objects that may be intact and are still missing."""
         self._opened.clear()
         return put_back(self.store)
 
     def list_unknown(self, states: Collection[Digest]) -> frozenset[Digest]:
-        """Return those of some states that are not kept here and, by all notes, never were."""
+        """Return the snapshots that are not stored here and, by the log, never were."""
         if self.store.was_lost:
-            return frozenset()  # The notes were lost too: nobody can say that it was another's.
+            return frozenset()  # The log was lost too: any of them may have been stored here.
         taken = read_states(self.store)
         self.store.refresh()
         return frozenset(
@@ -153,7 +153,7 @@ class SnapshotDriver(ABC):
 
     @property
     def store_name(self) -> str:
-        """Where its states lie: the folder that both kinds share."""
+        """The folder of the object store, which both kinds share."""
         return self.store.folder
 
     def sweep(
@@ -164,17 +164,17 @@ class SnapshotDriver(ABC):
         elsewhere: Collection[Digest] = (),
         dry_run: bool = False,
     ) -> GcResult:
-        """Remove what no state needs that is to be kept or was taken within the grace period.
+        """Delete objects that no snapshot in ``keep`` or within the grace period needs.
 
         Raises:
-            Incomplete: Something that is to be kept is missing or damaged. Nothing was removed.
+            SnapshotIncomplete: Something to keep is missing or damaged. Nothing was deleted.
         """
         wanted = {_bytes(digest) for digest in keep}
         others = {_bytes(digest) for digest in elsewhere}
         return sweep(self.store, wanted, grace_s, elsewhere=others, dry_run=dry_run)
 
     def _open_folder(self, digest: bytes) -> dict[bytes, TreeEntry]:
-        """Return what a folder holds by name; whoever reads one file in it reads the next."""
+        """Return a folder's entries by name, cached: reads of one folder come in groups."""
         if digest not in self._opened:
             if len(self._opened) >= _FOLDERS_OPENED_MAX:
                 self._opened.clear()
@@ -182,9 +182,9 @@ class SnapshotDriver(ABC):
         return self._opened[digest]
 
     def _top(self, external: ExtRef) -> TreeEntry:
-        """Return the place itself as a state has it."""
+        """Return the root entry of a snapshot."""
         if external.kind != self.external_kind:
-            raise NotFound(f"a {external.kind} is not kept by the keeper of a {self.kind}")
+            raise NotFound(f"the {self.kind} driver does not store {external.kind} snapshots")
         return read_state(self.store.get, _bytes(Digest(external.id)))
 
     def _external(self, state: bytes) -> ExtRef:
@@ -197,21 +197,21 @@ class SnapshotDriver(ABC):
 
 
 def state_of(external: ExtRef) -> bytes:
-    """Return the digest of a state as the store writes it.
+    """Return the digest of a snapshot as raw bytes.
 
     Raises:
-        NotFound: It is none.
+        NotFound: It is not a digest.
     """
     return _bytes(Digest(external.id))
 
 
-def look_for(found: bool) -> Liveness:  # noqa: FBT001 - the only thing it is told
-    """Return what is said of a place that was or was not found."""
+def look_for(found: bool) -> Liveness:  # noqa: FBT001 - the only argument
+    """Return the liveness of a resource that was or was not found."""
     return "alive" if found else "dead"
 
 
 def as_change(one: TreeDiff) -> FileChange:
-    """Return a difference in the words of the port."""
+    """Return a difference as the driver contract describes it."""
     old = _entry(one.path, one.old) if one.old is not None else None
     new = _entry(one.path, one.new) if one.new is not None else None
     kind: ChangeKind = "changed"
@@ -238,4 +238,4 @@ def _bytes(digest: Digest) -> bytes:
             return bytes.fromhex(text)
     except ValueError:
         pass
-    raise NotFound(f"{digest} is no digest of a state")
+    raise NotFound(f"not the digest of a snapshot: {digest}")

@@ -1,7 +1,7 @@
-"""Proposing a fork: what becomes of each resource, what it costs, and the steps that lead there.
+"""Propose a fork: what happens to each resource, what it costs, and the steps of the plan.
 
-Nothing is done here. What can be brought back gets a place of its own in the new branch; what
-cannot is kept by exactly one branch, or done without.
+Nothing is executed here. A resource that can be forked gets a copy in the new branch; one that
+cannot is kept by exactly one branch, or left out.
 """
 
 import os.path
@@ -32,12 +32,12 @@ from turntree.resources.service import Resources, find_files, in_thread, settled
 from turntree.resources.store_port import ResolvedTurnSnapshot
 
 Choice = Literal["keep", "take", "snapshot", "discard"]
-"""What somebody wants to become of a resource.
+"""What the caller wants to happen to a resource.
 
-keep      the branch that is forked keeps it, and the new one does without
-take      the new branch keeps it, and the old one loses it
-snapshot  the new branch gets a place of its own, in the state of the turn
-discard   the new branch does without; nothing is said of who keeps it
+keep      the source branch keeps it, and the new one does without
+take      the new branch takes it over, and the source loses it
+snapshot  the new branch gets a copy, in the state of the turn
+discard   the new branch does without; who keeps it is not recorded
 """
 
 PLACES_MAX = 100
@@ -45,39 +45,39 @@ PLACES_MAX = 100
 
 @value
 class ForkItem:
-    """What becomes of one resource."""
+    """What happens to one resource."""
 
     resource: Resource
     mode: ShareMode
     attached: AttachMode | None
-    """How the forked session works on it, or None if it only did."""
+    """How the source session is attached to it, or None if it no longer is."""
     kept_by: SessionId | None = None
     snapshot: Snapshot | None = None
-    """The state the new place is made in; None takes the present one."""
+    """The snapshot the copy is created from; None means the present state."""
     pinned_by: TurnId | None = None
-    """The turn that left it so: the one that is forked, or the nearest above it that knows."""
+    """The turn that left it so: the forked one, or its nearest ancestor with a snapshot."""
     place: str | None = None
-    """Where the new place will be."""
+    """The location of the copy."""
     cost: SnapshotCost | None = None
 
 
 @value
 class ForkPlan:
-    """A fork as it would be carried out."""
+    """A proposed fork."""
 
     plan: Plan
     turn: ThreadTurn
     source: Session | None
-    """The session that is forked, if one holds the turn."""
+    """The session that is forked, if the turn belongs to one."""
     session: SessionId | None
-    """The session that will begin; None makes places only."""
+    """The session that will be created; None creates the copies only."""
     label: Label | None
     items: tuple[ForkItem, ...]
 
 
 @value
 class ForkProposer:
-    """Finds out what a fork would do."""
+    """Works out what a fork would do."""
 
     resources: Resources
 
@@ -91,17 +91,17 @@ class ForkProposer:
         before: bool = False,
         visibility: Visibility | None = None,
     ) -> ForkPlan:
-        """Return the plan of a fork at a revision; without a label, of its places alone.
+        """Return the plan of a fork at a revision; without a label, of its copies alone.
 
-        With ``before`` it is a fork of where the turn began. It is as private as what it is made
-        from, unless ``visibility`` says otherwise.
+        With ``before`` it forks from the state before the turn. The fork inherits the visibility of
+        its source, unless ``visibility`` is given.
 
         Raises:
-            NotFound: No such turn, or a resource is named that is not there.
+            NotFound: No such turn, or no resource with a given name.
             Conflict: The label is taken.
-            Unsupported: A resource that cannot be brought back was to be.
-            PathExists: Something stands at the place that was named.
-            InvalidOperation: A choice that leaves a resource to nobody, or to two.
+            Unsupported: ``snapshot`` was chosen for a resource that cannot be forked.
+            PathExists: Something exists at the given location.
+            InvalidOperation: A choice leaves a resource without a session, or to two.
         """
         found = await self.resources.revisions.resolve(revision)
         turn = await self.resources.threads.get_turn(found.turn)
@@ -138,7 +138,7 @@ class ForkProposer:
         return ForkPlan(plan, turn, source, session, checked, tuple(items))
 
     async def _find_source(self, turn: TurnId) -> Session | None:
-        """Return the session that is forked when only a turn was named."""
+        """Return the session to fork when only a turn was named."""
         held = await self.resources.threads.list_sessions_holding(turn)
         sessions = [await self.resources.sessions.ledger.get(id) for id in held]
         for session in sessions:
@@ -212,7 +212,7 @@ class ForkProposer:
 
 @value
 class _Draft:
-    """A proposal on the way."""
+    """A proposal in progress."""
 
     resources: Resources
     turn: ThreadTurn
@@ -227,7 +227,7 @@ class _Draft:
         pinned: ResolvedTurnSnapshot | None,
         choice: Choice | None,
     ) -> ForkItem:
-        """Decide what becomes of a resource."""
+        """Return what happens to a resource."""
         can = self._can_fork(resource)
         match choice or ("snapshot" if can else "keep" if attached else "discard"):
             case "snapshot":
@@ -249,11 +249,11 @@ class _Draft:
                 return ForkItem(resource, "discard", attached)
 
     async def give_places(self, items: list[ForkItem]) -> list[ForkItem]:
-        """Return the items with the places that are to be made.
+        """Return the items with the locations of the copies.
 
         Raises:
-            InvalidOperation: A place is named for several resources, or taken.
-            NotFound: A place is named for a resource that is not forked.
+            InvalidOperation: A location is given for several resources, or taken.
+            NotFound: A location is given for a resource that is not forked.
         """
         forked = [item for item in items if item.mode == "snapshot"]
         named = dict(self.place) if isinstance(self.place, Mapping) else {}
@@ -262,7 +262,7 @@ class _Draft:
                 names = ", ".join(item.resource.name for item in forked) or "none does"
                 raise InvalidOperation(
                     f"one place is named, and {len(forked)} resources need one: {names}\n"
-                    "where none is named, each gets one beside its own"
+                    "without a location, each gets one next to its own"
                 )
             named = {forked[0].resource.name: self.place}
         for name in named.keys() - {item.resource.name for item in forked}:
@@ -313,7 +313,7 @@ class _Draft:
         return await self._find_free(keeper, f"{resource.place}@{self.turn.turn.digest[7:14]}")
 
     async def _find_free(self, keeper: ResourceDriver, wanted: str) -> str:
-        """Return a place where nothing is: the one wanted, or the first beside it."""
+        """Return a free location: the wanted one, or the first free one numbered after it."""
         for number in range(1, PLACES_MAX):
             place = wanted if number == 1 else f"{wanted}-{number}"
             if await in_thread(_is_free, keeper, place):
@@ -326,7 +326,7 @@ class _Draft:
 def _by_resource(
     known: Iterable[Resource], choices: Mapping[str, Choice]
 ) -> dict[ResourceId, Choice]:
-    """Return what was chosen for resources that were named, by name or by id."""
+    """Return the choices by resource id; the caller names resources by name, id or location."""
     resources = list(known)
     found: dict[ResourceId, Choice] = {}
     for name, choice in choices.items():

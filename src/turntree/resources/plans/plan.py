@@ -1,12 +1,12 @@
-"""Plans: steps that end as a whole or are taken back, as a fold over their own events.
+"""Plans: steps that complete together or are rolled back, as a fold over a plan's events.
 
-A plan takes safety snapshots, makes new places, brings old states back, and last of all does the
-one thing that makes the new world true: it begins or moves a session, in one transaction. Before
-that point whatever was touched is taken back, newest first; after it the plan has ended. Whoever
-holds the events of a plan can finish or undo it, in any process, after any crash.
+A plan takes safety snapshots, creates copies, restores old states, and finally commits: it creates
+or moves a session, in one transaction. Before that commit every change is rolled back, newest
+first; after it the plan has ended. Any process can finish or roll back a plan from its events,
+after any crash.
 
-This module decides what comes next. It must never know how a place is kept, nor whether anybody
-else is carrying out the same plan.
+This module decides the next step. It does not know how a resource is stored, nor whether another
+process is executing the same plan.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,14 +42,14 @@ Answer = Literal["ok", "unsupported", "error"]
 
 @value
 class StepResult:
-    """What a step led to."""
+    """The result of a step."""
 
     answer: Answer
     snapshot: SnapshotId | None = None
     external: ExtRef | None = None
     error: str | None = None
     untouched: bool = False
-    """Whether it is certain that nothing was changed."""
+    """Whether it is certain that the step changed nothing."""
 
 
 @value
@@ -58,7 +58,7 @@ class PlanState:
 
     plan: Plan
     seq: int = 1
-    """The place of the next event."""
+    """The sequence number of the next event."""
     begun: frozenset[int] = frozenset()
     observed: Mapping[int, StepResult] = field(default_factory=dict[int, StepResult])
     undone: frozenset[int] = frozenset()
@@ -66,21 +66,21 @@ class PlanState:
 
     @property
     def error(self) -> str | None:
-        """Why it is taken back, if it is."""
+        """Why the plan is rolled back, or None."""
         for number, seen in sorted(self.observed.items()):
             if not _is_good(self.plan.steps[number], seen):
                 return seen.error or seen.answer
-        return None if not self.lost else "whoever carried it out stopped on the way"
+        return None if not self.lost else "the process that ran it stopped on the way"
 
     @property
     def lost(self) -> frozenset[int]:
-        """The steps that were begun and of which nobody told how they ended."""
+        """The steps that were started and whose result was never recorded."""
         return self.begun - self.observed.keys()
 
 
 @value
 class RunStep:
-    """Carry a step out."""
+    """Execute a step."""
 
     number: int
     step: Step
@@ -88,7 +88,7 @@ class RunStep:
 
 @value
 class UndoStep:
-    """Take a step back."""
+    """Roll a step back."""
 
     number: int
     step: ForkResource | RestoreResource
@@ -96,12 +96,12 @@ class UndoStep:
 
 @value
 class FinishPlan:
-    """Record that nothing is left to be taken back."""
+    """Record that the rollback is complete."""
 
 
 @value
 class PlanDone:
-    """Nothing is left to do."""
+    """The plan has ended."""
 
     end: PlanEnd
 
@@ -110,10 +110,10 @@ NextStep: TypeAlias = RunStep | UndoStep | FinishPlan | PlanDone
 
 
 def next_step(state: PlanState) -> NextStep:
-    """Return what is to be done now.
+    """Return what to do next.
 
-    A step that was begun and not finished belongs to somebody who died: how far it came is
-    unknown, so the plan turns back. A plan whose steps are all done goes on to its last one.
+    A step that was started and not finished belongs to a process that died. How far it got is
+    unknown, so the plan is rolled back. A plan whose steps are all done goes on to its commit.
     """
     if state.end is not None:
         return PlanDone(state.end)
@@ -128,7 +128,7 @@ def next_step(state: PlanState) -> NextStep:
 
 
 def needs_undoing(state: PlanState, number: int) -> bool:
-    """Say whether a step that was begun may have changed a place."""
+    """Return whether a step that was started may have changed a resource."""
     step, seen = state.plan.steps[number], state.observed.get(number)
     match step:
         case ForkResource():
@@ -142,14 +142,14 @@ def needs_undoing(state: PlanState, number: int) -> bool:
 
 
 def fold(events: Iterable[Event]) -> PlanState:
-    """Return the state that the events of a plan lead to.
+    """Return the state that a plan's events lead to.
 
     Raises:
         InvalidOperation: They are not the events of a plan, or not in order.
     """
     first, *rest = events
     if first.kind != "plan.started":
-        raise InvalidOperation(f"a plan begins with plan_started, not with {first.kind}")
+        raise InvalidOperation(f"a plan starts with plan.started, not with {first.kind}")
     state = PlanState(plan_from_json(PlanId(first.stream), first.data))
     for event in rest:
         state = apply(state, event)
@@ -160,7 +160,7 @@ def apply(state: PlanState, event: Event) -> PlanState:
     """Return the state after one more event.
 
     Raises:
-        InvalidOperation: It does not follow.
+        InvalidOperation: The event does not follow the state.
     """
     if event.seq != state.seq or state.end is not None:
         raise InvalidOperation(
@@ -179,21 +179,21 @@ def apply(state: PlanState, event: Event) -> PlanState:
         case "plan.finished":
             return replace(after, end=data["outcome"])
         case kind:
-            raise InvalidOperation(f"{kind} is no event of a plan")
+            raise InvalidOperation(f"{kind} is not an event of a plan")
 
 
 def plan_started(plan: Plan, at: Timestamp) -> Event:
-    """Return the fact that a plan begins: all its steps, and what takes each of them back."""
+    """Return the event that starts a plan, with all its steps and what rolls each of them back."""
     return Event(plan.id, 0, "plan.started", at, plan_to_json(plan))
 
 
 def step_started(state: PlanState, number: int, at: Timestamp) -> Event:
-    """Return the fact that somebody is about to carry a step out."""
+    """Return the event that a step is about to be executed."""
     return _event(state, "plan.step_started", at, {"step": number})
 
 
 def step_finished(state: PlanState, number: int, seen: StepResult, at: Timestamp) -> Event:
-    """Return the fact of what a step led to."""
+    """Return the event with the result of a step."""
     data: dict[str, Json] = {
         "step": number,
         "outcome": seen.answer,
@@ -206,21 +206,21 @@ def step_finished(state: PlanState, number: int, seen: StepResult, at: Timestamp
 
 
 def compensation(state: PlanState, number: int, left: int, at: Timestamp) -> Event:
-    """Return the fact that a step was taken back, but for what others had changed since."""
+    """Return the event that a step was rolled back, except paths that others changed since."""
     return _event(
         state, "plan.step_compensated", at, {"step": number, "paths_skipped": left or None}
     )
 
 
 def plan_finished(state: PlanState, end: PlanEnd, at: Timestamp) -> Event:
-    """Return the fact that a plan has ended."""
+    """Return the event that ends a plan."""
     error = state.error if end == "rolled_back" else None
     return _event(state, "plan.finished", at, {"outcome": end, "error": error})
 
 
 @value
 class Note:
-    """A fact that is told at the end of a resource's stream, together with a step."""
+    """An event to append to a resource's stream in the same transaction as a step."""
 
     resource: ResourceId
     kind: str
@@ -229,7 +229,7 @@ class Note:
 
 @value
 class CreatedResource:
-    """A place that a plan made, and the state it was made in."""
+    """A resource that a plan created, and the snapshot it was created from."""
 
     resource: Resource
     mode: AttachMode
@@ -238,7 +238,7 @@ class CreatedResource:
 
 @value
 class PlanCommit:
-    """What becomes true at once when a plan succeeds."""
+    """Everything that the final transaction of a plan writes."""
 
     plan: PlanId
     by: str
@@ -246,13 +246,13 @@ class PlanCommit:
     step: Commit
     created: tuple[CreatedResource, ...] = ()
     taken: tuple[tuple[Resource, AttachMode], ...] = ()
-    """What the new session takes over from its source."""
+    """Resources that the new session takes over from its source."""
     forked: Mapping[str, Json] | None = None
-    """The data of the event that says what became of each resource."""
+    """The data of the event that records what happened to each resource."""
 
 
 def forked(step: CreateForkSession, snapshots: Mapping[int, ExtRef]) -> dict[str, Json] | None:
-    """Return what the new session's stream says of the fork; ``snapshots`` by step."""
+    """Return what the new session's stream records about the fork; ``snapshots`` by step."""
     if step.session is None:
         return None
     plan: list[Json] = []

@@ -1,8 +1,8 @@
-"""Proposing to go back: which files would change, which stay, which two have changed.
+"""Propose a restore: which files would change, which stay, and which are in conflict.
 
-Nothing is done here but that the present is kept, so that it can be compared. What the turns that
-are left behind did is taken back; what others did stays; what both did is a conflict that somebody
-has to decide.
+Nothing is executed here, except that the present state is captured for the comparison. Changes of
+the turns that are undone are reverted; changes of other writers stay; a path that both changed is a
+conflict that the caller has to resolve.
 """
 
 from collections.abc import Sequence
@@ -45,44 +45,44 @@ class RestoreItem:
 
     resource: Resource
     target: Snapshot
-    """The state that is wanted."""
+    """The state to restore."""
     pinned_by: TurnId | None
-    """The turn that left it so: the one asked for, or the nearest above it that knows."""
+    """The turn that left it so: the requested one, or its nearest ancestor with a snapshot."""
     present: ExtRef | None
-    """The state it is in; None if it is gone, or cannot be looked at."""
+    """The present state; None if the resource is gone or cannot be captured."""
     changes: tuple[FileChange, ...] = ()
-    """What would become as it was, from the present to the state wanted."""
+    """What would be restored, from the present state to the target."""
     kept: tuple[FileChange, ...] = ()
-    """What stays, for only others changed it."""
+    """What stays, because only other writers changed it."""
     conflicts: tuple[FileChange, ...] = ()
-    """What the turns that are left behind changed, and others too."""
+    """What both the undone turns and other writers changed."""
     supported: bool = True
-    """Whether it can be brought back at all."""
+    """Whether it can be restored at all."""
     whole: bool = False
-    """Whether all of it is brought back, path by path or not."""
+    """Whether all of it is restored, path by path or not."""
     fate: Literal["stands", "goes", "outlives"] = "stands"
-    """A place that the move made anew goes when that is taken back, unless it was changed since."""
+    """What an undo does to a resource the move created: remove it, unless it changed since."""
 
     @property
     def acts(self) -> bool:
-        """Whether anything would be done to it."""
+        """Whether the restore would change it."""
         return self.supported and (self.whole or bool(self.changes))
 
 
 @value
 class RestorePlan:
-    """Going back as it would be carried out."""
+    """A proposed restore."""
 
     plan: Plan
     session: Session
     move: RestoreKind
     target: TurnId | None
-    """Where the session would stand."""
+    """The head of the session afterwards."""
     items: tuple[RestoreItem, ...]
     unknown: tuple[Resource, ...] = ()
-    """What the session works on, and no turn at the target or above it says how it was."""
+    """Resources of the session of which no turn at or above the target has a snapshot."""
     undecided: bool = False
-    """Whether there are conflicts that nobody has decided: it cannot be carried out."""
+    """Whether there are unresolved conflicts: the plan cannot be executed."""
 
     @property
     def conflicts(self) -> tuple[tuple[Resource, FileChange], ...]:
@@ -92,7 +92,7 @@ class RestorePlan:
 
 @value
 class RestoreProposer:
-    """Finds out what going back would do."""
+    """Works out what a restore would do."""
 
     resources: Resources
     plans: plan_ports.Plans
@@ -110,11 +110,11 @@ class RestoreProposer:
     ) -> RestorePlan:
         """Return the plan of moving a session together with the files it works on.
 
-        With ``before`` it goes where it stood before that turn.
+        With ``before`` the session goes back to the state before that turn.
 
         Raises:
-            NotFound: No such session or turn, or no turn there knows any files.
-            InvalidOperation: The turn is no ancestor, or there is nothing to undo.
+            NotFound: No such session or turn, or no turn there has a snapshot.
+            InvalidOperation: The turn is not an ancestor, or there is nothing to undo.
         """
         found = await self.resources.sessions.get(session)
         if kind == "undo":
@@ -168,7 +168,7 @@ class RestoreProposer:
         ]
 
     async def _check_left(self, session: Session, places: Sequence[Resource]) -> None:
-        """Refuse to change places that others work on, and the session does not."""
+        """Raise if other sessions work on these resources and this session does not."""
         for place in places:
             if await self.resources.attachments.has_holders(place.id):
                 raise InvalidOperation(
@@ -201,7 +201,7 @@ class RestoreProposer:
             )
         chain = _since(resource, base, along)
         start = None if base is None else base.after.external
-        # Whoever is closed to the user was at work all the same: what they did is not ours.
+        # Sessions hidden from the viewer count too: their changes must not be reverted as ours.
         deeds = await ChangeAttribution(self.resources.all_pins).since(
             files, resource, start, chain, present, left
         )
@@ -229,7 +229,7 @@ class RestoreProposer:
         return taken_back.before, items
 
     async def _taken_back(self, session: SessionId) -> SessionMove | None:
-        """Return the move that the next undo takes back."""
+        """Return the move that the next undo reverts."""
         moves: list[SessionMove] = []
         reflog, before = self.resources.sessions.reflog, 2**31 - 1
         while page := await reflog.list_moves(session, before=before, limit=MOVES_PAGE):
@@ -240,7 +240,7 @@ class RestoreProposer:
     async def _undo_item(
         self, state: PlanState, step: RestoreResource, *, exact: bool
     ) -> RestoreItem:
-        """Return what taking back a restore would do: its paths become what they were before."""
+        """Return what undoing a restore would do: its paths get the content they had before."""
         resource = await self.resources.ledger.get(step.site.resource)
         assert step.safety is not None, "the present is kept before it is replaced"
         kept = state.observed[step.safety].snapshot
@@ -261,9 +261,9 @@ class RestoreProposer:
     async def _unmake_item(
         self, session: Session, step: ForkResource, began: Timestamp
     ) -> list[RestoreItem]:
-        """Return what becomes of a place that was gone and was made anew: it goes again.
+        """Return what happens to a resource that a restore recreated: undo removes it again.
 
-        Unless somebody has changed it since, or has come to work there.
+        It stays if it was changed since, or if another session works there.
         """
         assert step.snapshot is not None, "what is made anew is made in a known state"
         resource = await self.resources.ledger.get(step.site.resource)
@@ -282,7 +282,7 @@ class RestoreProposer:
         return is_here and not resource.imperative and "restore" in resource.capabilities
 
     async def _present(self, resource: Resource) -> ExtRef | None:
-        """Keep the present and return where; None if there is nothing."""
+        """Capture the present state and return it; None if the resource does not exist."""
         keeper = self.resources.keeper_of(resource)
         if await in_thread(keeper.probe, resource.place) == "dead":
             return None
@@ -311,7 +311,7 @@ class RestoreProposer:
         resource, target = item.resource, item.target
         site = site_of(resource)
         if item.supported and item.present is None:
-            # Where nothing is, nothing is replaced: what is made can be discarded again.
+            # Where nothing exists, nothing is replaced, so discarding the copy is a full rollback.
             return ForkResource(site, resource.id, resource.name, "rw", target.id, target.external)
         only = None
         if item.supported and not item.whole:
@@ -320,7 +320,7 @@ class RestoreProposer:
 
 
 def check_decided(plan: RestorePlan) -> None:
-    """Refuse a plan whose conflicts nobody has decided.
+    """Raise if a plan has unresolved conflicts.
 
     Raises:
         InvalidOperation: There are some; the message lists them.
@@ -339,9 +339,10 @@ def check_decided(plan: RestorePlan) -> None:
 def _since(
     resource: Resource, base: ResolvedTurnSnapshot | None, along: Sequence[ResolvedTurnSnapshot]
 ) -> list[ResolvedTurnSnapshot]:
-    """Return the pins of a resource that follow its base, oldest first.
+    """Return the turn snapshots of a resource that follow its base, oldest first.
 
-    The base is what a turn left or what it found; in the second case its own pin follows.
+    The base is the state after a turn or before it; in the second case the turn's own snapshot
+    follows.
     """
     chain: list[ResolvedTurnSnapshot] = []
     for pinned in along:
@@ -373,5 +374,5 @@ def _item(
 
 
 def site_of(resource: Resource) -> StepTarget:
-    """Return where a resource is, as plans say it."""
+    """Return the location of a resource as plans record it."""
     return StepTarget(resource.id, resource.kind, resource.place)

@@ -1,7 +1,7 @@
-"""Carrying plans out: one step after the other, each told before and after.
+"""Execute plans: one step after the other, each recorded before and after.
 
-The domain decides what comes next; here it is done. Whatever goes wrong before the last step is
-taken back, and whoever dies on the way leaves events from which somebody else goes on.
+``plan`` decides what comes next; this module does it. A failure before the last step is rolled
+back. After a crash, the events allow another process to continue.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -50,8 +50,8 @@ from turntree.resources.plans.steps import (
 from turntree.resources.resource import Resource
 
 LEASE_MS = 600_000
-"""Longer than any step; a holder that ended is not waited for."""
-STOPPED = "whoever carried it out stopped on the way"
+"""Longer than any step; a lease whose process has ended is not waited for."""
+STOPPED = "the process that ran it stopped on the way"
 
 
 @value
@@ -61,22 +61,22 @@ class PlanOutcome:
     plan: Plan
     end: PlanEnd
     moved: MoveResult | None = None
-    """Where the session stands now, if this process put it there."""
+    """The new head of the session, if this process moved it."""
     error: str | None = None
-    """Why it was taken back."""
+    """Why it was rolled back."""
     left: tuple[str, ...] = ()
-    """Paths and places that others had changed since, and that therefore stayed as they are."""
+    """Paths that other writers changed since, and that therefore stayed as they are."""
     unsupported: tuple[ResourceId, ...] = ()
-    """What cannot be brought back and stayed as it is."""
+    """Resources that cannot be restored and stayed as they are."""
 
 
 class _TakenOver(Exception):
-    """Somebody else carries the plan out."""
+    """Another process is executing the plan."""
 
 
 @value
 class PlanRunner:
-    """Carries plans out on this machine."""
+    """Executes plans on this machine."""
 
     facts: plan_ports.Plans
     advice: ports.Leases
@@ -85,24 +85,24 @@ class PlanRunner:
     world: Clock
 
     async def begin(self, plan: Plan) -> PlanOutcome:
-        """Carry a plan out, or take back whatever was done of it.
+        """Execute a plan, or roll back what was done of it.
 
         Raises:
-            Conflict: Somebody else is at work on one of its resources.
-            InvalidOperation: Something could not be taken back; the plan stays open.
+            Conflict: Another process is working on one of its resources.
+            InvalidOperation: Something could not be rolled back; the plan stays open.
         """
         async with self._held(plan.resources):
             await self.facts.begin(record(plans.plan_started(plan, self.world.now())))
             return await _Run(self, PlanState(plan)).drive()
 
     async def resume(self, state: PlanState) -> PlanOutcome:
-        """Finish or take back a plan that somebody else began.
+        """Finish or roll back a plan that another process started.
 
-        What is all done but for its last step is finished; everything else is taken back.
+        A plan with only its commit left is finished; every other plan is rolled back.
 
         Raises:
-            Conflict: Somebody is still at work on it.
-            InvalidOperation: Something could not be taken back; the plan stays open.
+            Conflict: Another process is still executing it.
+            InvalidOperation: Something could not be rolled back; the plan stays open.
         """
         async with self._held(state.plan.resources):
             return await _Run(self, state).drive(resumed=True)
@@ -129,22 +129,22 @@ class PlanRunner:
         until = instant(unix_ms(now) + LEASE_MS)
         if await self.advice.lease(resource, holder, until, now) is None:
             named = (await self.hands.resources.get(resource)).name
-            raise Conflict(f"another plan is being carried out on {named}; try again")
+            raise Conflict(f"another plan is running on {named}; try again")
 
 
 @dataclass(slots=True)
 class _Run:
-    """One process's share of a plan."""
+    """The part of a plan that this process executes."""
 
     saga: PlanRunner
     state: PlanState
     moved: MoveResult | None = None
     left: list[str] = field(default_factory=list[str])
     doing: int | None = None
-    """The step whose deed is not told yet."""
+    """The step that was started and whose result is not recorded yet."""
 
     async def drive(self, *, resumed: bool = False) -> PlanOutcome:
-        """Do what is to be done until nothing is."""
+        """Execute steps until the plan has ended."""
         try:
             step = next_step(self.state)
             if resumed and isinstance(step, RunStep) and not isinstance(step.step, Commit):
@@ -196,12 +196,12 @@ class _Run:
     async def _fork(self, number: int, step: ForkResource) -> None:
         snapshot, external = self._source(step)
         if not await self.saga.hands.is_free(step):
-            said = f"there is something at {step.site.place} already"
+            said = f"{step.site.place} already exists"
             await self._finish(number, StepResult("error", error=said, untouched=True))
             return
         await self._begin(number)
         seen = await self.saga.hands.fork(step, snapshot, external)
-        # A fork that succeeds is told of with the resource that it makes.
+        # A fork that succeeds is recorded together with the resource it creates.
         notes = () if seen.answer == "ok" else (self._attempted(step, snapshot, seen),)
         await self._finish(number, seen, notes)
 
@@ -220,7 +220,7 @@ class _Run:
             commitment = await self._commitment(step, at)
             self.moved = await self.saga.facts.commit([record(told), record(ended)], commitment)
         except (Conflict, NotFound, InvalidOperation) as error:
-            # Was it the session, or was somebody else quicker with the plan itself?
+            # Either the session moved, or another process appended to the plan first.
             if len(await self.saga.facts.read(state.plan.id)) != self.state.seq:
                 raise _TakenOver from error
             await self._finish(number, failed(error, untouched=True))
@@ -276,11 +276,11 @@ class _Run:
             return await hands.take_back(step, self._safety(step)[1], self.state.plan.by)
         except (TurntreeError, OSError) as error:
             raise InvalidOperation(
-                f"step {number} of plan {self.state.plan.id} could not be taken back: {error}"
+                f"step {number} of plan {self.state.plan.id} could not be rolled back: {error}"
             ) from error
 
     def _source(self, step: ForkResource) -> tuple[SnapshotId, ExtRef]:
-        """Return the state that a fork is made in."""
+        """Return the snapshot that a fork is created from."""
         if step.taken_by is not None:
             return self._kept_by(step.taken_by)
         assert step.snapshot is not None, "it names a state or the step that keeps one"
@@ -318,15 +318,15 @@ class _Run:
         return (self._attempted(step, self._safety(step)[0], StepResult("ok")),)
 
     async def _yield(self) -> None:
-        """Leave the plan to whoever was quicker.
+        """Leave the plan to the process that was faster.
 
-        If they took it back while this process was still at work on a step, what this one did
-        came after that, and is taken back as well.
+        If that process rolled it back while this one was still executing a step, the step's changes
+        came later, so they are rolled back as well.
         """
         facts = await self.saga.facts.read(self.state.plan.id)
         self.state = plans.fold([fact.event for fact in facts])
         if self.state.end is None:
-            raise Conflict(f"somebody else is carrying out the plan {self.state.plan.id}")
+            raise Conflict(f"another process is executing plan {self.state.plan.id}")
         if self.state.end == "rolled_back" and self.doing is not None:
             step = self.state.plan.steps[self.doing]
             if isinstance(step, ForkResource | RestoreResource):

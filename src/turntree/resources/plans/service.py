@@ -1,7 +1,7 @@
-"""What can be done with plans: proposing them, carrying them out, bringing broken ones to an end.
+"""The plans facet: propose forks and restores, execute them, and finish interrupted ones.
 
-A proposal is a value that can be looked at and thrown away. Carried out, it ends in the new world
-or leaves the old one, whatever happens on the way.
+A proposal is a value that can be inspected and thrown away. Executing it either completes or leaves
+everything as it was, whatever fails on the way.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from turntree.resources.plans.saga import PlanOutcome, PlanRunner
 
 @value
 class Plans:
-    """``tree.plans``: forks and moves that take files with them."""
+    """``tree.plans``: forks and moves that include files."""
 
     facts: plan_ports.Plans
     saga: PlanRunner
@@ -43,17 +43,17 @@ class Plans:
         before: bool = False,
         visibility: Visibility | None = None,
     ) -> ForkPlan:
-        """Return what forking a turn would do to each resource; nothing is done.
+        """Return what forking a turn would do to each resource; nothing is executed.
 
-        Without a label no session begins: the places alone are made. With ``before`` everything
-        is as the turn found it. The session is as private as what it is made from, unless
-        ``visibility`` says otherwise.
+        Without a label no session is created, only the copies. With ``before`` everything is as it
+        was before the turn. The session inherits the visibility of its source, unless
+        ``visibility`` is given.
 
         Raises:
-            NotFound: No such turn, or a resource is named that is not there.
+            NotFound: No such turn, or no resource with a given name.
             Conflict: The label is taken.
-            Unsupported: A resource that cannot be brought back was to be.
-            Refused: A choice that leaves a resource to nobody, or to two.
+            Unsupported: ``snapshot`` was chosen for a resource that cannot be forked.
+            InvalidOperation: A choice leaves a resource without a session, or to two.
         """
         return await self.forks.propose(
             revision,
@@ -74,16 +74,16 @@ class Plans:
         kind: RestoreKind = "rewind",
         before: bool = False,
     ) -> RestorePlan:
-        """Return what moving a session with its files would change; nothing is done.
+        """Return what moving a session with its files would change; nothing is executed.
 
-        With ``before`` it goes where it stood before that turn, with the files as they were then.
+        With ``before`` the session and its files go back to the state before that turn.
 
-        ``exact`` makes everything as it was then, whoever changed it; ``keep_conflicts`` leaves
-        alone what both sides changed. An undo needs no revision.
+        ``exact`` restores every path, even those that others changed since; ``keep_conflicts``
+        leaves paths alone that both sides changed. An undo needs no revision.
 
         Raises:
-            NotFound: No such session or turn, or no turn there knows any files.
-            Refused: The turn is no ancestor, or there is nothing to undo.
+            NotFound: No such session or turn, or no turn there has a snapshot.
+            InvalidOperation: The turn is not an ancestor, or there is nothing to undo.
         """
         return await self.restores.propose(
             session,
@@ -95,14 +95,14 @@ class Plans:
         )
 
     async def carry_out(self, proposal: ForkPlan | RestorePlan) -> PlanOutcome:
-        """Carry a proposal out: all of it, or nothing.
+        """Execute a proposal: all of it, or nothing.
 
-        What somebody else left unfinished is brought to an end first.
+        Interrupted plans of other processes are finished first.
 
         Raises:
-            Refused: There are conflicts that nobody has decided, or something could not be taken
-                back and waits for ``reconcile``.
-            Conflict: Somebody else is at work on the same resources.
+            InvalidOperation: There are unresolved conflicts, or something could not be rolled back
+                and waits for ``reconcile``.
+            Conflict: Another process is working on the same resources.
         """
         if isinstance(proposal, RestorePlan):
             check_decided(proposal)
@@ -110,8 +110,8 @@ class Plans:
         outcome = await self.saga.begin(proposal.plan)
         if isinstance(proposal, ForkPlan) or outcome.end == "rolled_back":
             return outcome
-        # Last, when the session stands where it belongs: whoever dies before leaves a folder that
-        # was there before as well.
+        # Remove recreated resources last, after the session has moved: a crash before this leaves a
+        # folder that also existed before.
         left: list[str] = []
         for item in proposal.items:
             if item.fate == "goes":
@@ -120,13 +120,13 @@ class Plans:
         return replace(outcome, left=(*outcome.left, *left))
 
     async def reconcile(self) -> list[PlanOutcome]:
-        """Bring every plan of this machine to an end that nobody is carrying out any more.
+        """Finish every interrupted plan of this machine that no process is executing.
 
-        Looks at what is, not at what was meant: what is all done but for the last step is
-        finished, everything else is taken back.
+        It decides by the recorded state: a plan with only its commit left is finished, every other
+        plan is rolled back.
 
         Raises:
-            Refused: Something could not be taken back; it is tried again next time.
+            InvalidOperation: Something could not be rolled back; the next call tries again.
         """
         outcomes: list[PlanOutcome] = []
         for id in await self.facts.list_open():
@@ -136,15 +136,15 @@ class Plans:
             try:
                 outcomes.append(await self.saga.resume(state))
             except Conflict:
-                continue  # Somebody is at work on it.
+                continue  # Another process is executing it.
         return outcomes
 
     async def list_open(self) -> list[PlanState]:
-        """Return the plans that have not ended, of any machine, oldest first."""
+        """Return the plans that have not ended, on any machine, oldest first."""
         return [await self.get(id) for id in await self.facts.list_open()]
 
     async def count_left(self) -> int:
-        """Return how many plans of this machine have not ended; no other can end those."""
+        """Return how many plans of this machine have not ended; no other machine can end those."""
         host = self.saga.hands.host
         return sum(state.plan.host == host for state in await self.list_open())
 
@@ -153,7 +153,7 @@ class Plans:
         return [await self.get(id) for id in await self.facts.list_newest(limit=limit)]
 
     async def get(self, plan: PlanId) -> PlanState:
-        """Return a plan and how far it came.
+        """Return a plan and how far it got.
 
         Raises:
             NotFound: No such plan.

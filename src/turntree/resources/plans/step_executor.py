@@ -1,7 +1,7 @@
-"""What the steps of a plan do to a place, and what takes them back.
+"""Execute the steps of a plan on resources, and roll them back.
 
-Knows keepers and the facts about resources. Must never know which step comes next. What is taken
-back is only what a plan itself did: bytes that it neither found nor brought stay where they are.
+It uses drivers and the resource store, and does not know which step comes next. A rollback reverts
+only what the plan itself did: content that the plan neither found nor wrote stays as it is.
 """
 
 from collections.abc import Collection
@@ -23,12 +23,12 @@ from turntree.resources.service import FindKeeper, find_files, in_thread
 
 ERROR_CHARS_MAX = 500
 _SEPARATOR = b"\0"
-"""The one byte that no path holds."""
+"""The one byte that no path contains."""
 
 
 @value
 class StepExecutor:
-    """Acts on the places of this machine."""
+    """Executes steps on the resources of this machine."""
 
     resources: ports.Resources
     attachments: ports.Attachments
@@ -38,7 +38,7 @@ class StepExecutor:
     world: Clock
 
     async def keep(self, step: TakeSnapshot, by: str) -> StepResult:
-        """Keep the present state and note it."""
+        """Take a snapshot of the present state and record it."""
         try:
             snapshot = await self._keep(step.site, by)
         except (TurntreeError, OSError) as error:
@@ -49,12 +49,12 @@ class StepExecutor:
         return StepResult("ok", snapshot.id, snapshot.external)
 
     async def is_free(self, step: ForkResource) -> bool:
-        """Say whether nothing is at the place that a fork is to be made at."""
+        """Return whether the location of a fork is free."""
         keeper = self.keepers(step.site.kind)
         return await in_thread(keeper.probe, step.site.place) == "dead"
 
     async def fork(self, step: ForkResource, snapshot: SnapshotId, external: ExtRef) -> StepResult:
-        """Make a new place in a state."""
+        """Create a copy from a snapshot."""
         keeper = self.keepers(step.site.kind)
         try:
             await in_thread(keeper.fork, external, step.site.place)
@@ -67,7 +67,7 @@ class StepExecutor:
         return StepResult("ok", snapshot, external)
 
     async def restore(self, step: RestoreResource) -> StepResult:
-        """Bring a state back into its place."""
+        """Restore a snapshot in place."""
         if not step.supported:
             return StepResult("unsupported", untouched=True)
         try:
@@ -80,9 +80,9 @@ class StepExecutor:
         return StepResult("ok", step.snapshot, step.external)
 
     async def discard(self, step: ForkResource, external: ExtRef, since: Timestamp) -> list[str]:
-        """Remove the place of a fork, unless somebody works there since; return what stays.
+        """Remove a fork's copy, unless a session attached to it since; return what stays.
 
-        Whoever worked there before worked on something that was gone.
+        Sessions attached earlier worked on a resource that was gone already.
 
         Raises:
             TurntreeError, OSError: It could not be removed.
@@ -96,7 +96,7 @@ class StepExecutor:
         return await self.unmake(site, external)
 
     async def unmake(self, site: StepTarget, made: ExtRef) -> list[str]:
-        """Remove a place that a plan made and nobody has changed since; return what stays.
+        """Remove a copy that a plan created and that is unchanged since; return what stays.
 
         Raises:
             TurntreeError, OSError: It could not be removed.
@@ -107,11 +107,11 @@ class StepExecutor:
         try:
             await in_thread(keeper.discard, site.place)
         except InvalidOperation:
-            return [site.place]  # Somebody else made it.
+            return [site.place]  # Another program created it.
         return []
 
     async def is_as_made(self, site: StepTarget, made: ExtRef) -> bool:
-        """Say whether a place holds what it was made with, and nothing else."""
+        """Return whether a resource holds what it was created with, and nothing else."""
         keeper = self.keepers(site.kind)
         if (await in_thread(keeper.snapshot, site.place)).external != made:
             return False
@@ -120,17 +120,17 @@ class StepExecutor:
         return not await in_thread(keeper.list_left_out, site.place, made)
 
     async def take_back(self, step: RestoreResource, safety: ExtRef, by: str) -> list[str]:
-        """Bring back what a restore replaced; return the paths that others have changed since.
+        """Restore what a restore replaced; return the paths that others changed since.
 
         Raises:
-            TurntreeError, OSError: It could not be brought back.
+            TurntreeError, OSError: It could not be restored.
         """
         keeper, place = self.keepers(step.site.kind), step.site.place
         only, files = await self.paths(step.only), find_files(keeper)
         is_there = await in_thread(keeper.probe, place) != "dead"
         if files is None or not is_there:
             if is_there:
-                await self._keep(step.site, by)  # Nobody can look inside, so all of it is kept.
+                await self._keep(step.site, by)  # Paths cannot be compared, so keep all of it.
             await _restore(keeper, safety, place, only)
             return []
         ours, theirs = await in_thread(_tell_apart, files, step, safety, only)
@@ -139,12 +139,12 @@ class StepExecutor:
         return theirs
 
     async def put_paths(self, paths: Collection[str]) -> Digest:
-        """Keep a list of paths as an object."""
+        """Store a list of paths as an object."""
         listed = sorted(path.encode("utf-8", "surrogateescape") for path in paths)
         return await self.ledger.put_object(_SEPARATOR.join(listed))
 
     async def paths(self, digest: Digest | None) -> frozenset[str] | None:
-        """Return a list of paths that was kept; None means all of them."""
+        """Return a stored list of paths; None means all of them."""
         if digest is None:
             return None
         listed = await self.ledger.get_object(digest)
@@ -169,12 +169,12 @@ class StepExecutor:
 
 
 def failed(error: Exception, *, untouched: bool) -> StepResult:
-    """Return what is told of a step that failed."""
+    """Return the result of a step that failed."""
     return StepResult("error", error=told(error), untouched=untouched)
 
 
 def told(error: Exception) -> str:
-    """Return what an error says, as text that everybody can read."""
+    """Return an error's message as valid, bounded UTF-8."""
     said = str(error).encode("utf-8", "backslashreplace").decode()
     return said[:ERROR_CHARS_MAX] or type(error).__name__
 
@@ -188,7 +188,7 @@ async def _restore(
 def _tell_apart(
     files: HasFiles, step: RestoreResource, safety: ExtRef, only: Collection[str] | None
 ) -> tuple[frozenset[str], list[str]]:
-    """Return which paths to bring back, and which hold what no step of ours put there."""
+    """Return which paths to restore, and which hold content that no step of this plan wrote."""
     now = files.snapshot(step.site.place).external
     changes = of_paths(files.compare(now, safety), only)
     brought = {one.path: one.new for one in files.compare(safety, step.external)}

@@ -1,7 +1,7 @@
-"""The steps of plans, and how a plan is written down before its first one.
+"""The steps of plans, and their JSON form in the plan's first event.
 
-A step says where it acts and what takes it back. This module knows their shapes. It must never know
-in which order they are carried out, nor what became of any.
+A step says where it acts and how it is rolled back. This module defines the values; ``plan``
+decides what comes next and ``saga`` executes it.
 """
 
 from collections.abc import Mapping
@@ -32,70 +32,70 @@ ShareMode = Literal["keep", "snapshot", "discard"]
 
 @value
 class StepTarget:
-    """Where a step acts, and by whose hands."""
+    """The resource a step acts on, and the kind of driver that does it."""
 
     resource: ResourceId
     kind: str
-    """Which keeper looks after it."""
+    """The kind of its driver."""
     place: str
 
 
 @value
 class TakeSnapshot:
-    """Keep the present state. Nothing has to be taken back: a state that is kept harms nobody."""
+    """Take a snapshot of the present. Needs no rollback: an unused snapshot does no harm."""
 
     site: StepTarget
     expected: str | None = None
-    """The id under which the present was kept when the plan was made; it must still be that."""
+    """The id of the present state when the plan was made; the step fails if it has changed."""
 
 
 @value
 class ForkResource:
-    """Make a new place in a state; taken back by discarding it."""
+    """Create a copy from a snapshot; rolled back by discarding it."""
 
     site: StepTarget
-    """The place is the new one, the resource the one it is forked from."""
+    """The location is that of the copy, the resource the one it is forked from."""
     new_resource: ResourceId
     name: str
     mode: AttachMode
     snapshot: SnapshotId | None = None
     external: ExtRef | None = None
     taken_by: int | None = None
-    """The step that keeps the state, when it is the present one."""
+    """The step that takes the snapshot, if it is the present state."""
 
 
 @value
 class RestoreResource:
-    """Bring a state back into its place; taken back by bringing back what an earlier step kept."""
+    """Restore a snapshot in place; rolled back by restoring what an earlier step stored."""
 
     site: StepTarget
     snapshot: SnapshotId
     external: ExtRef
     only: Digest | None = None
-    """The object that lists the paths it may touch; None means all of them."""
+    """The object that lists the paths it may change; None means all of them."""
     safety: int | None = None
-    """The step that keeps the present."""
+    """The step that takes the safety snapshot."""
     supported: bool = True
-    """Whether the resource can be brought back at all; if not, that is recorded and it stays."""
+    """Whether the resource can be restored at all; if not, that is recorded and it stays."""
 
 
 @value
 class ResourceShare:
-    """What becomes of one resource in a fork."""
+    """What a fork does with one resource."""
 
     resource: ResourceId
     mode: ShareMode
     kept_by: SessionId | None = None
-    """keep: the one branch that goes on with it."""
+    """keep: the branch that keeps it."""
     fork: int | None = None
-    """snapshot: the step that makes the new branch's own place."""
+    """snapshot: the step that creates the new branch's copy."""
     taken: AttachMode | None = None
-    """keep: how the new branch works on it from now on, if it is the one that keeps it."""
+    """keep: how the new branch is attached to it, if that is the one that keeps it."""
 
 
 @value
 class CreateForkSession:
-    """The new world of a fork: a session with places of its own; without a session, the places."""
+    """Commit a fork: create a session with its copies; without a session, register the copies."""
 
     session: SessionId | None
     label: Label | None
@@ -105,14 +105,14 @@ class CreateForkSession:
     """The event of the source up to which its attachments were read."""
     shares: tuple[ResourceShare, ...] = ()
     before: TurnId | None = None
-    """The turn that found the places so, if it was not the head that left them so."""
+    """The turn whose state before it was forked; None if the head's state after it was."""
     visibility: Visibility | None = None
-    """Who sees it, if it is not to be seen by those who see the source."""
+    """The visibility of the new session; None inherits that of the source."""
 
 
 @value
 class MoveHead:
-    """The new world of a restore: a session that stands elsewhere."""
+    """Commit a restore: move a session's head."""
 
     session: SessionId
     move: MoveKind
@@ -126,18 +126,18 @@ Step: TypeAlias = TakeSnapshot | ForkResource | RestoreResource | Commit
 
 @value
 class Plan:
-    """What is to be done, in order; the last step is the one that cannot be taken back."""
+    """The steps to execute, in order; the last one commits and cannot be rolled back."""
 
     id: PlanId
     kind: PlanKind
     host: str
-    """The machine whose places it is about."""
+    """The machine whose resources it changes."""
     by: str
     steps: tuple[Step, ...]
 
     @property
     def resources(self) -> tuple[ResourceId, ...]:
-        """What it touches, each once, in an order that everybody shares."""
+        """The resources it touches, each once; every process leases them in this order."""
         named = {step.site.resource for step in self.steps if not isinstance(step, Commit)}
         return tuple(sorted(named))
 
@@ -149,13 +149,13 @@ def plan_to_json(plan: Plan) -> dict[str, Json]:
 
 
 def plan_from_json(id: PlanId, data: Mapping[str, Any]) -> Plan:
-    """Return the plan whose first event holds these data."""
+    """Return the plan whose first event holds this data."""
     steps = tuple(_step_from_json(step) for step in data["steps"])
     return Plan(id, data["kind"], data["host"], data["by"], steps)
 
 
 _UNDONE_BY: Final = {"fork": "discard", "restore": "restore"}
-"""What takes a step back; the others leave nothing that would have to be."""
+"""The action that rolls a step back; other steps need none."""
 
 
 def _step_to_json(step: Step) -> dict[str, Json]:
@@ -221,7 +221,7 @@ def _step_from_json(said: Mapping[str, Any]) -> Step:
         case "move_session":
             return MoveHead(said["session"], said["move"], get("target"), get("expected_head"))
         case word:
-            raise InvalidOperation(f"{word!r} is no step of a plan")
+            raise InvalidOperation(f"unknown plan step: {word!r}")
 
 
 def _share_to_json(share: ResourceShare) -> dict[str, Json]:
@@ -249,7 +249,7 @@ def _read_site(said: Mapping[str, Any]) -> StepTarget:
 
 
 def external_from_json(document: Json) -> ExtRef | None:
-    """Return where a state lies."""
+    """Return the reference to a snapshot, or None."""
     found = None if document is None else ref_from_json(document)
     assert found is None or isinstance(found, ExtRef), "states lie outside of the ledger"
     return found
@@ -262,5 +262,5 @@ def _event_ref(document: Json) -> EventRef | None:
 
 
 def without_nones(said: dict[str, Json]) -> dict[str, Json]:
-    """Return the members that say something."""
+    """Return the members that are not None."""
     return {name: value for name, value in said.items() if value is not None}

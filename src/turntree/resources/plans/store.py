@@ -1,4 +1,4 @@
-"""Plans on PostgreSQL: a stream of events each, and the transaction that makes a new world true."""
+"""Store plans in PostgreSQL: one event stream each, and the transaction that commits a plan."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,12 +29,12 @@ from turntree.resources.store import (
 
 @value
 class PlanStore:
-    """Plans that are being carried out, on PostgreSQL. See ``ports.resources``."""
+    """Plans in PostgreSQL. See ``store_port``."""
 
     database: Database
 
     async def begin(self, fact: SealedEvent) -> None:
-        """Note a plan before its first step."""
+        """Record a plan before its first step."""
         await self.database.run(
             "start_plan",
             plan=UUID(fact.event.stream),
@@ -45,7 +45,7 @@ class PlanStore:
         )
 
     async def append(self, fact: SealedEvent, *, notes: Sequence[Note] = ()) -> bool:
-        """Note a step and what it did to resources."""
+        """Record a step and what it did to resources."""
         async with self.database.connection() as connection, connection.transaction():
             is_new = await self._append(connection, fact)
             for note in notes if is_new else ():
@@ -55,9 +55,9 @@ class PlanStore:
     async def commit(
         self, facts: Sequence[SealedEvent], commitment: PlanCommit
     ) -> MoveResult | None:
-        """Make the new world true and end the plan: all or nothing."""
+        """Commit a plan: write all its results and end it, or do nothing."""
         async with self.database.connection() as connection, connection.transaction():
-            # First, so that of two who carry out one plan the second waits here and then fails.
+            # Append first: of two processes that execute one plan, the second waits here and fails.
             for fact in facts:
                 await self._append(connection, fact)
             match commitment.step:
@@ -71,7 +71,7 @@ class PlanStore:
             return moved
 
     async def read(self, plan: PlanId) -> list[SealedEvent]:
-        """Return everything that is known of a plan, in order."""
+        """Return the events of a plan, in order."""
         rows = await self.database.fetch("read_plan", plan=UUID(plan))
         if not rows:
             raise NotFound(f"there is no plan {plan}")
@@ -86,7 +86,7 @@ class PlanStore:
         return [PlanId(id) for (id,) in await self.database.fetch("list_plans", limit=limit)]
 
     async def find_of_move(self, session: SessionId, version: int) -> PlanId | None:
-        """Return the plan that a move of a session was part of."""
+        """Return the plan that a move of a session was part of, or None."""
         row = await self.database.fetch_one(
             "find_plan_of_move", session=UUID(session), version=Int4(version)
         )
@@ -130,7 +130,7 @@ class PlanStore:
         made: CreatedResource,
         session: SessionId | None,
     ) -> None:
-        """Note a place that was made, where it came from, and who works there."""
+        """Register a created resource, record its source, and attach its session."""
         scope, by, at = self.database.workspace, done.by, done.at
         resource = replace(
             made.resource, id=await ensure_resource(connection, scope, made.resource, by)
@@ -150,9 +150,9 @@ class PlanStore:
             await attach_resource(connection, scope, resource, session, made.mode, by=by, at=at)
 
     async def _let_go(self, connection: Connection, done: PlanCommit, gone: Resource) -> None:
-        """Take a place from those who worked on what stood there before and is gone."""
+        """Detach a location's sessions: they worked on a resource that no longer exists."""
         asked = {"workspace": self.database.workspace, "resource": UUID(gone.id)}
-        # Those too who are closed to whoever carries the plan out, or not theirs to change.
+        # Also sessions that are hidden from the caller or that the caller may not change.
         async with self.database.seeing_everything(connection):
             await run(connection, "lock_resource", asked)
             for (session,) in await fetch(connection, "list_holders", **asked):

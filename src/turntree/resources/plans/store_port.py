@@ -1,4 +1,4 @@
-"""Plans in the ledger."""
+"""The port of plans in the ledger."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,37 +10,37 @@ from turntree.resources.plans.plan import Note, PlanCommit
 
 
 class Plans(Protocol):
-    """Plans that are being carried out: a stream of events each, and whether it has ended."""
+    """Plans: one event stream each, and whether it has ended."""
 
     async def begin(self, fact: SealedEvent) -> None:
-        """Note a plan before its first step."""
+        """Record a plan before its first step."""
         ...
 
     async def append(self, fact: SealedEvent, *, notes: Sequence[Note] = ()) -> bool:
-        """Note a step and what it did to resources; False if that very fact stands there already.
+        """Record a step and what it did to resources; False if the same event exists already.
 
         Raises:
-            Conflict: Somebody else carries the plan out and was quicker.
+            Conflict: Another process executes the plan and was faster.
         """
         ...
 
     async def commit(
         self, facts: Sequence[SealedEvent], commitment: PlanCommit
     ) -> MoveResult | None:
-        """Make the new world true and end the plan: all or nothing.
+        """Commit a plan: write all its results and end it, or do nothing.
 
-        The session begins or moves, new resources are noted and attached, those taken over change
-        hands, and the facts that end the plan are recorded.
+        The session is created or moved, new resources are registered and attached, resources taken
+        over change sessions, and the events that end the plan are appended.
 
         Raises:
-            Conflict: The name is taken, the session moved, or somebody else carries the plan out.
+            Conflict: The name is taken, the session moved, or another process executes the plan.
             NotFound: No such session or turn.
-            Refused: The session cannot move so.
+            InvalidOperation: The session cannot make this move.
         """
         ...
 
     async def read(self, plan: PlanId) -> list[SealedEvent]:
-        """Return everything that is known of a plan, in order.
+        """Return the events of a plan, in order.
 
         Raises:
             NotFound: No such plan.
@@ -56,5 +56,5 @@ class Plans(Protocol):
         ...
 
     async def find_of_move(self, session: SessionId, version: int) -> PlanId | None:
-        """Return the plan that a move of a session was part of."""
+        """Return the plan that a move of a session was part of, or None."""
         ...

@@ -1,8 +1,8 @@
-"""A state of a place, kept: what a look found is read where it changed, and trees are built.
+"""Capture a snapshot: read the files that a scan found changed, and build trees.
 
-A file that changes while it is read is read again, and so is a place that changed while one was
-busy with it; what never settles is kept as it was read, and said to be mixed. Knows the look, the
-memory and the store. Must never write to the place.
+A file that changes while it is read is read again, and a folder that changed meanwhile is scanned
+again. If it never settles, the snapshot is stored as read and marked ``inconsistent``. Uses the
+scan, the stat cache and the object store. Never writes to the resource.
 """
 
 import hashlib
@@ -33,14 +33,14 @@ from turntree.resources.snapshots.trees import (
 PASSES_MAX: Final = 4
 _READS_MAX: Final = 3
 _QUICK_S: Final = 0.5
-"""When reading took longer, one looks again: something may have changed behind one's back."""
+"""If reading took longer, scan again: files may have changed meanwhile."""
 _OPEN: Final = os.O_RDONLY | NO_FOLLOW | NO_WAIT | NO_INHERIT
 LOGGED: Final = struct.Struct("<Q32s")
 STATES_LOG: Final = "states.log"
 
 
 class CapturedState(NamedTuple):
-    """A state that is kept."""
+    """A stored state."""
 
     state: bytes
     size: int
@@ -58,7 +58,7 @@ class ReadResult(NamedTuple):
 
 
 def keep_folder(store: ObjectStore, place: bytes) -> CapturedState:
-    """Keep the present state of a folder; when this returns, it survives a power cut.
+    """Store the present state of a folder; when this returns, it survives a power cut.
 
     Raises:
         NotFound: There is no folder.
@@ -68,7 +68,7 @@ def keep_folder(store: ObjectStore, place: bytes) -> CapturedState:
         memory = StatCache(os.path.join(store.folder, "places"), place)
         last, folders = memory.load()
         if last is not None and last not in store:
-            last, folders = None, {}  # The packs were lost, and what it remembers with them.
+            last, folders = None, {}  # The packs were lost, so the cached digests are not stored.
         with store.begin() as writer:
             kept, now = _settle(writer, store, place, folders)
             writer.finish()
@@ -79,7 +79,7 @@ def keep_folder(store: ObjectStore, place: bytes) -> CapturedState:
 
 
 def keep_file(store: ObjectStore, place: bytes) -> CapturedState:
-    """Keep the present state of a file or link; when this returns, it survives a power cut.
+    """Store the present state of a file or link; when this returns, it survives a power cut.
 
     Raises:
         NotFound: There is no file.
@@ -97,14 +97,14 @@ def keep_file(store: ObjectStore, place: bytes) -> CapturedState:
 
 @contextmanager
 def _held(store: ObjectStore) -> Generator[None, None, None]:
-    """Let nobody sweep meanwhile, and know what is left of what somebody swept before."""
+    """Block garbage collection meanwhile, and refresh the packs that an earlier one rewrote."""
     with store.lock("store", exclusive=False):
         store.refresh()
         yield
 
 
 def measure_folder(store: ObjectStore, place: bytes) -> tuple[int, int, int]:
-    """Return how many bytes and files a folder has, and how many bytes would have to be read.
+    """Return a folder's size in bytes, its number of files, and the bytes that must be read.
 
     Raises:
         NotFound: There is no folder.
@@ -121,9 +121,9 @@ def measure_folder(store: ObjectStore, place: bytes) -> tuple[int, int, int]:
 
 
 def log_state(store: ObjectStore, state: bytes) -> None:
-    """Note when a state was last taken.
+    """Record when a state was last taken.
 
-    What was taken lately is not swept away, and what was ever taken is missed if it is not there.
+    Garbage collection spares recent states, and verification misses a recorded state that is gone.
     """
     path = os.path.join(store.folder, STATES_LOG)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -134,7 +134,7 @@ def log_state(store: ObjectStore, state: bytes) -> None:
 
 
 def read_states(store: ObjectStore) -> dict[bytes, int]:
-    """Return the states that were taken and not let go since, and when each last was."""
+    """Return the recorded states that are not dropped yet, and when each was last taken."""
     try:
         with open(os.path.join(store.folder, STATES_LOG), "rb") as file:
             data = file.read()
@@ -147,7 +147,7 @@ def read_states(store: ObjectStore) -> dict[bytes, int]:
 def _settle(
     writer: ObjectWriter, store: ObjectStore, place: bytes, folders: Folders
 ) -> tuple[CapturedState, Folders]:
-    """Keep a folder, again and again until it stands still or one's patience is at its end."""
+    """Store a folder, repeatedly until it stops changing or the attempts are used up."""
     last: bytes | None = None
     for left in reversed(range(PASSES_MAX)):
         look = look_at(store, place, folders)
@@ -166,7 +166,7 @@ def _settle(
 
 
 def look_at(store: ObjectStore, place: bytes, folders: Folders) -> Scan:
-    """Look at a folder.
+    """Scan a folder.
 
     Raises:
         NotFound: There is none.
@@ -184,14 +184,14 @@ def look_at(store: ObjectStore, place: bytes, folders: Folders) -> Scan:
 
 
 class _Pass:
-    """One passage over a place, from the deepest folders to the place itself."""
+    """One pass over a folder, from the deepest folders to the root."""
 
     def __init__(self, writer: ObjectWriter, store: ObjectStore, look: Scan) -> None:
         self._writer = writer
         self._store = store
         self._look = look
         self._changed = set(look.lost)
-        """Folders in which a folder is not as it was."""
+        """Folders that contain a changed folder."""
         self.folders: Folders = {}
         self.is_settled = True
         for seen in reversed(look.seen):
@@ -253,7 +253,7 @@ class _Pass:
             else:
                 read = _read(self._writer, self._store, base + name, name, known.get(name))
                 if read is None:
-                    # Gone since one looked, or not ours to read: the latter is left out.
+                    # Gone since the scan, or unreadable: an unreadable file is left out.
                     self.is_settled &= os.path.lexists(base + name)
                     continue
                 sign, node = read.sign, read.node
@@ -272,7 +272,7 @@ def _read_alone(writer: ObjectWriter, store: ObjectStore, place: bytes) -> ReadR
 
 
 def _known(before: CachedFolder | None) -> dict[bytes, bytes]:
-    """Return the digests of a folder's files as they were."""
+    """Return the digests of a folder's files as last captured."""
     if before is None or not before.names:
         return {}
     return {
@@ -284,7 +284,7 @@ def _known(before: CachedFolder | None) -> dict[bytes, bytes]:
 def _read(
     writer: ObjectWriter, store: ObjectStore, path: bytes, name: bytes, base: bytes | None
 ) -> ReadResult | None:
-    """Read a file or link into the store; None if there is none, or none that may be read."""
+    """Read a file or link into the store; None if it does not exist or may not be read."""
     for left in reversed(range(_READS_MAX)):
         try:
             found = os.lstat(path)
@@ -315,7 +315,7 @@ def _read(
 def _read_file(
     writer: ObjectWriter, store: ObjectStore, path: bytes, base: bytes | None
 ) -> tuple[os.stat_result, os.stat_result, bytes, int]:
-    """Return how a file looked before and after it was read, its digest and its size."""
+    """Return a file's stat before and after reading, its digest and its size."""
     fd = os.open(path, _OPEN)
     try:
         before = os.fstat(fd)
@@ -350,7 +350,7 @@ def _read_pieces(
 
 
 def _read_full(fd: int) -> bytes:
-    """Return the next piece, whole unless the file ends in it."""
+    """Return the next piece, complete unless the file ends in it."""
     data = os.read(fd, PIECE_BYTES)
     while data and len(data) < PIECE_BYTES and (more := os.read(fd, PIECE_BYTES - len(data))):
         data += more

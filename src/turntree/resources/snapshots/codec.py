@@ -1,6 +1,6 @@
-"""How an object's bytes lie in a pack: as they are, compressed, or as what differs from another.
+"""Encode objects for packs: raw, compressed, or as a difference from another object.
 
-Knows compression. Must never know where the bytes go.
+Knows compression only; the pack decides where the bytes go.
 """
 
 import threading
@@ -12,7 +12,7 @@ PACKED: Final = 1
 AGAINST: Final = 2
 """Compressed with another object's bytes as the dictionary: its digest, a depth, the frame."""
 PIECES: Final = 3
-"""The digests of the objects that it is made of, one after the other."""
+"""The digests of the objects that it consists of, one after the other."""
 
 DIGEST_BYTES: Final = 32
 DEPTH_MAX: Final = 12
@@ -22,12 +22,12 @@ _AGAINST_LEVEL: Final = 3
 _PACKED_MIN_BYTES: Final = 48
 _AGAINST_MIN_BYTES: Final = 128
 _WORTH: Final = 0.95
-"""What compresses worse than this is quicker to read as it is."""
+"""An object that compresses worse than this is stored raw, which is faster to read."""
 _WINDOW_LOG_MIN: Final = 10
 
 
 def pack(data: bytes) -> tuple[int, bytes]:
-    """Return the form and the bytes in which to keep an object."""
+    """Return the form and the bytes in which to store an object."""
     if len(data) >= _PACKED_MIN_BYTES:
         packed = _own().compressor.compress(data)
         if len(packed) < len(data) * _WORTH:
@@ -36,7 +36,7 @@ def pack(data: bytes) -> tuple[int, bytes]:
 
 
 def pack_against(data: bytes, base: bytes, digest: bytes, depth: int) -> tuple[int, bytes]:
-    """Return the smaller of the two: an object by itself, or as what differs from another."""
+    """Return the smaller encoding: the object by itself, or as a difference from another."""
     form, alone = pack(data)
     if len(alone) < _AGAINST_MIN_BYTES or len(base) < _AGAINST_MIN_BYTES or depth > DEPTH_MAX:
         return form, alone
@@ -54,7 +54,7 @@ def pack_against(data: bytes, base: bytes, digest: bytes, depth: int) -> tuple[i
 
 
 def base_of(payload: bytes) -> tuple[bytes, int]:
-    """Return which object one is kept against, and how deep it stands."""
+    """Return the base object that one is stored against, and the length of its chain."""
     return payload[:DIGEST_BYTES], payload[DIGEST_BYTES]
 
 
@@ -69,11 +69,11 @@ def unpack(payload: bytes) -> bytes:
     try:
         return _own().decompressor.decompress(payload)
     except (zstd.ZstdError, MemoryError) as error:
-        raise ValueError("what is kept is no frame") from error
+        raise ValueError("corrupt object: not a zstd frame") from error
 
 
 def unpack_against(payload: bytes, base: bytes) -> bytes:
-    """Return the bytes of an object that was kept as what differs from another.
+    """Return the bytes of an object that was stored as a difference from another.
 
     Raises:
         ValueError: It is damaged.
@@ -84,14 +84,14 @@ def unpack_against(payload: bytes, base: bytes) -> bytes:
     try:
         return zstd.ZstdDecompressor(dict_data=dictionary).decompress(payload[DIGEST_BYTES + 1 :])
     except (zstd.ZstdError, MemoryError) as error:
-        raise ValueError("what is kept is no frame") from error
+        raise ValueError("corrupt object: not a zstd frame") from error
 
 
 class _Own(threading.local):
-    """What compresses, a pair a thread: neither may be used by two at once."""
+    """A compressor and decompressor per thread: neither may be shared between threads."""
 
     def __init__(self) -> None:
-        # Loading it takes longer than a look at an unchanged tree, which needs no compression.
+        # Importing it takes longer than scanning an unchanged tree, which needs no compression.
         import zstandard  # noqa: PLC0415
 
         self.compressor = zstandard.ZstdCompressor(level=_LEVEL)

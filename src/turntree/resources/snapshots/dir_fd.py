@@ -1,7 +1,7 @@
-"""Standing inside of a place: every change is made from the folder it happens in.
+"""Change files through directory file descriptors, so that no symbolic link is followed.
 
-A path is walked name by name and no link is followed, so that whatever stands in a place, nothing
-outside of it is ever written. Knows the file system. Must never know the store.
+A path is opened name by name without following links, so nothing outside the resource is ever
+written, whatever links are in it. Knows the file system, not the object store.
 """
 
 import errno
@@ -23,7 +23,7 @@ _USABLE: Final = 0o700
 
 
 def set_mode(folder: int, name: bytes, mode: int) -> None:
-    """Give a file or folder in an open folder its mode; a link, and where it leads, is left alone.
+    """Set the mode of a file or folder in an open folder; a link and its target are left alone.
 
     Raises:
         FileNotFoundError: There is none.
@@ -32,7 +32,7 @@ def set_mode(folder: int, name: bytes, mode: int) -> None:
         if _has_mode(os.lstat(name, dir_fd=folder)):
             os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
         return
-    # Linux changes the mode of what is open, and opens like this what it may not even read.
+    # Linux changes the mode of an open file, and O_PATH opens even what may not be read.
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         if _has_mode(os.fstat(fd)):
@@ -46,28 +46,28 @@ def _has_mode(found: os.stat_result) -> bool:
 
 
 class DirFd:
-    """A grip on the folders on the way to where one works."""
+    """Open descriptors of the folders on the current path."""
 
     def __init__(self, place: bytes) -> None:
-        """Stand in a folder."""
+        """Open a folder as the root."""
         self._fds = [os.open(place, OPEN_FOLDER & ~NO_FOLLOW)]
         self._names: list[bytes] = []
         self.opened_up: dict[bytes, int] = {}
-        """Folders that had to be made writable, with the modes that they had."""
+        """Folders that had to be made writable, with their previous modes."""
         self.touched: set[bytes] = set()
-        """Folders in which something came or went."""
+        """Folders in which entries were added or removed."""
         self._open_up(b"")
 
     @property
     def top(self) -> int:
-        """The place itself."""
+        """The descriptor of the root folder."""
         return self._fds[0]
 
     def enter(self, folder: bytes) -> int:
-        """Go to a folder below the place and return a grip on it.
+        """Open a folder below the root and return its descriptor.
 
         Raises:
-            InvalidOperation: The way there leads through a link or a file.
+            InvalidOperation: The path leads through a link or a file.
         """
         names = folder.split(b"/") if folder else []
         shared = 0
@@ -81,12 +81,12 @@ class DirFd:
         return self._fds[-1]
 
     def change(self, folder: bytes) -> int:
-        """Go to a folder in order to add to it or to take something from it."""
+        """Open a folder in order to add or remove entries."""
         self.touched.add(folder)
         return self.enter(folder)
 
     def make(self, folder: bytes) -> None:
-        """Make a folder, and those above it that are missing."""
+        """Create a folder and its missing parents."""
         above, _, name = folder.rpartition(b"/")
         try:
             parent = self.change(above)
@@ -99,27 +99,27 @@ class DirFd:
             self.enter(folder)
 
     def leave(self, folder: bytes) -> None:
-        """Let go of a folder that is about to be removed."""
+        """Close a folder that is about to be removed."""
         if b"/".join(self._names).startswith(folder):
             self.enter(folder.rpartition(b"/")[0])
 
     def close(self, modes: Mapping[bytes, int]) -> None:
-        """Bring what came and went to the disk, give folders their modes, and let go.
+        """Sync changed folders, set their modes, and close all descriptors.
 
-        Folders that are not named get back the modes that they had.
+        Folders that are not named in ``modes`` get their previous modes back.
         """
         for folder in sorted({*self.touched, *modes}, reverse=True):
             try:
                 os.fsync(self.enter(folder))
             except (FileNotFoundError, InvalidOperation):
                 continue  # It was removed afterwards.
-        # Every folder on the way is open by now. The deepest comes first, so that none of those
-        # that are shut here has to be passed again.
+        # Every folder on the path is open by now. The deepest comes first, so that no folder has to
+        # be entered again after its permissions are taken away.
         wanted = {**self.opened_up, **modes}
         for folder in sorted(wanted, reverse=True):
             try:
                 fd = self.enter(folder)
-                # No snapshot holds what else a mode says, so that stays as it is.
+                # Setuid, setgid and sticky bits are in no snapshot, so they stay as they are.
                 special = stat.S_IMODE(os.fstat(fd).st_mode) & ~MODE
                 os.fchmod(fd, wanted[folder] | special)
             except (FileNotFoundError, InvalidOperation):
@@ -141,7 +141,7 @@ class DirFd:
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR}:
                 way = os.fsdecode(b"/".join([*self._names, name]))
-                raise InvalidOperation(f"{way} is in the way: it is no folder") from error
+                raise InvalidOperation(f"{way} is in the way: it is not a folder") from error
             raise
         self._fds.append(fd)
         self._names.append(name)

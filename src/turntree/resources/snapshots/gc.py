@@ -1,10 +1,9 @@
-"""Sweeping: removing the objects that no state needs any more.
+"""Garbage collection: delete the objects that no snapshot needs.
 
-A state is needed if somebody says so, or if it was taken within a period of grace: whoever took it
-may not have had the time to say. What a state is made of is one question, and in which form that
-lies in packs is another: an object may be there only because another is kept against it. Whoever
-cannot answer both to the end removes nothing. Knows states and packs. Must never know who needs
-them.
+A snapshot is needed if the caller names it, or if it was taken within the grace period: the process
+that took it may not have recorded it yet. An object is needed if a snapshot consists of it, or if a
+needed object is stored as a difference from it. Unless both can be determined completely, nothing
+is deleted. Knows snapshots and packs, not who needs them.
 """
 
 import os
@@ -26,9 +25,9 @@ _NS: Final = 1_000_000_000
 _LONG_AGO: Final = 0
 
 Reached = dict[bytes, bytes]
-"""Objects that states are made of, each with a state that it was reached from."""
+"""Objects that snapshots consist of, each with a snapshot it was reached from."""
 Grounds = dict[bytes, set[bytes]]
-"""Every object that lies in a pack, with the objects that it cannot be read without."""
+"""Every object in a pack, with the objects that are required to read it."""
 
 
 def sweep(
@@ -39,13 +38,13 @@ def sweep(
     elsewhere: Collection[bytes] = (),
     dry_run: bool = False,
 ) -> GcResult:
-    """Remove what no state needs that is to be kept or was taken within the grace period.
+    """Delete objects that no snapshot in the keep set or within the grace period needs.
 
-    States of ``elsewhere`` need not be here, but are kept if they are. A dry run says what would be
-    removed, and removes nothing.
+    Snapshots of ``elsewhere`` need not be here, but are kept if they are. A dry run returns what
+    would be deleted, and deletes nothing.
 
     Raises:
-        SnapshotIncomplete: Something that is to be kept is missing or damaged. Nothing was removed.
+        SnapshotIncomplete: Something to keep is missing or damaged. Nothing was deleted.
     """
     with store.lock("store"), store.lock("merge"):
         store.refresh()
@@ -66,7 +65,7 @@ def sweep(
 
 
 def _mark(store: ObjectStore, state: bytes, reached: Reached) -> None:
-    """Note every object that a state is made of."""
+    """Mark every object that a snapshot consists of."""
     top = read_state(store.get, state)
     reached.setdefault(state, state)
     waiting = [top]
@@ -80,10 +79,10 @@ def _mark(store: ObjectStore, state: bytes, reached: Reached) -> None:
 
 
 def _list_grounds(store: ObjectStore) -> Grounds:
-    """Return what every object is kept against or made of, in whichever pack it lies.
+    """Return what every object depends on, in every pack it is in.
 
-    One may lie in several packs and have another form in each; which of them is read is not told
-    before it is read.
+    An object may be in several packs with another encoding in each; which one is read is not known
+    in advance.
     """
     grounds: Grounds = {}
     for one in store.packs().values():
@@ -97,7 +96,7 @@ def _list_grounds(store: ObjectStore) -> Grounds:
 
 
 def _list_needed(grounds: Grounds, reached: Reached) -> set[bytes]:
-    """Return the objects that must stay so that every one that was reached can be read."""
+    """Return the objects that must stay so that every reached one can be read."""
     needed: set[bytes] = set()
     waiting = list(reached.items())
     while waiting:
@@ -105,7 +104,7 @@ def _list_needed(grounds: Grounds, reached: Reached) -> set[bytes]:
         if digest in needed:
             continue
         if digest not in grounds:
-            raise _doubt(state, NotFound(f"sha256:{digest.hex()} is not kept here"))
+            raise _doubt(state, NotFound(f"object sha256:{digest.hex()} is not stored here"))
         needed.add(digest)
         waiting += [(one, state) for one in grounds[digest]]
     return needed
@@ -133,7 +132,7 @@ def _remove(store: ObjectStore, needed: set[bytes], *, dry_run: bool) -> GcResul
 
 
 def _forget_old(store: ObjectStore, kept: Mapping[bytes, int]) -> None:
-    """Forget that the other states were ever taken."""
+    """Remove the other snapshots from the log."""
     path = os.path.join(store.folder, STATES_LOG)
     temporary = path + ".tmp"
     with open(temporary, "wb") as file:
@@ -145,7 +144,7 @@ def _forget_old(store: ObjectStore, kept: Mapping[bytes, int]) -> None:
 
 
 def _forget_places(store: ObjectStore, kept: set[bytes]) -> None:
-    """Forget what places looked like whose last state goes: its objects are no longer there."""
+    """Delete the stat caches of snapshots that are dropped: their objects are gone."""
     folder = os.path.join(store.folder, "places")
     try:
         names = os.listdir(folder)

@@ -1,7 +1,7 @@
-"""Which paths a repository tracks: git's index, read and never written.
+"""Read git's index to learn which paths a repository tracks; it is never written.
 
-A file may be ignored and tracked all the same, and is then a part of the work. Knows the layout of
-the index, versions 2 to 4. Must never know what is done with a path.
+A file can be ignored and tracked at the same time, and then it belongs in snapshots. Knows the
+layout of the index, versions 2 to 4.
 """
 
 import os
@@ -22,16 +22,16 @@ _MORE: Final = 0x80
 
 
 class GitIndex:
-    """What one repository tracks."""
+    """The paths that one repository tracks."""
 
     def __init__(self, base: bytes) -> None:
-        """Look at the repository of a folder, which is given with a slash at its end."""
+        """Use the repository of a folder, which is given with a slash at its end."""
         self.base = base
         self._git = _git_folder(base)
 
     @cached_property
     def stamp(self) -> bytes:
-        """Another one when the index was written again."""
+        """A token that changes when the index is rewritten."""
         try:
             found = os.stat(self._git + b"/index")
         except OSError:
@@ -39,7 +39,7 @@ class GitIndex:
         return b"%d.%d.%d" % (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def holds(self, path: bytes, *, folder: bool) -> bool:
-        """Say whether a file is tracked, or something inside of a folder."""
+        """Return whether a file is tracked, or something inside a folder."""
         wanted = path[len(self.base) :] + (b"/" if folder else b"")
         at = bisect_left(self._names, wanted)
         if at == len(self._names):
@@ -66,7 +66,7 @@ def read_index(data: bytes, id_bytes: int) -> list[bytes]:
         return []
     magic, version, count = _HEAD.unpack_from(data)
     if magic != _MAGIC:
-        raise ValueError("no index")
+        raise ValueError("not a git index")
     flags_at = _STAT_BYTES + id_bytes
     names: list[bytes] = []
     name, at = b"", _HEAD.size
@@ -88,7 +88,7 @@ def read_index(data: bytes, id_bytes: int) -> list[bytes]:
 
 
 def read_bytes(path: bytes) -> bytes:
-    """Return a file's bytes, none if it cannot be read."""
+    """Return a file's bytes, or none if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -97,7 +97,7 @@ def read_bytes(path: bytes) -> bytes:
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, and where it ends."""
+    """Return a variable-length number, and where it ends."""
     value = data[at] & ~_MORE
     while data[at] & _MORE:
         at += 1
@@ -106,7 +106,7 @@ def _read_number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _git_folder(base: bytes) -> bytes:
-    """Return where a repository keeps its index: a linked worktree says so in a file."""
+    """Return where a repository stores its index: a linked worktree names it in a file."""
     path = base + b".git"
     told = b"" if os.path.isdir(path) else read_bytes(path)
     if told.startswith(b"gitdir:"):

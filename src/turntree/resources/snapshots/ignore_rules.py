@@ -1,8 +1,7 @@
-"""Which paths a snapshot leaves out: what ``.gitignore`` ignores, and what people say besides.
+"""Decide which paths a snapshot leaves out: what ``.gitignore`` ignores, and local rules.
 
-``.turntreeignore`` leaves out more; ``.turntreekeep`` and a few names bring back what is ignored
-and yet wanted. All are written as a ``.gitignore`` is. Knows patterns, and reads the files that
-hold them; must never know what becomes of a path.
+``.turntreeignore`` leaves out more; ``.turntreekeep`` and a few built-in names bring ignored files
+back. All use the syntax of ``.gitignore``. This module reads these files and matches patterns.
 """
 
 import hashlib
@@ -20,44 +19,44 @@ KEEP_RULES: Final = b".turntreekeep"
 STAMP_BYTES: Final = 12
 RULE_FILES: Final = frozenset((GIT_RULES, MORE_RULES, KEEP_RULES))
 NEVER: Final = frozenset((b".git", b".turntree"))
-"""Left out wherever they stand, whatever anybody says."""
+"""Left out at any depth, whatever the rules say."""
 UNFINISHED: Final = b".turntree-"
-"""How names begin under which a keeper writes what is to appear at once."""
+"""Prefixes of temporary names that a driver writes before renaming."""
 _WANTED: Final = re.compile(rb"\.env.*|.*\.local|.*\.local\..*", re.DOTALL)
-"""Files that are mostly ignored because they are private, not because they can be made again."""
+"""Files that are usually ignored because they are private, not because they can be rebuilt."""
 
 
 _PLAIN: Final = re.compile(rb"[^*?\[\\]*")
 
 
 class IgnoreDecision(Enum):
-    """What becomes of a path."""
+    """What a snapshot does with a path."""
 
     KEPT = auto()
     LEFT_OUT = auto()
-    """By ``.turntreeignore``, whatever else is said."""
+    """By ``.turntreeignore``, which overrides everything else."""
     IGNORED = auto()
     """Left out because git ignores it."""
     WANTED = auto()
     """Kept although git ignores it."""
     SEALED = auto()
-    """A folder that is left out, but for something wanted inside."""
+    """A folder that is left out, except for some paths inside."""
 
 
 class Pattern(NamedTuple):
-    """One line of a file of rules."""
+    """One line of a rule file."""
 
     regex: re.Pattern[bytes]
     negated: bool
     folders_only: bool
     by_name: bool
-    """Whether it is held against the name alone, wherever that stands."""
+    """Whether it is matched against the name alone, at any depth."""
     start: bytes
-    """What a path must begin with so that the pattern can fit below it."""
+    """The literal prefix that a path must have for the pattern to match below it."""
 
 
 class RuleFile:
-    """The rules of one file, for everything below its folder."""
+    """The rules of one file, which apply below its folder."""
 
     def __init__(self, base: bytes, text: bytes) -> None:
         """Hold the rules of a folder, which is given with a slash at its end."""
@@ -65,7 +64,7 @@ class RuleFile:
         self.text = text
 
     def judge(self, path: bytes, name: bytes, *, folder: bool) -> bool | None:
-        """Say whether the rules fit a path; False if they take it back, None if they are silent."""
+        """Return True if the rules match a path, False if they negate it, None if neither."""
         below = path[len(self.base) :]
         by_name, by_path = self._any
         if not (by_name and by_name.match(name)) and not (by_path and by_path.match(below)):
@@ -78,7 +77,7 @@ class RuleFile:
         return None
 
     def may_fit_below(self, path: bytes) -> bool:
-        """Say whether a pattern that names a path may fit something inside of a folder."""
+        """Return whether a pattern with a path may match something inside a folder."""
         below = path[len(self.base) :] + b"/"
         return any(
             not one.by_name and (one.start.startswith(below) or below.startswith(one.start))
@@ -88,7 +87,7 @@ class RuleFile:
 
     @cached_property
     def patterns(self) -> list[Pattern]:
-        """The rules, in their order."""
+        """The rules, in order."""
         lines = self.text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         return [found for line in lines if (found := read_pattern(line)) is not None]
 
@@ -98,7 +97,7 @@ class RuleFile:
 
 
 class IgnoreRules:
-    """What holds inside of one folder."""
+    """The rules that apply inside one folder."""
 
     def __init__(
         self,
@@ -109,15 +108,15 @@ class IgnoreRules:
         *,
         sealed: bool = False,
     ) -> None:
-        """Hold files of rules, the nearest first."""
+        """Combine rule files, the nearest first."""
         self._git, self._more, self._keep = git, more, keep
         self._tracked = tracked
         self.sealed = sealed
-        """Whether the folder is left out, but for what is wanted inside."""
+        """Whether the folder is left out, except for some paths inside."""
 
     @cached_property
     def stamp(self) -> bytes:
-        """Another one for other rules: a folder whose stamp changed has to be read again."""
+        """A token of the rules: a folder whose token changed has to be read again."""
         told = hashlib.sha256(b"sealed" if self.sealed else b"open")
         for files in (self._git, self._more, self._keep):
             for one in files:
@@ -127,15 +126,15 @@ class IgnoreRules:
 
     @cached_property
     def stamp_where_ignored(self) -> bytes:
-        """The stamp of a folder with something ignored: what is tracked matters there, too."""
+        """The token of a folder with ignored entries, where the git index matters too."""
         return self.stamp + (self._tracked.stamp if self._tracked is not None else b"none")
 
     def inside(self, folder: bytes, names: tuple[bytes, ...], *, top: bool) -> "IgnoreRules":
-        """Return what holds inside of a folder that has these files of rules of its own."""
+        """Return the rules inside a folder that has these rule files of its own."""
         base = folder + b"/"
         git, more, keep, tracked = self._git, self._more, self._keep, self._tracked
         if b".git" in names:
-            # A repository inside of another is not subject to the outer one's rules.
+            # A nested repository is not subject to the outer one's rules.
             git = git if top else ()
             tracked = GitIndex(base)
             if text := read_bytes(base + b".git/info/exclude"):
@@ -149,7 +148,7 @@ class IgnoreRules:
         return IgnoreRules(git, more, keep, tracked, sealed=self.sealed)
 
     def judge(self, path: bytes, name: bytes, *, folder: bool) -> IgnoreDecision:
-        """Say what becomes of a path."""
+        """Return what a snapshot does with a path."""
         if _judge(self._more, path, name, folder=folder):
             return IgnoreDecision.LEFT_OUT
         if not self.sealed and not _judge(self._git, path, name, folder=folder):
@@ -165,14 +164,14 @@ class IgnoreRules:
         )
 
     def below(self, *, sealed: bool) -> "IgnoreRules":
-        """Return what holds for a folder in this one, left out but for what is wanted or not."""
+        """Return the rules for a subfolder, left out except for some paths or not."""
         if sealed == self.sealed:
             return self
         return IgnoreRules(self._git, self._more, self._keep, self._tracked, sealed=sealed)
 
 
 def rules_above(place: bytes) -> IgnoreRules:
-    """Return what a repository that the place lies in says about it."""
+    """Return the rules of the repository that contains a resource."""
     found: list[RuleFile] = []
     folder = place
     while not os.path.lexists(os.path.join(folder, b".git")):
@@ -187,7 +186,7 @@ def rules_above(place: bytes) -> IgnoreRules:
 
 
 def read_pattern(line: bytes) -> Pattern | None:
-    """Return the rule that a line holds, if it holds one."""
+    """Return the rule on a line, or None."""
     line = line.removesuffix(b"\r")
     while line.endswith(b" ") and not line.endswith(b"\\ "):
         line = line[:-1]
@@ -204,13 +203,13 @@ def read_pattern(line: bytes) -> Pattern | None:
     try:
         regex = re.compile(_translate(line) + rb"\Z", re.DOTALL)
     except re.error:
-        return None  # As git does: a pattern that nobody can read fits nothing.
+        return None  # As git does: a malformed pattern matches nothing.
     start = b"" if by_name else _plain_start(line)
     return Pattern(regex, negated, folders_only, by_name, start)
 
 
 def _plain_start(pattern: bytes) -> bytes:
-    """Return the letters before the first sign that means something else."""
+    """Return the literal text before the first special character."""
     found = _PLAIN.match(pattern)
     assert found is not None, "it fits nothing at all, too"
     return found[0]
@@ -244,8 +243,8 @@ def _translate_stars(pattern: bytes, at: int, plain: int) -> tuple[bytes, int]:
     end = at
     while pattern[end : end + 1] == b"*":
         end += 1
-    # Two stars that stand for a whole piece of a path fit any number of them; git also takes stars
-    # after plain letters for such, because it compares the letters first and then forgets them.
+    # Two stars as a whole path segment match any number of segments. Git also treats stars after
+    # literal text like that, because it compares the literal text first and then drops it.
     begins = at == plain or pattern[at - 1 : at] == b"/"
     if end - at > 1 and begins and pattern[end : end + 1] in {b"", b"/"}:
         return (rb".*", end) if end == len(pattern) else (rb"(?:.*/)?", end + 1)
@@ -258,13 +257,13 @@ def _translate_class(pattern: bytes, at: int) -> tuple[bytes, int]:
         pattern, at
     )
     if found is None:
-        raise re.error("a class without an end")
+        raise re.error("unterminated character class")
     inner = found[2]
     for name, signs in _CLASSES.items():
         inner = inner.replace(b"[:" + name + b":]", signs)
     inner = inner.replace(b"[", rb"\[")
     inner = rb"\]" + inner[1:] if inner.startswith(b"]") else inner
-    # A class never fits a slash: a pattern's pieces stay inside of one name.
+    # A class never matches a slash: each segment of a pattern stays within one name.
     return rb"(?!/)[" + (b"^" if found[1] else b"") + inner + b"]", found.end()
 
 
@@ -281,7 +280,7 @@ _CLASSES: Final = {
 
 
 def _either(patterns: list[Pattern], *, by_name: bool) -> re.Pattern[bytes] | None:
-    """Return one expression that fits whatever any of them fits."""
+    """Return one expression that matches whatever any of the patterns matches."""
     chosen = [one.regex.pattern for one in patterns if one.by_name == by_name]
     return re.compile(b"|".join(chosen), re.DOTALL) if chosen else None
 

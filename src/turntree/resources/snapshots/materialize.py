@@ -1,7 +1,7 @@
-"""New places made from states, all at once, and removed the same way.
+"""Create folders and files from snapshots, atomically, and remove them the same way.
 
-Each is noted before it appears, with the inode that it will have, so that nothing is ever removed
-that was not made here. Knows places and notes about them. Must never know what a state holds.
+Each one is recorded before it appears, with its inode, so that only what was created here is ever
+removed. Does not know what a snapshot holds.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ _ANY_INODE: Final = 0
 
 
 class Forks:
-    """The places that were made from states of one store."""
+    """The paths that were created from snapshots of one store."""
 
     def __init__(self, store: ObjectStore) -> None:
-        """Note them beside the store's objects."""
+        """Record them next to the store's objects."""
         self._store = store
         self._folder = os.path.join(store.folder, "forks")
 
     def make(self, place: bytes, state: bytes, grow: Callable[[bytes], None]) -> None:
-        """Make a place; ``grow`` writes all of it under another name.
+        """Create a path; ``grow`` writes all of it under a temporary name.
 
         Raises:
-            InvalidOperation: Something is there already.
+            InvalidOperation: Something exists there already.
         """
         place = _resolved(place)
         key = _key(place)
@@ -55,7 +55,7 @@ class Forks:
             sync_folder(os.fsdecode(os.path.dirname(place)))
 
     def state_of(self, place: bytes) -> bytes | None:
-        """Return the state that a place was made from; None if it was not made here."""
+        """Return the snapshot that a path was created from; None if it was not created here."""
         place = _resolved(place)
         try:
             found = os.lstat(place)
@@ -67,10 +67,10 @@ class Forks:
         return noted[1]
 
     def remove(self, place: bytes) -> None:
-        """Remove a place that was made here; nothing there is fine.
+        """Remove a path that was created here; an absent one is fine.
 
         Raises:
-            InvalidOperation: It was not made here.
+            InvalidOperation: It was not created here.
         """
         place = _resolved(place)
         key = _key(place)
@@ -112,7 +112,7 @@ class Forks:
 
 
 def _resolved(place: bytes) -> bytes:
-    """Return a place by its one name, itself not followed if it is a link."""
+    """Return the canonical path; if it is a link itself, that is not followed."""
     above, name = os.path.split(os.path.abspath(place))
     return os.path.join(os.path.realpath(above), name)
 
@@ -126,7 +126,7 @@ def _beside(place: bytes, name: bytes) -> bytes:
 
 
 def _appear(growing: bytes, place: bytes) -> None:
-    """Let what has grown appear under its name, at once, if there is nothing."""
+    """Rename the finished copy to its path, atomically, if nothing exists there."""
     try:
         if stat.S_ISDIR(os.lstat(growing).st_mode):
             os.rename(growing, place)
@@ -137,7 +137,7 @@ def _appear(growing: bytes, place: bytes) -> None:
 
 
 def _remove(path: bytes) -> None:
-    """Remove whatever stands at a path, folders that cannot be written to included."""
+    """Remove whatever is at a path, including read-only folders."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

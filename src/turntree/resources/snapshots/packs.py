@@ -1,7 +1,7 @@
-"""One pack: many objects in one file, found by their digests, never changed once it has its name.
+"""Packs: many objects in one immutable file, found by digest.
 
-A pack is written under another name, brought to the disk, and renamed: one that can be seen is
-whole. Knows the layout of the file. Must never know what the objects are.
+A pack is written under a temporary name, synced to disk and renamed, so a visible pack is complete.
+Knows the layout of the file, not what the objects mean.
 
     magic | payloads | digests, sorted | offset, length and form of each | trailer
 """
@@ -24,7 +24,7 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 class PackEntry(NamedTuple):
-    """Where an object lies in its pack, and in which form."""
+    """Where an object is in its pack, and how it is encoded."""
 
     offset: int
     length: int
@@ -32,10 +32,10 @@ class PackEntry(NamedTuple):
 
 
 class PackWriter:
-    """A pack that is being written; nobody sees it before ``finish``."""
+    """A pack that is being written; other processes see it only after ``finish``."""
 
     def __init__(self, folder: str) -> None:
-        """Begin a pack; nothing is written before the first object."""
+        """Start a pack; no file is created before the first object."""
         self._folder = folder
         self._temporary: str | None = None
         self._fd = -1
@@ -44,12 +44,12 @@ class PackWriter:
         self._offset = len(_MAGIC)
 
     def __contains__(self, digest: bytes) -> bool:
-        """Say whether an object is in it."""
+        """Return whether an object is in it."""
         return digest in self._places
 
     @property
     def written(self) -> int:
-        """How many bytes the objects take up."""
+        """Bytes that the objects take up."""
         return self._offset - len(_MAGIC)
 
     def add(self, digest: bytes, form: int, payload: bytes) -> None:
@@ -71,7 +71,7 @@ class PackWriter:
         return found.form, os.pread(self._fd, found.length, found.offset)
 
     def finish(self) -> str | None:
-        """Bring the pack to the disk under its name and return that; None if it is empty."""
+        """Sync the pack to disk under its name and return that; None if it is empty."""
         if self._temporary is None:
             return None
         digests = sorted(self._places)
@@ -82,7 +82,7 @@ class PackWriter:
         self._buffer += index + trailer
         self._flush()
         os.fsync(self._fd)
-        # Named by what is in it: of two writers of the same objects, one pack remains.
+        # Named by its content: of two writers of the same objects, one pack remains.
         name = hashlib.sha256(index).hexdigest()[:40] + SUFFIX
         os.rename(self._temporary, os.path.join(self._folder, name))
         sync_folder(self._folder)
@@ -90,7 +90,7 @@ class PackWriter:
         return name
 
     def abandon(self) -> None:
-        """Forget what was written."""
+        """Drop what was written."""
         if self._temporary is not None:
             os.unlink(self._temporary)
             self._close()
@@ -114,7 +114,7 @@ class PackWriter:
 
 
 class Pack:
-    """A pack that is read."""
+    """A finished pack, open for reading."""
 
     def __init__(self, path: str) -> None:
         """Open a pack.
@@ -128,7 +128,7 @@ class Pack:
         try:
             self.size = os.fstat(fd).st_size
             if self.size < _TRAILER.size:
-                raise ValueError(f"{path} is no pack")
+                raise ValueError(f"{path} is not a pack")
             self._bytes = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         finally:
             os.close(fd)
@@ -136,7 +136,7 @@ class Pack:
         count: int
         start, count, crc, _, magic = _TRAILER.unpack(self._bytes[-_TRAILER.size :])
         if magic != _MAGIC or zlib.crc32(self._bytes[start : -_TRAILER.size]) != crc:
-            raise ValueError(f"{path} is no pack")
+            raise ValueError(f"{path} is not a pack")
         self._start, self._count = start, count
         self._places = start + count * DIGEST_BYTES
 
@@ -145,7 +145,7 @@ class Pack:
         return self._count
 
     def find(self, digest: bytes) -> PackEntry | None:
-        """Return where an object lies, if it is here."""
+        """Return where an object is, if it is here."""
         view, start = self._bytes, self._start
         low, high = 0, self._count
         while low < high:
@@ -161,11 +161,11 @@ class Pack:
         return None
 
     def payload(self, placed: PackEntry) -> bytes:
-        """Return an object's bytes as they lie here."""
+        """Return an object's bytes as encoded here."""
         return self._bytes[placed.offset : placed.offset + placed.length]
 
     def objects(self) -> Iterator[tuple[bytes, PackEntry]]:
-        """Yield every object's digest and place, in the order of digests."""
+        """Yield every object's digest and position, in digest order."""
         for number in range(self._count):
             at = self._start + number * DIGEST_BYTES
             yield self._bytes[at : at + DIGEST_BYTES], self._placed(number)
@@ -175,7 +175,7 @@ class Pack:
 
 
 def sync_folder(path: str) -> None:
-    """Bring a folder's own entries to the disk."""
+    """Sync a folder's own entries to disk."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -1,8 +1,7 @@
-"""Mending: what is damaged makes way, so that whoever still has the same bytes brings them anew.
+"""Repair: move damaged objects aside, so that the next capture of the same bytes stores them again.
 
-An object that does not hash to its name helps nobody, and what seems to be there is not written
-again. Its pack is put aside, never destroyed: a backup may hold what it takes to read the rest.
-Knows packs and what was seen of places. Must never know what an object means.
+An object that does not hash to its name is useless, yet its presence would prevent a new write. Its
+pack is set aside, never deleted: a backup may contain what is needed to read the rest.
 """
 
 import hashlib
@@ -16,20 +15,20 @@ from turntree.resources.snapshots.packs import Pack, PackEntry
 from turntree.resources.snapshots.store import ObjectStore, split_digests, unpacked
 
 ASIDE: Final = "damaged"
-"""The folder of packs that were put aside."""
+"""The folder of packs that were set aside."""
 _PLACES: Final = "places"
 
 
 def mend(store: ObjectStore, *, unreadable: bool) -> int:
-    """Let damaged objects make way and return how many did.
+    """Move damaged objects aside and return their number.
 
-    With ``unreadable`` those too that may be sound, but are kept against something that is gone.
-    The next look at any place reads all of it, and keeps whatever is missing.
+    With ``unreadable`` also those that may be intact, but are stored against an object that is
+    gone. The next capture of any resource reads all of it, and stores whatever is missing.
     """
     gone = 0
     with store.lock("store"), store.lock("merge"):
         store.refresh()
-        # Again and again: what an object is kept against may lie here twice, and once be sound.
+        # Repeat: what an object is stored against may be in two packs, and intact in one.
         while found := sum(
             _make_way(store, one, unreadable=unreadable) for one in list(store.packs().values())
         ):
@@ -39,9 +38,9 @@ def mend(store: ObjectStore, *, unreadable: bool) -> int:
 
 
 def put_back(store: ObjectStore) -> int:
-    """Take in again what made way, may be sound and is not kept here; return how many came.
+    """Bring back set-aside objects that may be intact and are not stored here; return how many.
 
-    What stands on something that is gone can be read as soon as a backup brings that back.
+    They become readable once a backup restores the objects they depend on.
     """
     count = 0
     with store.lock("store"), store.lock("merge"), store.begin() as writer:
@@ -58,7 +57,7 @@ def put_back(store: ObjectStore) -> int:
 def _list_aside(store: ObjectStore) -> list[Pack]:
     folder, found = os.path.join(store.folder, ASIDE), list[Pack]()
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        with suppress(ValueError):  # Where its objects lie cannot be read.
+        with suppress(ValueError):  # The positions of its objects cannot be read.
             found.append(Pack(os.path.join(folder, name)))
     return found
 
@@ -78,7 +77,7 @@ def _make_way(store: ObjectStore, one: Pack, *, unreadable: bool) -> int:
 
 
 def _is_sound(store: ObjectStore, digest: bytes, one: Pack, placed: PackEntry) -> bool | None:
-    """Say whether an object is what its name says; None if what it stands on cannot be read."""
+    """Return whether an object matches its digest; None if its base cannot be read."""
     payload, whole = one.payload(placed), hashlib.sha256()
     try:
         if placed.form == PIECES:

@@ -1,9 +1,8 @@
-"""Bringing a state back: what differs is written beside the place, then put where it belongs.
+"""Restore a snapshot: write what differs to a staging folder, then rename it into place.
 
-Everything new lies on the disk before the first path changes, in ``.turntree``, which no snapshot
-holds. Then each path changes at once. Whoever dies here leaves some paths old and some new, and can
-ask again. What snapshots leave out is never touched. Knows the store and the place. Must never know
-why.
+All new bytes are on disk before the first path changes, in ``.turntree``, which no snapshot holds.
+Then each path changes atomically. A crash leaves some paths old and some new, and the restore can
+be repeated. Paths that snapshots leave out are never touched.
 """
 
 import errno
@@ -31,11 +30,11 @@ _SHOWN_MAX: Final = 5
 
 
 def bring_back(store: ObjectStore, place: bytes, differences: Sequence[TreeDiff]) -> None:
-    """Make paths of a folder equal to what they were, ``new`` being what is wanted.
+    """Restore paths of a folder; ``new`` of each difference is the target.
 
     Raises:
-        InvalidOperation: Something that no snapshot holds is in the way. Nothing has changed then.
-        NotFound: The bytes of a file are not kept here. Nothing has changed then.
+        InvalidOperation: Something that no snapshot holds is in the way. Nothing has changed.
+        NotFound: The bytes of a file are not stored here. Nothing has changed.
     """
     if not differences:
         return
@@ -65,13 +64,13 @@ def bring_back(store: ObjectStore, place: bytes, differences: Sequence[TreeDiff]
 
 
 class _Stage:
-    """Where new files wait until all of them are on the disk."""
+    """The staging folder for new files until all of them are on disk."""
 
     def __init__(self, place: bytes) -> None:
         self._aside = os.path.join(place, _ASIDE)
         os.makedirs(self._aside, exist_ok=True)
         try:
-            # A grip on it, or a link could take its place after any look at it.
+            # Keep it open, or a link could replace it after a check.
             self._above = os.open(self._aside, OPEN_FOLDER)
         except OSError as error:
             raise InvalidOperation(
@@ -83,7 +82,7 @@ class _Stage:
         self.fd = os.open(self._own, OPEN_FOLDER, dir_fd=self._above)
 
     def put(self, staged: bytes, folder: int, name: bytes) -> None:
-        """Put what was written where it belongs, at once."""
+        """Rename a staged file into place, atomically."""
         try:
             os.rename(staged, name, src_dir_fd=self.fd, dst_dir_fd=folder)
         except OSError as error:
@@ -92,16 +91,16 @@ class _Stage:
             self._put_across(staged, folder, name)
 
     def remove(self) -> None:
-        """Remove everything that is still waiting."""
+        """Remove everything that is still staged."""
         os.close(self.fd)
         shutil.rmtree(self._own, ignore_errors=True, dir_fd=self._above)
         os.close(self._above)
-        # An empty one is ours, or was that of a process that died before it came so far.
+        # An empty one is ours, or belongs to a process that died at the start.
         with suppress(OSError):
             os.rmdir(self._aside)
 
     def _put_across(self, staged: bytes, folder: int, name: bytes) -> None:
-        """Put a file into a folder that is another file system's."""
+        """Copy a file into a folder on another file system, then rename it there."""
         beside = b".turntree-" + os.urandom(6).hex().encode()
         found = os.stat(staged, dir_fd=self.fd, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
@@ -117,7 +116,7 @@ class _Stage:
         os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def _remove_abandoned(self) -> None:
-        """Remove what processes that died left here."""
+        """Remove the staging folders of processes that died."""
         for name in map(os.fsencode, os.listdir(self._above)):
             if name.startswith(_STAGE) and not _is_alive(name):
                 shutil.rmtree(name, ignore_errors=True, dir_fd=self._above)
@@ -142,14 +141,14 @@ def _needs_bytes(one: TreeDiff) -> bool:
 
 
 def _goes(one: TreeDiff) -> bool:
-    """Say whether what stands at a path must go before anything else can stand there."""
+    """Return whether what is at a path must be removed before the new entry can exist."""
     if one.old is None:
         return False
     return one.new is None or (one.old.kind == FOLDER) != (one.new.kind == FOLDER)
 
 
 def _refuse_obstacles(place: bytes, differences: Sequence[TreeDiff]) -> None:
-    """Refuse to replace a folder by a file while it holds what is not to be removed."""
+    """Raise if a folder that becomes a file holds something that must not be removed."""
     going = {one.path for one in differences if _goes(one)}
     for one in differences:
         if one.old is None or one.old.kind != FOLDER or not _goes(one) or one.new is None:
@@ -164,7 +163,7 @@ def _refuse_obstacles(place: bytes, differences: Sequence[TreeDiff]) -> None:
             shown = ", ".join(os.fsdecode(path) for path in staying[:_SHOWN_MAX])
             more = len(staying) - _SHOWN_MAX
             raise InvalidOperation(
-                f"{os.fsdecode(one.path)} was no folder then, and now holds {shown}"
+                f"{os.fsdecode(one.path)} was not a folder then, and now holds {shown}"
                 + (f" and {more} more" if more > 0 else "")
                 + ": move them away first"
             )
@@ -187,7 +186,7 @@ def _remove(footing: DirFd, differences: Sequence[TreeDiff]) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            # A folder that holds what no snapshot has stays, with that in it.
+            # A folder that holds files in no snapshot stays, with these files.
             if error.errno not in {errno.ENOTEMPTY, errno.EEXIST} or one.new is not None:
                 raise
 

@@ -1,8 +1,7 @@
-"""A look at a place: which folders, files and links stand there, and what may have changed.
+"""Scan a folder: which folders, files and links exist, and which may have changed.
 
-It reads no file, except those that say what is left out. A folder whose own times have not changed
-is not listed again, only what stands in it is looked at. Knows the file system and the rules. Must
-never know the store.
+It reads no file, except those with ignore rules. A folder whose timestamps are unchanged is not
+listed again; only its entries are checked. Knows the file system and the rules, not the store.
 """
 
 import os
@@ -30,9 +29,9 @@ SIGN: Final = struct.Struct("<5q")
 sign_of: Final = attrgetter("st_ctime_ns", "st_mtime_ns", "st_size", "st_ino", "st_mode")
 _NS: Final = 1_000_000_000
 _TICK_NS: Final = 20_000_000
-"""Two changes nearer than this may bear the same time: the kernel's clock for files is coarse."""
+"""Two changes closer than this may have the same timestamp: the kernel's file clock is coarse."""
 _COARSE_TICK_NS: Final = 2 * _NS
-"""The same, for file systems that keep whole seconds."""
+"""The same, for file systems that store whole seconds."""
 
 
 _STAYS: Final = frozenset((IgnoreDecision.KEPT, IgnoreDecision.WANTED, IgnoreDecision.SEALED))
@@ -40,7 +39,7 @@ _WHATEVER_IS_TRACKED: Final = frozenset((IgnoreDecision.KEPT, IgnoreDecision.LEF
 
 
 class ScannedFolder:
-    """One folder as it stands there now."""
+    """One folder as it is now."""
 
     __slots__ = (
         "before", "folders", "is_same", "names", "own", "path", "sealed", "signs", "special",
@@ -50,7 +49,7 @@ class ScannedFolder:
     def __init__(
         self, path: bytes, own: Own, special: tuple[bytes, ...], before: CachedFolder | None
     ) -> None:
-        """Begin with what the folder itself says; its entries follow."""
+        """Start with the folder's own stat; its entries follow."""
         self.path, self.own, self.special, self.before = path, own, special, before
         self.stamp = b""
         self.names: list[bytes] = []
@@ -58,30 +57,30 @@ class ScannedFolder:
         self.folders: list[bytes] = []
         self.sealed: list[bytes] = []
         self.is_same = False
-        """Whether nothing in it but folders can have changed."""
+        """Whether nothing in it except folders can have changed."""
         self.stale: Sequence[int] = ()
         """Which of the names must be read."""
 
 
 class Scan:
-    """Everything that one look at a place found."""
+    """Everything that one scan of a folder found."""
 
     def __init__(self, place: bytes, folders: Folders, aside: tuple[int, int] | None) -> None:
-        """Look at a place, by its real path; ``aside`` is the store's home: device and inode.
+        """Scan a folder, by its real path; ``aside`` is the store's folder: device and inode.
 
         Raises:
-            FileNotFoundError: There is nothing.
+            FileNotFoundError: Nothing exists there.
             NotADirectoryError: It is not a folder.
             Unsupported: This system cannot take snapshots.
         """
         require_file_locks()
         self.place = place
         self.seen: list[ScannedFolder] = []
-        """Folders, each after the one it stands in."""
+        """Folders, each after the one that contains it."""
         self.vanished = False
-        """Whether something went away while one looked."""
+        """Whether something disappeared during the scan."""
         self.lost: set[bytes] = set()
-        """Folders in which a folder could not be looked at."""
+        """Folders that contain a folder which could not be read."""
         self._aside = aside
         self._folders = folders
         waiting = [(b"", rules_above(place))]
@@ -92,7 +91,7 @@ class Scan:
             except OSError as error:
                 if not path:
                     raise
-                # Otherwise it may not be read, or its path is too long for the system: left out.
+                # Otherwise it is unreadable, or its path is too long for the system: left out.
                 self.vanished |= isinstance(error, FileNotFoundError | NotADirectoryError)
                 self.lost.add(path.rpartition(b"/")[0])
                 continue
@@ -134,7 +133,7 @@ class Scan:
         return seen, inside
 
     def _sign(self, seen: ScannedFolder, fd: int) -> None:
-        """Note how every name looks now, and which of them look other than before."""
+        """Record the stat of every name, and which of them changed."""
         sign, get, look = SIGN.pack, sign_of, os.lstat
         try:
             seen.signs = b"".join([sign(*get(look(name, dir_fd=fd))) for name in seen.names])
@@ -190,7 +189,7 @@ class _Listing:
 
 
 def settled(changed_ns: int, modified_ns: int, now_ns: int) -> int:
-    """Return the time of a change, if every later one will bear another time than this."""
+    """Return the time of a change, if every later one will have another timestamp."""
     latest = max(changed_ns, modified_ns)
     tick = _TICK_NS if latest % _NS else _COARSE_TICK_NS
     return changed_ns if latest + tick < now_ns else NEVER_AGAIN
@@ -215,7 +214,7 @@ def _choose(seen: ScannedFolder, listing: _Listing, rules: IgnoreRules, where: b
 
 
 def _stamp(rules: IgnoreRules, before: CachedFolder) -> bytes:
-    """Return the stamp that a folder must have had in order to be chosen from in the same way."""
+    """Return the token a folder must have had for the same entries to be chosen."""
     return rules.stamp if len(before.stamp) == STAMP_BYTES else rules.stamp_where_ignored
 
 

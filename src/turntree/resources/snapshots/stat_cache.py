@@ -1,7 +1,7 @@
-"""What the last look at a place saw, so that the next one reads only what changed since.
+"""Cache what the last scan of a folder saw, so that the next one reads only what changed.
 
-A memory may be lost at any time: it saves work and decides nothing. Knows a file a place. Must
-never know the store, except that what it names is kept there.
+The cache may be lost at any time: it saves work and decides nothing. One file per resource; every
+digest in it names a stored object.
 """
 
 import hashlib
@@ -18,53 +18,53 @@ _MAGIC: Final = b"TTSEEN1\n"
 _FORMAT: Final = 4
 """Of ``marshal``: the same for every Python from 3.4 on."""
 _BLOCK: Final = struct.Struct(">QI")
-"""How long a piece is, and what proves it."""
+"""The length of a block, and its checksum."""
 _STATE_BYTES: Final = 32
 
 Own = tuple[int, int, int, int]
 """A folder itself: when its entry and its list changed (ns), its inode, its mode."""
 NEVER_AGAIN: Final = 0
-"""Stands for the time of a change that came too late to be told from the next: look again."""
+"""Timestamp of a change too recent to be distinguished from the next one: read it again."""
 
 
 class CachedFolder(NamedTuple):
-    """One folder as it was seen. Names stand in one text, with slashes between them."""
+    """One folder as it was scanned. Names are in one text, separated by slashes."""
 
     own: Own
     stamp: bytes
     """Of the rules by which its entries were chosen."""
     special: tuple[bytes, ...]
-    """Files of rules and the repository in it, which may themselves be left out."""
+    """Rule files and the repository in it, which may themselves be left out."""
     names: bytes
     """Files and links."""
     signs: bytes
-    """By which a change of each is noticed."""
+    """By which a change of each is detected."""
     digests: bytes
     folders: bytes
     sealed: bytes
-    """Those of the folders that are left out, but for something wanted inside."""
+    """The folders that are left out, except for some paths inside."""
     tree: bytes
-    """The digest of the tree that it became."""
+    """The digest of its tree."""
     size: int
     files: int
 
 
 Folders = dict[bytes, CachedFolder]
-"""Folders by their path below the place; the place itself is the empty one."""
+"""Folders by their path below the root; the root is the empty path."""
 
 
 class StatCache:
-    """What is remembered of one place: a whole account, then what changed since, piece by piece."""
+    """The cache of one resource: a full block, then blocks of changes."""
 
     def __init__(self, folder: str, place: bytes) -> None:
-        """Keep it in a folder, in a file named after the place."""
+        """Use a file in a folder, named after the resource."""
         self.path = os.path.join(folder, hashlib.sha256(place).hexdigest()[:40] + ".seen")
         self._folder = folder
         self._loaded: Folders = {}
         self._inode = self._size = self._whole = 0
 
     def load(self) -> tuple[bytes | None, Folders]:
-        """Return the last state and its folders; nothing, if nothing is remembered."""
+        """Return the last state and its folders; nothing, if nothing is cached."""
         try:
             with open(self.path, "rb") as file:
                 self._inode = os.fstat(file.fileno()).st_ino
@@ -86,7 +86,7 @@ class StatCache:
         return state, dict(self._loaded)
 
     def save(self, state: bytes, folders: Folders) -> None:
-        """Remember a state that is kept, and its folders."""
+        """Cache a stored state and its folders."""
         known = self._loaded
         changed = {path: tuple(f) for path, f in folders.items() if known.get(path) is not f}
         gone = list(known.keys() - folders.keys())
@@ -96,7 +96,7 @@ class StatCache:
             self._replace(_block(state, plain, []))
 
     def _append(self, block: bytes) -> bool:
-        """Add to the file, if it still is as it was loaded."""
+        """Append to the file, if it is unchanged since it was loaded."""
         try:
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -105,7 +105,7 @@ class StatCache:
             if not lock_file(fd):
                 return False
             found = os.fstat(fd)
-            # What somebody else remembered since does not fit to what we saw before.
+            # Blocks that another process appended do not fit what this one loaded.
             if (found.st_ino, found.st_size) != (self._inode, self._size):
                 return False
             return os.write(fd, block) == len(block)
@@ -123,7 +123,7 @@ class StatCache:
 
 
 def read_blocks(data: bytes) -> Iterator[memoryview]:
-    """Yield the pieces of a memory, up to the first that is damaged."""
+    """Yield the blocks of a cache, up to the first that is damaged."""
     if not data.startswith(_MAGIC):
         return
     view = memoryview(data)
@@ -139,7 +139,7 @@ def read_blocks(data: bytes) -> Iterator[memoryview]:
 
 
 def last_state(path: str) -> bytes | None:
-    """Return the state that a memory ends in."""
+    """Return the last state in a cache file."""
     with open(path, "rb") as file:
         data = file.read()
     states = [bytes(payload[:_STATE_BYTES]) for payload in read_blocks(data)]

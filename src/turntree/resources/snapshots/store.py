@@ -1,7 +1,7 @@
-"""Objects by the sha256 of their bytes, over all packs; what is equal is kept once.
+"""The object store: objects by the sha256 of their bytes, in packs, each stored once.
 
-Any number of processes read and write at once: packs only come, and go only after what they held
-has come in another. Knows packs, locks and pieces of large objects. Must never know what an object
+Any number of processes may read and write at once: packs are only added, and removed only after
+another pack holds their objects. Knows packs, locks and chunks of large objects, not what an object
 means.
 """
 
@@ -30,7 +30,7 @@ from turntree.resources.snapshots.packs import SUFFIX, Pack, PackEntry, PackWrit
 from turntree.system.processes import lock_file
 
 PIECE_BYTES: Final = 1 << 20
-"""Larger objects are kept in pieces: memory stays bounded, and a log that grew costs its tail."""
+"""Larger objects are stored in pieces: memory stays bounded, and a grown log costs its tail."""
 PACKS_OF_A_SIZE_MAX: Final = 16
 _STALE_S: Final = 24 * 3600
 
@@ -39,47 +39,47 @@ class ObjectStore:
     """All objects below one folder."""
 
     def __init__(self, folder: str) -> None:
-        """Use a folder, which is made when the first object is kept."""
+        """Use a folder, which is created with the first object."""
         self.folder = folder
         self._packs_folder = os.path.join(folder, "packs")
         self._inside, self._beside = os.path.join(folder, "began"), folder + ".began"
-        """Two notes that the store began; when the folder is lost, one of them remains."""
+        """Two markers that the store exists; when the folder is lost, one of them remains."""
         self._packs: dict[str, Pack] | None = None
         self._mine: dict[str, int] = {}
-        """Locks that somebody here holds alone, and which thread that is."""
+        """Locks that this process holds exclusively, and the thread that holds each."""
 
     def begin(self) -> "ObjectWriter":
-        """Return what objects are added with."""
+        """Return a writer that adds objects."""
         os.makedirs(self._packs_folder, mode=0o700, exist_ok=True)
         self._note_beginning()
         return ObjectWriter(self, PackWriter(self._packs_folder))
 
     @property
     def was_lost(self) -> bool:
-        """Whether another folder stood here before, with whatever was kept in it."""
+        """Whether an earlier folder with stored objects was lost."""
         return os.path.exists(self._beside) and not os.path.exists(self._inside)
 
     def __contains__(self, digest: bytes) -> bool:
-        """Say whether an object is kept here."""
+        """Return whether an object is stored here."""
         return self.find(digest) is not None
 
     def find(self, digest: bytes) -> tuple[Pack, PackEntry] | None:
-        """Return where an object lies."""
+        """Return where an object is, or None."""
         return _find(digest, self.packs())
 
     def form(self, digest: bytes) -> tuple[int, bytes]:
-        """Return how an object is kept, and the bytes that lie there.
+        """Return how an object is encoded, and its encoded bytes.
 
         Raises:
-            DataMissing: It is not kept here.
+            DataMissing: It is not stored here.
         """
         found = self.find(digest)
         if found is None:
-            # It may lie in a pack that came since, or in one that took in the pack it lay in.
+            # It may be in a pack that was added since, or in one that its pack was merged into.
             with self.lock("merge", exclusive=False):
                 found = _find(digest, self.refresh())
         if found is None:
-            raise DataMissing(f"sha256:{digest.hex()} is not kept here")
+            raise DataMissing(f"object sha256:{digest.hex()} is not stored here")
         one, placed = found
         return placed.form, one.payload(placed)
 
@@ -87,7 +87,7 @@ class ObjectStore:
         """Return an object's bytes.
 
         Raises:
-            DataMissing: It is not kept here, or what lies here is damaged.
+                DataMissing: It is not stored here, or it is damaged.
         """
         return b"".join(self.stream(digest))
 
@@ -95,8 +95,7 @@ class ObjectStore:
         """Yield an object's bytes piece by piece.
 
         Raises:
-            DataMissing: It is not kept here, or what lies here is damaged; perhaps after some
-                pieces.
+                DataMissing: It is not stored here, or it is damaged; perhaps after some pieces.
         """
         form, payload = self.form(digest)
         if form != PIECES:
@@ -108,10 +107,10 @@ class ObjectStore:
             whole.update(data)
             yield data
         if whole.digest() != digest:
-            raise DataMissing(f"what is kept as sha256:{digest.hex()} is damaged")
+            raise DataMissing(f"object sha256:{digest.hex()} is damaged")
 
     def pieces(self, digest: bytes) -> list[bytes]:
-        """Return the objects that one is made of: itself, if it is kept whole."""
+        """Return the pieces of an object: itself, if it is stored whole."""
         form, payload = self.form(digest)
         return split_digests(payload) if form == PIECES else [digest]
 
@@ -123,10 +122,10 @@ class ObjectStore:
         return self._packs
 
     def refresh(self) -> dict[str, Pack]:
-        """Look which packs there are.
+        """List the packs again.
 
-        Another thread may look at the same time and remember what it saw a moment ago: whoever
-        needs to be sure goes by what is returned.
+        Another thread may do the same and store a slightly older list: a caller that needs
+        certainty uses the return value.
         """
         known = self._packs or {}
         found: dict[str, Pack] = {}
@@ -134,24 +133,24 @@ class ObjectStore:
             try:
                 found[name] = known.get(name) or Pack(os.path.join(self._packs_folder, name))
             except FileNotFoundError:
-                continue  # Merged into another in this moment.
+                continue  # Merged into another pack just now.
             except ValueError:
-                continue  # Damaged: what it held is not kept here, and readers say so.
-        # Another thread may be reading: it goes on with what it had.
+                continue  # Damaged: its objects count as missing, and readers say so.
+        # Another thread may be reading: it goes on with the old dictionary.
         self._packs = found
         return found
 
     def adopt(self, name: str) -> None:
-        """Take in a pack that was just written."""
+        """Add a pack that was just written."""
         if self._packs is None or name in self._packs:
             return
         try:
             self._packs = {**self._packs, name: Pack(os.path.join(self._packs_folder, name))}
         except FileNotFoundError:
-            self.refresh()  # Merged into another in this moment.
+            self.refresh()  # Merged into another pack just now.
 
     def merge(self) -> None:
-        """Merge small packs where many have gathered; somebody else doing it is fine."""
+        """Merge small packs if there are many; returns at once if another process does."""
         if not _crowded(self.packs().values()):
             return
         with self.lock("merge", wait=False) as mine:
@@ -162,7 +161,7 @@ class ObjectStore:
                 self.rewrite(crowd, keep=None)
 
     def rewrite(self, old: Iterable[Pack], keep: set[bytes] | None) -> None:
-        """Put what packs hold into one, leaving out what is not to be kept. Held: ``merge``."""
+        """Merge packs into one, dropping objects not in ``keep``. The caller holds ``merge``."""
         writer = PackWriter(self._packs_folder)
         gone = list(old)
         for one in gone:
@@ -179,9 +178,9 @@ class ObjectStore:
     def lock(
         self, name: str, *, exclusive: bool = True, wait: bool = True
     ) -> Generator[bool, None, None]:
-        """Hold a lock of the store while working; False if it is taken and one does not wait.
+        """Hold a lock of the store; yields False if it is taken and ``wait`` is False.
 
-        Whoever holds it alone may ask for it again, and would otherwise wait for itself.
+        An exclusive lock is reentrant in its thread, which would otherwise wait for itself.
         """
         if self._mine.get(name) == threading.get_ident():
             yield True
@@ -204,13 +203,13 @@ class ObjectStore:
         try:
             data = unpacked(form, payload, base)
         except ValueError as error:
-            raise DataMissing(f"what is kept as sha256:{digest.hex()} is damaged") from error
+            raise DataMissing(f"object sha256:{digest.hex()} is damaged") from error
         if hashlib.sha256(data).digest() != digest:
-            raise DataMissing(f"what is kept as sha256:{digest.hex()} is damaged")
+            raise DataMissing(f"object sha256:{digest.hex()} is damaged")
         return data
 
     def _note_beginning(self) -> None:
-        # The one inside first: whoever dies in between must not seem to have lost anything.
+        # The inner one first: a crash in between must not look like a loss.
         for path in () if os.path.exists(self._beside) else (self._inside, self._beside):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
@@ -221,16 +220,16 @@ class ObjectStore:
             return []
 
     def _remove_abandoned(self) -> None:
-        """Remove what processes that died left unfinished."""
+        """Remove temporary files of processes that died."""
         for entry in os.scandir(self._packs_folder):
-            # One that was finished in this moment has another name now.
+            # A pack that was finished just now has another name.
             with suppress(FileNotFoundError):
                 if entry.name.endswith(".tmp") and entry.stat().st_mtime < time.time() - _STALE_S:
                     os.unlink(entry.path)
 
 
 class ObjectWriter:
-    """Adds objects to a store; they are there for good, all of them, after ``finish``."""
+    """Adds objects to a store; all of them are durable after ``finish``."""
 
     def __init__(self, store: ObjectStore, writer: PackWriter) -> None:
         """Write what a store lacks."""
@@ -238,16 +237,16 @@ class ObjectWriter:
         self._writer = writer
 
     def __contains__(self, digest: bytes) -> bool:
-        """Say whether an object is kept already, or will be."""
+        """Return whether an object is stored already, or will be."""
         return digest in self._writer or digest in self._store
 
     @property
     def written(self) -> int:
-        """How many bytes had to be written."""
+        """Bytes that had to be written."""
         return self._writer.written
 
     def put(self, digest: bytes, data: bytes, base: bytes | None = None) -> None:
-        """Keep an object of at most one piece; ``base`` is one that it probably resembles."""
+        """Store an object of at most one piece; ``base`` is one that it probably resembles."""
         if digest in self:
             return
         if base is not None and (known := self._base(base)) is not None:
@@ -256,32 +255,32 @@ class ObjectWriter:
             self._writer.add(digest, *pack(data))
 
     def put_pieces(self, digest: bytes, pieces: list[bytes]) -> None:
-        """Keep an object that is made of others, which are kept already."""
+        """Store an object that consists of others, which are stored already."""
         if digest not in self:
             self._writer.add(digest, PIECES, b"".join(pieces))
 
     def put_as_it_lay(self, digest: bytes, form: int, payload: bytes) -> None:
-        """Keep an object in the form it had in another pack, whether or not it can be read yet."""
+        """Store an object as encoded in another pack, whether or not it can be read yet."""
         if digest not in self:
             self._writer.add(digest, form, payload)
 
     def finish(self) -> None:
-        """Bring everything to the disk."""
+        """Sync everything to disk."""
         name = self._writer.finish()
         if name is not None:
             self._store.adopt(name)
             self._store.merge()
 
     def __enter__(self) -> Self:
-        """Begin; what was not finished in the end is forgotten."""
+        """Start; what is not finished at the end is dropped."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Forget what was not finished."""
+        """Drop what was not finished."""
         self._writer.abandon()
 
     def _base(self, digest: bytes) -> tuple[bytes, int] | None:
-        """Return an object's bytes and the depth of whatever is kept against it."""
+        """Return an object's bytes and the chain length of objects stored against it."""
         found = self._store.find(digest)
         if found is None:
             return None
@@ -292,7 +291,7 @@ class ObjectWriter:
         try:
             return self._store.get(digest), depth
         except DataMissing:
-            return None  # What is damaged is no ground to build on.
+            return None  # A damaged object must not become a base.
 
 
 def _find(digest: bytes, packs: Mapping[str, Pack]) -> tuple[Pack, PackEntry] | None:
@@ -318,7 +317,7 @@ def unpacked(form: int, payload: bytes, base: bytes) -> bytes:
 
 
 def split_digests(payload: bytes) -> list[bytes]:
-    """Return digests that stand one after the other."""
+    """Return concatenated digests as a list."""
     return [payload[at : at + DIGEST_BYTES] for at in range(0, len(payload), DIGEST_BYTES)]
 
 

@@ -1,8 +1,8 @@
-"""Trees: what a folder holds, as one object that names the objects below it.
+"""Trees: the entries of a folder as one object that names the objects below it.
 
-Equal folders are equal objects, whenever and wherever they stood, so that comparing two states
-reads only what differs. A *state* is a tree of one entry called ``.``: the place itself. Knows the
-bytes of a tree. Must never know the file system.
+Equal folders are equal objects, so comparing two states reads only what differs. A *state* is a
+tree of one entry called ``.``: the resource itself. Knows the encoding of a tree, not the file
+system.
 """
 
 import hashlib
@@ -16,15 +16,15 @@ FILE: Final = 1
 LINK: Final = 2
 FOLDER: Final = 3
 PLACE_NAME: Final = b"."
-"""What the place itself is called inside its state."""
+"""The name of the resource itself inside its state."""
 
 _HEAD: Final = b"tree/1\n"
 MODE: Final = 0o777
-"""What is kept of a mode: who may read, write and enter.
+"""The permission bits that are stored: read, write and execute.
 
-Not setuid, setgid and sticky: a file that comes back belongs to whoever asked for it, and would
-lend their rights, root's perhaps, to everyone who runs it. Trees of before may hold such bits, and
-they are not read.
+Not setuid, setgid and sticky: a restored file belongs to the user who restored it, and would give
+that user's rights, perhaps root's, to every user who runs it. Older trees may hold such bits; they
+are ignored.
 """
 _ENTRY: Final = struct.Struct(">BHQI32sH")
 
@@ -40,18 +40,18 @@ class TreeEntry(NamedTuple):
     mode: int
     """Permission bits; 0 for a link, which has none of its own."""
     size: int
-    """Bytes, of everything below for a folder."""
+    """Bytes; for a folder, of everything below."""
     files: int
-    """How many files and links: 1, or those below."""
+    """Number of files and links: 1, or those below."""
     digest: bytes
 
 
 OpenFolder = Callable[[bytes], Mapping[bytes, TreeEntry]]
-"""Returns what a folder holds, by name, given its digest."""
+"""Returns a folder's entries by name, given its digest."""
 
 
 class TreeDiff(NamedTuple):
-    """One path that is not the same in two states."""
+    """One path that differs between two states."""
 
     path: bytes
     old: TreeEntry | None
@@ -69,13 +69,13 @@ def write_tree(nodes: Iterable[TreeEntry]) -> tuple[bytes, bytes]:
 
 
 def read_tree(data: bytes) -> list[TreeEntry]:
-    """Return the entries of a tree, in the order of their names.
+    """Return the entries of a tree, in name order.
 
     Raises:
-        NotFound: The bytes are none.
+        NotFound: The bytes are not a tree.
     """
     if not data.startswith(_HEAD):
-        raise NotFound("what is kept there is no tree")
+        raise NotFound("corrupt object: not a tree")
     nodes: list[TreeEntry] = []
     at, end = len(_HEAD), len(data)
     while at < end:
@@ -87,21 +87,21 @@ def read_tree(data: bytes) -> list[TreeEntry]:
 
 
 def read_state(fetch: Fetch, state: bytes) -> TreeEntry:
-    """Return the place itself as it was in a state.
+    """Return the root entry of a state.
 
     Raises:
-        NotFound: It is not kept here.
+        NotFound: It is not stored here.
     """
     nodes = read_tree(fetch(state))
     if len(nodes) != 1 or nodes[0].name != PLACE_NAME:
-        raise NotFound(f"sha256:{state.hex()} is no state of a place")
+        raise NotFound(f"sha256:{state.hex()} is not a snapshot")
     return nodes[0]
 
 
 def walk_nodes(fetch: Fetch, top: TreeEntry) -> Iterator[tuple[bytes, TreeEntry]]:
-    """Yield every path below a folder, in the order of paths as bytes."""
-    # A folder's own line comes where its name does, and what it holds where its name with a
-    # slash does: between the two there may be `a.txt`, which comes after `a` and before `a/b`.
+    """Yield every path below a folder, in path order as bytes."""
+    # A folder sorts by its name, and its contents by its name with a slash: `a.txt` sorts between
+    # the two, after `a` and before `a/b`.
     waiting = [(b"", top, True)]
     while waiting:
         path, node, opened = waiting.pop()
@@ -117,10 +117,10 @@ def walk_nodes(fetch: Fetch, top: TreeEntry) -> Iterator[tuple[bytes, TreeEntry]
 
 
 def find_node(open_folder: OpenFolder, top: TreeEntry, path: bytes) -> TreeEntry:
-    """Return what stands at a path below a place.
+    """Return the entry at a path below the root.
 
     Raises:
-        NotFound: Nothing does.
+        NotFound: There is none.
     """
     node = top
     for name in path.split(b"/") if path != PLACE_NAME else ():
@@ -132,12 +132,12 @@ def find_node(open_folder: OpenFolder, top: TreeEntry, path: bytes) -> TreeEntry
 
 
 def compare_nodes(fetch: Fetch, old: TreeEntry | None, new: TreeEntry | None) -> list[TreeDiff]:
-    """Return how two places differ, in the order of paths; None is one without anything."""
+    """Return how two roots differ, in path order; None is an empty one."""
     found: list[TreeDiff] = []
     waiting: list[tuple[bytes, TreeEntry | None, TreeEntry | None]] = [(b"", old, new)]
     while waiting:
         path, before, after = waiting.pop()
-        # A place that comes or goes is told by what it holds; a file holds itself.
+        # A root that appears or vanishes is reported by its contents; a file is its own content.
         told = path or _is_file(before) or _is_file(after) or (before and after)
         if told and _differ(before, after):
             found.append(TreeDiff(path or PLACE_NAME, before, after))

@@ -1,7 +1,7 @@
-"""What stands in a place and is in no state of it: nobody could bring it back.
+"""List the paths of a folder that a snapshot does not hold, and that nothing could restore.
 
-It goes by what was truly kept, not by what a look would keep: a file that may not be read is left
-out, whatever the rules say. Knows the store and the place. Must never change anything.
+It compares with what was really stored, not with what a scan would choose: an unreadable file is
+left out, whatever the rules say. Never changes anything.
 """
 
 import os
@@ -14,10 +14,10 @@ _OWN = b".turntree"
 
 
 def list_left_out(store: ObjectStore, place: bytes, state: bytes) -> list[bytes]:
-    """Return the paths of a folder that a state of it does not hold; a folder ends in a slash.
+    """Return the paths of a folder that a snapshot of it does not hold; a folder ends in a slash.
 
     Raises:
-        NotFound: The state is not kept here.
+            NotFound: The snapshot is not stored here.
     """
     found: list[bytes] = []
     waiting = [(b"", read_state(store.get, state))]
@@ -27,7 +27,7 @@ def list_left_out(store: ObjectStore, place: bytes, state: bytes) -> list[bytes]
         try:
             names = _list_names(os.path.join(place, path))
         except OSError:
-            found.append(path or b"./")  # It was held a moment ago, and cannot be looked into now.
+            found.append(path or b"./")  # It was captured just now, and cannot be read any more.
             continue
         for name, is_folder in names.items():
             one = held.get(name)
@@ -39,7 +39,7 @@ def list_left_out(store: ObjectStore, place: bytes, state: bytes) -> list[bytes]
 
 
 def _list_names(folder: bytes) -> dict[bytes, bool]:
-    """Return what a folder holds, and which of it are folders, but for what is ours."""
+    """Return a folder's names, and which are folders, except for our own."""
     with os.scandir(folder) as entries:
         return {
             entry.name: entry.is_dir(follow_symlinks=False)

@@ -1,7 +1,7 @@
-"""Which ledgers pin states of a store: a note for each, beside the objects.
+"""Record which ledgers refer to snapshots of a store: one file each, next to the objects.
 
-Several may share a home, and none can tell what another one pins. Knows notes. Must never ask a
-ledger.
+Several ledgers may share a data directory, and none can tell what another one refers to. Never asks
+a ledger.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def note_ledger(home: Path, ledger: str) -> None:
-    """Note that a ledger pins states that are kept in a home."""
+    """Record that a ledger refers to snapshots in a data directory."""
     note = _note_of(home, ledger)
     if not note.exists():
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -17,7 +17,7 @@ def note_ledger(home: Path, ledger: str) -> None:
 
 
 def list_other_ledgers(home: Path, ledger: str) -> dict[Path, str]:
-    """Return the other ledgers that pin states of a home, by the file that says so."""
+    """Return the other ledgers that use a data directory, by the file that records each."""
     own = _note_of(home, ledger)
     notes = sorted(own.parent.glob("*.ledger"))
     return {note: note.read_text(encoding="utf-8").strip() for note in notes if note != own}

@@ -1,6 +1,6 @@
-"""Proving that states are whole: every object is looked for, or read and hashed again.
+"""Verify snapshots: check that every object exists, or read and hash it again.
 
-Knows states and what they are made of. Must never change anything, nor know who pins a state.
+Never changes anything, and does not know which turn refers to a snapshot.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -18,7 +18,7 @@ from turntree.resources.snapshots.trees import (
 
 
 class MissingBytes(NamedTuple):
-    """Something that a state is made of and that cannot be read."""
+    """An object of a snapshot that cannot be read."""
 
     state: bytes
     path: bytes
@@ -28,9 +28,9 @@ class MissingBytes(NamedTuple):
 def find_losses(
     store: ObjectStore, states: Collection[bytes], report: Callable[[int], None], *, full: bool
 ) -> Iterator[MissingBytes]:
-    """Yield what is missing of states or damaged, each object once; tell how many are done.
+    """Yield missing or damaged objects, each once; ``report`` gets the number of states checked.
 
-    Folders are read and hashed in any case, for they name the rest; files only if ``full``.
+    Folders are always read and hashed, because they name the rest; files only if ``full``.
     """
     seen: set[bytes] = set()
     with store.lock("store", exclusive=False):

@@ -1,7 +1,7 @@
-"""Files and links written from the store, and brought to the disk many at a time.
+"""Write files and links from the object store, and sync many of them to disk at a time.
 
-One file after the other would wait for the disk each time, and a sync of the whole machine would
-wait for everybody else. Knows the store and open folders. Must never know where in a place it is.
+Syncing each file would wait for the disk every time, and a sync of the whole machine would wait for
+the writes of every other process. Knows the store and open folders.
 """
 
 import os
@@ -13,23 +13,23 @@ from turntree.resources.snapshots.trees import LINK, TreeEntry
 
 CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | NO_INHERIT
 _OPEN_MAX: Final = 128
-"""How many files wait for the disk together."""
+"""How many files are synced together."""
 
 
 class NodeWriter:
     """Writes files and links; after ``finish`` their bytes survive a power cut."""
 
     def __init__(self, store: ObjectStore) -> None:
-        """Write what a store holds."""
+        """Write objects of a store."""
         self._store = store
         self._open: list[int] = []
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of what was not finished."""
+        """Close files that were not finished."""
         for fd in self._open:
             os.close(fd)
 
@@ -37,7 +37,7 @@ class NodeWriter:
         """Write a file or link into an open folder.
 
         Raises:
-            NotFound: Its bytes are not kept.
+                NotFound: Its bytes are not stored.
         """
         if node.kind == LINK:
             os.symlink(self._store.get(node.digest), name, dir_fd=folder)
@@ -54,7 +54,7 @@ class NodeWriter:
             self.finish()
 
     def finish(self) -> None:
-        """Bring everything that was written to the disk."""
+        """Sync everything that was written."""
         while self._open:
             fd = self._open.pop()
             try:
@@ -64,6 +64,6 @@ class NodeWriter:
 
 
 def _begin_writing_back(fd: int) -> None:
-    """Let the disk begin, so that waiting for many files takes about as long as for one."""
+    """Start writeback, so that waiting for many files takes about as long as for one."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
