@@ -21,10 +21,10 @@ from turntree.testing.driver_fixtures import describe_folder
 EDITOR = """
 import sys
 from pathlib import Path
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 
 home, place, name, rounds = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-keeper = DirectoryKeeper(home)
+keeper = DirectoryDriver(home)
 for number in range(rounds):
     (place / name).write_text(f"{name} {number}\\n" * 50)
     (place / "same").mkdir(exist_ok=True)
@@ -35,10 +35,10 @@ for number in range(rounds):
 SWINGER = """
 import sys
 from pathlib import Path
-from turntree.resources.drivers.directory import DirectoryKeeper
+from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.core.ref import ExtRef
 
-keeper, place = DirectoryKeeper(Path(sys.argv[1])), sys.argv[2]
+keeper, place = DirectoryDriver(Path(sys.argv[1])), sys.argv[2]
 states = [ExtRef("shadow-tree", id) for id in sys.argv[3:]]
 print("ready", flush=True)
 while True:
