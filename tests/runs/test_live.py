@@ -20,7 +20,7 @@ def test_a_position_is_read_back(position: StreamPosition) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "1.2", "1.2.3.4", "-1.0.0", "1.2.x", "1..2", "1.2.²"])
 def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(InvalidOperation, match="no position"):
+    with pytest.raises(InvalidOperation, match="not a stream position"):
         StreamPosition.parse(text)
 
 

@@ -121,7 +121,7 @@ async def test_a_worker_says_in_one_line_what_failed(
     run = await post(shop, "silence")
     await shop.actor().handle(shop.session)
     (line,) = [one.getMessage() for one in caplog.records if "failed" in one.getMessage()]
-    assert f"the run {run} failed: provider_" in line
+    assert f"run {run} failed: provider_" in line
     assert line.endswith(f"read it with: turntree tail {run}")
     assert "\n" not in line
 

@@ -207,6 +207,6 @@ async def test_two_workers_cannot_have_one_name(shop: Workshop) -> None:
     async with shop.worker("w1").running():
         others = type(shop.workers)(shop.database, shop.engine)
         second = Worker(shop.engine, others, shop.actor("w1"), shop.world)
-        with pytest.raises(Conflict, match="taken by somebody who lives"):
+        with pytest.raises(Conflict, match="is already running"):
             async with second.running():
                 pass

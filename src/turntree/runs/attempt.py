@@ -1,7 +1,7 @@
-"""An attempt: one worker's share of a run, and its right to add facts to it.
+"""An attempt: one worker's turn at driving a run, and its permission to append events to it.
 
-The state is what the facts amount to, so it moves only after they were recorded. Whoever is
-interrupted while recording knows nothing any more, lets go of the attempt and reads the run again.
+The state is a fold of the recorded events, so it changes only after the append has committed. If an
+append is interrupted, its outcome is unknown: the worker drops the attempt and reads the run again.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,13 +20,13 @@ from turntree.ledger.store_port import LedgerPort
 from turntree.runs.inbox import Inbox
 
 Moment = Callable[[RunId, int], Timestamp]
-"""When the fact at a place of a run is recorded. The clock says so, except in worlds that repeat
-themselves."""
+"""Gives the timestamp of the event at position ``seq`` of a run: the clock's, except in a replay,
+which repeats the recorded one."""
 
 
 @value
 class Draft:
-    """A fact before it has a place."""
+    """An event before it has a position in its run."""
 
     kind: str
     data: Mapping[str, Json]
@@ -36,7 +36,7 @@ class Draft:
 
 @dataclass(slots=True)
 class Attempt:
-    """A run as far as it was recorded, under an epoch."""
+    """A run as recorded so far, and the epoch under which this worker may extend it."""
 
     inbox: Inbox
     ledger: LedgerPort
@@ -45,22 +45,22 @@ class Attempt:
     facts: list[RunEvent]
     run: Run
     one_by_one: anyio.Lock = field(default_factory=anyio.Lock)
-    """Results of calls that were made at once are recorded one after the other."""
+    """Serializes appends: tool calls run concurrently, but each event needs the next position."""
 
     @property
     def started(self) -> Mapping[str, Json]:
-        """What the run began with."""
+        """The data of the run's first event, ``run.started``."""
         return self.facts[0].event.data
 
     @property
     def session(self) -> SessionId | None:
-        """The session the run was begun for."""
+        """The session that the run belongs to, if any."""
         found = self.started.get("session")
         return None if found is None else SessionId(str(found))
 
     @property
     def parent(self) -> tuple[TurnId | None, Digest | None]:
-        """The turn the run was begun after, and its digest."""
+        """The turn that the run continues, and its digest; None for both at the root."""
         parent, digest = self.started.get("parent"), self.started.get("parent_digest")
         if parent is None or digest is None:
             return None, None
@@ -68,7 +68,7 @@ class Attempt:
 
     @property
     def requested(self) -> RunEvent | None:
-        """The newest request to a model."""
+        """The newest ``model_call.started``."""
         for fact in reversed(self.facts):
             if fact.event.kind == "model_call.started":
                 return fact
@@ -76,17 +76,17 @@ class Attempt:
 
     @property
     def offered(self) -> list[str] | None:
-        """The tools that the model was told of when it was asked last, if that was recorded."""
+        """Names of the tools offered in the newest request, if it recorded them."""
         names = None if self.requested is None else self.requested.event.data.get("tools")
         return [str(name) for name in names] if isinstance(names, list | tuple) else None
 
     async def append(self, *drafts: Draft) -> None:
-        """Record facts that become true together.
+        """Append events in one transaction.
 
         Raises:
-            Canceled: The run was canceled, and one of the facts is the intent of an effect.
-            Conflict: The run was taken over.
-            Refused: A fact cannot follow.
+            Canceled: The run was canceled, and one of the events announces a side effect.
+            Conflict: Another worker took the run over.
+            InvalidOperation: An event cannot follow the ones before it.
         """
         async with self.one_by_one:
             facts: list[RunEvent] = []
@@ -115,7 +115,7 @@ class Attempt:
 
 
 def principal_of(by: str, agent: Json = None) -> Principal:
-    """Return who acts in a run that somebody asked for: an agent, if one was asked."""
+    """Return the principal that acts in a run: the agent on behalf of the sender, or the sender."""
     kind, _, id = by.partition(":")
     match kind:
         case "human" | "agent" | "session" | "system" if id:
@@ -126,5 +126,5 @@ def principal_of(by: str, agent: Json = None) -> Principal:
 
 
 def sender_of(started: Mapping[str, Json]) -> Principal:
-    """Return who sent the message that a run began with."""
+    """Return the principal that sent the first message of a run."""
     return principal_of(str(started["by"]))

@@ -1,7 +1,7 @@
-"""Reading of a thread what a context needs of it, and little more.
+"""Reads the part of a thread that fits a model's context, and little more.
 
-It begins at the end and stops when no more would fit. What is read follows from the thread and the
-room alone, as ``domain.view`` demands.
+It reads from the end and stops when nothing more would fit. What it reads depends only on the
+thread and the room, as ``models.context_window`` requires.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from turntree.ledger.thread_store_port import Threads
 from turntree.models.context_window import ContextWindow, cost_of, make_view, view_of
 
 FIRST_PAGE_TURNS: Final = 32
-"""How many turns are asked for at first; each further page is twice as long."""
+"""Turns in the first page; each further page is twice as long, so a long thread takes few reads."""
 
 
 async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> ContextWindow:
-    """Return the end of a thread, as far back as might be shown in a room of so many tokens.
+    """Return the end of a thread, as far back as fits into ``room_tokens``.
 
     Raises:
         NotFound: No such turn.
@@ -26,7 +26,7 @@ async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> 
         return ContextWindow()
     last = await threads.get_turn(head)
     if last.depth <= FIRST_PAGE_TURNS:
-        # A short thread is read in one go, and shows itself whether it was compacted.
+        # A short thread takes one read, which also shows whether it was compacted.
         whole = (
             () if last.depth == 1 else await threads.list_range(head, low=1, high=last.depth - 1)
         )
@@ -44,7 +44,7 @@ async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> 
 async def _read_back(
     threads: Threads, last: ThreadTurn, first: int, room_tokens: int
 ) -> Sequence[ThreadTurn]:
-    """Return turns from the last one back until they do not fit, or to the first that counts."""
+    """Return turns from the last one back until they no longer fit, or to depth ``first``."""
     turns = [last] if last.depth >= first else []
     cost, size = sum(cost_of(one.turn) for one in turns), FIRST_PAGE_TURNS
     low = last.depth

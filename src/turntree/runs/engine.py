@@ -1,8 +1,8 @@
-"""The engine: it wakes sessions up, durably, and knows nothing of what they do then.
+"""The engine protocol: durable wake-ups of sessions, independent of what the sessions do.
 
-The journal is the ledger's. An engine promises one thing only: a wake-up that was committed is
-handled at least once, by one of the workers that serve. Whoever handles it must bear being called
-twice, and takes order from the inbox, never from here.
+The journal belongs to the ledger. An engine guarantees one thing: a committed wake-up is handled at
+least once, by one of the serving workers. The handler must therefore be idempotent, and takes the
+order of messages from the inbox, never from the engine.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,53 +12,54 @@ from typing import Protocol
 from turntree.core.ids import SessionId, Timestamp
 
 Handle = Callable[[SessionId], Awaitable[None]]
-"""What is done for a session that was woken up."""
+"""Called for each session that is woken up."""
 
 Wake = tuple[SessionId, int]
-"""A session and the number of its wake-up."""
+"""A session and the number of one of its wake-ups."""
 
 
 class Transaction(Protocol):
-    """A transaction that the store writes in and the engine too."""
+    """A database transaction that the store and the engine share."""
 
     @property
     def driver(self) -> object:
-        """The driver's own connection, for the store; it belongs to nobody afterwards."""
+        """The driver's own connection, for the store; not valid after the transaction."""
         ...
 
     async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
-        """Have a session handled once this is committed; the same number again changes nothing."""
+        """Schedule a wake-up that takes effect on commit; repeating a number has no effect."""
         ...
 
 
 class Engine(Protocol):
-    """Wake-ups that survive the process that asked for them."""
+    """Schedules wake-ups and hands them to workers."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """Begin a transaction; it is committed at the end of the block, or undone by an error."""
+        """Open a transaction: committed at the end of the block, rolled back on an error."""
         ...
 
     async def serve(
         self, worker: str, handle: Handle, *, at_once: int, ready: Callable[[], None]
     ) -> None:
-        """Handle wake-ups under a name until canceled; ``ready`` is called once they are taken.
+        """Handle wake-ups as ``worker`` until canceled; call ``ready`` once they are being claimed.
 
-        What is being handled when it is canceled is canceled too, and handled again elsewhere.
+        A cancellation also cancels the handlers that are running; another worker handles those
+        wake-ups again.
         """
         ...
 
     async def stop_taking(self) -> None:
-        """Take no more wake-ups and return when what was taken has been handled."""
+        """Claim no more wake-ups, and return when those already claimed have been handled."""
         ...
 
     async def recover(self, dead: Sequence[str]) -> int:
-        """Give back what workers took that are dead; returns how many wake-ups that were."""
+        """Requeue the wake-ups that dead workers had claimed; return how many."""
         ...
 
     async def list_live(self, wakes: Sequence[Wake]) -> set[Wake]:
-        """Return those of these wake-ups that still have to be handled, or are being handled."""
+        """Return those of these wake-ups that are queued or being handled."""
         ...
 
     async def prune(self, *, before: Timestamp) -> int:
-        """Forget wake-ups that were handled before a moment; returns how many."""
+        """Delete wake-ups that were handled before a timestamp; return how many."""
         ...

@@ -1,8 +1,8 @@
-"""Following a run: what has been recorded of it, and the words that are on their way.
+"""Follows a run: its recorded events, and the text that is being streamed.
 
-The ledger is the truth; words are only ever shown early. Whoever follows is told things in the
-order in which they became true, and may begin at any time: in the middle of a run, or after it.
-It must never write, and never know who is told.
+The ledger is authoritative; streamed text is only a preview. A follower gets everything in the
+order in which it happened, and may start at any time: in the middle of a run, or after it. This
+module must never write, and never know who is listening.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ WordKind = Literal["text", "reasoning", "tool"]
 
 @value
 class RunStarted:
-    """A run began with what was sent."""
+    """A run started with this query, or a message joined it."""
 
     run: RunId
     query: tuple[Message, ...]
@@ -34,7 +34,7 @@ class RunStarted:
 
 @value
 class TextChunk:
-    """Some words of an answer that is on its way to a place in the journal."""
+    """Some text of a reply that will be recorded at position ``seq``."""
 
     seq: int
     kind: WordKind
@@ -44,14 +44,14 @@ class TextChunk:
 
 @value
 class TextDiscarded:
-    """Somebody begins the answer for a place again: the words so far are void."""
+    """The reply for position ``seq`` starts again: discard the text received so far."""
 
     seq: int
 
 
 @value
 class ModelReplied:
-    """A model has answered."""
+    """A model replied."""
 
     seq: int
     message: Message
@@ -60,24 +60,24 @@ class ModelReplied:
 
 @value
 class ToolCallStarted:
-    """A tool is at work."""
+    """A tool call started."""
 
     use: ToolUse | ObjectRef
 
 
 @value
 class ToolCallFinished:
-    """A tool has answered, or never will."""
+    """A tool call ended, with a result or without one."""
 
     use: ToolUse | ObjectRef
     result: ToolResult | ObjectRef
     took_ms: int | None
-    """None if nobody recorded that it had begun."""
+    """None if its start was not recorded."""
 
 
 @value
 class RunNotice:
-    """Something else that people want to know: it waits, was interrupted or failed."""
+    """The run was parked, unparked or interrupted, or it failed."""
 
     kind: Literal["parked", "unparked", "interrupted", "failed"]
     reason: str
@@ -105,12 +105,12 @@ Heard = (
 
 @value
 class RunFollower:
-    """Tells runs to those who watch."""
+    """Reports runs to a callback."""
 
     runs: Runs
 
     async def follow(self, run: RunId, hear: Callable[[Heard], None]) -> ThreadTurn:
-        """Tell everything of a run until its turn is sealed; return the turn."""
+        """Report a run until its turn is sealed; return the turn."""
         journal, sealed = _Journal(run), dict[str, Message]()
         async with aclosing(self.runs.follow(run)) as news:
             async for one in news:
@@ -126,21 +126,22 @@ class RunFollower:
         return placed
 
     async def recount(self, run: RunId, hear: Callable[[Heard], None]) -> None:
-        """Tell what is recorded of a run that is not sealed, and wait for nothing."""
+        """Report what is recorded of an unsealed run, without waiting for more."""
         journal = _Journal(run)
         for fact in await self.runs.ledger.facts(run):
             for heard in journal.read(fact, {}):
                 hear(heard)
 
     async def _read_sealed(self, run: RunId) -> dict[str, Message]:
-        """Return what was said in a turn by its digest: sealing takes the words out of the run."""
+        """Return the messages of a sealed turn by digest: sealing moves them out of the run's
+        events."""
         turn = (await self.runs.threads.get_turn(TurnId(run))).turn
         return {digest_bytes(line_of(m)): m for m in turn.messages if isinstance(m, Message)}
 
 
 @dataclass(slots=True)
 class _Journal:
-    """What a reader has read of a run."""
+    """What a follower has read of a run so far."""
 
     run: RunId
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
@@ -148,7 +149,7 @@ class _Journal:
     begun: dict[str, Timestamp] = field(default_factory=dict[str, Timestamp])
 
     def read(self, fact: RunEvent, sealed: Mapping[str, Message]) -> Sequence[Heard]:
-        """Return what one more fact tells."""
+        """Return the notices that one more event gives."""
         data: Mapping[str, Any] = fact.event.data
         said = fact.message or sealed.get(str(data.get("message")))
         match fact.event.kind:

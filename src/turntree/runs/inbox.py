@@ -1,7 +1,7 @@
-"""The inbox: what was sent to a session and has not been answered yet, and who answers it.
+"""The inbox: messages sent to a session and not answered yet, and the runs that answer them.
 
-Every write here that gives a session something to do wakes it up in the same transaction, unless
-it is awake already: at most one wake-up a session exists at any time.
+Every write that gives a session work also wakes it up, in the same transaction, unless it is
+already awake: a session has at most one pending wake-up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,21 +17,21 @@ from turntree.core.value import value
 
 @value
 class QueuedMessage:
-    """A message that was taken in."""
+    """A message that is stored in a session's queue."""
 
     run: RunId
-    """The turn's address; where messages are folded, that of the first of them."""
+    """The address of the turn to come; messages that join one turn share that of the first."""
     seq: int
-    """Its place among everything that was sent to the session."""
+    """Its position among all messages sent to the session."""
     repeated: bool = False
-    """The key was known: nothing was sent twice."""
+    """The idempotency key was already used: this is the earlier message."""
     redacted: int = 0
-    """How many secret keys were taken out of it before it was stored."""
+    """Number of secret keys that were redacted before the message was stored."""
 
 
 @value
 class PendingMessage:
-    """A message that nobody has begun to answer."""
+    """A message that no run has started with yet."""
 
     seq: int
     run: RunId
@@ -39,23 +39,23 @@ class PendingMessage:
     by: str
     at: Timestamp
     options: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """What the sender asked for: ``model``, ``situation``, ``params``, ``fold``, ``agent``."""
+    """Options of the sender: ``model``, ``situation``, ``params``, ``fold``, ``agent``."""
 
 
 @value
 class Backlog:
-    """What waits in one session."""
+    """The pending messages of one session."""
 
     session: SessionId
     label: str
     count: int
     since: Timestamp
-    """When the oldest of it was sent."""
+    """When the oldest one was sent."""
 
 
 @value
 class StartRun:
-    """Nobody works for the session, and messages wait: the first, and those that fold into it."""
+    """No run is open, and messages are pending: the first, and those that join its turn."""
 
     messages: tuple[PendingMessage, ...]
     head: TurnId | None
@@ -64,7 +64,7 @@ class StartRun:
 
 @value
 class ResumeRun:
-    """A run is open and now ours."""
+    """A run is open, and this worker has taken it over."""
 
     run: RunId
     epoch: int
@@ -73,14 +73,14 @@ class ResumeRun:
 
 @value
 class Idle:
-    """Nothing is left to do: the session fell asleep in the same transaction."""
+    """Nothing is left to do: the session was marked idle in the same transaction."""
 
 
 Work = StartRun | ResumeRun | Idle
 
 
 class Inbox(Protocol):
-    """Messages on their way in, and the runs that answer them."""
+    """Pending messages, and the runs that answer them."""
 
     async def post(
         self,
@@ -92,20 +92,20 @@ class Inbox(Protocol):
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
     ) -> QueuedMessage:
-        """Take a message in, with those that are answered in the same turn; wake its session up.
+        """Queue a message, with others that belong to the same turn, and wake its session.
 
-        Keys of messages and keys of turns are two kinds: neither answers for the other.
+        Idempotency keys of messages and of turns are separate namespaces.
 
         Raises:
             NotFound: No such session.
-            Refused: The key belongs to another message or another session.
+            InvalidOperation: The key belongs to another message or another session.
         """
         ...
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
-        """Say what is to be done for a session; an open run that is not parked is taken over.
+        """Return the next work of a session; take over an open run that is not parked.
 
-        A session that another worker looks after, who holds a lease, is left to him: ``Idle``.
+        Returns ``Idle`` if another worker that holds a lease serves the session.
         """
         ...
 
@@ -118,76 +118,77 @@ class Inbox(Protocol):
         *,
         worker: str,
     ) -> int:
-        """Begin a run with its first facts, take its messages off the pile, return its epoch.
+        """Start a run with its first events, claim its messages, and return its epoch.
 
         Raises:
-            Conflict: The session has another open run, or somebody else took one of the messages.
+            Conflict: The session has another open run, or another worker claimed one of the
+            messages.
         """
         ...
 
     async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
-        """Record facts of an open run that become true together; False if they stood there.
+        """Append events to an open run in one transaction; False if they were already recorded.
 
-        ``run.parked`` parks the run as well.
+        A ``run.parked`` event also parks the run.
 
         Raises:
-            Canceled: The run was canceled, and one of the facts is the intent of an effect.
-            Conflict: Another fact holds a place, or the run was taken over.
+            Canceled: The run was canceled, and one of the events announces a side effect.
+            Conflict: Another event has one of these positions, or the run was taken over.
         """
         ...
 
     async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
-        """Let a parked run go on, and wake its session; False if it was not parked."""
+        """Resume a parked run and wake its session; False if it was not parked."""
         ...
 
     async def cancel(
         self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
-        """Ask for the end of the run that is open in a session; None if there is none."""
+        """Request cancellation of the session's open run; None if there is none."""
         ...
 
     async def cancel_one(
         self, run: RunId, *, by: str, at: Timestamp, discard: bool = False
     ) -> bool:
-        """Ask for the end of one run and no other; False if it is sealed, or there is none.
+        """Request cancellation of this run only; False if it is sealed or does not exist.
 
-        One that nobody has begun keeps its place, and ends as soon as it begins.
+        A run that has not started keeps its position, and ends as soon as it starts.
         """
         ...
 
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
-        """Count an end of an attempt that nobody foresaw; returns how many there were.
+        """Count an attempt that ended in an unexpected error; return the count.
 
-        0 if the run is finished or was taken over.
+        Returns 0 if the run is finished or was taken over.
         """
         ...
 
     async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
-        """Count calls that had begun as taken over; returns how often each was, this time too.
+        """Count started calls as taken over; return the count of each, this one included.
 
-        0 if the run is finished or was taken over again.
+        The count is 0 if the run is finished or was taken over again.
         """
         ...
 
     async def list_waiting(self, session: SessionId) -> list[PendingMessage]:
-        """Return what was sent to a session, has not been begun and was not taken back."""
+        """Return a session's messages that are neither started nor canceled."""
         ...
 
     async def list_piles(self) -> list[Backlog]:
-        """Return what waits in each session that is not archived, the longest waiting first.
+        """Return the backlog of each session that is not archived, oldest first.
 
-        What was taken back waits for nobody.
+        Canceled messages do not count.
         """
         ...
 
     async def find_waiting(self, run: RunId) -> PendingMessage | None:
-        """Return the message that a run will begin with, if nobody has begun it."""
+        """Return the message that a run will start with, or None once it has started."""
         ...
 
 
 @value
 class OpenRun:
-    """A run that has not left its turn yet."""
+    """A run that is not sealed yet."""
 
     run: RunId
     session: SessionId
@@ -198,60 +199,60 @@ class OpenRun:
     is_canceled: bool
     parked_reason: str | None = None
     is_discarded: bool = False
-    """Whoever canceled it wants the session to stay where it is."""
+    """The cancellation asked that the session's head stay where it is."""
     canceled_by: str | None = None
     failures: int = 0
 
 
 @value
 class FailedRun:
-    """A run that ended without an answer; its turn has the same address."""
+    """A run that ended without a reply; its turn has the same address."""
 
     run: RunId
     session: SessionId
     label: str
     at: Timestamp
     reason: str | None
-    """Why, as its journal says it."""
+    """The reason in its journal."""
 
 
 class Workers(Protocol):
-    """Who serves, who is gone, and which sessions nobody looks after."""
+    """Live and dead workers, and sessions that no worker serves."""
 
     async def lease(self, worker: str) -> None:
-        """Announce a worker; its name is held until this connection or ``leave`` ends it.
+        """Register a worker; it holds its name until ``leave``, or until this connection ends.
 
         Raises:
-            Conflict: The name is taken by somebody who lives.
+            Conflict: A worker of that name is already running.
         """
         ...
 
     async def beat(self, worker: str) -> list[RunId]:
-        """Say that a worker makes progress; returns runs of its own that were canceled."""
+        """Record a heartbeat; return the worker's runs that were canceled."""
         ...
 
     async def leave(self, worker: str) -> None:
-        """Give the name back."""
+        """Release the name."""
         ...
 
     async def list_dead(self, *, silent_s: float) -> list[str]:
-        """Return workers whose lease is free, or that have not been heard of for so long."""
+        """Return workers whose lease is free, or without a heartbeat for ``silent_s``."""
         ...
 
     async def bury(self, workers: Sequence[str]) -> None:
-        """Forget workers whose sessions were woken up again."""
+        """Delete workers whose sessions were woken up again."""
         ...
 
     async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
-        """Wake sessions up that are awake without anybody living who handles them.
+        """Wake sessions again that are marked awake but have no live worker; return how many.
 
-        A worker that was silent for so long is dead. ``idle_s`` is how long a session may be awake
-        before nobody has taken it; the same, if nothing is said. Returns how many there were.
+        A worker without a heartbeat for ``silent_s`` counts as dead. ``idle_s`` is how long a
+        session may be awake before a worker claims it; by default the same.
         """
         ...
 
     async def list_workers(self) -> list[str]:
-        """Return the names of those that live."""
+        """Return the names of live workers."""
         ...
 
     async def list_open(self, session: SessionId | None = None) -> list[OpenRun]:

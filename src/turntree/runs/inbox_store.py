@@ -1,8 +1,8 @@
-"""Messages on their way in and the runs that answer them, on PostgreSQL.
+"""The inbox on PostgreSQL: pending messages, and the runs that answer them.
 
-Whatever gives a session something to do is written on a transaction of the engine's, so that the
-cause and its wake-up become true together. Everything else is one statement on a connection of
-our own. Must never know what a run does.
+A write that gives a session work runs in a transaction of the engine, so that the message and its
+wake-up commit together. Every other write is one statement on our own connection. Must never know
+what a run does.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -38,7 +38,7 @@ from turntree.runs.inbox import (
 
 @value
 class InboxStore:
-    """Messages on their way in, on PostgreSQL. See ``ports.inbox``."""
+    """Pending messages and their runs. Implements ``Inbox``."""
 
     database: Database
     engine: Engine
@@ -53,7 +53,7 @@ class InboxStore:
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
     ) -> QueuedMessage:
-        """Take a message in, with those that are answered in the same turn; wake its session up."""
+        """Queue a message, with others that belong to the same turn, and wake its session."""
         asked, said = dict(options or {}), [_words(one) for one in rest]
         following = {"rest": digest_bytes("\n".join(said).encode())} if said and key else {}
         given = {"session": UUID(session), "by": by, "at": at}
@@ -63,7 +63,8 @@ class InboxStore:
                 options=Jsonb({**asked, **following}),
             )  # fmt: skip
             for words in () if repeated else said:
-                # The actor is locked until this is committed, so nobody can have begun the first.
+                # The session's queue is locked until commit, so no worker can have started the
+                # first one.
                 await self._call(
                     transaction, "post_message", **given, payload=words, key=None,
                     options=Jsonb({**asked, "fold": True}),
@@ -73,7 +74,7 @@ class InboxStore:
         return QueuedMessage(RunId(run), seq, repeated)
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
-        """Say what is to be done for a session; an open run that is not parked is taken over."""
+        """Return the next work of a session; take over an open run that is not parked."""
         rows = await self.database.fetch("next_work", session=UUID(session), worker=worker)
         what, run, epoch, canceled, head, digest, *_ = rows[0]
         match what:
@@ -96,7 +97,7 @@ class InboxStore:
         *,
         worker: str,
     ) -> int:
-        """Begin a run with its first facts, take its messages off the pile, return its epoch."""
+        """Start a run with its first events, claim its messages, and return its epoch."""
         row = await self.database.fetch_one(
             "start_queued_run",
             run=UUID(run),
@@ -111,7 +112,7 @@ class InboxStore:
         return epoch
 
     async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
-        """Record facts of an open run that become true together; False if they stood there."""
+        """Append events to an open run in one transaction; False if they were already recorded."""
         first = facts[0].event
         ((is_new,),) = await self.database.fetch(
             "append_run_events",
@@ -123,14 +124,14 @@ class InboxStore:
         return bool(is_new)
 
     async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
-        """Let a parked run go on, and wake its session; False if it was not parked."""
+        """Resume a parked run and wake its session; False if it was not parked."""
         said = canonical({**data, "by": by}).decode()
         return await self._changing("unpark_run", run=UUID(run), at=at, data=said)
 
     async def cancel(
         self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
-        """Ask for the end of the run that is open in a session; None if there is none."""
+        """Request cancellation of the session's open run; None if there is none."""
         run, _ = await self._waking(
             "cancel_session_run", session, session=UUID(session), by=by, at=at, discard=discard
         )
@@ -139,16 +140,16 @@ class InboxStore:
     async def cancel_one(
         self, run: RunId, *, by: str, at: Timestamp, discard: bool = False
     ) -> bool:
-        """Ask for the end of one run and no other; False if it is sealed, or there is none."""
+        """Request cancellation of this run only; False if it is sealed or does not exist."""
         return await self._changing("cancel_run", run=UUID(run), by=by, at=at, discard=discard)
 
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
-        """Count an unforeseen end of an attempt; returns how many there were."""
+        """Count an attempt that ended in an unexpected error; return the count."""
         row = await self.database.fetch_one("count_crash", run=UUID(run), epoch=epoch)
         return 0 if row is None else int(row[0])
 
     async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
-        """Count calls as taken over; returns how often each was."""
+        """Count started calls as taken over; return the count of each."""
         row = await self.database.fetch_one(
             "note_retaken", run=UUID(run), calls=text_array(calls), epoch=epoch
         )
@@ -156,40 +157,40 @@ class InboxStore:
         return {call: counted.get(call, 0) for call in calls}
 
     async def list_waiting(self, session: SessionId) -> list[PendingMessage]:
-        """Return what was sent to a session and has not been begun."""
+        """Return a session's messages that are neither started nor canceled."""
         rows = await self.database.fetch("list_waiting", session=UUID(session))
         return [_waiting(*row) for row in rows]
 
     async def list_piles(self) -> list[Backlog]:
-        """Return what waits in each session that is not archived, the longest waiting first."""
+        """Return the backlog of each session that is not archived, oldest first."""
         rows = await self.database.fetch("list_backlogs")
         return [Backlog(SessionId(session), *row) for session, *row in rows]
 
     async def find_waiting(self, run: RunId) -> PendingMessage | None:
-        """Return the message that a run will begin with, if nobody has begun it."""
+        """Return the message that a run will start with, or None once it has started."""
         row = await self.database.fetch_one("find_waiting", run=UUID(run))
         return None if row is None else _waiting(*row)
 
     async def _changing(self, query: str, /, **params: Any) -> bool:
-        """Run a statement that says first whether it changed a run, and then its session."""
+        """Run a statement that returns whether it changed a run, and the run's session."""
         try:
             is_changed, *_ = await self._waking(query, None, **params)
         except NotFound:
-            return False  # Its session is closed to whoever asks, to whom there is no such run.
+            return False  # Hidden from this viewer, for whom the run does not exist.
         return bool(is_changed)
 
     async def _waking(self, query: str, woken: SessionId | None, /, **params: Any) -> Row:
-        """Run a statement whose last column is the number of the wake-up that is owed."""
+        """Run a statement whose last column is the number of the wake-up to schedule."""
         async with self._noting_denials(), self.engine.transaction() as transaction:
             row = await self._call(transaction, query, **params)
             if row[-1] is not None:
-                # Where the caller does not know the session, the statement names it.
+                # If the caller does not know the session, the statement returns it.
                 await transaction.wake(woken or SessionId(row[-2]), row[-1])
         return row
 
     @asynccontextmanager
     async def _noting_denials(self) -> AsyncGenerator[None, None]:
-        """Write down who was denied a right, once the engine's transaction is over."""
+        """Record a denied access after the engine's transaction, which its error rolls back."""
         try:
             yield
         except (PermissionDenied, NotFound) as error:

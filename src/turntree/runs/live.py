@@ -1,8 +1,8 @@
-"""Words on their way: what a run says before it is recorded, and from where to read on.
+"""The live stream's values: text that is not recorded yet, and positions to resume from.
 
-A position is the place of the event that the words will become, the epoch of the run they were
-said under, and how many pieces came before. Words are never facts: once the event stands in the
-journal it alone is true, and an attempt that is begun again takes back what it had said.
+A position has three parts: the ``seq`` of the event that the text will become, the epoch of the
+run, and the number of chunks before it. Streamed text is provisional. Once the event is recorded,
+only the event counts, and a new attempt discards the text of the one before.
 """
 
 from dataclasses import dataclass, replace
@@ -17,39 +17,41 @@ LiveKind = Literal["text", "reasoning", "tool", "restart"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamPosition:
-    """From where a follower reads on; written ``3.1.40``."""
+    """Where a follower resumes; written ``3.1.40``."""
 
     seq: int = 0
-    """The place of the event that comes next."""
+    """Position of the next event."""
     epoch: int = 0
     offset: int = 0
-    """How many pieces of it were read."""
+    """Number of its chunks that were read."""
 
     def __str__(self) -> str:
-        """Return the form that is handed out and taken back."""
+        """Return the form that ``parse`` reads."""
         return f"{self.seq}.{self.epoch}.{self.offset}"
 
     @classmethod
     def parse(cls, text: str) -> "StreamPosition":
-        """Return the position that a text stands for.
+        """Return the position that a text denotes.
 
         Raises:
-            InvalidOperation: It stands for none.
+            InvalidOperation: It is not a position.
         """
         pieces = text.split(".")
         if len(pieces) != 3 or not all(piece.isascii() and piece.isdigit() for piece in pieces):  # noqa: PLR2004
-            raise InvalidOperation(f"{text!r} is no position in a stream; one reads like 3.1.40")
+            raise InvalidOperation(
+                f"{text!r} is not a stream position; expected a form like 3.1.40"
+            )
         seq, epoch, offset = map(int, pieces)
         return cls(seq, epoch, offset)
 
 
 @value
 class LiveChunk:
-    """One piece of what is being said, or word that all of it was taken back."""
+    """One chunk of streamed text, or the notice that the text so far is discarded."""
 
     run: RunId
     position: StreamPosition
-    """Where whoever has read this piece reads on."""
+    """Where a follower that has read this chunk resumes."""
     kind: LiveKind
     text: str = ""
     tool: str | None = None
@@ -58,13 +60,13 @@ class LiveChunk:
 
 @value
 class PartialMessage:
-    """What a follower has of an event that is not recorded yet."""
+    """What a follower has received of an event that is not recorded yet."""
 
     position: StreamPosition = StreamPosition()
     text: str = ""
 
     def read(self, live: LiveChunk) -> "PartialMessage":
-        """Return what there is after one more piece; a repeated one changes nothing."""
+        """Return the state after one more chunk; a repeated chunk changes nothing."""
         before, after = self.position, live.position
         if after <= before:
             return self
@@ -76,7 +78,7 @@ class PartialMessage:
         return PartialMessage(after, said if begins_anew else self.text + said)
 
     def recorded(self, seq: int) -> "PartialMessage":
-        """Return what there is once the event at a place is recorded: nothing, after it."""
+        """Return the state once the event at ``seq`` is recorded: empty, positioned after it."""
         return (
             self
             if seq < self.position.seq

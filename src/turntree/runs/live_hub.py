@@ -1,7 +1,8 @@
-"""The live stream of this process: what runs say before it is recorded.
+"""The live stream of this process: text that runs produce before it is recorded.
 
-A ring of pieces for each run that is being worked on. Nothing here is durable and nothing waits
-for a follower: one that is too slow finds the beginning gone and reads the event in the ledger.
+It holds a ring buffer of chunks for each run in progress. Nothing here is durable, and no producer
+waits for a follower: a follower that is too slow loses the oldest chunks and reads the event in the
+ledger.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from turntree.core.ids import RunId
 from turntree.runs.live import LiveChunk, LiveKind, StreamPosition
 
 PIECES_MAX = 4096
-"""How many pieces of a run are kept for those who come late."""
+"""Chunks kept for each run, for followers that start late."""
 RUNS_MAX = 1024
 
 
@@ -24,10 +25,10 @@ class _RingBuffer:
     at: StreamPosition = field(default_factory=StreamPosition)
     attempt: int = 0
     words: list[str] = field(default_factory=list[str])
-    """All that this attempt has said of the event, however many pieces it took."""
+    """All text of the event in this attempt, including chunks that left the buffer."""
     news: int = 0
-    """How often something happened; what came while nobody waited is seen by this."""
-    # Named when one is made: until then, AnyIO has not loaded what events are.
+    """Counts changes, so that a follower notices one that came while it was not waiting."""
+    # A lambda, because looking ``Event`` up here would load its module when the class is created.
     bell: "anyio.Event" = field(default_factory=lambda: anyio.Event())  # noqa: PLW0108
 
     def ring(self) -> None:
@@ -38,7 +39,7 @@ class _RingBuffer:
 
 @dataclass(slots=True)
 class LiveHub:
-    """Pieces of what is being said, by run."""
+    """Chunks of streamed text, by run."""
 
     _rings: dict[RunId, _RingBuffer] = field(default_factory=dict[RunId, _RingBuffer])
 
@@ -53,10 +54,10 @@ class LiveHub:
         tool: str | None = None,
         call_id: str | None = None,
     ) -> None:
-        """Tell followers of a run about a piece of the event at a place, under an epoch.
+        """Publish a chunk of the event at ``at.seq`` under ``at.epoch``.
 
-        The offset of ``at`` is not looked at: pieces are counted here. The first piece of another
-        attempt takes back what was said of the same event before.
+        The offset of ``at`` is ignored: chunks are counted here. The first chunk of a new attempt
+        discards the text of the same event before it.
         """
         ring = self._ring(run)
         begun = (ring.at.seq, ring.at.epoch, ring.attempt)
@@ -72,37 +73,37 @@ class LiveHub:
         self._add(run, ring, kind, text, tool, call_id)
 
     def said(self, run: RunId, at: StreamPosition) -> str:
-        """Return the words of the event at a place that were said under an epoch so far."""
+        """Return the text so far of the event at ``at.seq`` under ``at.epoch``."""
         ring = self._rings.get(run)
         if ring is None or (ring.at.seq, ring.at.epoch) != (at.seq, at.epoch):
             return ""
         return "".join(ring.words)
 
     def tell(self, run: RunId) -> None:
-        """Tell followers of a run that something was recorded."""
+        """Notify followers of a run that an event was recorded."""
         if (ring := self._rings.get(run)) is not None:
             ring.ring()
 
     def forget(self, run: RunId) -> None:
-        """Drop what was said in a run: it is sealed."""
+        """Drop the buffer of a run that is sealed."""
         if (ring := self._rings.pop(run, None)) is not None:
             ring.ring()
 
     def pieces(self, run: RunId, after: StreamPosition) -> list[LiveChunk]:
-        """Return the pieces after a position that are still there."""
+        """Return the buffered chunks after a position."""
         return list(self.listen(run)(after))
 
     def listen(self, run: RunId) -> Callable[[StreamPosition], Iterator[LiveChunk]]:
-        """Return what gives the pieces after a position, also once the run is forgotten."""
+        """Return a reader of the chunks after a position; it still works after ``forget``."""
         pieces = self._ring(run).pieces
         return lambda after: (live for live in tuple(pieces) if live.position > after)
 
     def news(self, run: RunId) -> int:
-        """Return how often something happened in a run; ``wait`` takes it."""
+        """Return the number of changes in a run so far, to pass to ``wait``."""
         return self._ring(run).news
 
     async def wait(self, run: RunId, *, since: int, timeout_s: float) -> None:
-        """Return when there is news of a run since it was looked at, or after a while."""
+        """Return when a run has changed since ``since``, or after ``timeout_s``."""
         ring = self._ring(run)
         if ring.news == since:
             with anyio.move_on_after(timeout_s):
@@ -111,7 +112,7 @@ class LiveHub:
     def _ring(self, run: RunId) -> _RingBuffer:
         ring = self._rings.get(run)
         if ring is None:
-            # The oldest make room: their followers find everything in the ledger.
+            # Drop the oldest: its followers find everything in the ledger.
             while len(self._rings) >= RUNS_MAX:
                 self.forget(next(iter(self._rings)))
             ring = self._rings[run] = _RingBuffer()

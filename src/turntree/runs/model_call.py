@@ -1,7 +1,7 @@
-"""One model call: it is made again as long as that helps, and told word by word while it lasts.
+"""One model call: retried while that can help, and streamed to followers.
 
-Words that were on their way when an attempt failed are taken back by the next one; nothing of them
-is recorded. It must never know a vendor.
+The text of a failed attempt is discarded when the next one starts, and never recorded. This module
+must never know a vendor.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,50 +22,50 @@ from turntree.runs.live import StreamPosition
 from turntree.runs.live_hub import LiveHub
 
 SILENCE_MAX_S = 300.0
-"""A provider that says nothing for so long has gone."""
+"""A provider that sends nothing for this long counts as gone."""
 
 
 class ModelRequest(Protocol):
-    """What is sent to a model, and what the journal says of it."""
+    """What is sent to a model, and what the journal records of it."""
 
     @property
     def prompt(self) -> Prompt:
-        """What the model is given."""
+        """The model's input."""
         ...
 
     @property
     def model(self) -> str:
-        """What the provider calls the model."""
+        """The provider's name for the model."""
         ...
 
     @property
     def provider(self) -> Provider:
-        """Who answers for it."""
+        """The provider that runs it."""
         ...
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """With which parameters."""
+        """Parameters of the call."""
         ...
 
     @property
     def request(self) -> Mapping[str, Json]:
-        """What stands in the ``model_call.started``: who is asked what, and who decided that."""
+        """Data of ``model_call.started``: the model, its parameters and where each came from."""
         ...
 
 
 @value
 class PromptInput:
-    """What a prompt is assembled from: a run as far as it got."""
+    """What a prompt is assembled from: the state of a run."""
 
     run: Run
     session: SessionId | None
     parent: TurnId | None
     """The head of the thread that the query follows."""
     started: Mapping[str, Json]
-    """What the run began with; what its sender asked for stands in ``options``."""
+    """Data of ``run.started``; the sender's options are in ``options``."""
     requested: Mapping[str, Json] | None = None
-    """The request as it was recorded, if it is this one that is sent again."""
+    """The recorded request, if it is being sent again."""
 
 
 Assemble = Callable[[PromptInput], Awaitable[ModelRequest]]
@@ -73,30 +73,30 @@ Assemble = Callable[[PromptInput], Awaitable[ModelRequest]]
 
 @value
 class ModelCallResult:
-    """An answer, and what it took to get it."""
+    """A reply, with the number of attempts and the latency."""
 
     answer: ModelReply
     attempts: int
     latency_ms: int
-    """From the beginning of the attempt that succeeded to its end."""
+    """Duration of the successful attempt."""
 
 
 @value
 class ModelCaller:
-    """Asks providers, patiently."""
+    """Calls providers, with retries."""
 
     hub: LiveHub
     clock: Callable[[], float]
-    """Seconds that only ever go forward."""
+    """Monotonic seconds."""
     chance: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     silence_max_s: float = SILENCE_MAX_S
 
     async def ask(self, asked: ModelRequest, run: RunId, at: StreamPosition) -> ModelCallResult:
-        """Return the answer to a prompt; ``at`` is the place it will be recorded at.
+        """Return the reply to a prompt; ``at`` is the position it will be recorded at.
 
         Raises:
-            ProviderError: There is none, and asking again would not help.
+            ProviderError: The call failed, and a retry would not help.
         """
         attempt = 1
         while True:
@@ -117,7 +117,7 @@ class ModelCaller:
     async def _listen(
         self, asked: ModelRequest, run: RunId, at: StreamPosition, attempt: int
     ) -> ModelReply:
-        # Closing the stream ends the request, also when this task is canceled.
+        # Closing the stream aborts the HTTP request, also when this task is canceled.
         stream = asked.provider.stream(asked.model, asked.prompt, asked.settings)
         async with aclosing(stream):
             while True:

@@ -1,7 +1,7 @@
-"""What a model saw: the prompt of every call of a turn, assembled again from what was recorded.
+"""Reconstructs what a model saw: the prompt of every call of a turn.
 
-A prompt is not stored. Its parts are: the thread, the manifest and the budget. The digest in the
-request proves that they still give the very same prompt, or tells that something is missing.
+Prompts are not stored; the thread, the manifest and the budget are. The digest in the request shows
+whether they still give the same prompt, or whether something is missing.
 """
 
 from collections.abc import Mapping
@@ -23,39 +23,39 @@ from turntree.runs.request_resolver import RequestResolver
 
 @value
 class ModelCallContext:
-    """One call of a model, and what it was given."""
+    """One model call and its prompt."""
 
     taped: RecordedCall
     prompt: Prompt
 
     @property
     def is_same(self) -> bool | None:
-        """Whether it is the very prompt that was sent; None if nobody recorded its digest."""
+        """Whether it is the prompt that was sent; None if its digest was not recorded."""
         return None if self.taped.input is None else self.taped.input == self.prompt.digest
 
 
 @value
 class TurnContext:
-    """What the models of a turn were given, call by call."""
+    """The prompts of a turn, call by call."""
 
     placed: ThreadTurn
     calls: tuple[ModelCallContext, ...]
     absence: str | None = None
-    """Why there is nothing to see, if there is not."""
+    """Why there are no prompts, if there are none."""
     is_erased: bool = False
-    """Whether something that was shown has been erased since."""
+    """Whether a message in a prompt has been erased since."""
 
 
 @value
 class ModelContexts:
-    """Looks at what models were given."""
+    """Reads the prompts of sealed turns."""
 
     pinning: RequestResolver
     ledger: LedgerPort
     threads: Threads
 
     async def read(self, turn: TurnId) -> TurnContext:
-        """Return what the models of a sealed turn saw.
+        """Return the prompts of a sealed turn.
 
         Raises:
             NotFound: No such turn.
@@ -64,20 +64,20 @@ class ModelContexts:
         taped = list_taped_calls(await self.ledger.facts(turn), placed.turn)
         if not taped:
             return TurnContext(
-                placed, (), "it was taken elsewhere, and nobody recorded its requests here"
+                placed, (), "it was taken elsewhere, so its requests are not recorded here"
             )
         try:
             frame = await self.restore(placed, taped[0].request)
         except (NotFound, InvalidOperation, KeyError) as error:
-            return TurnContext(placed, (), f"what was recorded of it is not enough: {error}")
+            return TurnContext(placed, (), f"its journal is incomplete: {error}")
         calls = tuple(ModelCallContext(call, _prompt(frame, placed, call)) for call in taped)
         return TurnContext(placed, calls, is_erased=_has_erased(frame.view, placed))
 
     async def restore(self, placed: ThreadTurn, request: Mapping[str, Json]) -> RequestFrame:
-        """Return what the requests of a turn share, as they recorded it.
+        """Return the frame that the requests of a turn share, from what they recorded.
 
         Raises:
-            NotFound: Something of it is gone.
+            NotFound: An object or a turn is gone.
             InvalidOperation: Too little was recorded.
         """
         return await restore_frame(self.pinning, self.threads, placed.parent, request)

@@ -1,7 +1,7 @@
-"""The tape of a run: what was asked and answered in it, call by call, read from its journal.
+"""Reads a run's model calls from its journal.
 
-The words of a sealed run stand in its turn; its facts hold their digests. Here the two come
-together again, so that a run can be looked at, or played once more, without anybody being asked.
+The messages of a sealed run are in its turn, and its events hold their digests. This module joins
+the two, so that a run can be inspected or replayed without calling a model.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,18 +23,18 @@ _REPLIES: Final = ("model_call.finished", "tool_call.finished")
 
 @value
 class RecordedCall:
-    """One request to a model, and what came of it."""
+    """One request to a model, and its outcome."""
 
     number: int
     request: Mapping[str, Json]
     reply: tuple[Message | ErasedMessage, ...]
-    """What had been answered before."""
+    """The reply of the turn before this call."""
     response: Event | None
-    """None if it was never answered."""
+    """None if the call never finished."""
 
     @property
     def call(self) -> ModelCall | None:
-        """What it used, as the provider reported it."""
+        """Token usage as the provider reported it."""
         if self.response is None or "call" not in self.response.data:
             return None
         document = self.response.data["call"]
@@ -43,20 +43,20 @@ class RecordedCall:
 
     @property
     def input(self) -> Digest | None:
-        """The digest of what the model was given, if it was recorded."""
+        """The digest of the prompt, if it was recorded."""
         found = self.request.get("prompt")
         return None if found is None else Digest(str(found))
 
 
 def list_taped_calls(facts: Sequence[RunEvent], turn: Turn) -> list[RecordedCall]:
-    """Return the requests of a sealed run; none if its turn was taken elsewhere."""
+    """Return the model calls of a sealed run; empty for an imported turn."""
     found: list[RecordedCall] = []
     first: Mapping[str, Json] = {}
     replied = 0
     for place, fact in enumerate(facts):
         event = fact.event
         if event.kind == "model_call.started":
-            # What all requests share stands in the first of them.
+            # Only the first request records what all of them share.
             first = first or event.data
             request = {**first, **event.data}
             response = next(_after(facts[place + 1 :]), None)
@@ -67,7 +67,7 @@ def list_taped_calls(facts: Sequence[RunEvent], turn: Turn) -> list[RecordedCall
 
 
 def _after(facts: Sequence[RunEvent]) -> Iterator[Event]:
-    """Yield the answer to a request, if it came before the next one."""
+    """Yield the reply to a request, if it came before the next request."""
     for fact in facts:
         if fact.event.kind == "model_call.started":
             return
@@ -76,10 +76,10 @@ def _after(facts: Sequence[RunEvent]) -> Iterator[Event]:
 
 
 def with_words(facts: Sequence[RunEvent], turn: Turn) -> list[RunEvent]:
-    """Return the facts of a sealed run with what was said put back.
+    """Return the events of a sealed run with their messages restored.
 
     Raises:
-        InvalidOperation: Something that was said has been erased, or was never in the turn.
+        InvalidOperation: A message has been erased, or was never in the turn.
     """
     said = {digest_bytes(line_of(one)): one for one in turn.messages if isinstance(one, Message)}
     return [RunEvent(fact.event, _find(fact, said)) for fact in facts]
@@ -91,7 +91,5 @@ def _find(fact: RunEvent, said: Mapping[Digest, Message]) -> Message | None:
         return fact.message
     found = said.get(Digest(str(wanted)))
     if found is None:
-        raise InvalidOperation(
-            f"what was said in fact {fact.event.seq} ({fact.event.kind}) is no longer there"
-        )
+        raise InvalidOperation(f"the message of event {fact.event.seq} ({fact.event.kind}) is gone")
     return found

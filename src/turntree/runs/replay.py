@@ -1,9 +1,8 @@
-"""Playing a turn once more: from the tape, or for real from where it was taken.
+"""Replays a turn from its journal, without calling a model or a tool.
 
-From the tape nobody is asked and nothing is done: the runner that took the turn takes it again,
-with a model and tools that answer what the journal says they answered, and what it writes stays in
-memory. That the same turn comes out shows that the journal is enough to explain it. For real, the
-same query is sent to a new session at the same place, and both turns stay.
+The same runner drives the turn again, with a model and tools that give the recorded replies and
+results. What it writes stays in memory. If the same turn comes out, the journal explains it
+completely. To ask again live, see ``rerun``.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -44,40 +43,39 @@ from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.toolset import ToolContext
 
 NEVER_S: Final = 3600.0
-"""How long a tool of a tape may take: it waits for the results that came before its own."""
+"""Timeout of a replayed tool, which waits for the results recorded before its own."""
 _FIRST: Final = ("run.started", "message.appended")
 
 
 @value
 class ReplayResult:
-    """A turn, and what came out when it was played again."""
+    """A turn, and the turn that its replay produced."""
 
     original: Turn
     turn: Turn
     prompts: tuple[bool, ...]
-    """For each call of the model, whether it was given the very prompt that was recorded."""
+    """For each model call, whether its prompt has the recorded digest."""
 
     @property
     def is_same(self) -> bool:
-        """Whether the same turn came out, to the last byte."""
+        """Whether both turns have the same digest."""
         return self.original.digest == self.turn.digest
 
 
 @value
 class Replayer:
-    """Plays turns again from their journals."""
+    """Replays turns from their journals."""
 
     contexts: ModelContexts
     ledger: LedgerPort
     threads: Threads
 
     async def replay(self, turn: TurnId) -> ReplayResult:
-        """Take a turn again with the answers that were recorded; nothing leaves the process.
+        """Return the result of replaying a turn; nothing leaves the process.
 
         Raises:
             NotFound: No such turn.
-            InvalidOperation: It was taken elsewhere, or something that was said in it has been
-                erased.
+            InvalidOperation: The turn was imported, or one of its messages has been erased.
         """
         placed = await self.threads.get_turn(turn)
         facts = await self.ledger.facts(turn)
@@ -95,12 +93,12 @@ class Replayer:
 
 
 class _TapeEnded(BaseException):
-    """Nothing more was recorded. No error: nobody may take it for an answer of a tool."""
+    """Nothing more was recorded. Not an ``Exception``, which would become a tool's result."""
 
 
 @dataclass(slots=True)
 class _RecordedTools:
-    """A journal that answers for a model and its tools, and keeps what is written meanwhile."""
+    """A journal that stands in for the model, its tools, the inbox and the ledger."""
 
     ledger: LedgerPort
     placed: ThreadTurn
@@ -114,11 +112,11 @@ class _RecordedTools:
     _arrived: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
 
     async def play(self) -> SealedTurn:
-        """Take the turn again."""
+        """Drive the turn again and return it."""
         first = [fact for fact in self.facts if fact.event.kind in _FIRST]
         calling = ToolCaller((self,), redactor=Redactor(is_on=False))
         asking = ModelCaller(LiveHub(), clock=lambda: 0.0, chance=lambda: 0.0, sleep=_at_once)
-        # Of an inbox and a ledger, a runner uses no more than stands below.
+        # A runner uses only those methods of an inbox and a ledger that this class defines.
         here = cast("LedgerPort", self)
         runner = Runner(here, self._assemble, asking, calling, asking.hub)
         run = Run.replay(RunId(self.placed.turn.id), first)
@@ -131,7 +129,7 @@ class _RecordedTools:
         return self.sealed
 
     async def _close(self, runner: Runner, attempt: Attempt) -> None:
-        """End a run as it was ended: by somebody, or because it could not go on."""
+        """End the run as the journal says it ended: canceled, failed or crashed."""
         for fact in self.facts:
             data: dict[str, Any] = dict(fact.event.data)
             if fact.event.kind == "run.failed":
@@ -166,12 +164,12 @@ class _RecordedTools:
 
     @property
     def specs(self) -> list[ToolSpec]:
-        """Every tool that was called, whether or not the model had been told of it."""
+        """Every tool that was called, whether or not it had been offered to the model."""
         names = dict.fromkeys(use.tool for use in self._uses())
         return [ToolSpec(name, "", {}, timeout_s=NEVER_S) for name in names if name is not None]
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
-        """Answer a call as it was answered, and no earlier than those that came before it."""
+        """Return the recorded result, after the results that were recorded before it."""
         del occasion
         order = [part.call_id for part in self._results()]
         if use.call_id not in order:
@@ -182,7 +180,7 @@ class _RecordedTools:
         return await self._whole(self._results()[place])
 
     async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
-        """Keep nothing; results that were waited for have arrived."""
+        """Store nothing; mark the tool results among the events as arrived."""
         del epoch
         for fact in facts:
             if fact.event.kind == "tool_call.finished":
@@ -190,17 +188,17 @@ class _RecordedTools:
         return True
 
     async def put_object(self, data: bytes) -> Digest:
-        """Keep an object in memory."""
+        """Store an object in memory."""
         digest = digest_bytes(data)
         self._kept[digest] = data
         return digest
 
     async def get_object(self, digest: Digest) -> bytes:
-        """Return an object, of this process or of the ledger."""
+        """Return an object from memory or from the ledger."""
         return self._kept.get(digest) or await self.ledger.get_object(digest)
 
     async def seal(self, sealed: SealedTurn, parent: TurnId | None, **told: object) -> None:
-        """Keep the turn in memory."""
+        """Store the turn in memory."""
         del parent, told
         self.sealed = sealed
 
@@ -214,7 +212,7 @@ class _RecordedTools:
         return [fact.message for fact in self.facts if fact.message is not None]
 
     def _open(self, call_id: str) -> set[str | None]:
-        """Return the calls that were asked for together with one."""
+        """Return the ids of the calls in the same message as a call."""
         for said in self._said():
             together = {use.call_id for use in said.tool_uses}
             if call_id in together:
@@ -232,27 +230,27 @@ class _RecordedTools:
         if isinstance(part, ToolResult):
             return part
         found = part_from_json(orjson.loads(await self.ledger.get_object(part.object)))
-        assert isinstance(found, ToolResult), "it was lifted as one"
+        assert isinstance(found, ToolResult), "a tool result is offloaded as a tool result"
         return found
 
 
 @value
 class _RecordedModel:
-    """Says what was said. See ``ports.provider``."""
+    """Gives the recorded reply. Implements ``Provider``."""
 
     tape: _RecordedTools
     taped: RecordedCall
 
     @property
     def name(self) -> str:
-        """Who answered."""
+        """The provider that replied."""
         call = self.taped.call
         return str((call and call.provider) or self.taped.request.get("provider", ""))
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
     ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
-        """Yield the answer that was recorded."""
+        """Yield the recorded reply."""
         del prompt, settings
         response, call = self.taped.response, self.taped.call
         if response is None or call is None:
@@ -265,18 +263,18 @@ class _RecordedModel:
         )
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
-        """Return the answer that was recorded."""
+        """Return the recorded reply."""
         async for piece in self.stream(model, prompt, settings):
             if isinstance(piece, ModelReply):
                 return piece
-        raise ProviderError("the tape has no answer", "broken")
+        raise ProviderError("the journal has no reply to this request", "broken")
 
     async def list_models(self) -> list[str]:
         """Return none."""
         return []
 
     async def aclose(self) -> None:
-        """Let go of nothing."""
+        """Do nothing: there are no connections."""
 
 
 async def _at_once(pause_s: float) -> None:

@@ -1,8 +1,8 @@
-"""What a model is given for a run: who is asked, with what, and what stands before the thread.
+"""Builds the requests of a run: model, parameters, instructions, tools and thread.
 
-Programs, personas and threads are read here; what becomes of them is ``domain.prompt``'s. The first
-request of a run decides for all of them, and every later one is built from what it recorded, by
-whichever worker: a config that changes while a turn is taken changes the next turn.
+This module reads programs, personas and threads; ``models.prompt`` assembles them. The first
+request of a run decides for all of them. Every later one is built from what the first recorded, by
+whichever worker has the run: a config that changes during a turn affects the next turn.
 """
 
 from collections import OrderedDict
@@ -29,29 +29,29 @@ from turntree.runs.context_reader import read_view
 from turntree.runs.request_resolver import RequestResolver, ResolvedRequest
 
 CONTEXT_TOKENS: Final = 128_000
-"""How much a model is taken to read and write at once if its config does not say so."""
+"""Context size assumed for a model whose config gives none."""
 ANSWER_TOKENS: Final = 8_192
-"""How much of that is kept for an answer whose length nobody bounded."""
+"""Tokens reserved for a reply without a ``max_tokens``."""
 FRAMES_MAX: Final = 128
 NEARLY_FULL: Final = 0.4
-"""From this share of the budget on it matters how far estimates are off."""
+"""Share of the budget from which the error of token estimates is corrected."""
 
 BuildProvider = Callable[[Program], Provider]
-"""Gives the provider of a program, and may keep it; it raises ``ProviderNotConfigured`` or
+"""Returns the provider of a program, perhaps from a cache; raises ``ProviderNotConfigured`` or
 ``InvalidOperation``."""
 
 
 class Question(Protocol):
-    """A run as far as it got."""
+    """The state of a run."""
 
     @property
     def run(self) -> Run:
-        """What its facts amount to."""
+        """The fold of its events."""
         ...
 
     @property
     def session(self) -> SessionId | None:
-        """The session it was begun for."""
+        """The session it belongs to, if any."""
         ...
 
     @property
@@ -61,17 +61,17 @@ class Question(Protocol):
 
     @property
     def started(self) -> Mapping[str, Json]:
-        """What it began with; what its sender asked for stands in ``options``."""
+        """Data of ``run.started``; the sender's options are in ``options``."""
         ...
 
 
 @value
 class Assembled:
-    """What is sent to a model, and what the journal says of it."""
+    """What is sent to a model, and what the journal records of it."""
 
     prompt: Prompt
     model: str
-    """What the provider calls the model."""
+    """The provider's name for the model."""
     provider: Provider
     settings: Mapping[str, Json]
     manifest: Digest
@@ -87,35 +87,35 @@ class RequestFrame:
     parts: PromptPrefix
     view: ContextWindow
     budget_tokens: int
-    """In estimated tokens: how far those are off is taken into account."""
+    """In estimated tokens, corrected by ``factor``."""
     factor: float = 1.0
 
 
 @value
 class RequestBuilder:
-    """Assembles what models are given. Frames are kept while their runs last."""
+    """Assembles requests. The frames of the newest runs are cached."""
 
     pinning: RequestResolver
     ledger: LedgerPort
     threads: Threads
     build_provider: BuildProvider
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
-    """Makes one transaction of everything that is read for a run."""
+    """Opens the transaction in which everything for a run is read."""
     _frames: OrderedDict[RunId, RequestFrame] = field(
         default_factory=OrderedDict[RunId, RequestFrame]
     )
 
     async def __call__(self, question: Question) -> Assembled:
-        """Return what a model is given next in a run.
+        """Return the next request of a run.
 
         Raises:
-            InvalidOperation: Nobody says which model answers, or something that is named does not
-                exist.
-            ProviderNotConfigured: Nobody answers for the model.
+            InvalidOperation: No model is configured, or a program that is named does not exist.
+            ProviderNotConfigured: No provider runs the model.
         """
         run = question.run
         frame = self._frames.get(run.id)
-        # Told by what was recorded: whoever assembled this before may have died before writing it.
+        # Decided by what was recorded: a worker may have assembled this and crashed before the
+        # append.
         is_first = not run.requested and not run.steps
         if frame is None:
             async with self.together():
@@ -156,9 +156,9 @@ class RequestBuilder:
         return RequestFrame(pinned, parts, view, round(budget / factor), factor)
 
     async def _factor(self, parent: TurnId | None, model: str, full: float) -> float:
-        """Return how far estimates are off for a thread, if that may matter.
+        """Return the correction of token estimates for a thread; 1 while there is ample room.
 
-        It is learnt from the turn before, whose journal every worker can read: what one process
+        It is learned from the previous turn, whose journal every worker can read: what one process
         happens to remember must not decide what a model sees.
         """
         if parent is None or full < NEARLY_FULL:
@@ -174,16 +174,16 @@ class RequestBuilder:
 async def restore_frame(
     pinning: RequestResolver, threads: Threads, parent: TurnId | None, request: Mapping[str, Json]
 ) -> RequestFrame:
-    """Return what the requests of a run share, as the first of them recorded it.
+    """Return what the requests of a run share, from what the first of them recorded.
 
     Raises:
         NotFound: An object or a turn is gone.
-        InvalidOperation: It recorded too little.
+        InvalidOperation: The request does not record the budget.
     """
     pinned, objects = await pinning.restore(request)
     parts, budget = parts_of(pinned.entries, objects), request.get("budget_tokens")
     if not isinstance(budget, int):
-        raise InvalidOperation("the request does not say how much room there was")
+        raise InvalidOperation("the request does not record its budget of tokens")
     view = await read_view(threads, parent, thread_room(parts, ContextWindow(), 0, budget))
     factor = request.get("estimate_factor", 1.0)
     return RequestFrame(
@@ -192,7 +192,7 @@ async def restore_frame(
 
 
 def find_request(facts: Sequence[RunEvent]) -> Mapping[str, Json]:
-    """Return the first request of a run, which says everything that the later ones share.
+    """Return the first request of a run, which records what the later ones share.
 
     Raises:
         InvalidOperation: There is none.
@@ -200,11 +200,11 @@ def find_request(facts: Sequence[RunEvent]) -> Mapping[str, Json]:
     for fact in facts:
         if fact.event.kind == "model_call.started" and "manifest" in fact.event.data:
             return fact.event.data
-    raise InvalidOperation("nobody recorded what this run asks with")
+    raise InvalidOperation("the run's journal has no request with a manifest")
 
 
 def budget_of(pinned: ResolvedRequest) -> int:
-    """Return how many tokens a model may be given: what it can read, without its answer."""
+    """Return the tokens available for a prompt: the context without the reply."""
     context = pinned.context_tokens or CONTEXT_TOKENS
     asked = pinned.settings.get("max_tokens")
     answer = asked if isinstance(asked, int) else ANSWER_TOKENS
@@ -212,7 +212,7 @@ def budget_of(pinned: ResolvedRequest) -> int:
 
 
 def learn_from(facts: Sequence[RunEvent], model: str) -> float:
-    """Return how far estimates were off in a run, as its journal tells it; 1 if it does not."""
+    """Return the correction of token estimates that a run's journal suggests; 1 without data."""
     pairs: list[tuple[int, int]] = []
     before, estimated = 1.0, 0
     for fact in facts:
@@ -247,7 +247,7 @@ def _request(frame: RequestFrame, prompt: Prompt, *, is_first: bool) -> dict[str
 
 
 def _before(view: ContextWindow) -> list[Json] | None:
-    """Return the last message of the thread; what the run itself holds needs no reference."""
+    """Return a reference to the thread's last message; the run's own need none."""
     if not view.turns:
         return None
     last = view.turns[-1].turn

@@ -1,8 +1,8 @@
-"""What a run asks with, chosen once and pinned: model, parameters, persona, prompt and tools.
+"""Resolves and pins what a run uses: model, parameters, persona, instructions and tools.
 
-Everything that stands before a thread becomes an object, and their ordered digests the manifest
-that the turn's header holds. Nothing of one session enters it: two forks that go on in the same
-way share it. It must never know a prompt.
+Everything that precedes the thread in a prompt becomes an object. The ordered digests form the
+manifest, which the turn's header names. Nothing specific to one session enters it, so that two
+forks with the same settings share a manifest. This module must never know a prompt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,36 +33,36 @@ PARAMS_RECIPE: Final = "params/1"
 OBJECTS_MAX: Final = 4096
 _NO_PARAMETERS: Final = frozenset({"model", "model_id"})
 _LEADING: Final = ("owner", "default_model", "provider")
-"""The members of configs that lead from a session to whoever answers there."""
+"""Config members that lead from a session to its agent, model and provider."""
 
 
 @value
 class ResolvedRequest:
-    """Who is asked, with what, and what stands before the thread."""
+    """The model and its parameters, and the manifest of what precedes the thread."""
 
     model: str
-    """What the provider calls the model."""
+    """The provider's name for the model."""
     address: str
-    """The model's program."""
+    """The address of the model's program."""
     provider: Program | None
     settings: Mapping[str, Json]
     manifest: Digest
     entries: Manifest
     context_tokens: int | None = None
     told: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """What the first request of a run says of all this: where each value is from, and versions."""
+    """What the first request of a run records of it: the source of each value, and versions."""
 
 
 @value
 class PreloadedPrograms:
-    """A store of programs of which some were read already."""
+    """A store of programs with some of them already read."""
 
     store: Store
     known: Mapping[str, Program]
     asked: frozenset[str]
 
     async def find(self, name: str, *, by: str) -> Program | None:
-        """Return a program, or None; what was asked for before and not found is not there."""
+        """Return a program or None; one that the first read did not find is not read again."""
         if name in self.known or name in self.asked:
             return self.known.get(name)
         return await self.store.find(name, by=by)
@@ -73,10 +73,10 @@ class PreloadedPrograms:
 
 @value
 class RequestResolver:
-    """Chooses and pins. Objects are kept in memory by their digests: they never change."""
+    """Resolves requests. Objects are cached by digest, which is safe: they never change."""
 
     programs: Registry
-    """Looked at as whoever sent the message: whoever serves asks for nothing of its own."""
+    """Read with the sender's access: the worker has none of its own."""
     ledger: LedgerPort
     permissions: PermissionPort
     toolsets: Sequence[Toolset] = ()
@@ -85,10 +85,10 @@ class RequestResolver:
     async def choose(
         self, session: SessionId | None, parent: TurnId | None, started: Mapping[str, Json]
     ) -> tuple[ResolvedRequest, dict[Digest, bytes]]:
-        """Return what a new run asks with, and the objects of its manifest.
+        """Return what a new run uses, and the objects of its manifest.
 
         Raises:
-            InvalidOperation: Nobody says which model answers, or the situation does not exist.
+            InvalidOperation: No model is configured, or the situation does not exist.
             NotFound: A program that is named does not exist.
         """
         options = _mapping(started.get("options"))
@@ -136,9 +136,9 @@ class RequestResolver:
     async def restore(
         self, request: Mapping[str, Json]
     ) -> tuple[ResolvedRequest, dict[Digest, bytes]]:
-        """Return what a run asked with, as its request recorded it, and the manifest's objects.
+        """Return what a run used, as its request recorded it, and the manifest's objects.
 
-        Who answers now for the model is not looked for.
+        The current provider of the model is not looked up.
 
         Raises:
             NotFound: An object is gone.
@@ -158,10 +158,10 @@ class RequestResolver:
     async def find_provider(
         self, started: Mapping[str, Json], request: Mapping[str, Json]
     ) -> Program | None:
-        """Return the provider that a run asked, as it is now.
+        """Return the current version of the provider that a run used.
 
         Raises:
-            NoProvider: It may no longer be asked for that model.
+            ProviderNotConfigured: It no longer runs that model.
         """
         named = _pin_of(request, "provider")
         if named is None:
@@ -173,7 +173,7 @@ class RequestResolver:
     async def list_programs(
         self, request: Mapping[str, Json]
     ) -> tuple[tuple[ToolSpec, ...], dict[str, Digest]]:
-        """Return the tools of a run that are programs, and the versions of all that it pinned."""
+        """Return the run's tools that are programs, and the versions of all programs it pinned."""
         if "manifest" not in request:
             return (), {}
         entries = await self.read_manifest(Digest(str(request["manifest"])))
@@ -190,7 +190,7 @@ class RequestResolver:
         return Manifest.from_json(orjson.loads(await self._get(digest)))
 
     async def read(self, manifest: Manifest) -> dict[Digest, bytes]:
-        """Return the objects that a manifest puts before a thread.
+        """Return the objects of a manifest that precede the thread in a prompt.
 
         Raises:
             NotFound: One of them is gone.
@@ -201,7 +201,7 @@ class RequestResolver:
     async def _gather(
         self, session: SessionId | None, started: Mapping[str, Json], options: Mapping[str, Json]
     ) -> Registry:
-        """Return the registry with everything at hand that a turn is likely to ask it for."""
+        """Return the registry with the programs that a turn is likely to need already read."""
         named = [name_in(str(options[one])) for one in ("agent", "model") if options.get(one)]
         asked = [*named, *(() if session is None else (session,))]
         store, by = self.programs.store, sender_of(started)
@@ -243,7 +243,8 @@ class RequestResolver:
         programs += [one for one in code if one.address in run]
         entries += [ManifestEntry("program", one.address, one.version.digest) for one in programs]
         values: dict[str, Json] = {
-            # Where a value is from is told without an address: a session has one of its own.
+            # The source of a value is recorded without an address: a session's address would give
+            # every fork a manifest of its own.
             name: {"value": chosen.value, "from": chosen.level}
             for name, chosen in choice.values.items()
         }
@@ -277,29 +278,24 @@ def offered(
     persona: Persona | None,
     code: Sequence[Program] = (),
 ) -> tuple[list[ToolSpec], list[str]]:
-    """Return the tools that a model is told of, by name, and those that were wanted in vain.
+    """Return the tools offered to a model, by name, and the listed names that do not exist.
 
-    An agent that lists tools or functions gets those and no others; a persona's permissions narrow
-    them further, and what it denies is denied. Of a tool that is ``code``, the program is run, and
-    no function of the same name.
+    An agent that lists tools or functions gets only those; a persona's permissions narrow them
+    further. If a listed tool is a ``code`` program, it replaces a function of the same name.
 
     Raises:
-        InvalidOperation: Two tools have one name, or a program has a name that no tool can have.
+        InvalidOperation: Two tools have the same name, or a program's name cannot be a tool's.
     """
     specs: dict[str, ToolSpec] = {}
     for spec in (one for toolset in toolsets for one in toolset.specs):
         if spec.name in specs:
-            raise InvalidOperation(
-                f"there are two tools of the name {spec.name}: a model could not choose"
-            )
+            raise InvalidOperation(f"two tools are named {spec.name}")
         specs[spec.name] = spec
     wanted = None if agent is None else _listed(agent)
     functions = None if agent is None else agent.config.get("functions")
     for one in code:
         if isinstance(functions, list) and one.name in functions:
-            raise InvalidOperation(
-                f"{one.address} is listed as a tool and as a function: a model could not choose"
-            )
+            raise InvalidOperation(f"{one.address} is listed both as a tool and as a function")
         specs[one.name] = spec_of(one)
     kept = [spec for name, spec in sorted(specs.items()) if wanted is None or name in wanted]
     if persona is not None:
@@ -316,7 +312,7 @@ def _listed(agent: Program) -> list[str] | None:
 
 
 async def _list_code(programs: Registry, agent: Program) -> list[Program]:
-    """Return the programs among an agent's tools that can be run, and that its owner may run."""
+    """Return the ``code`` programs among an agent's tools that its owner may invoke."""
     tools = agent.config.get("tools")
     found = [
         await programs.store.find(name_in(str(one)), by=str(programs.by))
@@ -334,7 +330,7 @@ async def _list_code(programs: Registry, agent: Program) -> list[Program]:
 async def _find_agent(
     programs: Registry, options: Mapping[str, Json], home: Program | None, persona: Persona | None
 ) -> Program | None:
-    """Return who acts: whom the message is for, whose session it is, whose persona it has."""
+    """Return the acting agent: the message's, else the session's owner, else the persona's."""
     if (named := options.get("agent")) is not None:
         return _as_agent(await programs.get(str(named)))
     if home is not None and (owner := home.config.get("owner")) is not None:
@@ -348,9 +344,7 @@ async def _find_agent(
 
 def _as_agent(program: Program) -> Program:
     if program.kind != "agent":
-        raise InvalidOperation(
-            f"{program.address} is {a_kind(program.kind)}, and an agent has to act"
-        )
+        raise InvalidOperation(f"{program.address} is {a_kind(program.kind)}, not an agent")
     return program
 
 

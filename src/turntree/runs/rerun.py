@@ -1,7 +1,7 @@
-"""Taking a turn again for real: the same query at the same place, in a session of its own.
+"""Reruns a turn live: sends the same query again, to a new session at the same parent.
 
-Nothing of the first turn changes. The session that begins here stands at the turn's parent, so both
-answers hang side by side in the tree. It is as private as the turn.
+The first turn does not change. The new session starts at the turn's parent, so both replies are
+siblings in the tree. It is as private as the turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ from turntree.runs.service import PostOptions, Runs
 LABELS_TRIED_MAX: Final = 100
 DIGITS: Final = 8
 _KEPT: Final = ("model", "situation", "params", "agent", "max_steps")
-"""What a sender asked for and asks for again; folding is nobody's wish any more."""
+"""Sender's options that a rerun repeats; joining another message is not one of them."""
 
 
 @value
 class RerunStarted:
-    """A turn that is taken again."""
+    """A rerun: its session and its queued message."""
 
     session: Session
     posted: QueuedMessage
@@ -44,14 +44,14 @@ async def rerun(
     label: str | None = None,
     model: str | None = None,
 ) -> RerunStarted:
-    """Send a turn's query again, to a new session at the same place; returns at once.
+    """Send a turn's query again, to a new session at the same parent; return at once.
 
-    What its sender had asked for is asked for again: agent, parameters, situation and model, unless
-    another model is named. If no model was ever asked, it is what the session of the turn says now.
+    It repeats the sender's options: agent, parameters, situation, and the model unless another is
+    given. If the first run never called a model, it takes the current settings of its session.
 
     Raises:
         InvalidOperation: The query has been erased.
-        Conflict: The name is taken.
+        Conflict: A session with that label already exists.
     """
     said = query_of(placed.turn)
     facts = await ledger.facts(placed.turn.id)
@@ -65,10 +65,10 @@ async def rerun(
 
 
 def asked_in(facts: Sequence[RunEvent], model: str | None) -> PostOptions:
-    """Return what was asked for in a run, as whoever sends its query again has to ask for it.
+    """Return the options with which to send a run's query again.
 
-    What the session said then, it may not say now, and the new one says nothing: model, agent and
-    parameters are those that were resolved. Another model brings parameters of its own.
+    The session's settings may have changed since, and the new session has none. So model, agent and
+    parameters are those that the run resolved. Another model brings its own parameters.
     """
     if not facts:
         return PostOptions() if model is None else PostOptions(model=model)
@@ -85,7 +85,7 @@ def asked_in(facts: Sequence[RunEvent], model: str | None) -> PostOptions:
         options["model"] = model
     elif "model" in pins:
         options |= {"model": pins["model"]["address"], "params": recorded.get("params", {})}
-        # Its overlay is among the parameters already.
+        # The resolved parameters already include its overlay.
         options.pop("situation", None)
     return cast("PostOptions", options)
 
@@ -93,9 +93,9 @@ def asked_in(facts: Sequence[RunEvent], model: str | None) -> PostOptions:
 async def _as_its_session(
     programs: Registry, session: str, options: PostOptions, model: str | None
 ) -> PostOptions:
-    """Return what was asked for, with what its session says if whoever asks may read that.
+    """Return the options, completed from the session's settings if the caller may read them.
 
-    Another model brings parameters of its own.
+    Another model brings its own parameters.
     """
     found = await programs.find(session)
     if found is None:
@@ -114,17 +114,15 @@ async def _as_its_session(
 
 
 def query_of(turn: Turn) -> list[Message]:
-    """Return a turn's query as it is sent again, message by message.
+    """Return a turn's query as messages to send again.
 
     Raises:
-        InvalidOperation: Some of it has been erased.
+        InvalidOperation: A message has been erased.
     """
     query: list[Message] = []
     for said in turn.query:
         if isinstance(said, ErasedMessage):
-            raise InvalidOperation(
-                "what was asked has been erased, so that it cannot be asked again"
-            )
+            raise InvalidOperation("the query has been erased, so it cannot be sent again")
         role: Role = "system" if said.role == "system" else "user"
         query.append(Message(role, said.parts, said.source))
     return query
@@ -141,6 +139,4 @@ async def _begin(sessions: Sessions, placed: ThreadTurn, label: str | None) -> S
         except Conflict:
             if label is not None:
                 raise
-    raise InvalidOperation(
-        f"{wanted} was begun {LABELS_TRIED_MAX} times: name a session with --session"
-    )
+    raise InvalidOperation(f"{LABELS_TRIED_MAX} sessions named {wanted} already exist")

@@ -1,7 +1,8 @@
-"""The runner: it does what a run says next, and writes it down before anything else begins.
+"""The runner: carries out a run's next step and records it before the following one.
 
-What to do is decided by ``Run.next_step``, which is pure. Every line that waits for the world
-stands between two facts: the intent before it, the result after it.
+``Run.next_step``, which is pure, decides what to do. Every side effect happens between two events:
+the intent before it, the result after it. After a crash, an intent without a result shows what may
+have happened.
 """
 
 import logging
@@ -66,38 +67,38 @@ from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.toolset import ToolContext, Toolset
 
 ERROR_SIGNS_MAX = 2000
-"""What a journal keeps of an error; a provider may answer with a whole page."""
+"""Limit of an error in a journal; a provider may return a whole HTML page."""
 RETAKEN_MAX = 1
-"""How often a call that may be repeated is taken over from a worker that was gone. One that stops
-its worker would otherwise stop every other in turn."""
+"""How often a repeatable call is made again after its worker died. Without a limit, a call that
+kills its worker would kill one worker after the other."""
 LOGGED_SIGNS_MAX = 400
-"""What a worker's log says of it, in one line."""
+"""Limit of an error in a worker's log."""
 _LOG = logging.getLogger(__name__)
 Gate = Callable[[Attempt, Sequence[ToolUse]], Awaitable[str | None]]
-"""Judges calls before they are begun: None lets them through, a reason parks the run until
-somebody unparks it; then they are judged again."""
+"""Judges tool calls before they start: None allows them, a reason parks the run. After it is
+unparked, they are judged again."""
 
 
 async def let_through(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:  # noqa: ARG001
-    """Judge nothing."""
+    """Allow every call."""
     return None
 
 
 OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Toolset | None]]
-"""Gives the tools that one run has of its own, as its request pinned them, for whoever sent it."""
+"""Returns a run's own tools, as its request pinned them, for the sender of its message."""
 
 
 async def no_own_tools(
     sender: Principal,  # noqa: ARG001
     request: Mapping[str, Json],  # noqa: ARG001
 ) -> Toolset | None:
-    """Give none."""
+    """Return None."""
     return None
 
 
 @value
 class Runner:
-    """Drives runs, one step after the other."""
+    """Drives runs, step by step."""
 
     ledger: LedgerPort
     assemble: Assemble
@@ -109,12 +110,12 @@ class Runner:
     retaken_max: int = RETAKEN_MAX
 
     async def drive(self, attempt: Attempt) -> None:
-        """Do what a run says until it is sealed or waits for somebody.
+        """Carry out a run's steps until it is sealed or parked.
 
         Raises:
-            Canceled: Somebody asked for its end.
-            Conflict: Somebody else took it over.
-            Unreachable: The database is gone; nothing is lost.
+            Canceled: Its cancellation was requested.
+            Conflict: Another worker took it over.
+            DatabaseUnavailable: The database is unreachable; everything recorded so far is safe.
         """
         while True:
             step = attempt.run.next_step()
@@ -145,9 +146,9 @@ class Runner:
         discard: bool,
         said: Message | None = None,
     ) -> None:
-        """End a run where it stands, and seal what it leaves.
+        """End a run where it is, and seal its turn.
 
-        ``said`` is what the model had said of the answer that it was giving.
+        ``said`` is the part of the reply that the model had produced.
         """
         if not isinstance(attempt.run.next_step(), Seal | Done):
             data: dict[str, Json] = {"reason": reason}
@@ -159,15 +160,13 @@ class Runner:
             await self.seal(attempt, step.outcome, step.reply, discard=discard)
 
     async def fail(self, attempt: Attempt, reason: str, error: str | None = None) -> None:
-        """Record that a run cannot go on."""
+        """Record that a run failed."""
         data: dict[str, Json] = {"reason": reason}
         if error is not None:
             data["error"] = error[:ERROR_SIGNS_MAX]
         await attempt.append(Draft("run.failed", data))
         run, why = attempt.run.id, reason if error is None else f"{reason}: {error}"
-        _LOG.warning(
-            "the run %s failed: %s; read it with: turntree tail %s", run, _one_line(why), run
-        )
+        _LOG.warning("run %s failed: %s; read it with: turntree tail %s", run, _one_line(why), run)
 
     async def _ask(self, attempt: Attempt, *, is_requested: bool) -> None:
         run, (parent, _) = attempt.run, attempt.parent
@@ -182,7 +181,7 @@ class Runner:
             await self.fail(attempt, "no_model", str(error))
             return
         if before is None:
-            # The place makes it one of a kind; an answer names the request it belongs to.
+            # The position makes the id unique; the reply names the request it belongs to.
             await attempt.append(
                 Draft("model_call.started", asked.request, correlation_id=f"{run.id}/{run.seq}")
             )
@@ -209,7 +208,7 @@ class Runner:
         await self._make(attempt, uses)
 
     async def _settle(self, attempt: Attempt, call_ids: Sequence[str]) -> None:
-        """Make lost calls again that may be made again; the others ended nobody knows how."""
+        """Repeat interrupted calls that are repeatable; record the others as interrupted."""
         uses = [await self._whole(use) for use in _uses(attempt.run.reply, call_ids)]
         calling = await self._calling(attempt)
         again = [use.call_id for use in uses if calling.is_repeatable(use.tool)]
@@ -229,13 +228,13 @@ class Runner:
         await self._make(attempt, [use for use in uses if use.call_id not in lost])
 
     async def _list_given_up(self, attempt: Attempt, calls: Sequence[str]) -> dict[str, str]:
-        """Return the calls that were taken over too often, each with the reason that is given."""
+        """Return the calls that were taken over too often, each with the reason to record."""
         if not calls:
             return {}
-        # Counted before the call is made: afterwards this worker may be gone as well.
+        # Counted before the call is made: the call may kill this worker too.
         counted = await attempt.inbox.note_retaken(attempt.run.id, calls, epoch=attempt.epoch)
         return {
-            call: f"{count} workers stopped during this call, so it is not made again"
+            call: f"{count} workers stopped during this call; not retried"
             for call, count in counted.items()
             if count > self.retaken_max
         }
@@ -259,7 +258,7 @@ class Runner:
         if isinstance(use, ToolUse):
             return use
         part = part_from_json(orjson.loads(await self.ledger.get_object(use.object)))
-        assert isinstance(part, ToolUse), "it was lifted as one"
+        assert isinstance(part, ToolUse), "a tool use is offloaded as a tool use"
         return part
 
     async def seal(
@@ -270,7 +269,7 @@ class Runner:
         *,
         discard: bool = False,
     ) -> None:
-        """Seal the turn that a run leaves, and advance its session if it is to be remembered."""
+        """Seal a run's turn, and advance its session if the session has to remember the turn."""
         run = attempt.run
         parent, parent_digest = attempt.parent
         at = attempt.moment(run.id, run.seq)
@@ -286,9 +285,11 @@ class Runner:
         sealed = seal(header, run.query, reply)
         data: dict[str, Json] = {"outcome": outcome, "turn": sealed.turn.digest}
         journal = [events.record(Event(run.id, run.seq, "run.finished", at, data))]
-        # An agent must not forget what it did: a turn that did nothing moves no session.
+        # An agent must not forget what it did, so a turn with a side effect advances the session
+        # even if it failed. A failed turn without one leaves the session where it was.
         advances = not discard and (outcome == "completed" or bool(run.begun))
-        # Somebody may have moved the session meanwhile: then the turn stands where it was begun.
+        # If the session's head moved meanwhile, the turn stays a child of its parent and the
+        # session keeps its new head.
         for session in (attempt.session, None) if advances else (None,):
             try:
                 await self.ledger.seal(
@@ -304,20 +305,20 @@ class Runner:
 
 
 def _one_line(text: str) -> str:
-    # A provider's words may hold what a terminal would obey.
+    # A provider's error may contain terminal escape sequences.
     shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
     return shown[:LOGGED_SIGNS_MAX]
 
 
 def _fit(said: Message, attempt: Attempt) -> Message:
-    """Return an answer as it can be recorded: its calls differ from all others of the run.
+    """Return a reply as it can be recorded, with call ids that are unique in the run.
 
     Raises:
-        InvalidOperation: No model could have meant it.
-        NotCanonical: It has no spelling that everybody shares.
+        InvalidOperation: It is not a valid assistant message.
+        NotCanonical: It holds a value without a canonical form.
     """
     if said.role != "assistant":
-        raise InvalidOperation(f"a model answers as assistant, not as {said.role}")
+        raise InvalidOperation(f"a model must reply as assistant, not as {said.role}")
     check_message(said)
     taken = {str(use.call_id) for one in attempt.run.reply for use in one.tool_uses}
     fitting = distinct_calls(said, taken, attempt.run.seq)
@@ -330,7 +331,7 @@ def _response(
 ) -> Draft:
     answer, requested = answered.answer, attempt.requested
     assert requested is not None, "the intent comes first"
-    # Some providers give no id to a call; the place in the journal is one of a kind.
+    # Some providers return no request id; the position in the journal is unique.
     request_id = answer.request_id or f"{attempt.run.id}/{attempt.run.seq}"
     call = ModelCall(answer.model, answer.usage, asked.provider.name, request_id)
     data: dict[str, Any] = {
@@ -350,7 +351,7 @@ def _acting(attempt: Attempt) -> Principal:
 
 
 def _denial(tool: str, attempt: Attempt) -> Draft:
-    """Return the fact that a model called a tool which is here and was not given to it."""
+    """Return the event that a model called an installed tool which it was not offered."""
     decision = Decision(right("tool", tool), allowed=False, reason="the tool was not given to it")
     return Draft(audit.DENIED, audit.judged_data(_acting(attempt), decision))
 
@@ -377,7 +378,8 @@ def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _asked(attempt: Attempt) -> dict[str, Any]:
-    """Return what a header says of whoever answered or was asked last, and what is retried."""
+    """Return the header fields for the last model called, and for the turn that this one
+    retries."""
     requested = attempt.requested
     retried = _options(attempt.started).get("retry_of")
     retry: dict[str, Any] = {} if retried is None else {"retry_of": TurnId(str(retried))}

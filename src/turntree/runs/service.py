@@ -1,6 +1,6 @@
-"""What can be done with runs: send something in, follow what becomes of it, end it.
+"""``tree.runs``: send a message, follow its run, cancel it.
 
-Nothing here works on a run; that is a worker's business, in this process or another.
+Runs are driven by a worker, in this process or another, not here.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -33,19 +33,19 @@ from turntree.runs.live import LiveChunk, StreamPosition
 from turntree.runs.live_hub import LiveHub
 
 POLL_S = 0.2
-"""How often it is looked for what another process recorded."""
+"""Polling interval for events that another process recorded."""
 
 FAILED_LAST = 100
-"""Among so many of the newest messages to a session it is looked for those that failed."""
+"""Newest messages of a session that are searched for failures."""
 
 UNANSWERED_LAST = 1000
-"""Among so many of the newest runs of all sessions."""
+"""Newest runs of all sessions that are searched for failures."""
 
 RunStatus = Literal["waiting", "open", "parked", "finished"]
 
 
 class PostOptions(TypedDict, total=False):
-    """What a sender may ask for besides an answer."""
+    """Options of a message."""
 
     model: str
     situation: str
@@ -53,17 +53,17 @@ class PostOptions(TypedDict, total=False):
     agent: str
     max_steps: int
     retry_of: TurnId
-    """The turn that this one takes again, beside it in the tree."""
+    """The turn that this one reruns, its sibling in the tree."""
     fold: bool
 
 
-def _nobody(run: RunId) -> bool:  # noqa: ARG001
+def _not_here(run: RunId) -> bool:  # noqa: ARG001
     return False
 
 
 @value
 class Runs:
-    """``tree.runs``: what is being answered."""
+    """The facet ``tree.runs``."""
 
     inbox: Inbox
     workers: Workers
@@ -73,11 +73,11 @@ class Runs:
     world: Clock
     by: Principal
     hub: LiveHub
-    end_here: Callable[[RunId], bool] = _nobody
-    """Ends what this process does for a run, if it does anything."""
+    end_here: Callable[[RunId], bool] = _not_here
+    """Stops the work on a run if it is in this process; returns whether it was."""
     poll_s: float = POLL_S
     redactor: Redactor = BY_FORMAT
-    """Takes secrets out of what is sent."""
+    """Removes secrets from messages."""
 
     async def post(
         self,
@@ -88,15 +88,15 @@ class Runs:
         by: Principal | None = None,
         **asked: Unpack[PostOptions],
     ) -> QueuedMessage:
-        """Send a message to a session, which begins if there is none; returns at once.
+        """Queue a message for a session, creating the session if needed; return at once.
 
-        ``key`` makes the call safe to repeat. ``fold`` lets a message join the one before it, if
-        nobody has begun to answer that one. Several messages become the query of one turn. What
-        looks like a secret key is taken out before anything is stored, and ``redacted`` says how
-        many there were.
+        ``key`` makes the call safe to repeat. ``fold`` joins the message to the one before it,
+        unless a run has already started with that one. Several messages become the query of one
+        turn. What looks like a secret key is removed before anything is stored; ``redacted`` of the
+        result counts them.
 
         Raises:
-            InvalidOperation: The message cannot be sent in, or the key belongs to another one.
+            InvalidOperation: The message is invalid, or the key belongs to another message.
         """
         given = [user(said)] if isinstance(said, str) else said
         stands: list[Message] = []
@@ -116,11 +116,10 @@ class Runs:
         return replace(posted, redacted=redacted)
 
     async def cancel(self, of: str, *, discard: bool = False) -> RunId | None:
-        """Ask for the end of what is being answered; None if nothing is.
+        """Request cancellation of a run; return it, or None if there is nothing to cancel.
 
-        ``of`` is a session, or a run's address: then it is this one that ends and no other, even if
-        nobody has begun it. ``discard`` leaves the session where it stood, even if a tool had been
-        called.
+        ``of`` is a session, for its open run, or a run's address, which may not have started yet.
+        ``discard`` keeps the session's head where it was, even if a tool had been called.
 
         Raises:
             NotFound: No such session.
@@ -133,16 +132,16 @@ class Runs:
             found = await self.sessions.get(of)
             run = await self.inbox.cancel(found.id, by=by, at=at, discard=discard)
         if run is not None:
-            # A worker in another process hears of it with its next beat.
+            # A worker in another process learns of it with its next heartbeat.
             self.end_here(run)
         return run
 
     async def unpark(self, run: RunId, **data: Json) -> bool:
-        """Let a run go on that waits for somebody; False if it does not wait."""
+        """Resume a parked run; False if it is not parked."""
         return await self.inbox.unpark(run, by=str(self.by), at=self.world.now(), data=data)
 
     async def wait(self, run: RunId, *, timeout_s: float | None = None) -> ThreadTurn:
-        """Return the turn that a run leaves, when it has left it.
+        """Return the turn of a run once it is sealed.
 
         Raises:
             TimeoutError: It took longer than that.
@@ -158,11 +157,11 @@ class Runs:
     async def follow(
         self, of: str, *, after: StreamPosition | None = None
     ) -> AsyncGenerator[LiveChunk | RunEvent, None]:
-        """Yield what a run says and does, from a position on, until it is sealed.
+        """Yield a run's events and live chunks, from a position on, until it is sealed.
 
-        ``of`` is a run's address, or a session: then its runs are followed one after the other, and
-        there is no end. What is recorded comes as facts; what is on its way comes in pieces, and a
-        piece of kind ``restart`` takes back those of the event that is being said.
+        ``of`` is a run's address, or a session, whose runs are then followed one after the other
+        without end. Recorded events come as ``RunEvent``, text in progress as ``LiveChunk``. A
+        chunk of kind ``restart`` discards the earlier chunks of the same event.
 
         Raises:
             NotFound: No such session.
@@ -175,7 +174,7 @@ class Runs:
             yield news
 
     async def status(self, run: RunId) -> RunStatus:
-        """Say how far a run has got; one that nobody has begun is waiting."""
+        """Return the state of a run; one that has not started is waiting."""
         facts = await self.ledger.facts(run)
         if not facts:
             return "waiting" if await self._find(run) is None else "finished"
@@ -197,10 +196,9 @@ class Runs:
         return await self.workers.list_open(None if found is None else found.id)
 
     async def list_failed(self, session: str | None = None) -> list[FailedRun]:
-        """Return which of the newest messages to a session could not be answered, oldest first.
+        """Return the failed runs among the newest of a session, oldest first.
 
-        Without a session it is those of every active one that has not moved since, among the newest
-        runs.
+        Without a session: of every active session whose head has not moved since.
 
         Raises:
             NotFound: No such session.
@@ -212,12 +210,12 @@ class Runs:
         )
 
     async def list_reasons(self, turns: Sequence[TurnId]) -> dict[TurnId, str]:
-        """Return why some turns failed; what no journal says is absent."""
+        """Return why turns failed; a turn without a recorded reason is absent."""
         reasons = await self.workers.list_reasons([RunId(turn) for turn in turns])
         return {TurnId(run): reason for run, reason in reasons.items()}
 
     async def list_waiting(self, session: str) -> list[PendingMessage]:
-        """Return what was sent to a session, has not been begun and was not taken back.
+        """Return a session's messages that are neither started nor canceled.
 
         Raises:
             NotFound: No such session.
@@ -225,13 +223,15 @@ class Runs:
         return await self.inbox.list_waiting((await self.sessions.get(session)).id)
 
     async def find_waiting(self, run: RunId) -> PendingMessage | None:
-        """Return the message that a run will begin with, if nobody has begun it."""
+        """Return the message that a run will start with, or None once it has started."""
         return await self.inbox.find_waiting(run)
 
     async def _take(self, message: Message) -> Message:
-        """Return a message as it is sent in; what is large in it is kept as objects."""
+        """Return a message as it is queued, with its large parts stored as objects."""
         if message.role not in ("user", "system"):
-            raise InvalidOperation(f"a message that is sent in is a user's, not {message.role}'s")
+            raise InvalidOperation(
+                f"a message must have the role user or system, not {message.role}"
+            )
         check_message(message)
         objects: list[bytes] = []
         stands = lift_parts(message, objects)
@@ -246,7 +246,8 @@ class Runs:
             return None
 
     async def _is_run(self, id: str) -> bool:
-        """Say whether an id is a run's; one under which nothing was recorded yet is, too."""
+        """Return whether an id is a run's; an id without events counts as one that has not
+        started."""
         facts = await self.ledger.facts(id)
         return not facts or facts[0].event.kind == "run.started"
 
@@ -256,8 +257,9 @@ class Runs:
         while True:
             news, list_pieces = self.hub.news(run), self.hub.listen(run)
             for fact in await self.ledger.facts(run, after=after.seq):
-                # The last words may have come while the facts were read, and the run may have been
-                # sealed and forgotten since: they are told before the fact that ends them.
+                # The last chunks may have come while the events were read, and the run may have
+                # been sealed and dropped from the hub since. Yield them before the event that
+                # replaces them.
                 for live in list_pieces(after):
                     if live.position.seq == fact.event.seq:
                         yield live
@@ -266,7 +268,7 @@ class Runs:
                 if fact.event.kind == "run.finished":
                     return
             for live in list_pieces(after):
-                # What is recorded is told by the fact; earlier pieces of it are stale.
+                # Chunks of an event that is already recorded are stale.
                 if live.position.seq == after.seq:
                     after = live.position
                     yield live
@@ -279,7 +281,8 @@ class Runs:
         while True:
             queue = [run.run for run in await self.workers.list_open(session)]
             queue += [waiting.run for waiting in await self.inbox.list_waiting(session)]
-            # A run may have begun and ended since we looked: then the session has moved.
+            # A run may have started and ended since the last poll: then the session's head has
+            # moved.
             told = await self.ledger.facts(session, after=moves)
             moves += len(told)
             moved = [
@@ -297,10 +300,10 @@ class Runs:
 
 
 def _options(asked: Mapping[str, object]) -> dict[str, Json]:
-    """Return what was asked for as it is written down; what was not asked for is absent."""
+    """Return the options as JSON."""
     found: dict[str, Json] = {}
     for name, option in asked.items():
         if name not in PostOptions.__annotations__:
-            raise TypeError(f"post() knows no {name}")
+            raise TypeError(f"post() got an unknown option {name!r}")
         found[name] = dict(option) if isinstance(option, Mapping) else option  # type: ignore[assignment]
     return found

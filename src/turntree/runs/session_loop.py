@@ -1,7 +1,7 @@
-"""A session as an actor: it does what is there to do, in the order of its inbox, and falls asleep.
+"""Processes one session's inbox in order, then goes idle.
 
-Whoever pumps a session may die at any line: the next one reads what was recorded and goes on. Two
-may pump one session: the epoch of its run lets one of them write, and the other lets go.
+A worker may die at any line: the next one reads what was recorded and continues. If two workers
+process the same session, the run's epoch lets only one of them write, and the other gives up.
 """
 
 import logging
@@ -25,24 +25,24 @@ from turntree.runs.live import StreamPosition
 from turntree.runs.runner import Runner
 
 FAILURES_MAX = 3
-"""So often may a run end in an error of ours before it is given up."""
+"""Fail a run after this many internal errors."""
 _REASONS: Mapping[str | None, str] = {"cron": "schedule", "agent": "subagent"}
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _SessionState:
-    """A session that this process looks after at the moment."""
+    """A session that this process is processing."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     users: int = 0
     attempt: Attempt | None = None
-    """What was under way last."""
+    """The last attempt in this process."""
 
 
 @dataclass(slots=True)
 class SessionLoop:
-    """Pumps sessions for one worker."""
+    """Processes sessions for one worker."""
 
     worker: str
     inbox: Inbox
@@ -54,12 +54,12 @@ class SessionLoop:
     _pumped: dict[SessionId, _SessionState] = field(default_factory=dict[SessionId, _SessionState])
 
     async def handle(self, session: SessionId) -> None:
-        """Pump a session, whatever goes wrong in it.
+        """Process a session; errors in its runs are recorded, not raised.
 
         Raises:
-            DatabaseUnavailable: The database is gone; the wake-up is to be handled again.
+            DatabaseUnavailable: The database is unreachable; handle the wake-up again.
         """
-        # One at a time in this process: a second wake-up waits and then finds little to do.
+        # One at a time in this process: a second wake-up waits, and then finds little to do.
         pumped = self._pumped.setdefault(session, _SessionState())
         pumped.users += 1
         try:
@@ -72,11 +72,11 @@ class SessionLoop:
                 del self._pumped[session]
 
     async def pump(self, session: SessionId) -> None:
-        """Do everything that is to be done for a session.
+        """Process a session's inbox until it is idle.
 
         Raises:
-            Conflict: Somebody else looks after it.
-            DatabaseUnavailable: The database is gone.
+            Conflict: Another worker took its run over.
+            DatabaseUnavailable: The database is unreachable.
         """
         while True:
             work = await self.inbox.next_work(session, worker=self.worker)
@@ -96,7 +96,7 @@ class SessionLoop:
                     assert_never(work)
 
     def cancel(self, run: RunId) -> bool:
-        """End what is under way for a run that was canceled; False if nothing is, here."""
+        """Stop the work on a canceled run; False if it is not in this process."""
         scope = self._scopes.get(run)
         if scope is not None:
             scope.cancel()
@@ -104,15 +104,15 @@ class SessionLoop:
 
     @property
     def busy(self) -> int:
-        """How many sessions are being pumped."""
+        """Number of sessions being processed."""
         return len(self._pumped)
 
     async def _survives(self, session: SessionId) -> bool:
-        """Pump a session; say whether it is done with, rather than to be pumped again."""
+        """Process a session; return False if it has to be processed again."""
         error = await error_of(self.pump(session))
         match error:
             case None | Conflict():
-                # Whoever took a run over looks after everything that is left.
+                # The worker that took the run over also does the rest of the session's work.
                 return True
             case DatabaseUnavailable():
                 raise error
@@ -122,8 +122,8 @@ class SessionLoop:
                 raise error
 
     async def _failed(self, session: SessionId, error: Exception) -> bool:
-        """Try a run again that ended in an error of ours, and give it up after a while."""
-        _LOG.error("the session %s: %s", session, error, exc_info=error)
+        """Count an internal error; fail the run after ``FAILURES_MAX`` of them."""
+        _LOG.error("session %s: %s", session, error, exc_info=error)
         attempt = self._pumped[session].attempt
         if attempt is None:
             raise error
@@ -132,7 +132,7 @@ class SessionLoop:
             raise error
         if failures == FAILURES_MAX:
             await self._give_up(session, f"{type(error).__name__}: {error}")
-        # Without a count it is finished, or somebody else's.
+        # A count of 0: the run is finished, or another worker has it.
         return failures == 0
 
     async def _give_up(self, session: SessionId, said: str) -> None:
@@ -166,7 +166,7 @@ class SessionLoop:
             try:
                 await self.runner.drive(attempt)
             except Canceled:
-                # What comes next for the session is the end of this run.
+                # The session's next work is to end this run.
                 return
             finally:
                 if self._scopes.get(run) is scope:
@@ -181,7 +181,7 @@ class SessionLoop:
         await self.runner.interrupt(attempt, "canceled", by=by, discard=discard, said=said)
 
     def _cut_off(self, before: Attempt | None, now: Attempt) -> Message | None:
-        """Return what a model had said here when it was cut off, and nothing recorded."""
+        """Return the unrecorded text of a reply that was interrupted in this process."""
         if before is None or (before.run.id, before.run.seq) != (now.run.id, now.run.seq):
             return None
         words = self.runner.hub.said(now.run.id, StreamPosition(now.run.seq, before.epoch))

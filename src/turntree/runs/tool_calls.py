@@ -1,7 +1,7 @@
-"""Tools, called: whatever happens inside becomes a result that the model can read.
+"""Calls tools; every outcome becomes a result that the model can read.
 
-A call ends after the time its tool was given. Who made it, and whether it may be made again after
-a crash, is the tool's own word. It must never know the journal.
+A call ends after its tool's timeout. The tool's spec says whether a call may be repeated after a
+crash. This module must never know the journal.
 """
 
 import asyncio
@@ -20,40 +20,40 @@ from turntree.tools.toolset import ToolContext, Toolset
 
 CALLS_AT_ONCE_MAX = 16
 ENDING_S = 1.0
-"""So long may a call take to end that was told to."""
+"""How long a canceled call may take to end."""
 
 
 @value
 class ToolCaller:
-    """The tools that a worker has."""
+    """Calls the tools of a worker."""
 
     toolsets: tuple[Toolset, ...] = ()
     at_once_max: int = CALLS_AT_ONCE_MAX
     offered: frozenset[str] | None = None
-    """Those that the model was told of, where that is known: no other may be called."""
+    """Names of the tools offered to the model, if known: no other may be called."""
     redactor: Redactor = BY_FORMAT
-    """Takes secrets out of results, before a model or the ledger gets them."""
+    """Removes secrets from results, before a model or the ledger gets them."""
 
     def besides(self, own: Toolset | None) -> "ToolCaller":
-        """Return the same tools and those that one run has of its own, which come first."""
+        """Return a caller with a run's own tools in front, which take precedence."""
         return self if own is None else replace(self, toolsets=(own, *self.toolsets))
 
     def among(self, names: Iterable[str] | None) -> "ToolCaller":
-        """Return the same tools, of which only those may be called that a model was told of."""
+        """Return a caller limited to the tools that were offered to the model."""
         return self if names is None else replace(self, offered=frozenset(names))
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What models are told of them, in a lasting order."""
+        """The specs of all tools, in a stable order."""
         return tuple(spec for toolset in self.toolsets for spec in toolset.specs)
 
     def is_repeatable(self, tool: str) -> bool:
-        """Say whether a call that was lost may be made again; nobody vouches for unknown tools."""
+        """Return whether an interrupted call may be repeated; never for an unknown tool."""
         found = self._find(tool)
         return found is not None and found[1].is_repeatable
 
     def withholds(self, tool: str) -> bool:
-        """Say whether a tool is here and may not be called, because the model was not given it."""
+        """Return whether a tool is installed but was not offered to the model."""
         return (
             self.offered is not None and tool not in self.offered and self._find(tool) is not None
         )
@@ -63,10 +63,10 @@ class ToolCaller:
         calls: Sequence[tuple[ToolUse, ToolContext]],
         record: Callable[[ToolResult], Awaitable[None]],
     ) -> None:
-        """Make calls at once and hand each result over as it arrives.
+        """Make calls concurrently, and pass each result to ``record`` as it arrives.
 
         Raises:
-            TurntreeError: A result could not be recorded; the calls still under way are ended.
+            TurntreeError: A result could not be recorded; the remaining calls are canceled.
         """
         places = anyio.Semaphore(self.at_once_max)
 
@@ -84,7 +84,8 @@ class ToolCaller:
 
     async def _call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         found = self._find(use.tool)
-        # A model may know of a tool from elsewhere, or guess: what it was not given it has not got.
+        # A model may guess the name of a tool or know it from elsewhere. One that was not offered
+        # is reported as unknown, so that the result does not reveal what is installed.
         if found is None or (self.offered is not None and use.tool not in self.offered):
             names = [spec.name for spec in self.specs] if self.offered is None else self.offered
             known = ", ".join(sorted(names)) or "none"
@@ -120,7 +121,7 @@ class ToolCaller:
 
 
 async def _contained(toolset: Toolset, use: ToolUse, occasion: ToolContext) -> ToolResult:
-    """Make a call that may want to end the process; a loop would let it."""
+    """Make a call; a tool that calls ``sys.exit`` fails instead of ending the worker."""
     try:
         return await toolset.call(use, occasion)
     except (SystemExit, KeyboardInterrupt) as error:
@@ -128,9 +129,9 @@ async def _contained(toolset: Toolset, use: ToolUse, occasion: ToolContext) -> T
 
 
 async def _end(made: "asyncio.Future[ToolResult]") -> None:
-    """End a call that nobody waits for any more; one that does not listen is left to itself."""
+    """Cancel a call; one that ignores the cancellation is abandoned after ``ENDING_S``."""
     made.cancel()
-    # What it comes to is nobody's business now, and must not be complained about either.
+    # Retrieve the exception, or asyncio logs that it was never retrieved.
     made.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     with anyio.CancelScope(shield=True):
         await asyncio.wait({made}, timeout=ENDING_S)

@@ -1,8 +1,8 @@
-"""A worker: it lets the engine wake sessions, and looks after those whose worker is gone.
+"""A worker: serves the sessions that the engine wakes, and recovers those of dead workers.
 
-It announces itself before it takes anything, so that nobody can die unnoticed. It says that it
-lives from the very loop its work runs in: one that hangs falls silent and is taken for dead. What
-it leaves behind when it is told to go is handed over at once.
+It registers before it claims anything, so that its death cannot go unnoticed. Heartbeats run on the
+same event loop as the work: a worker that hangs stops sending them and counts as dead. A worker
+that drains hands its unfinished work over at once.
 """
 
 import logging
@@ -27,16 +27,16 @@ GRACE_S = 30.0
 RETRY_S = 0.25
 SESSIONS_AT_ONCE = 64
 STUCK_SWEEPS = 5
-"""Every so many sweeps it is looked for sessions that nobody looks after, whoever died."""
+"""Look for sessions without a live worker in every fifth sweep, even if no worker died."""
 PRUNE_SWEEPS = 600
 KEPT_MS = 24 * 60 * 60 * 1000
-"""How long wake-ups that were handled are kept."""
+"""How long handled wake-ups are kept."""
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Worker:
-    """Serves wake-ups under a name of its own until it is told to go."""
+    """Serves wake-ups under a unique name until it is drained."""
 
     engine: Engine
     workers: Workers
@@ -51,19 +51,19 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """What everybody knows it by."""
+        """The name it registers under."""
         return self.actor.worker
 
     def drain(self) -> None:
-        """Take no more; finish what is under way or, after the grace period, hand it over."""
+        """Claim no more work; finish what is in progress or, after ``grace_s``, hand it over."""
         self._leaving.set()
 
     async def serve(self, *, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until ``drain`` is called or this is canceled.
 
         Raises:
-            Conflict: Somebody who lives has the name.
-            DatabaseUnavailable: The database is not there to begin with.
+            Conflict: A worker of that name is already running.
+            DatabaseUnavailable: The database is unreachable at the start.
         """
         await self.workers.lease(self.name)
         try:
@@ -84,8 +84,8 @@ class Worker:
         """Serve in the background while the block lasts, and drain at its end.
 
         Raises:
-            Conflict: Somebody who lives has the name.
-            DatabaseUnavailable: The database is not there to begin with.
+            Conflict: A worker of that name is already running.
+            DatabaseUnavailable: The database is unreachable at the start.
         """
         begun = anyio.Event()
         try:
@@ -110,7 +110,7 @@ class Worker:
                     self.name, self.actor.handle, at_once=self.at_once, ready=ready
                 )
             except DatabaseUnavailable as error:
-                _LOG.warning("the engine cannot be reached: %s", error)
+                _LOG.warning("engine unreachable: %s", error)
                 await anyio.sleep(RETRY_S)
 
     async def _again(self, act: Callable[[int], Coroutine[object, object, None]], s: float) -> None:
@@ -140,7 +140,7 @@ class Worker:
             if name != self.name
         ]
         if dead:
-            _LOG.warning("gone: %s", ", ".join(dead))
+            _LOG.warning("dead workers: %s", ", ".join(dead))
             await self.engine.recover(dead)
         if dead or number % STUCK_SWEEPS == 0:
             await self.workers.wake_stuck(silent_s=self.silent_s)
@@ -151,11 +151,11 @@ class Worker:
             await self.engine.prune(before=instant(before))
 
     async def _hand_over(self) -> None:
-        """Give the name back; what is not finished is woken up elsewhere, now."""
+        """Release the name, and wake unfinished sessions on other workers now."""
         try:
             await self.workers.leave(self.name)
             await self.engine.recover([self.name])
             await self.workers.wake_stuck(silent_s=self.silent_s)
         except TurntreeError as error:
-            # Those who are left find out by themselves.
-            _LOG.warning("left without a word: %s", error)
+            # The other workers find its sessions in their next sweep.
+            _LOG.warning("worker left without a handover: %s", error)

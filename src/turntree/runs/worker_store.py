@@ -1,8 +1,8 @@
-"""Who serves and who is gone, on PostgreSQL.
+"""Workers on PostgreSQL: leases, heartbeats and the recovery of orphaned sessions.
 
-That a worker lives is proven by a lock, which its server lets go when the connection ends, however
-that comes about. The same connection carries its beats: whoever beats still holds the lock. Must
-never know what workers do.
+A session-level advisory lock proves that a worker is alive: the server releases it when the
+connection ends, for whatever reason. Heartbeats use the same connection, so a worker that sends one
+still holds the lock. Must never know what workers do.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from turntree.runs.engine import Engine
 from turntree.runs.inbox import FailedRun, OpenRun
 
 UNATTENDED_MAX = 1000
-"""How many sessions are looked at in one go; the oldest come first."""
+"""Sessions checked at a time, oldest first."""
 
 
 @dataclass(slots=True)
@@ -32,28 +32,28 @@ class _Lease:
 
 @value
 class WorkerStore:
-    """Who serves, on PostgreSQL. See ``ports.inbox``."""
+    """Leases and heartbeats of workers. Implements ``Workers``."""
 
     database: Database
     engine: Engine
     _leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
 
     async def lease(self, worker: str) -> None:
-        """Announce a worker; its name is held until its connection or ``leave`` ends it."""
+        """Register a worker; it holds its name until ``leave``, or until its connection ends."""
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self.database.acting_as("turntree_app"))
             scope = {"workspace": self.database.workspace, "worker": worker}
             ((is_held,),) = await fetch(connection, "lock_worker", **scope)
             if not is_held:
-                raise Conflict(f"the name {worker} is taken by somebody who lives")
+                raise Conflict(f"a worker named {worker} is already running")
             await run(connection, "register_worker", scope)
             self._leases[worker] = _Lease(connection, stack.pop_all())
 
     async def beat(self, worker: str) -> list[RunId]:
-        """Say that a worker makes progress; returns runs of its own that were canceled."""
+        """Record a heartbeat; return the worker's runs that were canceled."""
         lease = self._leases.get(worker)
         if lease is None:
-            # The connection broke and the lock with it. Whoever was quicker has the name now.
+            # The connection broke, and the lock went with it. Another worker may have the name now.
             await self.lease(worker)
             lease = self._leases[worker]
         scope = {"workspace": self.database.workspace, "worker": worker}
@@ -61,17 +61,17 @@ class WorkerStore:
             async with Translated():
                 rows = await fetch(lease.connection, "heartbeat_worker", **scope)
         except (DatabaseUnavailable, asyncio.CancelledError):
-            # Whatever state the connection is in, the next beat begins afresh.
+            # The connection's state is unknown, so the next heartbeat opens a new one.
             await self._drop(worker)
             raise
         return [RunId(id) for (id,) in rows]
 
     async def leave(self, worker: str) -> None:
-        """Give the name back."""
+        """Release the name."""
         try:
             await self.bury([worker])
             if (lease := self._leases.get(worker)) is not None and not lease.connection.closed:
-                # A server may take its time to notice that a connection has ended.
+                # A server may notice late that a connection has ended, so unlock explicitly.
                 scope = {"workspace": self.database.workspace, "worker": worker}
                 async with Translated():
                     await fetch(lease.connection, "unlock_worker", **scope)
@@ -79,16 +79,16 @@ class WorkerStore:
             await self._drop(worker)
 
     async def list_dead(self, *, silent_s: float) -> list[str]:
-        """Return workers whose lease is free, or that have not been heard of for so long."""
+        """Return workers whose lease is free, or without a heartbeat for ``silent_s``."""
         rows = await self.database.fetch("list_expired_workers", silent_s=silent_s)
         return [name for (name,) in rows]
 
     async def bury(self, workers: Sequence[str]) -> None:
-        """Forget workers whose sessions were woken up again."""
+        """Delete workers whose sessions were woken up again."""
         await self.database.run("delete_workers", workers=text_array(workers))
 
     async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
-        """Wake sessions up that are awake without anybody living who handles them."""
+        """Wake sessions again that are marked awake but have no live worker; return how many."""
         found = await self.database.fetch(
             "list_orphaned_queues",
             silent_s=silent_s,
@@ -96,7 +96,8 @@ class WorkerStore:
             mine=text_array([*self._leases]),
             limit=UNATTENDED_MAX,
         )
-        # What a dead worker took is given back first: a wake-up that lives needs no other.
+        # Requeue what dead workers had claimed first: a session with a live wake-up needs no new
+        # one.
         await self.engine.recover(sorted({worker for *_, worker, is_orphan in found if is_orphan}))
         wakes = {(SessionId(session), number): worker for session, number, worker, _ in found}
         live = await self.engine.list_live([*wakes])
@@ -104,7 +105,7 @@ class WorkerStore:
         return sum([await self._wake_again(*wake, worker) for wake, worker in left])
 
     async def list_workers(self) -> list[str]:
-        """Return the names of those that live."""
+        """Return the names of live workers."""
         return [name for (name,) in await self.database.fetch("list_workers")]
 
     async def list_open(self, session: SessionId | None = None) -> list[OpenRun]:
@@ -113,7 +114,7 @@ class WorkerStore:
         return [OpenRun(*row) for row in rows]
 
     async def list_failed(self, session: SessionId | None = None, *, last: int) -> list[FailedRun]:
-        """Return which of the last messages to a session could not be answered, oldest first."""
+        """Return the failed runs among the newest of a session, oldest first."""
         if session is None:
             rows = await self.database.fetch("list_unanswered_runs", last=last)
         else:
@@ -123,7 +124,7 @@ class WorkerStore:
         return [FailedRun(*row) for row in rows]
 
     async def list_reasons(self, runs: Sequence[RunId]) -> dict[RunId, str]:
-        """Return why some runs failed; one whose journal does not say it is absent."""
+        """Return why runs failed; a run without a recorded reason is absent."""
         if not runs:
             return {}
         rows = await self.database.fetch("list_failure_reasons", runs=as_uuids(runs))
@@ -146,6 +147,6 @@ class WorkerStore:
         lease = self._leases.pop(worker, None)
         if lease is not None:
             with anyio.CancelScope(shield=True):
-                # In the middle of a statement there is nothing polite left to say to the server.
+                # Close without a clean goodbye: the connection may be in the middle of a statement.
                 await lease.connection.close()
                 await lease.stack.aclose()

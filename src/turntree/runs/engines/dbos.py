@@ -1,11 +1,11 @@
 """Wake-ups by DBOS, in the same database as the ledger and in the same transactions.
 
-DBOS is used for one thing: a durable queue of wake-ups. Nothing is checkpointed in it and nobody
-takes order from it. It runs on a thread and an event loop of its own, because it writes to the
-database in between, synchronously, and would hold up everything else on ours.
+DBOS serves one purpose: a durable queue of wake-ups. It stores no checkpoints and decides no order.
+It runs on its own thread and event loop, because it writes to the database synchronously and would
+block everything else on ours.
 
-Only what DBOS documents is called. One process serves under one name: DBOS allows no more.
-Must never know SQL, or what is done for a session that was woken up.
+Only the documented API of DBOS is called. DBOS allows one worker name per process. This module must
+never know SQL, or what is done for a session that was woken up.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 APPLICATION: Final = "turntree"
 VERSION: Final = "wake-1"
-"""The same for ever: a wake-up holds the id of a session, which new code reads as old code did."""
+"""Never changes: a wake-up holds only a session id, so any release can handle any wake-up."""
 SCHEMA: Final = "dbos"
 WORKFLOW: Final = "turntree.wake"
 POLL_S: Final = 0.08
-"""How often DBOS looks for wake-ups: so seldom that an idle worker costs little, and so often that
-nobody waits for the first fact of a turn."""
+"""Polling interval of DBOS: long enough that an idle worker costs little, short enough that a
+sender does not notice the delay before the first event of a turn."""
 CONNECTIONS_MAX: Final = 5
 LOST_S: Final = 2.0
 DRAIN_MAX_S: Final = 24 * 60 * 60
 PRUNE_PAGE_MAX: Final = 1000
 _BUILDING: Final = int.from_bytes(b"tt:dbos!", "big")
-"""The lock under which the tables of DBOS are built."""
+"""Advisory lock that serializes the creation of the DBOS tables."""
 _LIVE: Final = ["ENQUEUED", "DELAYED", "PENDING"]
 _OVER: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 
@@ -57,7 +57,7 @@ class _Transaction:
     queue: str
 
     async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
-        """Have a session handled once this is committed."""
+        """Schedule a wake-up that takes effect on commit."""
         options: Any = {
             "workflow_name": WORKFLOW,
             "workflow_id": _name(self.queue, (session, number)),
@@ -74,26 +74,26 @@ class _Transaction:
 
 
 class Outbox(Protocol):
-    """A way into the queues of DBOS without DBOS: see ``store.dbos_queue``."""
+    """Enqueues wake-ups for DBOS without loading DBOS: see ``dbos_queue``."""
 
     def lend(self) -> AbstractAsyncContextManager[object]:
-        """Begin a transaction and lend its connection."""
+        """Open a transaction and yield its connection."""
         ...
 
     async def is_built(self, driver: object) -> bool:
-        """Say whether it can be used in a database."""
+        """Return whether the enqueue function exists in this database."""
         ...
 
     async def put(self, driver: object, session: SessionId, number: int, delay_s: float) -> None:
-        """Have a session woken up once this is committed."""
+        """Enqueue a wake-up that takes effect on commit."""
         ...
 
     async def prepare(self) -> None:
-        """Let the login of the engine build the tables of DBOS."""
+        """Allow the engine's login to create the tables of DBOS."""
         ...
 
     async def install(self) -> None:
-        """Make the way in, now that the tables are there."""
+        """Create the enqueue function, once the tables exist."""
         ...
 
 
@@ -103,13 +103,13 @@ class _LightTransaction:
     outbox: Outbox
 
     async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
-        """Have a session handled once this is committed."""
+        """Schedule a wake-up that takes effect on commit."""
         await self.outbox.put(self.driver, session, number, delay_s)
 
 
 @dataclass(slots=True)
 class _Served:
-    """What this process does for DBOS, on the loop that everything of ours runs on."""
+    """The handlers that DBOS started in this process; they run on our event loop."""
 
     worker: str
     handle: Handle
@@ -119,12 +119,12 @@ class _Served:
     )
     ending: "asyncio.Task[None] | None" = None
     doubts: dict[str, float] = field(default_factory=dict[str, float])
-    """Wake-ups that seem to be lost, and since when."""
+    """Wake-ups that seem to be lost, and when each was first suspected."""
 
     async def take(self, session: SessionId) -> None:
-        """Have a session handled on our loop; called on the loop of DBOS.
+        """Handle a session on our loop; called on the loop of DBOS.
 
-        A cancellation passes through. DBOS records nothing then, and the wake-up stays taken.
+        A cancellation is passed on. DBOS then records nothing, and the wake-up stays claimed.
         """
         work = asyncio.run_coroutine_threadsafe(self._work(session), self.loop)
         await asyncio.wrap_future(work)
@@ -139,10 +139,11 @@ class _Served:
             del self.tasks[task]
 
     def find_lost(self, taken: Mapping[str, SessionId]) -> list[str]:
-        """Return wake-ups that were taken under our name and are not being handled.
+        """Return wake-ups that were claimed under our name and are not being handled.
 
-        DBOS may take one and lose its connection before it begins with it. Nobody but this process
-        can tell. What was taken or handled just now looks the same: it is asked for twice.
+        DBOS may claim one and lose its connection before it starts the handler; only this process
+        can tell. A wake-up that was claimed or handled just now looks the same, so it counts as
+        lost only after ``LOST_S``.
         """
         handled, now = set(self.tasks.values()), self.loop.time()
         idle = {name for name, session in taken.items() if session not in handled}
@@ -150,13 +151,13 @@ class _Served:
         return [name for name, since in self.doubts.items() if now - since >= LOST_S]
 
     def end(self, patience_s: int) -> "asyncio.Task[None]":
-        """Let DBOS take nothing more, wait for what it took, and stop it."""
+        """Stop DBOS after the wake-ups it has claimed are handled, or after ``patience_s``."""
         if self.ending is None:
             self.ending = asyncio.create_task(asyncio.to_thread(_stop, patience_s))
         return self.ending
 
     async def drop(self) -> None:
-        """Cancel whatever is being handled."""
+        """Cancel the running handlers."""
         tasks = list(self.tasks)
         for task in tasks:
             task.cancel()
@@ -169,14 +170,14 @@ _is_registered = False
 
 @dataclass(slots=True)
 class DbosEngine:
-    """Wake-ups that survive the process that asked for them. See ``ports.engine``."""
+    """Wake-ups that survive the process that scheduled them. Implements ``Engine``."""
 
     url: str
-    """The database of the ledger, as SQLAlchemy writes it."""
+    """The ledger's database, as a SQLAlchemy URL."""
     workspace: WorkspaceId
     outbox: Outbox | None = None
-    """How everything is sent: to load DBOS takes longer than all else, and a sender need not
-    be able to write to its tables."""
+    """Used to send: loading DBOS takes longer than everything else a sender does, and a sender
+    needs no permission to write to the tables of DBOS."""
     poll_s: float = POLL_S
     _sql: "AsyncEngine | None" = None
     _client: "DBOSClient | None" = None
@@ -185,12 +186,12 @@ class DbosEngine:
 
     @property
     def queue(self) -> str:
-        """The name of the queue: a workspace has one of its own."""
+        """The name of the workspace's queue."""
         return f"turntree:{self.workspace}"
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[_Transaction | _LightTransaction, None]:
-        """Begin a transaction; it is committed at the end of the block, or undone by an error."""
+        """Open a transaction: committed at the end of the block, rolled back on an error."""
         if self.outbox is not None:
             if not await self._is_built(self.outbox):
                 await self._open()
@@ -206,10 +207,10 @@ class DbosEngine:
     async def serve(
         self, worker: str, handle: Handle, *, at_once: int, ready: Callable[[], None]
     ) -> None:
-        """Handle wake-ups under a name until canceled; ``ready`` is called once they are taken.
+        """Handle wake-ups as ``worker`` until canceled; call ``ready`` once they are being claimed.
 
         Raises:
-            InvalidOperation: This process serves already.
+            InvalidOperation: Another worker already serves in this process.
         """
         global _served  # noqa: PLW0603 - DBOS itself is one a process.
         if _served is not None:
@@ -236,12 +237,12 @@ class DbosEngine:
                     await self.recover([worker])
 
     async def stop_taking(self) -> None:
-        """Take no more wake-ups and return when what was taken has been handled."""
+        """Claim no more wake-ups, and return when those already claimed have been handled."""
         if _served is not None:
             await asyncio.shield(_served.end(DRAIN_MAX_S))
 
     async def recover(self, dead: Sequence[str]) -> int:
-        """Give back what workers took that are dead; returns how many wake-ups that were."""
+        """Requeue the wake-ups that dead workers had claimed; return how many."""
         if not dead:
             return 0
         _, client = await self._open()
@@ -258,7 +259,7 @@ class DbosEngine:
         return len(ids)
 
     async def list_live(self, wakes: Sequence[Wake]) -> set[Wake]:
-        """Return those of these wake-ups that still have to be handled, or are being handled."""
+        """Return those of these wake-ups that are queued or being handled."""
         if not wakes:
             return set()
         _, client = await self._open()
@@ -277,7 +278,7 @@ class DbosEngine:
         return {names[one.workflow_id] for one in found}
 
     async def prune(self, *, before: Timestamp) -> int:
-        """Forget wake-ups that were handled before a moment; returns how many."""
+        """Delete wake-ups that were handled before a timestamp; return how many."""
         _, client = await self._open()
         count = 0
         with _translated():
@@ -294,7 +295,7 @@ class DbosEngine:
         return count
 
     async def close(self) -> None:
-        """Close every connection; whatever is asked for next opens them again."""
+        """Close every connection; the next call opens them again."""
         sql, client = self._sql, self._client
         self._sql = self._client = None
         if sql is not None:
@@ -337,12 +338,12 @@ class DbosEngine:
         return sql, client
 
     async def _build(self, sql: "AsyncEngine") -> None:
-        """Have the tables of DBOS built if nobody has."""
+        """Create the tables of DBOS unless they exist."""
         dbos, sqlalchemy = _load()
         function = sqlalchemy.func
-        # DBOS builds them in several transactions, and whoever came meanwhile would find half of
-        # them. Nobody may wait inside of a statement either: some indexes are built concurrently,
-        # which waits for everybody who has a snapshot.
+        # DBOS creates them in several transactions, so a second process could see half of them. The
+        # lock is polled, because a process that waits inside a statement holds a snapshot, and the
+        # indexes that DBOS builds concurrently wait for every snapshot to end.
         async with sql.connect() as plain:
             connection = await plain.execution_options(isolation_level="AUTOCOMMIT")
             trying = sqlalchemy.select(function.pg_try_advisory_lock(_BUILDING))
@@ -384,15 +385,13 @@ def _name(queue: str, wake: Wake) -> str:
 def _load() -> tuple[Any, Any]:
     """Return DBOS and SQLAlchemy, which take a while to load and may be missing.
 
-    Nothing of DBOS is used before it is sure that it loads no pickles.
+    DBOS is not used before the guard has shown that it loads no pickles.
     """
     try:
         import_module("sqlalchemy.ext.asyncio")
         dbos, sqlalchemy = import_module("dbos"), import_module("sqlalchemy")
     except ImportError as error:
-        raise InvalidOperation(
-            "sessions are woken up by DBOS: pip install 'turntree[run]'"
-        ) from error
+        raise InvalidOperation("DBOS is not installed: pip install 'turntree[run]'") from error
     require_portable_json()
     return dbos, sqlalchemy
 
@@ -420,8 +419,8 @@ def _launch(url: str, worker: str, queue: str) -> None:
         "application_version": VERSION,
         "serializer": dbos.DBOSPortableJSONSerializer(),
         "sys_db_pool_size": CONNECTIONS_MAX,
-        # A poll that finds its connection broken is followed by another. To ask first whether a
-        # connection is alive would double what polling costs.
+        # A poll on a broken connection fails, and the next one succeeds. Pinging each connection
+        # first would double the cost of polling.
         "db_engine_kwargs": {"pool_pre_ping": False},
         "log_level": "WARNING",
         "enable_otlp": False,
@@ -433,14 +432,14 @@ def _launch(url: str, worker: str, queue: str) -> None:
 
 
 def _register(dbos: Any) -> None:
-    """Tell DBOS what a wake-up is. It remembers that for as long as the process lives."""
+    """Register the wake-up workflow with DBOS, which keeps it until the process ends."""
     global _is_registered  # noqa: PLW0603 - As DBOS does.
     if _is_registered:
         return
     _is_registered = True
 
     async def wake(session: str) -> None:
-        assert _served is not None, "DBOS is stopped before nobody serves"
+        assert _served is not None, "DBOS is stopped before this process stops serving"
         await _served.take(SessionId(session))
 
     dbos.workflow(name=WORKFLOW, max_recovery_attempts=None)(wake)

@@ -2,9 +2,8 @@
 
 DBOS chooses how to read a stored value by the row's own column, whatever serializer it was
 configured with. A row that says ``py_pickle`` would run code of its author's choice in every
-worker. Here every reader of DBOS is made to refuse all but portable JSON, and then asked to read a
-pickle, because another version of DBOS may read its rows in another way. Must never know what the
-values mean.
+worker. This module makes every reader in DBOS refuse anything but portable JSON. It then feeds each
+reader a pickle to prove it, because another version of DBOS may read its rows differently.
 """
 
 import base64
@@ -32,7 +31,7 @@ class PickleRefused(InvalidOperation):
 
 @cache
 def require_portable_json() -> None:
-    """Make DBOS refuse every stored value that is not portable JSON, and see that it does.
+    """Make DBOS refuse every stored value that is not portable JSON, and verify that it does.
 
     Raises:
         InvalidOperation: The installed DBOS loads pickles in a way that is not known here.
@@ -48,19 +47,19 @@ def install_guard(serialization: ModuleType) -> None:
     if default is not None:
         default.deserialize = _refuse
     for module in _modules():
-        # Errors are still written as pickles into a row that says so: to write one is harmless.
+        # DBOS still writes errors as pickles, into rows marked as such: writing one is harmless.
         if vars(module).get("pickle") is pickle:
             vars(module)["pickle"] = _WriteOnlyPickle
 
 
 def check_guard(serialization: ModuleType) -> None:
-    """Hand a pickle to every reader of DBOS and expect each to refuse it.
+    """Give a pickle to every reader in DBOS, and check that each refuses it.
 
     Raises:
         InvalidOperation: One of them is missing, or loads it.
     """
     found = [(name, vars(serialization).get(name)) for name in READERS]
-    # A module that imported a reader by name has a reference of its own.
+    # A module that imported a reader by name holds its own reference to it.
     found += [(n, vars(module)[n]) for module in _modules() for n in READERS if n in vars(module)]
     portable = vars(serialization).get("DBOSPortableJSON")
     if any(not _refuses(reader, portable) for _, reader in found):
@@ -87,14 +86,14 @@ def _refuses(reader: Callable[..., Any] | None, portable: Any) -> bool:
 
 
 class _Trap:
-    """Tells that it was loaded."""
+    """An object whose unpickling leaves a trace in ``_loaded``."""
 
     def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
         return _loaded.append, ("loaded",)
 
 
 class _WriteOnlyPickle:
-    """The part of ``pickle`` that runs nothing."""
+    """The half of ``pickle`` that runs no code: ``dumps`` works, ``loads`` refuses."""
 
     dumps = staticmethod(pickle.dumps)
 

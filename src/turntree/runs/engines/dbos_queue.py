@@ -1,8 +1,8 @@
-"""The way into the queue of DBOS: one function that wakes a session up, and nothing else.
+"""Enqueues wake-ups for DBOS through one SQL function, without loading DBOS.
 
-On the embedded server the queue belongs to a login of the engine, and the function lends its right,
-because a row in the queue is an order to every worker. Sending this way takes none of the modules
-that DBOS needs to work. Must never know what a wake-up is for.
+On the embedded server the queue belongs to the engine's login, and the function runs with that
+login's privileges: a sender must not be able to write arbitrary rows, because a row in the queue is
+an order to every worker. This module must never know what a wake-up is for.
 """
 
 from collections.abc import AsyncGenerator
@@ -20,40 +20,40 @@ from turntree.db.sql import QUERIES
 
 @value
 class DbosQueue:
-    """Wake-ups, put into the queue of a workspace. See ``adapters.engines.dbos``."""
+    """The queue of one workspace. Implements ``Outbox`` of ``engines.dbos``."""
 
     database: Database
     engine: str | None = None
-    """How the login reaches the database to which the queue belongs; None is the ledger's own."""
+    """Connection string of the login that owns the queue; None means the ledger's own."""
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[object, None]:
-        """Begin a transaction and lend its connection."""
+        """Open a transaction and yield its connection."""
         async with self.database.lend() as driver:
             yield driver
 
     async def is_built(self, driver: object) -> bool:
-        """Say whether there is a way in, and whether this login may use it."""
+        """Return whether the enqueue function exists and this login may call it."""
         async with Translated():
             ((is_there,),) = await fetch(cast("Connection", driver), "can_enqueue")
         return bool(is_there)
 
     async def put(self, driver: object, session: SessionId, number: int, delay_s: float) -> None:
-        """Have a session woken up once this is committed."""
+        """Enqueue a wake-up that takes effect on commit."""
         wake = {"session": as_uuid(session), "number": number, "delay_s": delay_s}
         async with Translated():
             scope = {"workspace": self.database.workspace}
             await run(cast("Connection", driver), "enqueue_call", {**scope, **wake})
 
     async def prepare(self) -> None:
-        """Let the engine's login build the queue."""
+        """Allow the engine's login to create the queue."""
         await self._execute(self.database.conninfo, "let_engine_build")
 
     async def install(self) -> None:
-        """Make the way in, as the login to which the queue belongs.
+        """Create the enqueue function, as the login that owns the queue.
 
         Raises:
-            InvalidOperation: The queue is that of a DBOS which is not known here.
+            InvalidOperation: The queue was created by an unsupported version of DBOS.
         """
         await self._execute(self.engine or self.database.conninfo, "make_door", "knows_queue")
 
@@ -63,7 +63,7 @@ class DbosQueue:
             async with connection, connection.transaction():
                 if question is not None and (await fetch(connection, question)) != [(True,)]:
                     raise InvalidOperation(
-                        "the queue in this database is not that of the DBOS that Turntree was made"
-                        " for: pip install --upgrade 'turntree[run]'"
+                        "the queue in this database belongs to an unsupported version of DBOS:"
+                        " pip install --upgrade 'turntree[run]'"
                     )
                 await connection.execute(QUERIES[statement])

@@ -1,7 +1,7 @@
-"""Wake-ups in the memory of this process, for tests and for a process that serves itself.
+"""Wake-ups in memory, for tests and for a process that handles its own messages.
 
-What was asked for here dies with the process. A worker that starts later finds what the last one
-left when it looks for sessions that are awake without anybody. Must never know SQL.
+They are lost when the process ends. The next worker finds the affected sessions when it looks for
+sessions that are marked awake but have no live worker. Must never know SQL.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from turntree.runs.engine import Handle, Wake
 from turntree.runs.engines.retry import handle_until_done
 
 Lend = Callable[[], AbstractAsyncContextManager[object]]
-"""Begins a transaction of the store's and lends the driver's connection."""
+"""Opens a transaction of the store and yields the driver's connection."""
 
 
 @value
@@ -27,23 +27,23 @@ class _Transaction:
     owed: list[tuple[Wake, float]] = field(default_factory=list[tuple[Wake, float]])
 
     async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
-        """Have a session handled once this is committed."""
+        """Schedule a wake-up that takes effect on commit."""
         self.owed.append(((session, number), delay_s))
 
 
 @dataclass(slots=True)
 class InlineEngine:
-    """Wake-ups that live as long as this process. See ``ports.engine``."""
+    """Wake-ups that last as long as this process. Implements ``Engine``."""
 
     lend: Lend
     _due: dict[Wake, float] = field(default_factory=dict[Wake, float])
-    """What nobody has taken yet, and when it is due."""
+    """Wake-ups that are not claimed yet, and when each is due."""
     _held: dict[Wake, "asyncio.Task[None]"] = field(
         default_factory=dict[Wake, "asyncio.Task[None]"]
     )
-    """What is being handled."""
+    """Wake-ups that are being handled."""
     _handled: dict[Wake, float] = field(default_factory=dict[Wake, float])
-    """What was handled, and when: asked for again it changes nothing."""
+    """Wake-ups that were handled, and when: scheduling one again has no effect."""
     _tasks: dict["asyncio.Task[None]", tuple[Wake, str]] = field(
         default_factory=dict["asyncio.Task[None]", tuple[Wake, str]]
     )
@@ -52,7 +52,7 @@ class InlineEngine:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[_Transaction, None]:
-        """Begin a transaction; it is committed at the end of the block, or undone by an error."""
+        """Open a transaction: committed at the end of the block, rolled back on an error."""
         async with self.lend() as driver:
             transaction = _Transaction(driver)
             yield transaction
@@ -63,7 +63,7 @@ class InlineEngine:
     async def serve(
         self, worker: str, handle: Handle, *, at_once: int, ready: Callable[[], None]
     ) -> None:
-        """Handle wake-ups under a name until canceled; ``ready`` is called once they are taken."""
+        """Handle wake-ups as ``worker`` until canceled; call ``ready`` once they are claimed."""
         self._is_taking = True
         ready()
         try:
@@ -80,13 +80,13 @@ class InlineEngine:
                 await asyncio.gather(*mine, return_exceptions=True)
 
     async def stop_taking(self) -> None:
-        """Take no more wake-ups and return when what was taken has been handled."""
+        """Claim no more wake-ups, and return when those already claimed have been handled."""
         self._is_taking = False
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 
     async def recover(self, dead: Sequence[str]) -> int:
-        """Give back what workers took that are dead; returns how many wake-ups that were."""
+        """Requeue the wake-ups that dead workers had claimed; return how many."""
         lost = [wake for wake, task in self._held.items() if self._tasks[task][1] in dead]
         for wake in lost:
             del self._held[wake]
@@ -94,11 +94,11 @@ class InlineEngine:
         return len(lost)
 
     async def list_live(self, wakes: Sequence[Wake]) -> set[Wake]:
-        """Return those of these wake-ups that still have to be handled, or are being handled."""
+        """Return those of these wake-ups that are queued or being handled."""
         return {wake for wake in wakes if wake in self._due or wake in self._held}
 
     async def prune(self, *, before: Timestamp) -> int:
-        """Forget wake-ups that were handled before a moment; returns how many."""
+        """Delete wake-ups that were handled before a timestamp; return how many."""
         end_s = unix_ms(before) / 1000
         old = [wake for wake, at in self._handled.items() if at < end_s]
         for wake in old:
@@ -114,7 +114,8 @@ class InlineEngine:
 
     def _take(self) -> Wake | None:
         now = time.monotonic()
-        # The loop's clock may ring a little before ours says so; what is that near is due.
+        # ``call_later`` may fire slightly before our clock reaches the due time. Without the 5 ms
+        # of tolerance the wake-up would be skipped and wait for the next one to arrive.
         wake = next((wake for wake, due in self._due.items() if due <= now + 0.005), None)
         if wake is not None:
             del self._due[wake]
@@ -133,7 +134,7 @@ class InlineEngine:
         wake, _ = self._tasks.pop(task)
         self._stirred.set()
         if self._held.get(wake) is not task:
-            return  # It was given to somebody else meanwhile.
+            return  # ``recover`` requeued it meanwhile.
         del self._held[wake]
         if task.cancelled():
             self._put(wake, 0.0)

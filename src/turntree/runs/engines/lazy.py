@@ -1,9 +1,9 @@
-"""Which engine wakes sessions up, chosen when something is sent or served and not before.
+"""Chooses the engine when something is first sent or served.
 
-With the extra ``run`` wake-ups are DBOS's: they reach any worker, in any process. A process that
-serves itself does without, because starting DBOS takes longer than most answers: its wake-ups live
-in its memory, and what it leaves behind is found by whoever looks next, as sessions that are awake
-without anybody. Must never know what is done for a session.
+With the extra ``run`` it is DBOS, whose wake-ups reach any worker in any process. A process that
+handles its own messages uses the inline engine instead, because starting DBOS takes longer than
+most replies. What such a process leaves unfinished is found by the next worker, as sessions that
+are marked awake but have no live worker. Must never know what is done for a session.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LazyEngine:
-    """Hands everything on to an engine that is chosen when it is first needed."""
+    """Delegates to an engine that is chosen on first use."""
 
     lend: "Lend"
     url: str
-    """The database of the ledger, as SQLAlchemy writes it."""
+    """The ledger's database, as a SQLAlchemy URL."""
     workspace: WorkspaceId
     outbox: "Outbox | None" = None
-    """How a process sends that does not serve."""
+    """Used by a process that sends and does not serve."""
     _engine: Engine | None = field(default=None)
 
     def stay_here(self) -> None:
-        """Wake sessions up in this process alone, unless something was chosen before."""
+        """Use the inline engine, unless an engine was chosen before."""
         from turntree.runs.engines.inline import InlineEngine
 
         if self._engine is None:
@@ -41,41 +41,41 @@ class LazyEngine:
 
     @property
     def is_here(self) -> bool:
-        """Whether wake-ups live in this process alone."""
+        """Whether the engine is the inline one, which reaches this process only."""
         from turntree.runs.engines.inline import InlineEngine
 
         return isinstance(self._get(), InlineEngine)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Transaction, None]:
-        """Begin a transaction; it is committed at the end of the block, or undone by an error."""
+        """Open a transaction: committed at the end of the block, rolled back on an error."""
         async with self._get().transaction() as transaction:
             yield transaction
 
     async def serve(
         self, worker: str, handle: Handle, *, at_once: int, ready: Callable[[], None]
     ) -> None:
-        """Handle wake-ups under a name until canceled."""
+        """Handle wake-ups as ``worker`` until canceled."""
         await self._get().serve(worker, handle, at_once=at_once, ready=ready)
 
     async def stop_taking(self) -> None:
-        """Take no more wake-ups and return when what was taken has been handled."""
+        """Claim no more wake-ups, and return when those already claimed have been handled."""
         await self._get().stop_taking()
 
     async def recover(self, dead: Sequence[str]) -> int:
-        """Give back what workers took that are dead; returns how many wake-ups that were."""
+        """Requeue the wake-ups that dead workers had claimed; return how many."""
         return await self._get().recover(dead)
 
     async def list_live(self, wakes: Sequence[Wake]) -> set[Wake]:
-        """Return those of these wake-ups that still have to be handled, or are being handled."""
+        """Return those of these wake-ups that are queued or being handled."""
         return await self._get().list_live(wakes)
 
     async def prune(self, *, before: Timestamp) -> int:
-        """Forget wake-ups that were handled before a moment; returns how many."""
+        """Delete wake-ups that were handled before a timestamp; return how many."""
         return await self._get().prune(before=before)
 
     async def close(self) -> None:
-        """Let go of what the engine holds, if it was ever needed."""
+        """Close the engine's connections, if it was ever used."""
         if self._engine is None:
             return
         from turntree.runs.engines.dbos import DbosEngine

@@ -1,8 +1,7 @@
-"""A wake-up is handled until it is handled.
+"""Retries a wake-up until its handler succeeds.
 
-Whoever handles it may fail for a while: the database is away, or there is a mistake in our own
-code. Then it is tried again, later each time, and keeps its place meanwhile. Must never know which
-engine called it.
+A handler can fail for a while: the database is unreachable, or our own code has a bug. The wake-up
+stays claimed and is retried with a growing delay. Must never know which engine called it.
 """
 
 import asyncio
@@ -17,12 +16,10 @@ _LOG = logging.getLogger(__name__)
 
 
 async def handle_until_done(handle: Handle, session: SessionId) -> None:
-    """Handle a wake-up, again and again if it fails; only a cancellation ends it before."""
+    """Handle a wake-up, retrying until it succeeds; only a cancellation ends it earlier."""
     delay_s = RETRY_FIRST_S
     while (error := await _outcome(handle, session)) is not None:
-        _LOG.warning(
-            "session %s was not handled, again in %.2f s", session, delay_s, exc_info=error
-        )
+        _LOG.warning("session %s failed, retrying in %.2f s", session, delay_s, exc_info=error)
         await asyncio.sleep(delay_s)
         delay_s = min(2 * delay_s, RETRY_MAX_S)
 
