@@ -1,1 +1,1 @@
-"""What a model is asked: prompt, context window, messages and providers."""
+"""Prompts, context windows, messages as models see them, and providers."""

@@ -1,13 +1,13 @@
-"""What a context reads of a thread, and where it is cut when it does not fit.
+"""The part of a thread that a model sees, and where it is cut when it does not fit.
 
-A cut that moved with every turn would give every turn another beginning, and no provider could
-serve it from its cache. So a thread is cut at places that stay for many turns: of all depths that
-would leave between half of the room and all of it, the one that is divisible by the highest power
-of two. While the thread grows, that depth is replaced only when it falls out, or when a rounder
-one comes in: about once for every half of the room.
+A cut that moved with every turn would give every prompt a different beginning, and no provider
+could serve it from its cache. So a thread is cut at depths that stay for many turns: of all depths
+that would fill between half of the room and all of it, the one divisible by the highest power of
+two. As the thread grows, that depth changes only when it falls out of the range, or when a rounder
+one enters it: about once for every half of the room.
 
-Where a cut lies depends on the thread and on the room alone, so two forks are cut alike. Only the
-end of the thread has to be read to find it.
+The cut depends only on the thread and the room, so two forks are cut alike. Finding it takes
+reading only the end of the thread.
 """
 
 from collections.abc import Sequence
@@ -22,36 +22,36 @@ from turntree.models.token_estimate import MESSAGE_TOKENS, estimate_messages
 
 @value
 class ContextWindow:
-    """The end of a thread as a context reads it, root first, with what each turn costs.
+    """The end of a thread, root first, with the cost of each turn in tokens.
 
-    Turns that could not be shown anyway may be missing at its beginning.
+    Turns that could not fit anyway may be missing at its beginning.
     """
 
     turns: tuple[ThreadTurn, ...] = ()
     costs: tuple[int, ...] = ()
     first: int = 1
-    """The depth of the first turn that a context might read."""
+    """The depth of the first turn that the context may include."""
     summary: ThreadTurn | None = None
-    """The newest compaction: it stands for everything that is not read."""
+    """The newest compaction, which summarizes the turns before ``first``."""
 
     @property
     def summary_cost(self) -> int:
-        """About how many tokens the summary has."""
+        """Estimated tokens of the summary."""
         return 0 if self.summary is None else cost_of(self.summary.turn)
 
     @property
     def cost(self) -> int:
-        """About how many tokens all of it has."""
+        """Estimated tokens of the summary and all turns."""
         return sum(self.costs) + self.summary_cost
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing at its beginning."""
+        """Whether no turn is missing at the beginning."""
         return not self.turns or self.turns[0].depth <= self.first
 
 
 def view_of(thread: Sequence[ThreadTurn]) -> ContextWindow:
-    """Return what a context reads of a whole thread, given root first."""
+    """Return the context window of a whole thread, given root first."""
     seen = visible([(one.turn.id, one.turn.header.compaction, one) for one in thread])
     newest = max((one.depth for one in thread if one.turn.header.compaction), default=None)
     if newest is None:
@@ -63,21 +63,21 @@ def view_of(thread: Sequence[ThreadTurn]) -> ContextWindow:
 def make_view(
     turns: Sequence[ThreadTurn], *, first: int, summary: ThreadTurn | None = None
 ) -> ContextWindow:
-    """Return a view of turns, root first, that are the end of what a context reads."""
+    """Return the context window of turns, root first, that are the end of a thread."""
     return ContextWindow(tuple(turns), tuple(cost_of(one.turn) for one in turns), first, summary)
 
 
 def cost_of(turn: Turn) -> int:
-    """Return about how many tokens a turn has, without looking into objects."""
+    """Return the estimated tokens of a turn, without reading objects."""
     whole = [said for said in turn.messages if isinstance(said, Message)]
-    # What was erased leaves a word behind, and what did not end well a sentence.
+    # An erased message is shown as one word, an unsuccessful outcome as one sentence.
     return estimate_messages(whole) + 2 * MESSAGE_TOKENS * (1 + len(turn.messages) - len(whole))
 
 
 def cut(view: ContextWindow, room: int) -> tuple[ThreadTurn, ...]:
-    """Return the turns of a view that are shown in a room of so many tokens.
+    """Return the turns of a window that are shown within ``room`` tokens.
 
-    A turn is shown whole or not at all, so that no call is parted from its result.
+    A turn is shown whole or not at all, so that no tool call is separated from its result.
     """
     whole_from = _fitting(view.costs, room)
     if whole_from == 0 and view.is_whole:
@@ -92,17 +92,18 @@ def cut(view: ContextWindow, room: int) -> tuple[ThreadTurn, ...]:
 
 
 def count_left_out(view: ContextWindow, shown: Sequence[ThreadTurn]) -> int:
-    """Return how many of the turns that a context might read are not shown."""
+    """Return the number of turns that the context may include but that are not shown."""
     if not view.turns:
         return 0
     end = shown[0].depth if shown else view.turns[-1].depth + 1
-    # A compaction stands between the turns that it keeps and those after it, and is shown apart.
+    # A compaction comes between the turns that it keeps and those after it, and is shown
+    # separately.
     between = view.summary is not None and view.first <= view.summary.depth < end
     return end - view.first - between
 
 
 def _fitting(costs: Sequence[int], room: int) -> int:
-    """Return the first place from which on everything fits."""
+    """Return the first index from which on everything fits."""
     left = room
     for place in range(len(costs) - 1, -1, -1):
         left -= costs[place]

@@ -1,20 +1,20 @@
-"""How a turn is shown to a model, whatever became of it.
+"""How a turn is shown to a model, whatever its outcome.
 
-* Every call is followed by its results, in the order of the calls, in one message; a result that
-  nobody asked for is left out. A call that was interrupted says so in its result.
-* An erased message stands as ``[erased]``, an erased result as an interrupted one.
-* A turn that failed, was canceled or was interrupted is shown as far as it came, and one sentence
-  behind it says how it ended: the model must not believe that it finished.
-* A compaction stands as its summary, which somebody tells the model.
-* A system message in a thread stays in its place: instructions come from the manifest alone, and
-  nothing that is said later changes what stands before the thread.
-* Who sent a message, when, in which session and with what beside it is not shown: it would part
-  forks that share everything else. What a model has to know of that stands in a query's words.
-* What only the author of an answer understands stays with it, for that author to read again.
+* Every tool call is followed by its results, in the order of the calls, in one message; a result
+  without a call is left out. The result of an interrupted call says so.
+* An erased message is shown as ``[erased]``, an erased result as an interrupted one.
+* A turn that failed, was canceled or was interrupted is shown as far as it got, and one sentence
+  after it says how it ended: the model must not believe that it finished.
+* A compaction is shown as its summary, in a user message: the model did not write it in this
+  thread.
+* A system message in a thread stays in its position. Instructions come from the manifest alone, and
+  nothing later changes what precedes the thread.
+* The sender, time, session and context of a message are not shown: they would give two forks that
+  share everything else different prompts. If a model has to know them, the query says so.
+* What only the author of a reply understands stays with the reply, for that author to read again.
 
-The same functions show a turn while it is taken and ever after, so that the next turn's prompt
-begins with the messages of this one's. Parts that stand as objects stay so: whoever sends them
-puts them back.
+The same functions show a turn in progress and a sealed one, so that the next turn's prompt begins
+with the messages of this one. Parts stored as objects stay references; the provider loads them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,11 +36,11 @@ from turntree.models.portable_thread import ERASED_TEXT, SUMMARY_TEXT
 ENDED_TEXT: Final = "[That turn ended before it was finished: {outcome}.]"
 LEFT_OUT_TEXT: Final = "[{count} earlier turns are not shown.]"
 NATIVE: Final = "vendor"
-"""The member of a message's meta that its author is given back."""
+"""The member of a message's meta that goes back to its author."""
 
 
 def show_turn(turn: Turn) -> list[Message]:
-    """Return a sealed turn as a model is shown it."""
+    """Return the messages that show a sealed turn to a model."""
     if turn.header.compaction is not None:
         return _summary(turn)
     shown = show_exchange(turn.query, turn.reply)
@@ -52,7 +52,7 @@ def show_turn(turn: Turn) -> list[Message]:
 def show_exchange(
     query: Sequence[Message | ErasedMessage], reply: Sequence[Message | ErasedMessage]
 ) -> list[Message]:
-    """Return a query, and as much of its reply as there is, as a model is shown them."""
+    """Return the messages that show a query, and its reply so far, to a model."""
     asked = (
         told(ERASED_TEXT) if isinstance(said, ErasedMessage) else Message(said.role, said.parts)
         for said in query
@@ -61,7 +61,7 @@ def show_exchange(
 
 
 def told(text: str) -> Message:
-    """Return words that nobody said, and that the model is told."""
+    """Return a user message that Turntree itself adds, such as a notice."""
     return Message("user", (Text(text),))
 
 
@@ -79,13 +79,13 @@ def _answered(reply: Sequence[Message | ErasedMessage]) -> Iterator[Message]:
     lost = 0
     for said in reply:
         if isinstance(said, ErasedMessage):
-            # Right after a call without a result it was the result, which is told already.
+            # After a call without a result it was the result, which is already shown as erased.
             if lost:
                 lost -= 1
             else:
                 yield assistant(ERASED_TEXT)
         elif said.role == "tool":
-            # Words beside a tool's results are nobody's answer: whoever asked is told them.
+            # Text beside a tool's results is not part of the model's reply: show it as a user's.
             yield Message("user", tuple(part for part in said.parts if not answers_call(part)))
         else:
             native = (said.meta or {}).get(NATIVE)

@@ -1,10 +1,10 @@
-"""Handing over: what whoever continues a thread is told of it, in no vendor's words.
+"""Converts a thread into vendor-neutral messages, for a handoff to another tool.
 
-A thread holds what happened. The next model needs less and needs it in order: large parts whole
-again, each call followed by its results, nothing that only another vendor understands. These are
-pure functions over values; the exporters write what they give in the format of each tool.
+A thread records everything that happened. The next model needs less, and in order: offloaded parts
+restored, each call followed by its results, nothing that only another vendor understands. These are
+pure functions over values; the exporters write their result in the format of each tool.
 
-It must never know a format, a file or a tool's name.
+This module must never know a format, a file or a tool's name.
 """
 
 import base64
@@ -39,12 +39,12 @@ CALL_ID_CHARS_MAX = 64
 CALL_DIGITS = 24
 
 Piece: TypeAlias = Text | Reasoning | Media | ToolUse | ToolResult
-"""A part that stands whole and that more than one vendor understands."""
+"""A part with its content in place, in a form that more than one vendor understands."""
 
 
 @value
 class PortableMessage:
-    """One message as it is handed on."""
+    """One message of a handoff."""
 
     role: Role
     parts: tuple[Piece, ...]
@@ -52,27 +52,27 @@ class PortableMessage:
     at: Timestamp
     model: str | None = None
     provider: str | None = None
-    """Who made it; its reasoning means something to them alone."""
+    """The provider that wrote it, and the only one that understands its reasoning."""
     is_summary: bool = False
-    """Whether it stands for turns that are not handed on."""
+    """Whether it summarizes turns that are not part of the handoff."""
 
     @property
     def text(self) -> str:
-        """All words of the message, without reasoning."""
+        """The text of the message, without reasoning."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
 def hand_over(
     thread: Iterable[ThreadTurn], objects: Mapping[Digest, bytes]
 ) -> list[PortableMessage]:
-    """Return what a context reads of a thread, given as a context reads it: summary first.
+    """Return a thread as portable messages; the summary, if any, comes first.
 
-    Every call is answered in the message after it and every answer was asked for, also where
-    messages have been erased. A compaction stands as its summary, which somebody tells the
-    model, not as something that the model said.
+    Every call has a result in the next message and every result has a call, even where messages
+    have been erased. A compaction becomes a user message with its summary, because the model that
+    continues did not write it.
 
     Raises:
-        InvalidOperation: A part stands as an object and its bytes are not among ``objects``.
+        InvalidOperation: A part is stored as an object that is not among ``objects``.
     """
     told = [said for placed in thread for said in _turn(placed.turn, objects)]
     return [said for said in told if said.parts]
@@ -93,10 +93,10 @@ def objects_of(thread: Iterable[ThreadTurn]) -> list[Digest]:
 def fit(
     told: Iterable[PortableMessage], *, provider: str, call_prefix: str
 ) -> list[PortableMessage]:
-    """Return what a vendor accepts: its own reasoning only, and ids of calls in its shape.
+    """Return messages that a vendor accepts: only its own reasoning, and call ids in its format.
 
-    A call and its result keep one id between them, and no two calls of the thread share one,
-    which within a turn alone is certain.
+    A call and its result share one id, and no two calls of the thread have the same id. The ledger
+    guarantees unique ids only within a turn.
     """
     calls = _Calls(call_prefix)
     fitted = [replace(said, parts=tuple(_fit_parts(said, provider, calls))) for said in told]
@@ -104,17 +104,17 @@ def fit(
 
 
 def flatten(told: Iterable[PortableMessage]) -> list[PortableMessage]:
-    """Return the thread with calls and results as words, for a reader that has no tools."""
+    """Return the thread with calls and results as text, for a reader without tools."""
     return [_flat(said) for said in told]
 
 
 def without_system(told: Iterable[PortableMessage]) -> list[PortableMessage]:
-    """Return the thread without the instructions that one tool gave to its own model."""
+    """Return the thread without the system messages that one tool gave to its own model."""
     return [said for said in told if said.role != "system"]
 
 
 def pieces_of(output: Json) -> list[Text | Media]:
-    """Return what a tool answered as words and pictures, in whichever shape it was recorded."""
+    """Return a tool's output as text and images, whichever shape it was recorded in."""
     if output is None or output == "":
         return []
     if isinstance(output, str):
@@ -125,14 +125,14 @@ def pieces_of(output: Json) -> list[Text | Media]:
 
 
 def text_of(output: Json) -> str:
-    """Return what a tool answered as words; a picture becomes a note."""
+    """Return a tool's output as text; an image becomes a note."""
     return "\n".join(
         piece.text if isinstance(piece, Text) else note_of(piece) for piece in pieces_of(output)
     )
 
 
 def note_of(media: Media) -> str:
-    """Return the words that stand for what cannot be carried."""
+    """Return the text that replaces media which the target cannot take."""
     address = media.url if media.url and not media.url.startswith("data:") else None
     return f"[{media.kind}: {media.name or address or media.object or media.media_type}]"
 
@@ -164,7 +164,7 @@ def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[PortableMessa
     for message in turn.reply:
         said = _said(message, answered, objects)
         words = tuple(part for part in said.parts if not isinstance(part, ToolResult))
-        # Words beside a tool's results are nobody's answer: whoever asked is told them.
+        # Text beside a tool's results is not part of the model's reply: show it as a user's.
         yield replace(said, parts=words, role="user" if said.role == "tool" else said.role)
         calls = [part for part in said.parts if isinstance(part, ToolUse)]
         if calls:
@@ -190,30 +190,30 @@ def _whole(parts: Iterable[Part], objects: Mapping[Digest, bytes]) -> Iterator[P
             case ObjectRef(of, digest):
                 if digest not in objects:
                     raise InvalidOperation(
-                        f"a {of} stands as the object {digest}; its bytes are needed"
+                        f"a {of} is stored as object {digest}; its bytes are needed"
                     )
                 yield from _whole([part_from_json(json.loads(objects[digest]))], objects)
             case Media(object=digest) if digest is not None and digest in objects:
                 data = base64.b64encode(objects[digest]).decode()
                 yield replace(part, url=f"data:{part.media_type};base64,{data}")
             case Text(text) if not text.strip():
-                continue  # Vendors refuse words that say nothing.
+                continue  # Vendors refuse empty text.
             case Text() | Reasoning() | Media() | ToolUse() | ToolResult():
                 yield part
             case _:
-                continue  # Only the provider that sent it could read it.
+                continue  # Only the provider that sent it can read it.
 
 
 @dataclass(slots=True)
 class _Calls:
-    """The ids that calls were given so far."""
+    """The call ids assigned so far."""
 
     prefix: str
     ids: dict[tuple[TurnId, str], str] = field(default_factory=dict[tuple[TurnId, str], str])
     taken: set[str] = field(default_factory=set[str])
 
     def name(self, turn: TurnId, call_id: str) -> str:
-        """Return the id of a new call: its own if the vendor could have given it, and once."""
+        """Return the id of a new call: its own, if it is unused and in the vendor's format."""
         named = call_id
         if not self._is_theirs(call_id) or call_id in self.taken:
             seed = digest_bytes(f"{turn} {call_id}".encode()).removeprefix("sha256:")

@@ -1,9 +1,9 @@
-"""The prompt: what a model is given, in no vendor's words.
+"""The prompt: a model's input, independent of the vendor.
 
-It is a pure function of a thread, a manifest and a budget. Its beginning depends on nothing else
-than what two forks share, so that the provider's cache serves both: instructions and tools as the
-manifest orders them, then the thread, root first, then the query, then the reply so far. Facts of
-one session (paths, ids, times) never enter it but through the words of a query.
+It is a pure function of a thread, a manifest and a budget. Its beginning depends only on what two
+forks share, so that the provider's cache serves both: instructions and tools in the order of the
+manifest, then the thread, root first, then the query, then the reply so far. Details of one session
+(paths, ids, times) enter it only through the text of a query.
 """
 
 import json
@@ -28,22 +28,22 @@ TOOL_RECIPE: Final = "tool/1"
 TOOL_TIMEOUT_S = 60.0
 TOOL_TIMEOUT_MAX_S = 24 * 60 * 60.0
 OWN_SHARE: Final = 4
-"""A quarter of the budget is kept free for the turn itself, so that its query moves no cut."""
+"""A quarter of the budget is reserved for the turn itself, so that its query moves no cut."""
 
 
 @value
 class ToolSpec:
-    """What a model is told of a tool, and how the tool is treated."""
+    """A tool as a model sees it, and how its calls are handled."""
 
     name: str
     description: str
     parameters: Mapping[str, Json]
-    """A JSON Schema of an object."""
+    """A JSON Schema of type object."""
     is_repeatable: bool = False
-    """A call that was lost may be made again: twice does no more than once."""
+    """Whether an interrupted call may be repeated, because the tool is idempotent."""
     timeout_s: float = TOOL_TIMEOUT_S
     program: str | None = None
-    """The address of the program that is run; None for a function of a worker's."""
+    """The address of the program to run; None for a Python function of the worker."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the document whose canonical bytes are the tool's object in a manifest."""
@@ -59,10 +59,10 @@ class ToolSpec:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "ToolSpec":
-        """Return the tool that a document stands for.
+        """Return the tool that a document describes.
 
         Raises:
-            InvalidOperation: It is none of ours.
+            InvalidOperation: It is not a tool's document.
         """
         match document:
             case {"name": str(name), "description": str(description), "parameters": Mapping()}:
@@ -73,43 +73,43 @@ class ToolSpec:
                 return cls(name, description, schema, repeatable, timeout_s, program)
             case _:
                 raise InvalidOperation(
-                    f"{dict(document)!r} is no tool: name, description and parameters"
+                    f"{dict(document)!r} is not a tool: name, description and parameters"
                 )
 
 
 @value
 class PromptPrefix:
-    """What stands before a thread."""
+    """What precedes the thread in a prompt: instructions and tools."""
 
     system: tuple[str, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
 
     @property
     def cost(self) -> int:
-        """About how many tokens it has."""
+        """Estimated tokens."""
         told = sum(estimate_tool(one.name, one.description, one.parameters) for one in self.tools)
         return told + sum(map(estimate_text, self.system))
 
 
 @value
 class Prompt:
-    """Instructions, tools and what was said, in that order."""
+    """Instructions, tools and messages, in that order."""
 
     system: tuple[str, ...]
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     left_out: int = 0
-    """How many of the thread's turns did not fit the budget."""
+    """Number of the thread's turns that did not fit into the budget."""
     estimated_tokens: int = 0
     meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
     thread_messages: int = 0
-    """How many of the messages are the thread's; those behind them are the turn's own."""
+    """Number of messages that belong to the thread; the rest belong to the turn itself."""
     thread_turns: int = 0
-    """How many turns those messages are, a summary not counted."""
+    """Number of turns those messages show, without a summary."""
 
     @property
     def lines(self) -> list[bytes]:
-        """What the model sees as canonical documents: what stands before, then each message.
+        """The prompt as canonical documents: the prefix first, then each message.
 
         Two prompts whose first lines are equal begin with the same bytes at any provider.
         """
@@ -130,11 +130,11 @@ class Prompt:
 
     @property
     def digest(self) -> Digest:
-        """What proves what a model saw; a request records it."""
+        """The digest that a request records, to prove what the model saw."""
         return digest_bytes(b"\n".join(self.lines))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the prompt for people and programs to look at."""
+        """Return the prompt as a document to inspect."""
         return {
             **json.loads(self.lines[0]),
             "messages": [to_json(said) for said in self.messages],
@@ -147,7 +147,7 @@ class Prompt:
 
 
 def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefix:
-    """Return what a manifest puts before a thread, in its own order.
+    """Return the instructions and tools of a manifest, in its order.
 
     Raises:
         InvalidOperation: An object is missing, or is not what its entry says.
@@ -159,7 +159,7 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefi
             continue
         if entry.object not in objects:
             raise InvalidOperation(
-                f"the {entry.kind} {entry.name} is the object {entry.object}: it lacks"
+                f"the {entry.kind} {entry.name} is object {entry.object}, which is missing"
             )
         data = objects[entry.object]
         match entry.kind:
@@ -173,7 +173,7 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefi
 
 
 def persona_text(persona: Persona) -> str:
-    """Return what an agent is told of itself."""
+    """Return the instructions that describe an agent to itself."""
     who = f"You are {persona.identity.name}."
     return f"{who}\n\n{persona.identity.soul}" if persona.identity.soul.strip() else who
 
@@ -181,10 +181,10 @@ def persona_text(persona: Persona) -> str:
 def thread_room(
     parts: PromptPrefix, view: ContextWindow, own_tokens: int, budget_tokens: int
 ) -> int:
-    """Return how many tokens of a budget are left for the turns of a thread.
+    """Return the tokens of a budget that are left for the turns of a thread.
 
-    What the turn itself needs is taken in quarters of the budget: most turns need one, whatever
-    is asked, and so most forks are cut alike.
+    The turn's own share is rounded up to quarters of the budget: most turns need one quarter,
+    whatever the query, and so most forks are cut alike.
     """
     share = max(1, budget_tokens // OWN_SHARE)
     own = share * max(1, math.ceil(own_tokens / share))
@@ -199,9 +199,10 @@ def assemble(
     *,
     budget_tokens: int,
 ) -> Prompt:
-    """Return what a model is given.
+    """Return the prompt of a model call.
 
-    A budget that even the turn itself does not fit is for the provider to complain about.
+    If even the turn itself exceeds the budget, the prompt is sent as it is and the provider refuses
+    it.
     """
     own = show_exchange(query, reply)
     own_tokens = estimate_messages(own)

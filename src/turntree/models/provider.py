@@ -1,4 +1,4 @@
-"""A provider: it has a model answer a prompt, word by word or at once."""
+"""The provider protocol: has a model reply to a prompt, streamed or at once."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import field
@@ -14,84 +14,85 @@ from turntree.models.prompt import Prompt
 
 @value
 class ReplyDelta:
-    """Some words of an answer that is on its way."""
+    """Some text of a reply in progress."""
 
     kind: Literal["text", "reasoning", "tool"]
     text: str
-    """For a tool the beginning of its arguments; its name comes first, in a delta of its own."""
+    """For a tool call, part of its arguments; its name comes first, in a separate delta."""
     tool: str | None = None
     call_id: str | None = None
 
 
 @value
 class ModelReply:
-    """A whole answer, as the provider gave it."""
+    """A complete reply, as the provider gave it."""
 
     message: Message
     usage: Usage
     model: str
-    """What the provider says that answered; not always what was asked."""
+    """The model that the provider reports, which may differ from the one requested."""
     finish_reason: str | None = None
     request_id: str | None = None
 
 
 Credentials = Callable[[str], str]
-"""Gives the credential of a name, or raises ``Denied`` or ``NotFound``."""
+"""Returns the credential of a name, or raises ``PermissionDenied`` or ``NotFound``."""
 Objects = Callable[[Digest], Awaitable[bytes]]
-"""Gives the bytes of an object: parts that were lifted, images, files."""
+"""Returns the bytes of an object: offloaded parts, images, files."""
 
 
 @value
 class ProviderSetup:
-    """What a provider is built from: the config of its program, and who fetches the rest."""
+    """What a provider is built from: its program's config, and access to credentials and
+    objects."""
 
     config: Mapping[str, Json]
     credentials: Credentials = field(repr=False)
     objects: Objects = field(repr=False)
     is_public_only: bool = False
-    """Whether it may reach public addresses alone: another person wrote the config."""
+    """Whether it may reach only public addresses, because another person wrote the config."""
 
 
 class Provider(Protocol):
-    """A service that answers for models. One that fails raises ``ProviderFailed``."""
+    """A service that runs models. Its methods raise ``ProviderError`` when a call fails."""
 
     @property
     def name(self) -> str:
-        """Who answers, as lists of prices and turns call them: ``anthropic``."""
+        """The provider's name in price lists and turns, such as ``anthropic``."""
         ...
 
     def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
     ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
-        """Yield the answer in pieces as they come, and the whole of it last.
+        """Yield deltas of the reply as they arrive, and the complete reply last.
 
         Closing the generator ends the request.
 
         Raises:
-            ProviderFailed: It gave no answer; the error says whether to try again.
+            ProviderError: There is no reply; the error's kind says whether to retry.
         """
         ...
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
-        """Return the whole answer at once.
+        """Return the complete reply.
 
         Raises:
-            ProviderFailed: It gave no answer.
+            ProviderError: There is no reply.
         """
         ...
 
     async def list_models(self) -> list[str]:
-        """Return the names of the models it has.
+        """Return the names of its models.
 
         Raises:
-            ProviderFailed: It did not tell.
+            ProviderError: The service did not list them.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections that were kept for the next request."""
+        """Close pooled connections."""
         ...
 
 
 BuildsProvider = Callable[[ProviderSetup], Provider]
-"""What the entry point of a provider's type names."""
+"""The signature of a provider type's entry point."""

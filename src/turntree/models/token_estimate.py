@@ -1,9 +1,9 @@
-"""How many tokens a text probably has. Every number from here is an estimate.
+"""Estimates the number of tokens of a text.
 
-A provider's own count is the truth and is known too late, after the call. Until then a count of
-words, digits and signs is within a tenth of what today's tokenizers give for prose, code and JSON
-in Latin letters, and within a third in other scripts. What is left of the error belongs to a model
-and a thread, so it is learnt from pairs of what was estimated and what was reported.
+The provider's own count is exact but comes too late, after the call. Until then a count of words,
+digits and other characters is within a tenth of what today's tokenizers give for prose, code and
+JSON in Latin letters, and within a third in other scripts. The remaining error depends on the model
+and the thread, so it is learned from pairs of estimated and reported counts.
 
 Where a thread is cut depends on these numbers. Changing them moves the cuts of every thread, and
 with them the prefix that providers have cached. This module must never know a vendor's tokenizer.
@@ -27,22 +27,22 @@ from turntree.core.message import (
 )
 
 MESSAGE_TOKENS: Final = 4
-"""What a provider writes around every message."""
+"""Overhead of a message."""
 PART_TOKENS: Final = 8
-"""What it writes around a call, a result or a tool."""
+"""Overhead of a call, a result or a tool."""
 MEDIA_TOKENS: Final = 1500
-"""What a picture of usual size costs; how large it is cannot be seen from here."""
+"""Cost of an image of usual size; its real size is not known here."""
 BYTES_PER_TOKEN: Final = 4
-"""For what is not looked into: parts that stand as objects, and what only a vendor can read."""
+"""Cost of parts that are not read: those stored as objects, and opaque ones."""
 
 FACTOR_MIN: Final = 0.8
 FACTOR_MAX: Final = 2.0
 FACTOR_STEP: Final = 0.1
-"""A factor that is off by less is left as it was: each change would move the cut of a thread."""
+"""A smaller deviation leaves the factor unchanged: each change moves the cut of a thread."""
 
 _PIECES: Final = re.compile(r"[^\W\d_]+|\d{1,3}|[^\w\s]+|_+|\s*\n\s*|[^\S\n]{2,}")
 _WORD_CHARS: Final = 7
-"""An English word of so many letters is mostly one token."""
+"""An English word up to this length is mostly one token."""
 _MORE_CHARS: Final = 5
 _SIGNS: Final = 3
 _FIRST_GREEK: Final = "\u0370"
@@ -50,7 +50,7 @@ _FIRST_IDEOGRAPH: Final = "\u2e80"
 
 
 def estimate_text(text: str) -> int:
-    """Return about how many tokens a text has."""
+    """Return the estimated tokens of a text."""
     return round(sum(map(_piece, _PIECES.findall(text))))
 
 
@@ -59,7 +59,7 @@ def _piece(piece: str) -> float:
         return 1
     length = len(piece)
     if piece[0] == "_":
-        # Between the words of a name it is mostly one token with the word behind it.
+        # Inside a name it mostly forms one token with the word after it.
         return length * 0.5
     if not piece.isalpha():
         return max(1, (length + 1) // _SIGNS)
@@ -72,12 +72,12 @@ def _piece(piece: str) -> float:
 
 
 def estimate_value(value: Json) -> int:
-    """Return about how many tokens a value has, written as JSON."""
+    """Return the estimated tokens of a value written as JSON."""
     return estimate_text(value if isinstance(value, str) else canonical(value).decode())
 
 
 def estimate_part(part: Part) -> int:
-    """Return about how many tokens a part of a message has."""
+    """Return the estimated tokens of a part."""
     match part:
         case Text(text):
             return estimate_text(text)
@@ -96,21 +96,21 @@ def estimate_part(part: Part) -> int:
 
 
 def estimate_messages(messages: Iterable[Message]) -> int:
-    """Return about how many tokens some messages have."""
+    """Return the estimated tokens of messages."""
     return sum(MESSAGE_TOKENS + sum(map(estimate_part, said.parts)) for said in messages)
 
 
 def estimate_tool(name: str, description: str, parameters: Mapping[str, Json]) -> int:
-    """Return about how many tokens it takes to tell a model of a tool."""
+    """Return the estimated tokens of a tool's description."""
     words = estimate_text(name) + estimate_text(description)
     return PART_TOKENS + words + estimate_value(dict(parameters))
 
 
 def learn_factor(before: float, pairs: Iterable[tuple[int, int]]) -> float:
-    """Return how many real tokens there are to one estimated, given (estimated, reported).
+    """Return the ratio of reported to estimated tokens, given pairs of (estimated, reported).
 
-    The factor from before stands while it is not clearly wrong; otherwise it becomes the middle
-    one of those seen, within bounds: a provider that reports nonsense must not empty a context.
+    The previous factor is kept unless it is clearly wrong; otherwise the median of the pairs
+    replaces it, within bounds: a provider that reports nonsense must not empty a context.
     """
     seen = sorted(reported / estimated for estimated, reported in pairs if estimated and reported)
     if not seen:

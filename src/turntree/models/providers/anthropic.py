@@ -1,6 +1,6 @@
-"""Anthropic's Messages, or whatever speaks like them.
+"""Anthropic's Messages API, and services that implement it.
 
-Knows how the vendor's client is set up. Must never know a message.
+Configures the vendor's client. Must never know a message.
 """
 
 from anthropic import AnthropicError, AsyncAnthropic
@@ -16,10 +16,11 @@ URL = "https://api.anthropic.com"
 
 
 class _Client(AsyncAnthropic):
-    """The vendor's client, which sends nothing that the environment holds and no config names."""
+    """The vendor's client without the headers it takes from environment variables."""
 
     def forget_environment(self) -> None:
-        """Drop the headers that it read there for whatever address it is given."""
+        """Drop the headers that it read from the environment: it would send them to any base
+        URL."""
         self._custom_headers = {}
 
 

@@ -1,7 +1,8 @@
-"""Where a service is reached, and with which keys: a provider's config with names filled in.
+"""The address and keys of a service: a provider's config with credentials filled in.
 
-Knows ``${NAME}``. Must never show what it put in its place: not in a representation, not in an
-error. A key that is written down in a config is refused, for configs are kept for ever.
+It replaces ``${NAME}`` by the credential of that name, and must never show the value, neither in a
+``repr`` nor in an error. A literal key in a config is refused, because the ledger keeps configs
+forever.
 """
 
 from collections.abc import Mapping
@@ -18,14 +19,14 @@ from turntree.models.provider import Credentials, ProviderSetup
 Cache = Literal["5m", "1h"] | None
 
 TIMEOUT_S: Final = 600.0
-"""How long a service may be silent, before its first word or between two of them."""
+"""How long a service may send nothing, before the first byte or between two."""
 CONNECT_TIMEOUT_S: Final = 10.0
 HIDDEN: Final = "•••"
 NO_KEY: Final = "none"
-"""What is sent where no key is needed: the vendors' libraries insist on one."""
+"""Sent where no key is needed, because the vendors' libraries require one."""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SECRET_CHARS_MIN: Final = 4
-"""Shorter ones are not hidden: replacing them would only garble a message."""
+"""Shorter credentials are not hidden: replacing them would only garble a message."""
 
 
 @value
@@ -37,30 +38,30 @@ class Connection:
     headers: Mapping[str, str] = field(repr=False)
     timeout_s: float
     cache: Cache
-    """How long a service is asked to keep what it has read; None if it is not asked."""
+    """Lifetime of the provider's prompt cache; None if caching is not requested."""
     vendor: str | None
-    """Whose service it is, where the config says so: a gateway's, a server of one's own."""
+    """The vendor, if the config names one, for example behind a gateway."""
     secrets: frozenset[str] = field(repr=False)
     is_public_only: bool = False
-    """Whether no address is asked that only this machine or its network reaches."""
+    """Whether addresses that only this machine or its network reaches are refused."""
 
     def hide(self, text: str) -> str:
-        """Return a text without the credentials that may stand in it."""
+        """Return a text with credentials removed."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
         return text
 
 
 def connect(setup: ProviderSetup, *, key_names: tuple[str, ...] = ()) -> Connection:
-    """Return the connection that a config describes; ``key_names`` are the vendor's own.
+    """Return the connection that a config describes; ``key_names`` are the vendor's variables.
 
-    Where the config names no key and the service is reached through another's address, there may
-    be none: a gateway can hold the keys itself, and a server of one's own needs none.
+    A config with a ``base_url`` need not name a key: a gateway may hold the keys itself, and a
+    private server needs none.
 
     Raises:
-        InvalidOperation: A key stands in the config, or would be sent in the clear.
-        PermissionDenied: A credential is out of reach.
-        NotFound: A credential is not there.
+        InvalidOperation: The config contains a literal key, or a key would be sent unencrypted.
+        PermissionDenied: Access to a credential is denied.
+        NotFound: A credential does not exist.
     """
     config = setup.config
     filled = _Credentials(setup.credentials)
@@ -84,7 +85,7 @@ def connect(setup: ProviderSetup, *, key_names: tuple[str, ...] = ()) -> Connect
 
 
 class _Credentials:
-    """Puts credentials into texts, and remembers which."""
+    """Fills credentials into texts, and remembers which ones it used."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -114,7 +115,7 @@ class _Credentials:
             except NotFound:
                 continue
             except PermissionDenied:
-                # Nobody asked for it by name: it is not sent along, and may not be needed.
+                # The config does not name it: it is not sent, and may not be needed.
                 if is_needed:
                     raise
         if names and is_needed:

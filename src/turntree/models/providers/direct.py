@@ -1,7 +1,7 @@
-"""A provider that asks through pydantic-ai's model classes, and through nothing else of it.
+"""A provider that uses pydantic-ai's model classes, and nothing else of that library.
 
-Knows ``pydantic_ai.direct``: one request, one answer. Its agents, its loop and its stored messages
-are not used, and its clients never try a request twice: who retries must write it down first.
+It calls ``pydantic_ai.direct``: one request, one response. The library's agents, loop and message
+store are not used, and its clients never retry: the runner retries and records every attempt.
 """
 
 import ssl
@@ -34,11 +34,11 @@ from turntree.models.providers.vendor_metadata import ReplyAuthor
 
 CLOSING_TIMEOUT_S: Final = 2.0
 _ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("answers", default=None)
-"""What arrives while a stream is being opened."""
+"""HTTP responses received while a stream is being opened, to be closed with it."""
 
 
 def http_client(connection: Connection) -> httpx2.AsyncClient:
-    """Return the client for one vendor. It follows no redirects: they could lead a key astray."""
+    """Return an HTTP client for one vendor; it follows no redirects, which could leak a key."""
     trusted, public = _trusted(connection.base_url), None
     if connection.is_public_only and connection.base_url is not None:
         public = PublicTransport(httpx2.AsyncHTTPTransport(verify=trusted))
@@ -49,15 +49,15 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
         verify=trusted,
         transport=public,
         follow_redirects=False,
-        # A proxy would resolve names again, where nobody judges what they mean.
+        # A proxy would resolve names again, without the check for public addresses.
         trust_env=public is None,
     )
 
 
 def _trusted(url: str | None) -> ssl.SSLContext | bool:
-    """Return whom to trust: where nothing is ever sealed, loading all authorities is for nothing.
+    """Return the TLS context; without TLS, an empty one, because loading all CAs takes time.
 
-    A context that knows no authority trusts nobody.
+    An empty context trusts no certificate.
     """
     is_open = url is not None and url.startswith("http://")
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_open else True
@@ -73,10 +73,10 @@ async def _remember(response: httpx2.Response) -> None:
 async def _opened(
     asking: AbstractAsyncContextManager[StreamedResponse],
 ) -> AsyncGenerator[StreamedResponse, None]:
-    """Open a stream, and end its request when it is left.
+    """Open a stream, and abort its request on exit.
 
-    Not every vendor's library does: one that is left in the middle may wait for the collector of
-    garbage to close the connection, and all the while the vendor writes, and counts.
+    Not every vendor's library does: an abandoned stream may stay open until garbage collection,
+    while the vendor keeps generating tokens and charging for them.
     """
     arrived: list[httpx2.Response] = []
     token = _ANSWERS.set(arrived)
@@ -94,7 +94,7 @@ async def _opened(
 
 
 class DirectProvider:
-    """See ``ports.provider``."""
+    """A provider for one vendor. Implements ``Provider``."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class DirectProvider:
         raises: type[Exception],
         http: httpx2.AsyncClient,
     ) -> None:
-        """Take what a vendor consists of; the client is closed with the provider."""
+        """Take the vendor's parts; the HTTP client is closed with the provider."""
         self._author = author
         self._connection = connection
         self._objects = objects
@@ -118,21 +118,21 @@ class DirectProvider:
         self._http = http
 
     def __repr__(self) -> str:
-        """Show who answers, and no key."""
+        """Show the vendor and the API, never a key."""
         return f"<provider {self._author.vendor}, {self._author.api}>"
 
     @property
     def name(self) -> str:
-        """Who answers."""
+        """The vendor's name."""
         return self._author.vendor
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
     ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
-        """Yield the answer in pieces as they come, and the whole of it last.
+        """Yield deltas of the reply as they arrive, and the complete reply last.
 
         Raises:
-            ProviderFailed: It gave no answer, or only a part of one.
+            ProviderError: There is no reply, or it is incomplete.
         """
         given, chosen = await self._given(model, prompt, settings)
         asking = model_request_stream(
@@ -153,10 +153,10 @@ class DirectProvider:
             raise self._failure(error) from error
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
-        """Return the whole answer at once.
+        """Return the complete reply.
 
         Raises:
-            ProviderFailed: It gave no answer.
+            ProviderError: There is no reply.
         """
         given, chosen = await self._given(model, prompt, settings)
         try:
@@ -171,10 +171,10 @@ class DirectProvider:
             raise self._failure(error) from error
 
     async def list_models(self) -> list[str]:
-        """Return the names of the models it has.
+        """Return the names of its models.
 
         Raises:
-            ProviderFailed: It did not tell.
+            ProviderError: The service did not list them.
         """
         try:
             return sorted(await self._lists())
@@ -182,7 +182,7 @@ class DirectProvider:
             raise self._failure(error) from error
 
     async def aclose(self) -> None:
-        """Let go of connections that were kept for the next request."""
+        """Close pooled connections."""
         await self._http.aclose()
 
     async def _given(

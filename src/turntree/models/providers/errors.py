@@ -1,7 +1,7 @@
-"""Why a vendor gave no answer: its errors, and those of the wire, by kind.
+"""Maps errors of vendors and of the network to kinds of failure.
 
-Knows the library's and the vendors' error types. Whether to try again is decided by whoever reads
-the kind; here nothing is ever tried twice.
+It knows the library's and the vendors' error types. ``models.retry`` decides by the kind whether to
+retry; nothing is retried here.
 """
 
 import re
@@ -15,7 +15,7 @@ from turntree.core.errors import Failure, ProviderError
 from turntree.models.providers.public_addresses import NotPublicError
 
 MESSAGE_CHARS_MAX: Final = 300
-"""What is kept and shown of an error's body: a vendor's sentence, and no page."""
+"""Limit of an error's body: enough for a sentence, not for an HTML page."""
 _CAUSES_MAX: Final = 8
 _TIMEOUT: Final = 408
 _CONFLICT: Final = 409
@@ -32,18 +32,18 @@ CAUGHT: Final = (
     library.UserError,
     httpx2.HTTPError,
     httpx2.StreamError,
-    # What a library says to an answer that is not JSON, or lacks what it must have.
+    # Raised by a library for a response that is not JSON, or lacks a required member.
     ValueError,
     TypeError,
     KeyError,
     AssertionError,
 )
-"""What may come out of the library when a vendor does not answer as it should."""
+"""Exceptions that the library may raise when a vendor responds incorrectly."""
 
 _KINDS: Final[tuple[tuple[type[BaseException], Failure], ...]] = (
     (library.ModelContextWindowExceededError, "too_long"),
     (library.ModelRateLimitError, "rate_limited"),
-    # Waiting does not fill an account.
+    # Waiting does not refill an account.
     (library.ModelQuotaExceededError, "denied"),
     (library.ModelAuthenticationError, "denied"),
     (library.ModelTimeoutError, "timeout"),
@@ -62,7 +62,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], Failure], ...]] = (
 
 
 def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> ProviderError:
-    """Return what an error means; ``hide`` takes credentials out of what is said about it."""
+    """Return the failure that an error means; ``hide`` removes credentials from its message."""
     if (refused := _not_public(error)) is not None:
         return ProviderError(f"{provider}: {refused}", "denied")
     message = _one_line(hide(f"{provider}: {_told(error)}"))
@@ -70,14 +70,14 @@ def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> P
 
 
 def _one_line(text: str) -> str:
-    """Return words of a service as they can be kept and shown: short, and nothing to obey."""
+    """Return a service's text as one short line, without terminal control characters."""
     shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
     cut = len(shown) > MESSAGE_CHARS_MAX
     return f"{shown[: MESSAGE_CHARS_MAX - 1]}…" if cut else shown
 
 
 def _not_public(error: BaseException) -> NotPublicError | None:
-    """Return why nothing was sent, if that is what an error came from."""
+    """Return the ``NotPublicError`` that caused an error, if any."""
     at: BaseException | None = error
     for _ in range(_CAUSES_MAX):
         if at is None or isinstance(at, NotPublicError):
@@ -101,7 +101,7 @@ def _kind(error: Exception) -> Failure:
 
 
 def _kind_of_status(status: int) -> Failure:
-    """Return what a status means that the library did not judge: a list of models, a new number."""
+    """Return the kind of an HTTP status that the library did not classify."""
     if status == _TOO_MANY:
         return "rate_limited"
     if status >= _SERVER_ERROR or status == _CONFLICT:
@@ -112,7 +112,7 @@ def _kind_of_status(status: int) -> Failure:
 def _retry_after(error: Exception) -> float | None:
     if not isinstance(error, library.ModelAPIError):
         return None
-    # Google says it in the body, in words of its own.
+    # Google reports it in the body, in its own words.
     return error.retry_after if error.retry_after is not None else _google_delay(error.body)
 
 
@@ -128,7 +128,7 @@ def _google_delay(body: object) -> float | None:
 
 
 def _told(error: Exception) -> str:
-    """Return the vendor's own sentence, or what is known of the error without it."""
+    """Return the vendor's own message, or a description of the error."""
     if isinstance(error, library.ModelHTTPError):
         inner = _member(error.body, "error") or error.body
         said: object = _member(inner, "message") or inner or "no reason given"

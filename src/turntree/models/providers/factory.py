@@ -1,7 +1,7 @@
-"""From the config of a provider program to a provider that can be asked.
+"""Builds a provider from the config of a provider program.
 
-Knows which type is built by which module. Must never load a vendor's library before somebody
-asks that vendor: they take seconds, and a prompt on a terminal does not wait for them.
+It knows which module builds which type. Must never load a vendor's library before the first request
+to that vendor: they take seconds, and a command on a terminal must not wait for them.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from turntree.models.providers.connection import Connection, connect
 from turntree.models.providers.lazy import LazyProvider
 
 GROUP: Final = "turntree.providers"
-"""The entry points through which a package adds a type of its own."""
+"""The entry point group through which a package adds a provider type."""
 _HERE: Final = "turntree.models.providers"
 _SCRIPTED: Final = f"{_HERE}.scripted:build_scripted"
 
@@ -28,9 +28,9 @@ _SCRIPTED: Final = f"{_HERE}.scripted:build_scripted"
 class _Vendor:
     builds: str
     name: str
-    """What lists of prices call it, unless the config says whose models there are."""
+    """Its name in price lists, unless the config names the vendor."""
     package: str
-    """The library it needs besides the one that all of them need."""
+    """The library it needs besides pydantic-ai, which all of them need."""
     key_names: tuple[str, ...] = ()
     extra: str = "run"
 
@@ -53,7 +53,7 @@ _VENDORS: Final = {
 
 
 async def no_objects(digest: Digest) -> NoReturn:
-    """Stand in where no prompt holds parts that are objects.
+    """Fail: the default where no prompt contains objects.
 
     Raises:
         NotFound: Always.
@@ -70,14 +70,14 @@ def build_provider(
 ) -> Provider:
     """Return the provider that a config describes.
 
-    Each ``${NAME}`` in the config is replaced by the credential of that name, here and now. The
-    provider keeps it for as long as it lives, and nothing else does.
+    Each ``${NAME}`` in the config is replaced by the credential of that name at once. Only the
+    provider holds it, for its lifetime.
 
     Raises:
-        ProviderNotConfigured: Nobody knows the type, or the library it needs is not installed.
-        InvalidOperation: The config contradicts itself, or a key stands in it.
-        Denied: A credential is out of reach.
-        NotFound: A credential is not there.
+        ProviderNotConfigured: The type is unknown, or its library is not installed.
+        InvalidOperation: The config contradicts itself, or contains a literal key.
+        PermissionDenied: Access to a credential is denied.
+        NotFound: A credential does not exist.
     """
     type = str(config.get("provider_type"))
     setup = ProviderSetup(config, credentials, objects, is_public_only)
@@ -94,7 +94,7 @@ def build_provider(
 
 
 def vendor_key_names(config: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the variables that a provider's key is looked for in, if its config names none."""
+    """Return the environment variables searched for a key if the config names none."""
     vendor = _VENDORS.get(str(config.get("provider_type")))
     return () if vendor is None else vendor.key_names
 
@@ -128,7 +128,7 @@ def _check_installed(package: str, type: str, extra: str) -> None:
 
 def _load(builds: str) -> Callable[[Connection, str, Objects], Provider]:
     with catch_warnings():
-        # What a library says of its own source is of no use to whoever asks a model.
+        # Warnings of a library about its own source are useless to a user of a model.
         simplefilter("ignore")
         found: Any = EntryPoint(builds, builds, GROUP).load()
     return cast("Callable[[Connection, str, Objects], Provider]", found)

@@ -1,6 +1,6 @@
 """Google's Gemini API.
 
-Knows how the vendor's client is set up. Must never know a message.
+Configures the vendor's client. Must never know a message.
 """
 
 from google.genai.errors import APIError

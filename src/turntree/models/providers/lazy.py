@@ -1,7 +1,7 @@
-"""A provider whose library is loaded when it is first asked, beside everything else that goes on.
+"""A provider whose library is loaded on first use, in a thread.
 
-A vendor's library takes seconds to load. Whoever serves many sessions cannot stand still for that
-long, so it is done in a thread. Knows no vendor.
+A vendor's library takes seconds to import. A worker that serves many sessions cannot block its
+event loop for that long. Knows no vendor.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -16,30 +16,30 @@ from turntree.models.provider import ModelReply, Provider, ReplyDelta
 
 
 class LazyProvider:
-    """See ``ports.provider``."""
+    """A provider that is built on first use. Implements ``Provider``."""
 
     def __init__(self, name: str, build: Callable[[], Provider]) -> None:
-        """Take who will answer, and what builds the provider that asks them."""
+        """Take the vendor's name, and the function that builds its provider."""
         self._name = name
         self._build = build
         self._built: Provider | None = None
 
     def __repr__(self) -> str:
-        """Show who answers, and no key."""
+        """Show the vendor, never a key."""
         return f"<provider {self._name}>"
 
     @property
     def name(self) -> str:
-        """Who answers."""
+        """The vendor's name."""
         return self._name
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
     ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
-        """Yield the answer in pieces as they come, and the whole of it last.
+        """Yield deltas of the reply as they arrive, and the complete reply last.
 
         Raises:
-            ProviderFailed: It gave no answer, or only a part of one.
+            ProviderError: There is no reply, or it is incomplete.
         """
         provider = await self._provider()
         async with aclosing(provider.stream(model, prompt, settings)) as pieces:
@@ -47,31 +47,31 @@ class LazyProvider:
                 yield piece
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
-        """Return the whole answer at once.
+        """Return the complete reply.
 
         Raises:
-            ProviderFailed: It gave no answer.
+            ProviderError: There is no reply.
         """
         return await (await self._provider()).request(model, prompt, settings)
 
     async def list_models(self) -> list[str]:
-        """Return the names of the models it has.
+        """Return the names of its models.
 
         Raises:
-            ProviderFailed: It did not tell.
+            ProviderError: The service did not list them.
         """
         return await (await self._provider()).list_models()
 
     async def aclose(self) -> None:
-        """Let go of connections that were kept for the next request."""
+        """Close pooled connections."""
         if self._built is not None:
             await self._built.aclose()
 
     async def _provider(self) -> Provider:
         if self._built is None:
             built = await anyio.to_thread.run_sync(self._build)
-            # Two may have come at once, and Python loads a library for one of them; the first
-            # that is back is kept, for it may have been asked already.
+            # Two calls may build at the same time. Keep the provider of the first that returns: a
+            # request may already be using it.
             if self._built is None:
                 self._built = built
             elif built is not self._built:

@@ -1,6 +1,6 @@
-"""OpenAI's Responses and chat completions, and the many servers that copy the latter.
+"""OpenAI's Responses and Chat Completions APIs, and servers compatible with the latter.
 
-Knows how the vendor's client is set up. Must never know a message.
+Configures the vendor's client. Must never know a message.
 """
 
 from collections.abc import Callable
@@ -18,32 +18,32 @@ from turntree.models.providers.parameters import Api
 from turntree.models.providers.vendor_metadata import ReplyAuthor
 
 URL = "https://api.openai.com/v1"
-# Without it half an answer, whose connection was closed politely, would pass for a whole one.
+# Without it, a truncated reply whose connection was closed cleanly would pass for a complete one.
 _WHOLE = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
 
 
 class _Client(AsyncOpenAI):
-    """The vendor's client, which sends nothing that the environment holds and no config names."""
+    """The vendor's client without the headers and keys it takes from environment variables."""
 
     def forget_environment(self) -> None:
-        """Drop the headers and keys that it read there for whatever address it is given."""
+        """Drop the headers and keys from the environment: it would send them to any base URL."""
         self._custom_headers = {}
         self._ambient_authorizations = frozenset()
         self.admin_api_key = self.organization = self.project = self.webhook_secret = None
 
 
 def build_responses(connection: Connection, name: str, objects: Objects) -> Provider:
-    """Return a provider of type ``openai``: Responses."""
+    """Return a provider of type ``openai``: the Responses API."""
     return _build("openai-responses", _responses, connection, name, objects)
 
 
 def build_chat(connection: Connection, name: str, objects: Objects) -> Provider:
-    """Return a provider of type ``openai-chat``: OpenAI's own chat completions."""
+    """Return a provider of type ``openai-chat``: OpenAI's own Chat Completions API."""
     return _build("openai-chat", _chat, connection, name, objects)
 
 
 def build_compatible(connection: Connection, name: str, objects: Objects) -> Provider:
-    """Return a provider of type ``openai-compatible``: a server that speaks chat completions."""
+    """Return a provider of type ``openai-compatible``: another server of that API."""
     return _build("openai-compatible", _compatible, connection, name, objects)
 
 
@@ -56,7 +56,7 @@ def _chat(name: str, vendor: OpenAIProvider) -> Model:
 
 
 def _compatible(name: str, vendor: OpenAIProvider) -> Model:
-    # What came later than the format they all copy is left out.
+    # Leave out features newer than the API version that these servers implement.
     profile = OpenAIModelProfile(
         openai_chat_streaming_requires_finish_reason=True,
         openai_chat_supports_max_completion_tokens=False,

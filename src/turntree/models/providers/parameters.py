@@ -1,7 +1,7 @@
-"""Parameters of inference in the words of the library that carries them to a vendor.
+"""Translates inference parameters into the library's settings for each vendor.
 
-Knows which of our parameters each vendor has a word for. One that is asked for and has none is an
-error: an answer that silently ignored it would look like one that heeded it.
+A parameter that a vendor does not support is an error: a reply that silently ignored it would look
+like one that obeyed it.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from turntree.core.canonical import Json
 from turntree.core.errors import ProviderError
 
 Api = Literal["anthropic", "openai-responses", "openai-chat", "openai-compatible", "google"]
-"""Whose words a request is put in."""
+"""The API that a request is written for."""
 
 _PLAIN: Final = {
     "temperature": "temperature",
@@ -30,20 +30,19 @@ _MISSING: Final[Mapping[Api, frozenset[str]]] = {
 }
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _NOT_PARAMETERS: Final = frozenset({"model", "model_id"})
-"""They say who is asked, and were heard by whoever chose the provider."""
+"""They select the model and provider, so they are not sent."""
 _EFFORTS: Final = frozenset({"none", "low", "medium", "high"})
 
 
 def settings_of(
     api: Api, asked: Mapping[str, Json], *, cache: Literal["5m", "1h"] | None = None
 ) -> dict[str, Any]:
-    """Return the library's settings for what is asked.
+    """Return the library's settings for the parameters of a request.
 
-    Besides the parameters of ``programs.params`` there is ``headers``, sent along with this one
-    request.
+    Besides the parameters of ``programs.params`` there is ``headers``, sent with this request only.
 
     Raises:
-        ProviderError: A parameter is unknown, or the vendor has no word for it.
+        ProviderError: A parameter is unknown, or the vendor does not support it.
     """
     settings: dict[str, Any] = {**_ALWAYS[api]}
     if api == "anthropic" and cache is not None:
@@ -56,12 +55,12 @@ def settings_of(
 
 
 def check_model(model: str, profile: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Refuse what the library would leave out for this model, with nothing but a warning.
+    """Refuse settings that the library would drop for this model with only a warning.
 
-    ``profile`` is what the library knows of the model.
+    ``profile`` is what the library knows about the model.
 
     Raises:
-        ProviderError: The model takes no such parameter.
+        ProviderError: The model does not support a parameter.
     """
     left_out = [name for name in _SAMPLING if name in settings]
     if left_out and _chooses_for_itself(profile, settings):
@@ -87,7 +86,7 @@ def _setting(api: Api, name: str, value: Json) -> dict[str, Any]:
     if name in _MISSING[api]:
         raise ProviderError(f"{api} has no parameter {name}: leave it out", "refused")
     if name == "top_k" and api == "openai-compatible":
-        # OpenAI itself has none, and the servers that copy it take it in the body.
+        # OpenAI itself has no such parameter; compatible servers accept it in the body.
         return {"extra_body": {"top_k": value}}
     if name in _PLAIN:
         return {_PLAIN[name]: value}
@@ -103,16 +102,16 @@ def _setting(api: Api, name: str, value: Json) -> dict[str, Any]:
 
 def _thinking(api: Api, effort: str) -> dict[str, Any]:
     if api == "openai-compatible":
-        # Nothing is known of such a model, so it is told as it was said.
+        # The library knows nothing about such a model, so the value is passed on as given.
         return {"openai_reasoning_effort": effort}
     return {"thinking": False if effort == "none" else effort}
 
 
 def _cached(ttl: Literal["5m", "1h"]) -> dict[str, Any]:
-    """Return where Anthropic keeps what it has read: after the tools, the instructions, the end.
+    """Return Anthropic's cache breakpoints: after the tools, the instructions and the last message.
 
     The prompt itself marks the last query. A fork shares everything before its own query, so it
-    reads what the session it came from has written.
+    hits the cache that the original session has written.
     """
     return {
         "anthropic_cache_tool_definitions": ttl,
@@ -123,7 +122,7 @@ def _cached(ttl: Literal["5m", "1h"]) -> dict[str, Any]:
 
 _ALWAYS: Final[Mapping[Api, dict[str, Any]]] = {
     "anthropic": {},
-    # The history is ours: what a service keeps besides would outlive what is erased here.
+    # The ledger holds the history: a copy stored by the service would survive an erasure here.
     "openai-responses": {"openai_store": False},
     "openai-chat": {},
     "openai-compatible": {},

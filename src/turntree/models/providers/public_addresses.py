@@ -1,9 +1,9 @@
-"""Requests that reach public addresses alone, for providers whose config another person wrote.
+"""Limits requests to public addresses, for providers whose config another person wrote.
 
-An author who chooses the address could otherwise have a worker ask what only its own machine or its
-own network reaches: a server on this machine, a router, the metadata of a cloud. A name is resolved
-once for each request, every address that it has is judged, and the connection goes to one that was
-judged: a name that means another address a moment later gains nothing.
+Otherwise the author of a config could make a worker send requests to services that only its own
+machine or network reaches (SSRF): a local server, a router, a cloud's metadata service. A name is
+resolved once per request, all its addresses are checked, and the connection goes to a checked
+address: a name that resolves differently a moment later (DNS rebinding) gains nothing.
 """
 
 import socket
@@ -16,19 +16,19 @@ import httpx2
 
 _NAT64: Final = ip_network("64:ff9b::/96")
 _METADATA: Final = frozenset({IPv4Address("168.63.129.16")})
-"""Public by its number, and answered by the machine's own host."""
+"""Public by its range, but served by the machine's own cloud host."""
 
 
 class NotPublicError(Exception):
-    """The address of a provider that another person wrote is not public."""
+    """A provider whose config another person wrote has an address that is not public."""
 
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the addresses that a name has, as texts."""
+"""Returns the addresses of a host name, as strings."""
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a name, as this machine knows them.
+    """Return the addresses of a host name, as this machine resolves it.
 
     Raises:
         OSError: It has none.
@@ -38,15 +38,15 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 class PublicTransport(httpx2.AsyncBaseTransport):
-    """Sends requests to public addresses, and refuses all others before anything is sent."""
+    """Sends requests to public addresses, and refuses others before anything is sent."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, resolve: Resolve = resolve) -> None:
-        """Take what sends the requests that are let through."""
+        """Take the transport for allowed requests."""
         self._inner = inner
         self._resolve = resolve
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request to the address that was judged, under the name that was asked for.
+        """Send a request to the checked address, under the requested host name.
 
         Raises:
             NotPublicError: An address is not public.
@@ -55,7 +55,7 @@ class PublicTransport(httpx2.AsyncBaseTransport):
         judged = httpx2.Request(
             request.method,
             request.url.copy_with(host=address),
-            # The Host header is the name's, and so is the certificate.
+            # The Host header and the certificate are those of the name.
             headers=request.headers,
             stream=request.stream,
             extensions={**request.extensions, "sni_hostname": request.url.host},
@@ -80,7 +80,7 @@ class PublicTransport(httpx2.AsyncBaseTransport):
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Say whether anyone reaches an address, whichever machine they ask from."""
+    """Return whether an address is reachable from any machine."""
     if isinstance(address, IPv6Address):
         within = _embedded(address)
         if within is not None:
@@ -89,7 +89,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """Return the older address that a newer one leads to."""
+    """Return the IPv4 address that an IPv6 address embeds."""
     assert isinstance(_NAT64, IPv6Network), "it is written as one"
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFF_FFFF)

@@ -1,8 +1,8 @@
-"""A prompt as the messages of the library that carries it to a vendor.
+"""Converts a prompt into the messages of the library that sends it to a vendor.
 
-Pure: equal prompts give equal requests, byte for byte, whatever a store did to the order of
-members. What only its author understands (signatures, ids, opaque parts) goes back to that author
-and to nobody else; another model is shown the words and the calls.
+Pure: equal prompts give equal requests, byte for byte, even if a store reordered the members of a
+document. What only the author of a reply understands (signatures, ids, opaque parts) goes back to
+that author alone; another model gets the text and the calls.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,23 +54,23 @@ from turntree.models.prompt import Prompt
 from turntree.models.providers.vendor_metadata import NATIVE_KIND, ReplyAuthor, native_parts
 
 NOTHING: Final = "(nothing)"
-"""What stands for a message without words: vendors refuse empty ones."""
+"""Replaces an empty message, which vendors refuse."""
 LOST_TOOL: Final = "unknown"
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-"""The library dates its parts and sends no date; a fixed one keeps equal prompts equal."""
+"""The library requires a timestamp and does not send it; a fixed one keeps requests equal."""
 _NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
 
 
 @value
 class VendorRequest:
-    """What the library is given."""
+    """The library's arguments for one request."""
 
     messages: list[ModelMessage]
     parameters: ModelRequestParameters
 
 
 def objects_in(prompt: Prompt) -> list[Digest]:
-    """Return the objects that a prompt cannot be sent without."""
+    """Return the objects that a prompt needs to be sent."""
     digests = [
         part.object
         for message in prompt.messages
@@ -87,10 +87,10 @@ def asked(
     *,
     cache: Literal["5m", "1h"] | None = None,
 ) -> VendorRequest:
-    """Return what the library is given for a prompt.
+    """Return the library's arguments for a prompt.
 
     Raises:
-        ProviderError: The prompt holds an object that was not handed in.
+        ProviderError: The prompt refers to an object that is not among ``objects``.
     """
     messages = [_whole(message, objects) for message in prompt.messages]
     mapping = _Mapping(author, objects, cache, _last_query(messages))
@@ -104,7 +104,7 @@ def asked(
         )
         for tool in prompt.tools
     ]
-    # One text: there are servers whose models take a single system message and no more.
+    # One text, because some servers accept only a single system message.
     system = "\n\n".join(text for text in prompt.system if text)
     parameters = ModelRequestParameters(
         function_tools=tools,
@@ -119,10 +119,10 @@ class _Mapping:
     objects: Mapping[Digest, bytes]
     cache: Literal["5m", "1h"] | None
     query: int | None
-    """Where the last query stands: the cache keeps everything up to it."""
+    """Index of the last query: the cache keeps everything up to it."""
     messages: list[ModelMessage] = field(default_factory=list["ModelMessage"])
     tools: dict[str, str] = field(default_factory=dict[str, str])
-    """Which tool each call so far was made of: a result does not say."""
+    """The tool of each call so far, which a result does not name."""
 
     def add(self, place: int, message: Message) -> None:
         if message.role == "assistant":
@@ -154,7 +154,7 @@ class _Mapping:
         self.messages.append(response)
 
     def _part(self, part: Part, native: Mapping[str, Json] | None) -> Iterator[ModelResponsePart]:
-        """Yield what is sent of an answer's part: nothing of what its reader may not have."""
+        """Yield what is sent of a reply's part, without what only its author understands."""
         own: dict[str, Any] = {}
         if native is not None:
             own = {**cast("dict[str, Any]", _plain(native)), "provider_name": self.author.system}
@@ -163,7 +163,7 @@ class _Mapping:
                 if text or own.get("provider_details"):
                     yield TextPart(text, **own)
             case Reasoning(text, signature):
-                # Thoughts are their author's: another model would take them for its own words.
+                # Reasoning is for its author: another model would take it for its own.
                 if native is not None:
                     yield ThinkingPart(text, signature=signature, **own)
             case ToolUse(call_id, tool, args):
@@ -194,7 +194,7 @@ class _Mapping:
     def _spoken(self, message: Message, *, is_kept: bool) -> UserPromptPart:
         content = [one for part in message.parts for one in self._content(part)]
         if message.role == "system":
-            # Vendors would move it to the front, and what was read before would be read anew.
+            # Vendors would move it to the front, which would invalidate the cached prefix.
             content = ["<system>", *content, "</system>"]
         content = content or [NOTHING]
         if is_kept and self.cache is not None:
@@ -236,7 +236,7 @@ def _last_query(messages: Sequence[Message]) -> int | None:
 
 
 def _whole(message: Message, objects: Mapping[Digest, bytes]) -> Message:
-    """Return a message with the parts that were lifted out of it."""
+    """Return a message with its offloaded parts restored."""
     if not any(isinstance(part, ObjectRef) for part in message.parts):
         return message
     documents: list[Any] = []
@@ -253,13 +253,13 @@ def _whole(message: Message, objects: Mapping[Digest, bytes]) -> Message:
 
 
 def _returned(document: Mapping[str, Json], author: ReplyAuthor) -> Iterator[ModelResponsePart]:
-    """Yield an opaque part as it came, if it came from whom it goes to."""
+    """Yield an opaque part as it was received, if it goes back to its author."""
     if document.get("kind") != NATIVE_KIND or not author.wrote(document):
         return
     try:
         yield _NATIVE.validate_python(_plain(document.get("part")))
     except ValidationError:
-        # An older or newer library wrote it. The conversation goes on without.
+        # Another version of the library wrote it; the thread continues without it.
         return
 
 
@@ -268,5 +268,5 @@ def _named(media: Media) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the order of members that its canonical form has."""
+    """Return a value with members in canonical order."""
     return orjson.loads(canonical(value))

@@ -1,7 +1,7 @@
-"""What a vendor answered, in our words.
+"""Converts a vendor's response into a message.
 
-Pure. What has no name here is kept as it came, for its author: ids and details beside the part,
-whole parts as opaque ones. Tokens are counted once each: what came from a cache is not fresh.
+Pure. What Turntree has no name for is kept for its author: ids and details beside the part, unknown
+parts as opaque ones. Each token is counted once: cached input is not counted as input.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,10 +44,10 @@ _NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
 
 
 def answer_of(response: ModelResponse, author: ReplyAuthor, asked_model: str) -> ModelReply:
-    """Return a whole answer.
+    """Return a complete reply.
 
     Raises:
-        ProviderError: It ended before it was whole, or holds nothing at all.
+        ProviderError: The response is truncated or empty.
     """
     told = (response.provider_details or {}).get("finish_reason")
     reason = response.finish_reason or (str(told) if told else None)
@@ -86,14 +86,14 @@ def usage_of(usage: RequestUsage) -> Usage:
 
 
 class DeltaReader:
-    """Turns what arrives into deltas, and remembers which call each piece belongs to."""
+    """Turns stream events into deltas, and tracks the call that each belongs to."""
 
     def __init__(self) -> None:
-        """Begin with nothing heard."""
+        """Start without events."""
         self._calls: dict[int, tuple[str, str]] = {}
 
     def deltas(self, event: ModelResponseStreamEvent) -> list[ReplyDelta]:
-        """Return the words that an event brings: the first of a part come with its beginning."""
+        """Return the deltas of an event; the start of a part carries its first text."""
         if isinstance(event, PartStartEvent):
             return self._begun(event.index, event.part)
         if not isinstance(event, PartDeltaEvent):
@@ -140,12 +140,12 @@ def _part(native: ModelResponsePart, author: ReplyAuthor) -> Part:
 
 
 def _finish_reason(reason: str, parts: Sequence[Part]) -> str:
-    # Not every vendor tells an answer that waits for tools from one that is done.
+    # Not every vendor distinguishes a reply that waits for tools from a finished one.
     return "tool_call" if reason == "stop" and any(map(calls_tool, parts)) else reason
 
 
 def _beside(native: ModelResponsePart) -> dict[str, Json]:
-    """Return what the library needs of a part besides its words, as plain values."""
+    """Return what the library needs of a part besides its text, as plain values."""
     if not isinstance(native, TextPart | ThinkingPart | ToolCallPart):
         return {}
     document = cast("dict[str, Any]", _NATIVE.dump_python(native, mode="json"))
@@ -153,9 +153,9 @@ def _beside(native: ModelResponsePart) -> dict[str, Json]:
 
 
 def _args(args: object) -> Json:
-    """Return the arguments of a call; a text that is no JSON stays the text it is.
+    """Return the arguments of a call; a text that is not JSON stays a text.
 
-    A text stands for itself alone, never for the JSON of a text, so that both can be told apart.
+    A JSON string also stays as it is, quotes included, so that the two can be distinguished.
     """
     if not args:
         return {}
@@ -169,7 +169,7 @@ def _args(args: object) -> Json:
 
 
 def _sound(text: str) -> str:
-    """Return a text without halves of signs: a stream may be cut inside one."""
+    """Return a text without lone surrogates: a stream may be cut inside a character."""
     return cast("str", tidy(text))
 
 

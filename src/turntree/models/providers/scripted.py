@@ -1,8 +1,8 @@
-"""A provider that answers from a script in its config, or says again what was said to it.
+"""A provider that replies from a script in its config, or echoes the query.
 
-Knows no network and needs no package: it is for tests, demos and documentation. It keeps nothing
-between two requests but how often each was made: the place in the script follows from the prompt,
-so a run that goes on in another process, and a fork, hear what they would have heard.
+It needs no network and no package: it is for tests, demos and documentation. Between requests it
+keeps only a count of each. The position in the script follows from the prompt, so a run that
+continues in another process, and a fork, get the same replies.
 """
 
 import re
@@ -30,56 +30,56 @@ class _ScriptModel(BaseModel):
 
 
 class Call(_ScriptModel):
-    """A tool that a reply asks for."""
+    """A tool call of a reply."""
 
     tool: str = Field(min_length=1)
     args: dict[str, Any] | str = Field(default_factory=dict[str, Any])
-    """A text is sent as it stands, so that a script can hold what is no JSON."""
+    """A text is sent unchanged, so that a script can contain invalid JSON."""
     call_id: str | None = None
 
 
 class Fails(_ScriptModel):
-    """A request that comes to nothing."""
+    """A request that fails."""
 
     kind: Failure
     retry_after_s: float | None = None
     after_words: int = Field(default=0, ge=0)
-    """How much of the reply is heard before."""
+    """How much of the reply is streamed before the failure."""
 
 
 class Reply(_ScriptModel):
-    """What the model says once. The first requests for it may fail."""
+    """One reply of the model. The first requests for it may fail."""
 
     text: str = ""
     reasoning: str = ""
     tools: tuple[Call, ...] = ()
     failures: tuple[Fails, ...] = ()
     delay_s: float = Field(default=0, ge=0)
-    """How long it is silent before its first word."""
+    """Delay before the first word."""
     usage: dict[str, int] | None = None
-    """Words are counted where nothing is said."""
+    """Token usage; by default, words are counted."""
 
 
 class Rule(_ScriptModel):
     """Replies to one kind of query: the first to the query itself, the next after its tools."""
 
     when: str
-    """A pattern that is searched for in what was said last."""
+    """A regular expression searched for in the last query."""
     replies: tuple[Reply, ...]
 
 
 class Script(_ScriptModel):
-    """What is said when. After its end, and where it says nothing, the query is said again."""
+    """A script. After its end, and where it has no reply, the query is echoed."""
 
     script: tuple[Reply, ...] = ()
-    """One after the other along a thread."""
+    """Used one after the other along a thread."""
     rules: tuple[Rule, ...] = ()
-    """Looked at before the script."""
+    """Tried before ``script``."""
     models: tuple[str, ...] = (MODEL,)
     word_delay_s: float = Field(default=0, ge=0)
 
     def reply_to(self, messages: Sequence[Message]) -> Reply:
-        """Return what is said after these messages."""
+        """Return the reply to these messages."""
         queries = [place for place, said in enumerate(messages) if said.role == "user"]
         query = queries[-1] if queries else 0
         text = messages[query].text if messages else ""
@@ -93,7 +93,7 @@ def build_scripted(setup: ProviderSetup) -> "ScriptedProvider":
     """Return a provider of type ``scripted``.
 
     Raises:
-        InvalidOperation: The config is no script.
+        InvalidOperation: The config is not a script.
     """
     members = {name: value for name, value in setup.config.items() if name in Script.model_fields}
     try:
@@ -101,12 +101,12 @@ def build_scripted(setup: ProviderSetup) -> "ScriptedProvider":
         for rule in script.rules:
             re.compile(rule.when)
     except (ValidationError, re.error) as error:
-        raise InvalidOperation(f"this is no script: {error}") from error
+        raise InvalidOperation(f"not a script: {error}") from error
     return ScriptedProvider(script)
 
 
 class ScriptedProvider:
-    """See ``ports.provider``."""
+    """A scripted provider. Implements ``Provider``."""
 
     def __init__(self, script: Script) -> None:
         """Take a script."""
@@ -115,18 +115,18 @@ class ScriptedProvider:
 
     @property
     def name(self) -> str:
-        """Who answers."""
+        """The provider's name."""
         return NAME
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
     ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
-        """Yield the reply word by word, and the whole of it last.
+        """Yield the reply word by word, and the complete reply last.
 
         Raises:
             ProviderError: The script says so, or has no such model.
         """
-        del settings  # A script is asked with whatever it is asked with.
+        del settings  # A script accepts any settings.
         reply, fails = self._reply(model, prompt)
         await anyio.sleep(reply.delay_s)
         place = _answers(prompt.messages)
@@ -140,7 +140,7 @@ class ScriptedProvider:
         yield _answer(model, prompt, reply, place)
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
-        """Return the whole reply at once.
+        """Return the complete reply.
 
         Raises:
             ProviderError: The script says so, or has no such model.
@@ -171,7 +171,7 @@ class ScriptedProvider:
 
 
 def _answers(messages: Sequence[Message]) -> int:
-    """Return how often the model has spoken."""
+    """Return the number of replies that the model has given."""
     return sum(said.role == "assistant" for said in messages)
 
 

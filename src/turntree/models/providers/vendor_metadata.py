@@ -1,7 +1,7 @@
-"""What a message remembers for its author alone: ids, signatures, details, in ``meta["vendor"]``.
+"""A message's vendor metadata: ids, signatures and details, in ``meta["vendor"]``.
 
-Knows who an author is. Must never be needed to read a message: whoever leaves all of it out has
-the same words, calls and results.
+It is only for the author of a reply, and must never be needed to read a message: without it, text,
+calls and results are the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,38 +14,38 @@ from turntree.core.value import value
 NATIVE: Final = "vendor"
 """The member of ``Message.meta``."""
 NATIVE_KIND: Final = "vendor.part"
-"""The kind of an opaque part that goes back to its author."""
+"""The kind of opaque part that goes back to its author."""
 
 
 @value
 class ReplyAuthor:
-    """Whoever wrote an answer, and can be given back what only they understand."""
+    """The author of a reply, which gets back the metadata that only it understands."""
 
     api: str
-    """In whose words: ``anthropic``, ``openai-responses``."""
+    """The API: ``anthropic``, ``openai-responses``."""
     vendor: str
-    """Whose service it is."""
+    """The vendor's name in price lists and turns."""
     system: str
-    """What the library calls it."""
+    """The library's name for it."""
 
     def to_json(self) -> dict[str, Json]:
-        """Return what a message keeps of it."""
+        """Return the document that a message stores."""
         return {"api": self.api, "vendor": self.vendor}
 
     def wrote(self, document: Mapping[str, Json]) -> bool:
-        """Say whether a document names this author."""
+        """Return whether a document names this author."""
         return document.get("api") == self.api and document.get("vendor") == self.vendor
 
 
 def native_meta(author: ReplyAuthor, parts: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return the meta of a message whose parts have these members besides."""
+    """Return the meta of a message from the vendor metadata of its parts."""
     if not any(parts):
         return {NATIVE: author.to_json()}
     return {NATIVE: {**author.to_json(), "parts": [dict(part) for part in parts]}}
 
 
 def native_parts(message: Message, author: ReplyAuthor) -> list[Mapping[str, Json]] | None:
-    """Return what each part has besides, or None if somebody else wrote the message."""
+    """Return the vendor metadata of each part, or None if another author wrote the message."""
     native = (message.meta or {}).get(NATIVE)
     if not isinstance(native, Mapping):
         return None
