@@ -1,1 +1,1 @@
-"""Agents at work: task assignment, supervision and one-off inference."""
+"""Task assignment, task supervision and one-off inference."""

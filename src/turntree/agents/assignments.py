@@ -1,12 +1,12 @@
 """Assignments: an agent works on a task until its criteria are met, or it has to stop.
 
-The task's words are sent to the session that began for it, and the agent is held by its harness:
-``max_steps`` bounds how often a model answers in a turn, ``checkpoint_every`` says after how many
-answers it notes where it is, and ``reflect_on_failure`` gives it one more turn with what was seen
-instead of what was asked for. What the agent is doing is told while it does it.
+The task's description is sent to the session that was created for it. The agent's harness limits
+it: ``max_steps`` bounds the model calls in a turn, ``checkpoint_every`` says after how many of them
+a checkpoint is recorded, and ``reflect_on_failure`` grants one more turn with the observed results
+of the criteria. What the agent is doing is recorded while it does it.
 
-Everything here may be done again: messages have keys, and what was told before is not repeated.
-It must never know how a turn is taken.
+Everything here is idempotent: messages have idempotency keys, and an event that is already recorded
+is not repeated. This module must never know how a turn is run.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from turntree.runs.follow import (
 from turntree.runs.inbox import QueuedMessage
 
 TURNS_MAX: Final = 2
-"""The task itself, and one more turn to reflect."""
+"""The task itself, and one turn to reflect."""
 LOOK_S: Final = 0.5
-"""How often whoever looks on looks whether it has to take over."""
+"""How often a process that only watches checks whether it has to take over."""
 TRIES_MAX: Final = 5
 _LISTS: Final = (("inputs", "Inputs"), ("outputs", "Outputs"), ("constraints", "Constraints"))
 
@@ -57,13 +57,13 @@ class PostMessage(Protocol):
         by: Principal | None,
         max_steps: int | None,
     ) -> Awaitable[QueuedMessage]:
-        """Take a message in, from somebody; the same key again sends nothing."""
+        """Queue a message; a repeated key sends nothing."""
         ...
 
 
 @value
 class AssignmentStatus:
-    """How far a task has come."""
+    """The state of a task, with its turns and the verdicts on its criteria."""
 
     task: Program
     turns: tuple[ThreadTurn, ...] = ()
@@ -72,7 +72,7 @@ class AssignmentStatus:
 
 @value
 class HarnessLimits:
-    """How an agent is held."""
+    """The limits of an agent's harness."""
 
     max_steps: int | None = None
     checkpoint_every: int | None = None
@@ -80,7 +80,7 @@ class HarnessLimits:
 
     @classmethod
     def of(cls, agent: Program) -> "HarnessLimits":
-        """Return what an agent's config says of it."""
+        """Return the limits in an agent's config."""
         config: Mapping[str, Any] = agent.config
         held: Mapping[str, Any] = config.get("harness") or {}
         return cls(
@@ -92,7 +92,7 @@ class HarnessLimits:
 
 @value
 class Assignments:
-    """``tree.assignments``: tasks that agents work on."""
+    """The facet ``tree.assignments``: tasks that agents work on."""
 
     programs: Programs
     following: RunFollower
@@ -100,12 +100,10 @@ class Assignments:
     holding: AdvisoryLock
 
     async def begin(self, task: str) -> tuple[Program, Program, QueuedMessage]:
-        """Start a task that is an agent's and send it to the agent; return task, agent, message.
+        """Start a task assigned to an agent and send it; return task, agent and message.
 
         Raises:
-            InvalidOperation: It is nobody's, or not an agent's, or the agent is busy with another,
-                or it
-                has ended.
+            InvalidOperation: The task is not assigned to an agent, has ended, or the agent is busy.
         """
         found = await self.programs.get(task)
         agent = await self._agent_of(found)
@@ -117,12 +115,13 @@ class Assignments:
     async def work(
         self, task: str, hear: Callable[[Heard], None] = lambda _: None
     ) -> AssignmentStatus:
-        """Have an agent work on its task, and return how it ended.
+        """Have an agent work on its task, and return the outcome.
 
-        Where another process sees to it already, this one looks on, and takes over if need be.
+        If another process already drives the task, this one watches, and takes over if that one
+        dies.
 
         Raises:
-            InvalidOperation: As ``begin`` says.
+            InvalidOperation: See ``begin``.
         """
         found = await self.programs.get(task)
         seen: list[ThreadTurn] = []
@@ -139,10 +138,10 @@ class Assignments:
             await anyio.sleep(LOOK_S)
 
     async def take(self, task: Program) -> AssignmentStatus | None:
-        """Have an agent work on a task; None if another process sees to it, or has.
+        """Have an agent work on a task; None if another process drives it, or has finished it.
 
         Raises:
-            InvalidOperation: As ``begin`` says.
+            InvalidOperation: See ``begin``.
         """
         async with self.holding(_key_of(task)) as is_held:
             found = await self.programs.get(task.id)
@@ -153,7 +152,8 @@ class Assignments:
     async def _work(self, task: str, hear: Callable[[Heard], None]) -> AssignmentStatus:
         asked = await self.programs.get(task)
         if _has_criteria(asked):
-            # Before anything is asked of a model: what cannot be judged here is left to others.
+            # Before any model call: a task whose criteria cannot be checked here is left to other
+            # processes.
             await self.programs.check_folder(asked)
         found, agent, posted = await self.begin(task)
         watch = _Watch(self.programs, agent, found, HarnessLimits.of(agent))
@@ -171,7 +171,7 @@ class Assignments:
             if placed.turn.header.outcome != "completed":
                 ended = await self._stop(watch, placed)
                 return AssignmentStatus(ended, tuple(turns), tuple(verdicts))
-            # Criteria may be commands: whoever has answered is at work until they are judged.
+            # Criteria may be commands, so the agent stays at work until they are checked.
             await watch.move("executing")
             found, verdicts = await self._check(found)
             if found.state == "completed" or not watch.harness.reflects:
@@ -203,7 +203,7 @@ class Assignments:
     async def _follow(
         self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]
     ) -> ThreadTurn:
-        """Follow a run to its end; what the agent does is told meanwhile, in order."""
+        """Follow a run to its end, and record in order what the agent does meanwhile."""
         send, receive = anyio.create_memory_object_stream[Heard](float("inf"))
 
         def heard(one: Heard) -> None:
@@ -219,14 +219,14 @@ class Assignments:
         return placed
 
     async def _check(self, task: Program) -> tuple[Program, Sequence[Mapping[str, Json]]]:
-        """Check a task's criteria; one that has none is done when its agent says so."""
+        """Check a task's criteria; a task without criteria is done when its agent has replied."""
         action = "report" if _has_criteria(task) else "complete"
         told = await self.programs.invoke(task.id, {"action": action})
         verdicts: Any = told.get("verdicts") or ()
         return await self.programs.get(task.id), verdicts
 
     async def _stop(self, watch: "_Watch", placed: ThreadTurn) -> Program:
-        """End an attempt whose turn did not end well; what was canceled may be assigned again."""
+        """End an attempt whose turn did not complete; a canceled task may be assigned again."""
         outcome = placed.turn.header.outcome
         task = await self.programs.get(watch.task.id)
         if outcome == "failed":
@@ -243,26 +243,26 @@ class Assignments:
 
 @dataclass(slots=True)
 class _Watch:
-    """Tells what an agent is doing, while it does it."""
+    """Records what an agent is doing, while it does it."""
 
     programs: Programs
     agent: Program
     task: Program
     harness: HarnessLimits
     steps: int = 0
-    """How often a model has answered in this assignment."""
+    """Number of model replies in this assignment."""
     reason: str = ""
     open_calls: set[str] = field(default_factory=set[str])
 
     async def tell(self, heard: MemoryObjectReceiveStream[Heard]) -> None:
-        """Tell what follows from what is heard, until nothing more comes."""
+        """Record what follows from each notice, until the stream ends."""
         await self.move("thinking")
         async with heard:
             async for one in heard:
                 await self._hear(one)
 
     async def move(self, state: str, more: Mapping[str, Json] | None = None) -> None:
-        """Tell that the agent is in another state now, unless the task was taken from it."""
+        """Record the agent's new state, unless the task was taken from it."""
         for tried in range(1, TRIES_MAX + 1):
             agent = await self.programs.get(self.agent.id)
             if agent.state == state or not self._is_its(agent):
@@ -277,14 +277,14 @@ class _Watch:
                     more=more or {"task": self.task.name},
                 )
             except Conflict:
-                # Somebody moved it meanwhile: it may have been paused, or freed.
+                # Its state changed meanwhile: another process may have paused or freed it.
                 if tried == TRIES_MAX:
                     raise
             else:
                 return
 
     async def is_at_work(self) -> bool:
-        """Say whether the task is still the agent's: somebody may have given it to another."""
+        """Return whether the task is still assigned to this agent."""
         return self._is_its(await self.programs.get(self.agent.id))
 
     def _is_its(self, agent: Program) -> bool:
@@ -316,7 +316,7 @@ class _Watch:
             return
         last = agent.details.get("last_checkpoint")
         if isinstance(last, int) and last >= self.steps:
-            return  # Told before whoever followed last time was gone.
+            return  # Recorded before the last follower died.
         sets: dict[str, Json] = {"turn_count": self.steps, "last_checkpoint": self.steps}
         more: dict[str, Json] = {"task": self.task.name, "steps": self.steps, "seq": seq}
         await self.programs.tell(agent.id, "agent.checkpoint", right="invoke", sets=sets, more=more)
@@ -335,7 +335,7 @@ def _key_of(task: Program) -> str:
 
 
 def _given_by(task: Program) -> Principal | None:
-    """Return who gave a task to its agent: whoever happens to oversee it asks for nothing."""
+    """Return the principal that assigned a task; the process that drives it has no access."""
     kind, _, id = str(task.details.get("given_by", "")).partition(":")
     return Principal(cast("PrincipalKind", kind), id) if id else None
 
@@ -346,7 +346,7 @@ def _verdicts_of(task: Program) -> tuple[Mapping[str, Json], ...]:
 
 
 def brief_of(task: Program) -> str:
-    """Return the words by which an agent is told of a task."""
+    """Return the message that describes a task to its agent."""
     config: Mapping[str, Any] = task.config
     spec: Mapping[str, Any] = config.get("spec") or {}
     blocks = [str(config["title"]), str(config.get("description") or "")]
@@ -359,7 +359,7 @@ def brief_of(task: Program) -> str:
 
 
 def reflection_on(verdicts: Sequence[Mapping[str, Json]]) -> str:
-    """Return the words by which an agent is told what is missing."""
+    """Return the message that tells an agent which criteria are not met."""
     missed = [f"{one['kind']}: {one['seen']}" for one in verdicts if not one["ok"]]
     asked = "Think about what went wrong, put it right, and say what you changed."
     return f"{_listed('The task is not done. This was seen', missed)}\n\n{asked}"

@@ -1,7 +1,7 @@
-"""Voices: what a program that is invoked may have answered, by a model or in a session.
+"""One-off inference for programs: one model call, or one message to a session.
 
-A model that is asked alone leaves no turn: what was asked and what it used are told in the model's
-own stream. What is said in a session goes the way of every message, and leaves a turn.
+A single model call creates no turn: the request and its usage are recorded in the model's own
+stream. A message to a session is queued like any other, and creates a turn.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,25 +28,25 @@ _NO_SETTING: Final = ("model", "model_id")
 
 @value
 class Inference:
-    """Has questions answered. See ``runtime.programs``."""
+    """Answers requests of programs with a model or a session. See ``programs.service``."""
 
     build_provider: BuildProvider
     runs: Runs
     ensure_served: Callable[[], Awaitable[None]]
-    """Sees to it that somebody answers what is sent."""
+    """Ensures that a worker serves the message."""
     clock: Callable[[], float]
-    """Seconds that only ever go forward."""
+    """Monotonic seconds."""
 
     async def ask(
         self, programs: Programs, asked: Program, request: Mapping[str, Json], hear: Spoken
     ) -> Json:
-        """Have a model answer one message, and tell in its stream that it did.
+        """Return a model's reply to one message, and record the call in the model's stream.
 
-        An agent asks its own model, or the one that the request or the workspace names.
+        An agent uses its own model, or the one that the request or the workspace names.
 
         Raises:
-            ProviderNotConfigured: Nobody answers for it.
-            ProviderError: It gave no answer.
+            ProviderNotConfigured: No provider runs the model.
+            ProviderError: There is no reply.
         """
         is_agent = asked.kind == "agent"
         choice = await choose_model(
@@ -80,11 +80,11 @@ class Inference:
     async def send(
         self, programs: Programs, session: Program, request: Mapping[str, Json], hear: Spoken
     ) -> Json:
-        """Send a message to a session, wait for the turn, and return what was answered.
+        """Send a message to a session, wait for the turn, and return the reply.
 
         Raises:
-            ProviderNotConfigured: Nobody answers there.
-            InvalidOperation: The turn did not end well.
+            ProviderNotConfigured: The session has no model with a provider.
+            InvalidOperation: The turn did not complete.
         """
         options: PostOptions = {}
         if (model := _text(request.get("model"))) is not None:
@@ -118,11 +118,11 @@ class Inference:
         }
 
     async def list_models(self, provider: Program) -> Json:
-        """Return the names of the models that a provider has.
+        """Return the names of a provider's models.
 
         Raises:
-            ProviderNotConfigured: It cannot be asked.
-            ProviderError: It did not tell.
+            ProviderNotConfigured: The provider cannot be built.
+            ProviderError: The service did not list them.
         """
         return [*await self._build(provider).list_models()]
 
@@ -141,11 +141,11 @@ class Inference:
 
 
 def check_outcome(outcome: str, *reasons: str) -> None:
-    """Refuse a turn that did not end well.
+    """Raise unless a turn completed.
 
     Raises:
-        ProviderNotConfigured: There was no model to answer.
-        InvalidOperation: It ended otherwise.
+        ProviderNotConfigured: No model was configured.
+        InvalidOperation: The turn failed or was interrupted.
     """
     if outcome == "completed":
         return
@@ -161,7 +161,7 @@ def check_outcome(outcome: str, *reasons: str) -> None:
 async def _listen(
     provider: Provider, model: str, prompt: Prompt, settings: Mapping[str, Json], hear: Spoken
 ) -> ModelReply:
-    # Closing the stream ends the request, whoever stops listening.
+    # Closing the stream aborts the request, also if the caller stops listening.
     async with aclosing(provider.stream(model, prompt, settings)) as stream:
         async for piece in stream:
             match piece:

@@ -1,7 +1,7 @@
-"""Overseers: whatever task was started is worked on and judged, whoever started it.
+"""Drives started tasks to their end, whichever process started them.
 
-A task that has begun may be left by the process that followed it. An overseer looks for such tasks
-and sees them through; of several that live, one takes each task. It must never know how a task is
+The process that started a task may exit before the task ends. A supervisor finds such tasks and
+finishes them; if several run, each task is taken by one. This module must never know how a task is
 worked on.
 """
 
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TaskSupervisor:
-    """Sees the tasks through that agents were given and that were started."""
+    """Finishes started tasks that are assigned to agents."""
 
     assignments: Assignments
     look_s: float = LOOK_S
@@ -34,13 +34,13 @@ class TaskSupervisor:
     _failures: dict[ProgramId, str] = field(default_factory=dict[ProgramId, str])
 
     async def oversee(self) -> None:
-        """Look for tasks and see them through, until this is canceled."""
+        """Find and finish tasks until canceled."""
         async with anyio.create_task_group() as group:
             while True:
                 try:
                     await self._look(group)
                 except TurntreeError as error:
-                    _LOG.warning("no task could be looked for: %s", error)
+                    _LOG.warning("cannot list tasks: %s", error)
                 await anyio.sleep(self.look_s)
 
     async def _look(self, group: TaskGroup) -> None:
@@ -61,11 +61,12 @@ class TaskSupervisor:
             case None:
                 return
             case TurntreeError():
-                # An agent that is busy now is free later: the same refusal is told once.
+                # A busy agent will be free later, so the task is retried; log the same refusal only
+                # once.
                 if said != before:
                     _LOG.warning("%s: %s", task.address, error)
             case Exception():
-                # What nobody foresaw in one task is no reason to leave the others.
+                # An unexpected error in one task must not stop the others.
                 if said != before:
                     _LOG.error("%s: %s", task.address, error, exc_info=error)
             case _:
