@@ -1,1 +1,1 @@
-"""Tools a model may call: Python functions and code programs."""
+"""Tools that a model may call: Python functions and code programs."""

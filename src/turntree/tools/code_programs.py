@@ -1,7 +1,7 @@
-"""Programs of the kind ``code`` as tools: what an agent lists, its model may have run.
+"""Programs of kind ``code`` as tools: a model may call those that its agent lists.
 
-What a model is told of one follows from its config, and the turn pins the version that is run. It
-is run where every program is: in a sandbox, or not at all. It must never know the journal.
+The tool's description comes from the program's config, and the turn pins the version that runs. It
+runs in a sandbox or not at all, like every code program. This module must never know the journal.
 """
 
 import re
@@ -21,21 +21,21 @@ from turntree.tools.toolset import ToolContext
 ANY_OBJECT: Final[Mapping[str, Json]] = {"type": "object"}
 TIMEOUT_DEFAULT_S: Final = 10.0
 START_S: Final = 10.0
-"""How long a sandbox may take besides: its own limit speaks before the tool's does."""
+"""Added to a program's time limit, so that the sandbox reports it before the tool's timeout."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @value
 class CodeTools:
-    """The programs that one run may have run. See ``ports.tools``."""
+    """The code programs of one run. Implements ``Toolset``."""
 
     programs: Programs
     specs: tuple[ToolSpec, ...]
     versions: Mapping[str, Digest]
-    """The version of each program that the run pinned, by its address."""
+    """The version of each program that the run pinned, by address."""
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
-        """Run a program on the arguments of a call."""
+        """Run a program with the arguments of a call."""
         spec = next(one for one in self.specs if one.name == use.tool)
         assert spec.program is not None, "only programs are here"
         document: Json = {} if use.args is None else use.args
@@ -52,7 +52,7 @@ class CodeTools:
 
 
 def spec_of(program: Program) -> ToolSpec:
-    """Return what a model is told of a program.
+    """Return the tool that a program is offered as.
 
     Raises:
         InvalidOperation: Its name cannot be a tool's.

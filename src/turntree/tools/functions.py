@@ -1,8 +1,8 @@
-"""Python functions as tools: what a model is told of them follows from their types.
+"""Python functions as tools, described by their signatures.
 
-A function's name, docstring and parameters become the tool's. Arguments are validated before it is
-called, and whatever it returns or raises becomes a result. It must never know the run it is called
-in, unless it asks for the ``ToolContext``.
+A function's name, docstring and parameters become the tool's. Arguments are validated before the
+call, and whatever it returns or raises becomes a result. A function learns about its run only if it
+has a parameter of type ``ToolContext``.
 """
 
 import inspect
@@ -28,7 +28,7 @@ _MARK: Final = "__turntree_tool__"
 
 @value
 class ToolMeta:
-    """What a function says of itself as a tool."""
+    """How a function is presented and handled as a tool."""
 
     name: str | None = None
     description: str | None = None
@@ -59,13 +59,13 @@ def tool(
     is_repeatable: bool = False,
     timeout_s: float = TOOL_TIMEOUT_S,
 ) -> F | Callable[[F], F]:
-    """Say how a function is treated as a tool; it stays the function it is.
+    """Mark a function as a tool; the function itself is returned unchanged.
 
-    ``is_repeatable`` promises that calling it twice does no more than calling it once: only such a
-    call is made again when its result was lost.
+    ``is_repeatable`` promises that the function is idempotent: only such a call is repeated after a
+    crash.
 
     Raises:
-        InvalidOperation: No call could take that long, or none could end in time.
+        InvalidOperation: ``timeout_s`` is out of range.
     """
     if not 0 < timeout_s <= TOOL_TIMEOUT_MAX_S:
         raise InvalidOperation(
@@ -82,7 +82,7 @@ def tool(
 
 
 function_tool = tool
-"""The same for those who import it from the package, where a ``tool`` is a message."""
+"""An alias for the package's namespace, where ``tool`` creates a message."""
 
 
 @value
@@ -91,23 +91,23 @@ class _Function:
     spec: ToolSpec
     shape: type[BaseModel]
     occasion: str | None
-    """The parameter that is given the occasion, if there is one."""
+    """The name of the ``ToolContext`` parameter, if there is one."""
 
 
 @dataclass(slots=True)
 class FunctionTools:
-    """A toolset of Python functions. See ``ports.tools``."""
+    """A toolset of Python functions. Implements ``Toolset``."""
 
     functions: Sequence[Callable[..., Any]]
     apart: IsolatedLoop | None = None
-    """Where those that wait are called; None is the loop of whoever calls."""
+    """The loop for async functions; None means the caller's."""
     _known: dict[str, _Function] = field(init=False)
 
     def __post_init__(self) -> None:
         """Read the functions.
 
         Raises:
-            InvalidOperation: Two have one name, or a parameter has no type.
+            InvalidOperation: Two functions have the same name, or a parameter has no type.
         """
         self._known = {}
         for function in self.functions:
@@ -118,7 +118,7 @@ class FunctionTools:
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """What a model is told of them, in the order they were given."""
+        """The specs of the functions, in the order they were given."""
         return tuple(known.spec for known in self._known.values())
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
@@ -162,7 +162,7 @@ def _read(function: Callable[..., Any]) -> _Function:
         fields[name] = (_described(hints[name]), default)
     shape = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
     schema = shape.model_json_schema()
-    # The name of the function is no part of the shape of its arguments.
+    # The function's name is not part of its arguments' schema.
     parameters: dict[str, Json] = {key: schema[key] for key in schema if key != "title"}
     spec = ToolSpec(
         mark.name or function.__name__,
@@ -175,7 +175,7 @@ def _read(function: Callable[..., Any]) -> _Function:
 
 
 def _described(hint: Any) -> Any:
-    """Return a type whose annotation in words is what a model is told of the parameter."""
+    """Return a type whose string annotation becomes the parameter's description."""
     if get_origin(hint) is Annotated:
         base, *notes = get_args(hint)
         told = [Field(description=note) if isinstance(note, str) else note for note in notes]
@@ -191,5 +191,5 @@ def _complaint(error: ValidationError) -> str:
 
 
 def _written(value: object) -> Json:
-    """Return a value as it stands in a message; what has no spelling becomes text."""
+    """Return a value as JSON; a value without a canonical form becomes text."""
     return tidy(to_jsonable_python(value, fallback=str))

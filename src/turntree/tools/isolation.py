@@ -1,7 +1,7 @@
-"""Somebody's code, called where it can end nothing but itself.
+"""Calls third-party code so that it can neither end nor block the worker.
 
-It may raise anything, leave the process, block, or never come back. Whatever it does becomes a
-result here. It must never know which tool it is, or how long it may take.
+The code may raise anything, call ``sys.exit``, block or never return. Each of these becomes an
+outcome. This module must never know which tool it calls, or its timeout.
 """
 
 import asyncio
@@ -16,22 +16,22 @@ from typing import Any, Final, Self
 from turntree.core.errors import InvalidOperation
 
 THREADS_MAX: Final = 512
-"""Threads that are at work at once. One that hangs counts until it comes back."""
+"""Limit of concurrent threads. One that hangs counts until it returns."""
 PING_S: Final = 0.5
-"""A loop that has not answered for so long is blocked by what runs on it."""
+"""A loop that does not respond within this time counts as blocked."""
 
 _places = threading.BoundedSemaphore(THREADS_MAX)
 
 
 @dataclass(slots=True)
 class CallOutcome:
-    """How a call ended: with a value, or with what it raised."""
+    """The outcome of a call: its value, or what it raised."""
 
     value: Any = None
     error: BaseException | None = None
 
     def __enter__(self) -> Self:
-        """Watch a call."""
+        """Start to capture."""
         return self
 
     def __exit__(
@@ -40,25 +40,25 @@ class CallOutcome:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> bool:
-        """Keep whatever was raised."""
+        """Store the exception and suppress it."""
         del kind, at
         self.error = error
         return True
 
     @property
     def said(self) -> str:
-        """What went wrong, in the error's own words."""
+        """The error's type and message."""
         return f"{type(self.error).__name__}: {self.error}".removesuffix(": ")
 
 
 async def call_in_thread(function: Callable[[], Any]) -> CallOutcome:
-    """Call a function that cannot wait, in a thread of its own.
+    """Call a synchronous function in a new thread.
 
-    A thread cannot be ended. Whoever waits no longer leaves it to itself, and it holds up nobody:
-    neither other calls nor the end of the process.
+    Python cannot kill a thread. After a timeout the thread is abandoned; as a daemon it blocks
+    neither other calls nor the exit of the process.
 
     Raises:
-        InvalidOperation: Too many threads hang already.
+        InvalidOperation: Too many threads are stuck.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
     arrived: asyncio.Future[CallOutcome] = loop.create_future()
@@ -70,7 +70,7 @@ async def call_in_thread(function: Callable[[], Any]) -> CallOutcome:
     def work() -> None:
         with CallOutcome() as ended:
             ended.value = context.run(function)
-        # A loop that was closed meanwhile has nobody left who waits.
+        # If the loop was closed meanwhile, no caller is waiting.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, ended)
 
@@ -79,31 +79,31 @@ async def call_in_thread(function: Callable[[], Any]) -> CallOutcome:
 
 
 async def call_here(function: Callable[[], Awaitable[Any]]) -> CallOutcome:
-    """Call a function that waits, on the loop of whoever asks."""
+    """Call an async function on the caller's loop."""
     with CallOutcome() as ended:
         ended.value = await function()
     if isinstance(ended.error, asyncio.CancelledError):
-        # Here it is the end of whoever waits. In a thread it is the function's own.
+        # On the caller's loop a cancellation is the caller's. In a thread it is the function's own.
         raise ended.error
     return ended
 
 
 @dataclass(slots=True)
 class IsolatedLoop:
-    """A loop in a thread of its own: what blocks it holds up no worker.
+    """An event loop in its own thread: a function that blocks it does not block the worker.
 
-    All functions share it, so that they may share connections. Once it is blocked it is left to
-    itself, and the next call begins another one.
+    All functions share it, so that they can share connections. Once it is blocked it is abandoned,
+    and the next call starts another one.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
     _choosing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def call(self, function: Callable[[], Awaitable[Any]]) -> CallOutcome:
-        """Call a function that waits, on this loop.
+        """Call an async function on this loop.
 
         Raises:
-            InvalidOperation: Too many threads hang already.
+            InvalidOperation: Too many threads are stuck.
         """
         async with self._choosing:
             if self._loop is None or not await _answers(self._loop):
@@ -126,7 +126,7 @@ def _begin_loop() -> asyncio.AbstractEventLoop:
 
 def _begin_thread(work: Callable[[], None]) -> None:
     if not _places.acquire(blocking=False):
-        raise InvalidOperation(f"{THREADS_MAX} calls of tools hang; start the worker again")
+        raise InvalidOperation(f"{THREADS_MAX} tool calls are stuck; restart the worker")
 
     def run() -> None:
         try:
@@ -134,5 +134,5 @@ def _begin_thread(work: Callable[[], None]) -> None:
         finally:
             _places.release()
 
-    # A thread that is no daemon would keep the process from ending.
+    # A non-daemon thread would keep the process from exiting.
     threading.Thread(target=run, name="turntree tool", daemon=True).start()

@@ -1,7 +1,6 @@
-"""Finding tools: those that packages install, and those that somebody names as ``module:name``.
+"""Loads tools: those that packages install, and those named as ``module:name``.
 
-What is found may be a function, a toolset, or several of either. Knows how Python imports things.
-Must never know what a tool does.
+A name may refer to a function, a toolset, or a list of either. Must never know what a tool does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,19 +14,19 @@ from turntree.tools.isolation import IsolatedLoop
 from turntree.tools.toolset import Toolset
 
 GROUP: Final = "turntree.tools"
-"""The entry points under which packages install tools."""
+"""The entry point group for tools."""
 
 
 def load_installed() -> list[object]:
-    """Return whatever packages have installed as tools, in order of their names."""
+    """Return the tools that packages have installed, ordered by name."""
     return [point.load() for point in sorted(entry_points(group=GROUP), key=lambda one: one.name)]
 
 
 def load_named(names: Iterable[str]) -> list[object]:
-    """Return what stands at each ``module:name``.
+    """Return the object at each ``module:name``.
 
     Raises:
-        NotFound: There is no such module, or nothing of that name in it.
+        NotFound: The module does not exist, or has no such attribute.
     """
     return [_load(name) for name in names]
 
@@ -37,10 +36,10 @@ def toolsets_of(
 ) -> tuple[Toolset, ...]:
     """Return functions, toolsets and lists of them as toolsets; functions come first.
 
-    ``apart`` is where functions that wait are called, if not on the loop of whoever calls.
+    ``apart`` is the loop for async functions, if it is not the caller's.
 
     Raises:
-        InvalidOperation: Something is neither, or two tools have one name.
+        InvalidOperation: An object is neither, or two tools have the same name.
     """
     functions: list[Any] = []
     toolsets: list[Toolset] = []
@@ -50,17 +49,17 @@ def toolsets_of(
         elif callable(thing):
             functions.append(thing)
         else:
-            raise InvalidOperation(f"{thing!r} is no tool: neither a function nor a set of tools")
+            raise InvalidOperation(f"{thing!r} is not a tool: neither a function nor a toolset")
     found = (*([FunctionTools(functions, apart)] if functions else []), *toolsets)
     _check_names(found)
     return found
 
 
 def apart_of(things: Iterable[object]) -> tuple[Toolset, ...]:
-    """Return the same for tools that know nobody's loop: those that wait get one of their own.
+    """Return the same, with a separate event loop for async functions.
 
     Raises:
-        InvalidOperation: Something is neither, or two tools have one name.
+        InvalidOperation: An object is neither, or two tools have the same name.
     """
     return toolsets_of(things, apart=IsolatedLoop())
 

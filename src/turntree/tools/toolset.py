@@ -1,4 +1,4 @@
-"""Tools: what a model may have done."""
+"""The toolset protocol: tools that a model may call."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from turntree.models.prompt import ToolSpec
 
 @value
 class ToolContext:
-    """In which run a tool is called."""
+    """The run and session in which a tool is called."""
 
     run: RunId
     session: SessionId | None
@@ -19,16 +19,16 @@ class ToolContext:
 
 
 class Toolset(Protocol):
-    """Some tools, each with the shape of its arguments."""
+    """A set of tools, each with a schema of its arguments."""
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """What a model is told of them, in a lasting order."""
+        """The specs of the tools, in a stable order."""
         ...
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
-        """Do what a call asks for. What goes wrong inside is a result, not an error.
+        """Return the result of a call; a failure of the tool is a result, not an exception.
 
-        The caller ends it after ``ToolSpec.timeout_s``, or when the run is canceled.
+        The caller cancels it after ``ToolSpec.timeout_s``, or when the run is canceled.
         """
         ...
