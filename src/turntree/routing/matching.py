@@ -1,7 +1,7 @@
-"""Which threads fit a message: both indexes propose turns, evidence is added up thread by thread.
+"""Finds threads that match a message: both indexes propose turns, ranked by thread.
 
-Turns of threads that the sender may not read are dropped before anything is ranked, so neither a
-name nor a score tells of them. Knows indexes and who may read what; must never choose a route.
+Turns of threads that the sender may not read are dropped before ranking, so that neither a name nor
+a score reveals them. Must never choose a route.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,27 +18,27 @@ from turntree.search.results import Vector
 from turntree.search.service import Search
 
 PROPOSED: Final = 200
-"""How many turns each side proposes."""
+"""Number of turns that each index proposes."""
 PROPOSED_MAX: Final = 1_600
-"""Where many are hidden from the sender, more are looked at, up to so many."""
+"""Limit of proposed turns, if many are hidden from the sender."""
 TURNS_FIRST_MAX: Final = 2_000
-"""How many turns are put into the index of words before it is asked."""
+"""Limit of turns that are added to the full-text index before it is queried."""
 
 
 @value
 class ThreadMatches:
-    """The threads that fit, best first, and what they were compared by."""
+    """The matching threads, best first, and the indexes that were used."""
 
     candidates: tuple[Candidate, ...]
     threads: int
-    """How many threads anything spoke for."""
+    """Number of threads with any evidence."""
     by_words: bool
     by_meaning: bool
 
 
 @value
 class Matcher:
-    """Finds the threads that fit a text."""
+    """Finds the threads that match a text."""
 
     reader: RouteReader
     search: Search
@@ -46,9 +46,9 @@ class Matcher:
     async def match(
         self, text: str, *, sender: str, limit: int, by_words: bool = True, by_meaning: bool = True
     ) -> ThreadMatches:
-        """Return the threads that fit a text and that the sender may read.
+        """Return the threads that match a text and that the sender may read.
 
-        Either side can be left out; meanings are, if none are indexed.
+        Either index can be switched off; embeddings are skipped if there are none.
         """
         await self.search.fill(turns_max=TURNS_FIRST_MAX)
         vector = await self._vector(text) if by_meaning else None
@@ -59,7 +59,7 @@ class Matcher:
             holders = await self.reader.list_holders(list(evidence), to=sender)
             threads = {turn: _threads(turn, held) for turn, held in holders.items()}
             scored = rank(evidence.values(), threads)
-            # Where others' threads took the best places, more are looked at.
+            # Hidden threads may have taken the best places, so propose more.
             if len(scored) >= limit or len(evidence) < proposed or proposed >= PROPOSED_MAX:
                 break
             proposed *= 2
@@ -114,7 +114,7 @@ def _candidate(one: ScoredThread, turn: Turn, holders: Sequence[HoldingSession])
 
 
 def _threads(turn: TurnId, holders: Sequence[HoldingSession]) -> list[str]:
-    """Return the threads a turn speaks for: sessions that go on, or else itself; none if closed."""
+    """Return the threads of a turn: its active sessions, else itself; none if it is hidden."""
     open_ = [holder for holder in holders if not holder.is_closed]
     if holders and not open_:
         return []

@@ -1,10 +1,10 @@
-"""Which thread a message belongs to: evidence of its turns, added up thread by thread. Pure.
+"""Ranks threads for a message, from the evidence of their turns. Pure.
 
-A search ranks turns; a message belongs to a thread, and a thread says what it is about in several
-turns: the thing in the first, the error's number in the second. So the words of a thread are
-those of all its turns that were found, each counted once by how rare it is, while its meaning is
-that of its most similar turn and a little of the next: an average over all would be watered down by
-whatever else was talked about.
+A search ranks turns. A message belongs to a thread, and a thread spreads its subject over several
+turns: the component in the first, the error number in the second. So the words of all matching
+turns of a thread count, each word once, weighted by its rarity. Similarity is that of the most
+similar turn and a little of the second: an average over all turns would be diluted by other
+subjects in the thread.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,28 +19,28 @@ from turntree.search.tokenizer import words_of
 WORDS_WEIGHT: Final = 0.31
 LIKENESS_WEIGHT: Final = 0.575
 SECOND_WEIGHT: Final = 0.115
-"""How much a thread's second most similar turn counts."""
+"""Weight of a thread's second most similar turn."""
 RARITY_POWER: Final = 2
-"""A name that stands in one thread tells more than any number of words that stand in many."""
+"""Words outweigh similarity: a name that occurs in one thread identifies it."""
 
 
 @value
 class Evidence:
-    """What speaks for a turn."""
+    """The evidence for one turn."""
 
     turn: TurnId
     words: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The words of the message that it holds, and how rare each is."""
+    """The words of the message that occur in it, and the rarity of each."""
     likeness: float = 0.0
 
 
 @value
 class ScoredThread:
-    """A thread and what speaks for it."""
+    """A thread and its score."""
 
     thread: str
     turn: TurnId
-    """Its turn that fits best."""
+    """Its best matching turn."""
     score: float
     words: float
     likeness: float
@@ -48,13 +48,13 @@ class ScoredThread:
 
 
 def terms_of(text: str) -> tuple[Term, ...]:
-    """Return the words of a message that say something, each once. It has no operators."""
+    """Return the significant words of a message, each once; operators are not parsed."""
     found: dict[str, Term] = {}
     for word in words_of(text):
         if word.whole or word.pieces:
             said = text[word.start : word.end]
             found.setdefault(word.whole or said, Term(said, word.whole, word.pieces))
-    # Of a long message the longest words are kept: they are the rarest.
+    # For a long message keep the longest words, which tend to be the rarest.
     kept = sorted(found.values(), key=lambda term: -len(term.text))[:TERMS_MAX]
     return tuple(term for term in found.values() if term in kept)
 
@@ -62,15 +62,15 @@ def terms_of(text: str) -> tuple[Term, ...]:
 def rank(
     evidence: Iterable[Evidence], threads: Mapping[TurnId, Sequence[str]]
 ) -> list[ScoredThread]:
-    """Return threads, the one that fits best first; ``threads`` says which hold each turn.
+    """Return threads, best first; ``threads`` maps a turn to the threads that hold it.
 
-    Threads that fit alike keep the order in which they are given.
+    Threads with equal scores keep their order.
     """
     by_thread: dict[str, list[Evidence]] = {}
     rarity: dict[str, float] = {}
     for one in evidence:
         held_by = threads.get(one.turn, ())
-        # What nobody may see must not show in the scores of the others either.
+        # A hidden turn must not influence the scores of the others either.
         rarity.update(one.words if held_by else {})
         for thread in held_by:
             by_thread.setdefault(thread, []).append(one)
@@ -94,6 +94,6 @@ def _score(thread: str, held: Sequence[Evidence], rarity: Mapping[str, float]) -
 
 
 def _share(words: Iterable[str], rarity: Mapping[str, float]) -> float:
-    """Return how much some words are of all that were found anywhere, rare ones counting more."""
+    """Return the share of these words among all words found, weighted by rarity."""
     total = sum(value**RARITY_POWER for value in rarity.values())
     return sum(rarity[word] ** RARITY_POWER for word in words) / total if total else 0.0

@@ -1,4 +1,4 @@
-"""What a target resolved to: one head, how it was found, and what else was considered. Values."""
+"""Values: the route that a target resolved to, and the candidates that were considered."""
 
 from dataclasses import field
 
@@ -9,21 +9,21 @@ from turntree.routing.target import Overrides, Target
 
 @value
 class Candidate:
-    """A thread that was considered, and why."""
+    """A thread that was considered, and its score."""
 
     turn: TurnId
-    """The turn of it that fits best."""
+    """Its best matching turn."""
     digest: Digest
     title: str
     session: SessionId | None
     label: Label | None
     head: TurnId
-    """Where the thread would be continued: where its session stands, or the turn itself."""
+    """Where the thread would be continued: its session's head, or the turn itself."""
     score: float
     words: float
-    """How much of what was said in words the thread says too, rare words counting more; up to 1."""
+    """Share of the message's words that occur in the thread, weighted by rarity; up to 1."""
     likeness: float
-    """How much its most similar turn means the same; up to 1, and 0 if nobody compared."""
+    """Similarity of its most similar turn; up to 1, and 0 without embeddings."""
     matched: tuple[str, ...] = ()
 
 
@@ -33,20 +33,20 @@ class Route:
 
     target: Target
     head: TurnId | None
-    """The turn it is appended to; None if it begins a thread."""
+    """The turn it is appended to; None if it starts a thread."""
     session: SessionId | None
-    """The session that moves with it; None if it forks off a turn, or begins a session."""
+    """The session that advances; None if the message forks off a turn or starts a session."""
     label: Label | None
-    """The session's label, also of one that does not exist yet."""
+    """The session's label, even if the session does not exist yet."""
     steps: tuple[str, ...]
-    """How it was found, a sentence each."""
+    """How it was found, one sentence per step."""
     candidates: tuple[Candidate, ...] = ()
-    """The threads that were considered, best first; only those that the sender may read."""
+    """The threads that were considered and that the sender may read, best first."""
     overrides: Overrides = field(default_factory=Overrides)
 
     @property
     def begins(self) -> bool:
-        """Whether a session has to be begun for it."""
+        """Whether a session has to be created for it."""
         return self.session is None and self.label is not None
 
     @property

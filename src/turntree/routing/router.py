@@ -1,8 +1,8 @@
-"""Targets become routes: a thread, a session, a persona, a sender, or whatever thread fits.
+"""Resolves targets to routes: a turn, a session, a persona, a sender, or the best match.
 
-Nobody is routed to a thread that he may not read, nor told that it is there: what is closed to the
-sender counts as absent, whichever way it was addressed. Resolving changes nothing; ``begin`` begins
-the session that a route still lacks.
+A message is never routed to a thread that its sender may not read, and the sender does not learn
+that it exists: a hidden thread counts as absent, however it was addressed. Resolving changes
+nothing; ``begin`` creates the session that a route lacks.
 """
 
 from dataclasses import replace
@@ -41,7 +41,7 @@ PERSONAS: Final = ("agent", "human")
 
 @value
 class Router:
-    """``tree.router``: everything that can be addressed resolves to one route."""
+    """The facet ``tree.router``: resolves every target to one route."""
 
     matcher: Matcher
     sessions: Sessions
@@ -57,14 +57,14 @@ class Router:
         overrides: Overrides | None = None,
         limit: int = CANDIDATES_DEFAULT,
     ) -> Route:
-        """Return where a message goes that is sent to a target, or to whatever fits its text.
+        """Return the route of a message to a target, or to the thread that matches its text.
 
-        ``sender`` says who may read what; None is whoever opened the tree.
+        Only what ``sender`` may read is considered; None means the principal that opened the tree.
 
         Raises:
-            NotFound: The target names nothing that the sender may read, or no thread fits.
-            InvalidQuery: The text decides, and it says nothing.
-            BadRevision: The target is not written like one.
+            NotFound: The target names nothing that the sender may read, or no thread matches.
+            InvalidQuery: The target is empty, and so is the text.
+            InvalidRevision: The target is malformed.
         """
         who = str(sender or self.by)
         chosen = parse_target(target) if isinstance(target, str) else target
@@ -86,9 +86,9 @@ class Router:
         return replace(route, overrides=overrides or Overrides())
 
     async def begin(self, route: Route) -> Route:
-        """Begin the session that a route lacks, and return the route with it.
+        """Create the session that a route lacks, and return the route with it.
 
-        Two who do so at once end with the same session.
+        Two concurrent calls get the same session.
         """
         if not route.begins:
             return route
@@ -100,10 +100,10 @@ class Router:
         )
 
     async def identify(self, channel: str, id: str, entity: str) -> Session:
-        """Say who a sender is: the session of the channel becomes the entity's, under both names.
+        """Identify a sender: the channel's session becomes the entity's, under both labels.
 
-        If the entity has a session already, the two are merged into that one, and the channel's
-        name leads there from now on. Saying it again changes nothing.
+        If the entity already has a session, the two are merged into that one, and the channel's
+        label becomes its alias. Repeating the call changes nothing.
         """
         stranger, known = channel_key(channel, id), entity_key(entity)
         theirs, ours = await self._find(stranger), await self._find(known)
@@ -112,12 +112,12 @@ class Router:
         if ours is None:
             ours = await self.sessions.get_or_create(known)
         if theirs is None:
-            # Nobody wrote through this channel yet: whoever does is led to the entity's session.
+            # No message came through this channel yet; its first one goes to the entity's session.
             return await self.sessions.alias(known, stranger, reason="identity_promotion")
         return ours if ours.id == theirs.id else await self.sessions.merge(known, stranger)
 
     async def _look_up(self, revision: Revision) -> Target:
-        """Return the session that a revision names as such, or else its turn."""
+        """Return the session that a revision names, or else its turn."""
         is_plain = not revision.steps and revision.part is None
         named = revision.base.text if isinstance(revision.base, Name) else None
         if is_plain and named is not None and await self._find(named) is not None:

@@ -1,4 +1,4 @@
-"""What a router asks, on PostgreSQL; and programs, described for whoever may see them."""
+"""Routing queries on PostgreSQL, and texts of programs that a principal may see."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,13 +15,13 @@ from turntree.search.results import Vector
 from turntree.search.store import term_query
 
 COMMON: Final = 3_000
-"""A word that stands in more turns than this tells nothing about one of them."""
+"""A word that occurs in more turns than this is ignored: it identifies none of them."""
 HOLDERS_MAX: Final = 20
 
 
 @value
 class RoutingStore:
-    """Proposes turns. See ``ports.routing.RouteReader``."""
+    """Proposes turns for a message. Implements ``RouteReader``."""
 
     database: Database
     common: int = COMMON
@@ -29,7 +29,7 @@ class RoutingStore:
     async def list_by_any_word(
         self, terms: Sequence[Term], *, limit: int
     ) -> list[tuple[TurnId, dict[str, float]]]:
-        """Return turns that hold any of some words."""
+        """Return turns that contain any of the words."""
         if not terms:
             return []
         said = [term.text for term in terms]
@@ -46,7 +46,7 @@ class RoutingStore:
     async def list_likeness(
         self, embedder: str, vector: Vector, turns: Sequence[TurnId]
     ) -> dict[TurnId, float]:
-        """Return how alike each of some turns is to a vector, if it has one."""
+        """Return the similarity of each turn to a vector, where the turn has an embedding."""
         if not turns:
             return {}
         rows = await self.database.fetch(
@@ -60,7 +60,7 @@ class RoutingStore:
     async def list_holders(
         self, turns: Sequence[TurnId], *, to: str
     ) -> dict[TurnId, list[HoldingSession]]:
-        """Return the sessions that hold each turn, the one to continue in first."""
+        """Return the sessions that hold each turn, the one to continue first."""
         found: dict[TurnId, list[HoldingSession]] = {turn: [] for turn in turns}
         if not turns:
             return found
@@ -73,20 +73,20 @@ class RoutingStore:
         return found
 
     async def list_closed(self, sessions: Sequence[SessionId], *, to: str) -> set[SessionId]:
-        """Return those of some sessions that a principal may not read."""
+        """Return those of the sessions that a principal may not read."""
         rows = await self.database.fetch("list_hidden_sessions", sessions=as_uuids(sessions), by=to)
         return {SessionId(id) for (id,) in rows}
 
 
 @value
 class ProgramTexts:
-    """Programs as one principal sees them. See ``ports.meanings.Describer``."""
+    """Programs as one principal sees them. Implements ``EmbeddingSource``."""
 
     database: Database
     by: str
 
     async def find(self, name: str) -> EmbeddableText | None:
-        """Return what a name, ``@(name)`` or an id stands for."""
+        """Return the program with a name, ``@(name)`` or id."""
         plain = name.removeprefix("@(").removesuffix(")") if name.startswith("@(") else name
         id = find_long_id(plain)
         asked = {"ids": as_uuids([id]), "name": None} if id else {"ids": None, "name": plain}
@@ -94,12 +94,12 @@ class ProgramTexts:
         return _described(rows[0]) if rows else None
 
     async def list_by_ids(self, ids: Sequence[str]) -> list[EmbeddableText]:
-        """Return those of some programs that may be seen."""
+        """Return those of the programs that the principal may see."""
         rows = await self._rows(ids=as_uuids(ids), name=None, after=None, limit=len(ids))
         return [_described(row) for row in rows]
 
     async def list_after(self, id: str, *, limit: int) -> list[EmbeddableText]:
-        """Return all programs that may be seen, page by page."""
+        """Return all programs that the principal may see, page by page."""
         rows = await self._rows(ids=None, name=None, after=as_uuid(id or None), limit=limit)
         return [_described(row) for row in rows]
 

@@ -1,8 +1,8 @@
-"""Where a message may be sent. Every target resolves to one route.
+"""Targets: where a message can be sent. Every target resolves to one route.
 
-A sender whom nobody has identified is known by the channel: ``channel:telegram:42``. Once we know
-who it is, ``entity:ana``. Both are labels of sessions, so that what was a stranger's session
-becomes the person's by a new name, and the old one leads there still.
+An unidentified sender is addressed by channel, ``channel:telegram:42``; an identified one as
+``entity:ana``. Both are session labels, so that the session of an unknown sender becomes the
+person's by a rename, and the old label stays as an alias.
 """
 
 import hashlib
@@ -34,14 +34,14 @@ _DIGEST_CHARS: Final = 32
 
 @value
 class ToTurn:
-    """Continue from this very turn, whatever came after it."""
+    """Continue from this turn, whatever came after it."""
 
     turn: TurnId
 
 
 @value
 class ToSession:
-    """Continue wherever this session stands; the label may be an alias."""
+    """Continue at this session's head; the label may be an alias."""
 
     label: Label
 
@@ -55,14 +55,14 @@ class ToPersona:
 
 @value
 class ToSender:
-    """Continue the session of whoever wrote, begun if there is none: direct, by alias, new."""
+    """Continue the sender's session: by label, else by alias, else a new one."""
 
     key: Label
 
 
 @value
 class ToContent:
-    """Continue the thread that fits best what the message says."""
+    """Continue the thread that best matches the message."""
 
 
 Target = ToTurn | ToSession | ToPersona | ToSender | ToContent
@@ -70,14 +70,14 @@ Target = ToTurn | ToSession | ToPersona | ToSender | ToContent
 
 @value
 class Overrides:
-    """Settings of a single message. They are merged over the thread's, for its turn alone."""
+    """Settings of a single message, merged over the thread's for its turn only."""
 
     model: Mapping[str, Json] = field(default_factory=dict[str, Json])
     permissions: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """They can narrow what the thread may do, never widen it."""
+    """They can narrow the thread's permissions, never widen them."""
 
     def merged(self, other: "Overrides") -> "Overrides":
-        """Return both, where the other wins."""
+        """Return both merged; ``other`` takes precedence."""
         return Overrides({**self.model, **other.model}, {**self.permissions, **other.permissions})
 
 
@@ -90,13 +90,13 @@ class TriggerRouting:
 
     mode: TriggerMode = "persona"
     target: str | None = None
-    """A session's label or a turn's id; a persona is the trigger's own unless one is named."""
+    """A session's label or a turn's id; for a persona, None means the trigger's own."""
 
     def target_for(self, persona: str) -> Target:
         """Return the target of a trigger that belongs to a persona.
 
         Raises:
-            InvalidRevision: It addresses a session or a turn and names none.
+            InvalidRevision: The mode requires a session or a turn, and none is named.
         """
         if self.mode == "persona":
             return ToPersona(self.target or persona)
@@ -112,13 +112,13 @@ class TriggerRouting:
 
 
 def parse_target(text: str) -> Target | Revision:
-    """Return what a person addressed; a revision still has to be looked up.
+    """Return the target that a text denotes; a revision still has to be resolved.
 
     ``@(atlas)`` and ``persona:atlas`` are personas, ``channel:telegram:42`` and ``entity:ana`` are
-    senders, nothing at all is the thread that fits, anything else is a revision.
+    senders, an empty text means the best matching thread, anything else is a revision.
 
     Raises:
-        InvalidRevision: It is none of these.
+        InvalidRevision: The text is none of these.
     """
     if not text.strip():
         return ToContent()
@@ -136,23 +136,23 @@ def main_session(persona: str) -> Label:
     """Return the label of a persona's main session.
 
     Raises:
-        InvalidRevision: No persona can be called that.
+        InvalidRevision: It is not a valid name of a persona.
     """
     return check_label(f"{persona}:{MAIN}")
 
 
 def channel_key(kind: str, id: str) -> Label:
-    """Return the routing key of a sender whom only a channel knows."""
+    """Return the routing key of a sender known only by channel."""
     return _key(CHANNEL, kind, id)
 
 
 def entity_key(id: str) -> Label:
-    """Return the routing key of somebody whom we know."""
+    """Return the routing key of an identified sender."""
     return _key(ENTITY, id)
 
 
 def is_routing_key(label: str) -> bool:
-    """Say whether a label was given by the router."""
+    """Return whether the router created a label."""
     return _KEY.fullmatch(label) is not None
 
 
@@ -168,8 +168,8 @@ def _key(*pieces: str) -> Label:
 
 
 def _spelt(text: str) -> str:
-    """Return a text in signs that a label may have; no two texts are spelt alike.
+    """Return a text encoded in characters that a label may have; the encoding is injective.
 
-    A sign that has no place there is its number between plus signs, and so is a plus sign.
+    Any other character, and the plus sign, becomes its code point between plus signs.
     """
     return "".join(sign if _PLAIN.fullmatch(sign) else f"+{ord(sign):x}+" for sign in text)
