@@ -1,8 +1,8 @@
-"""What was granted, what was used, what was denied, and what that adds up to.
+"""The audit: permissions granted, used and denied, and the findings they lead to.
 
-A grant, a use and a denial are facts; this module writes and reads what such an event holds, and
-folds many of them into one report. It judges by the recorded facts alone: it must never ask what
-somebody may do today.
+A grant, a use and a denial are events; this module writes and reads their data, and folds many of
+them into one report. It judges by the recorded events alone: it must never ask what a principal may
+do today.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,14 +24,14 @@ DENIED: Final = "permission.denied"
 KINDS: Final = (GRANTED, USED, DENIED)
 
 READING: Final = Pattern("action:read")
-"""Reading leaves no event, so nobody can say that it was never used."""
+"""Reading leaves no event, so its use cannot be ruled out."""
 
 FindingKind = Literal["ungranted", "widened", "unreadable", "denied", "unused"]
 
 
 @value
 class AuditGrant:
-    """Somebody was handed rights: by an event, or by the permissions that a turn pins."""
+    """A grant of permissions: by an event, or by the permissions recorded with a turn."""
 
     session: str | None
     """The label of the session it happened in."""
@@ -39,12 +39,12 @@ class AuditGrant:
     who: Principal
     rights: Permissions
     is_widened: bool = False
-    """Whether the rights go beyond what the chain of delegation leaves of them."""
+    """Whether the permissions exceed what the delegation chain leaves of them."""
 
 
 @value
 class PermissionCheck:
-    """A right was asked for: it was used, or it was denied."""
+    """A check of one permission: it was used, or it was denied."""
 
     session: str | None
     at: Timestamp
@@ -56,7 +56,7 @@ class PermissionCheck:
 
 @value
 class UnreadableEvent:
-    """A fact that should tell of permissions and does not."""
+    """A permission event whose data is malformed."""
 
     session: str | None
     at: Timestamp
@@ -68,7 +68,7 @@ Fact: TypeAlias = AuditGrant | PermissionCheck | UnreadableEvent
 
 @value
 class AuditRow:
-    """How often somebody had to do with a right in a session."""
+    """How often a principal was granted, used or was denied a permission in a session."""
 
     session: str | None
     who: str
@@ -91,7 +91,7 @@ class AuditFinding:
 
 @value
 class Audit:
-    """The report; each list is sorted by session, principal and right."""
+    """The report; each list is sorted by session, principal and permission."""
 
     granted: tuple[AuditRow, ...]
     used: tuple[AuditRow, ...]
@@ -101,7 +101,7 @@ class Audit:
 
 
 def granted_data(chain: DelegationChain, *, persona: Digest | None = None) -> dict[str, Json]:
-    """Return what the event of a grant holds."""
+    """Return the data of a grant event."""
     said: dict[str, Json] = {
         "by": chain.principal.to_json(),
         "links": chain.to_json(),
@@ -112,7 +112,7 @@ def granted_data(chain: DelegationChain, *, persona: Digest | None = None) -> di
 
 
 def judged_data(who: Principal, decision: Decision) -> dict[str, Json]:
-    """Return what the event of a use or of a denial holds."""
+    """Return the data of a use or denial event."""
     said: dict[str, Json] = {
         "by": who.to_json(),
         "permission": decision.right,
@@ -123,12 +123,12 @@ def judged_data(who: Principal, decision: Decision) -> dict[str, Json]:
 
 
 def kind_of(decision: Decision) -> str:
-    """Return the kind of the event that a decision leaves."""
+    """Return the event kind of a decision."""
     return USED if decision.allowed else DENIED
 
 
 def read_fact(event: Event, session: str | None) -> Fact:
-    """Return what an event of one of the three kinds tells."""
+    """Return what a grant, use or denial event says."""
     data: Mapping[str, Any] = event.data
     try:
         who = Principal.from_json(data["by"])
@@ -147,7 +147,7 @@ def read_fact(event: Event, session: str | None) -> Fact:
 
 
 def read_share(event: Event, session: str | None) -> Fact:
-    """Return what an event tells by which somebody was let into a session."""
+    """Return what an event says that granted access to a session."""
     data: Mapping[str, Any] = event.data
     try:
         kind, _, id = data["to"].partition(":")
@@ -164,7 +164,7 @@ def read_turn(
     permissions: Mapping[str, Any],
     tools: Iterable[str],
 ) -> list[Fact]:
-    """Return what a sealed turn tells: the permissions it pins and the tools it used."""
+    """Return what a sealed turn says: its recorded permissions and the tools it used."""
     try:
         granted: Fact = AuditGrant(session, at, who, Permissions.from_json(permissions))
     except (TypeError, InvalidOperation) as error:
@@ -179,7 +179,7 @@ def read_turn(
 
 
 def concerns(fact: Fact, agent: str) -> bool:
-    """Say whether an agent acts in a fact, or somebody acts on its behalf."""
+    """Whether an agent acts in a fact, or another principal acts on its behalf."""
     acting: Principal | None = None if isinstance(fact, UnreadableEvent) else fact.who
     while acting is not None:
         if (acting.kind, acting.id) == ("agent", agent):
@@ -189,10 +189,10 @@ def concerns(fact: Fact, agent: str) -> bool:
 
 
 def audit(facts: Iterable[Fact], *, since: Timestamp | None = None) -> Audit:
-    """Return the report on facts in the order in which they happened.
+    """Return the report on facts, which must be in order of time.
 
-    Grants from before ``since`` count as granted, for what is used later leans on them; uses and
-    denials from before it are left out.
+    Grants from before ``since`` count, because later uses rely on them; uses and denials from
+    before it are left out.
     """
     tallies: dict[_Holder, _Tally] = {}
     strange: list[AuditFinding] = []
@@ -218,7 +218,7 @@ def audit(facts: Iterable[Fact], *, since: Timestamp | None = None) -> Audit:
 
 
 _Holder: TypeAlias = tuple[str | None, str]
-"""A session and who acted in it."""
+"""A session and the principal that acted in it."""
 
 
 @value
@@ -230,7 +230,7 @@ class _Count:
 
 @dataclass(slots=True)
 class _Tally:
-    """What one principal had to do with rights in one session."""
+    """The counts of one principal in one session."""
 
     granted: dict[str, _Count]
     used: dict[str, _Count]
@@ -250,7 +250,7 @@ class _Tally:
             _count(self.denied, fact.right, fact.at, fact.reason)
             return
         _count(self.used, fact.right, fact.at, fact.reason)
-        # Facts come in order, so a grant that was made afterwards does not help.
+        # Facts come in order, so a later grant does not justify an earlier use.
         if not any(rights.permits(fact.right) for rights in self.grants):
             _count(self.ungranted, fact.right, fact.at, fact.reason)
 

@@ -1,7 +1,7 @@
-"""Judging rights and writing every judgement down: no record, no action.
+"""Check permissions and record every decision: no record, no action.
 
-Deciding is the domain's. This module records what was decided, in the stream of the session or of
-the run it was decided in, before whoever asked may go on. It must never widen anything.
+``auth.permissions`` and ``auth.delegation`` decide. This module records the decision, in the stream
+of the session or of the run, before the caller may continue. It must never widen a permission.
 """
 
 from turntree.auth import audit
@@ -34,7 +34,7 @@ class Authorizer:
         context: ExecutionContext | None = None,
         persona: Digest | None = None,
     ) -> None:
-        """Write down which rights the acting principal has in a session.
+        """Record the permissions of the acting principal in a session.
 
         Raises:
             NotFound: No such session.
@@ -46,10 +46,10 @@ class Authorizer:
     async def use(
         self, session: SessionId, wanted: Right, *, context: ExecutionContext | None = None
     ) -> Decision:
-        """Return once it is written down that a right is used in a session.
+        """Record that a permission is used in a session, and return once that is durable.
 
         Raises:
-            PermissionDenied: The right is not there; that is written down too.
+            PermissionDenied: The permission is missing; the denial is recorded too.
             NotFound: No such session.
         """
         acting = context or current()
@@ -61,12 +61,12 @@ class Authorizer:
     async def use_in_run(
         self, run: Run, wanted: Right, *, epoch: int, context: ExecutionContext | None = None
     ) -> tuple[Run, Decision]:
-        """Write a decision down at the next place of a run; returns the run after it.
+        """Record a decision as the next event of a run; returns the run after it.
 
-        A denial is returned and not raised: the model is told of it and the run goes on.
+        A denial is returned and not raised: the model is told of it and the run continues.
 
         Raises:
-            Conflict: The run was taken over.
+            Conflict: Another worker took the run over.
         """
         acting = context or current()
         decision = acting.decide(wanted)
@@ -81,10 +81,10 @@ class Authorizer:
         context: ExecutionContext | None = None,
         persona: Digest | None = None,
     ) -> Run:
-        """Write down which rights the acting principal has in a run; returns the run after it.
+        """Record the acting principal's permissions in a run; returns the run after it.
 
         Raises:
-            Conflict: The run was taken over.
+            Conflict: Another worker took the run over.
         """
         data = audit.granted_data((context or current()).chain, persona=persona)
         return await self._append(run, audit.GRANTED, data, epoch)
@@ -92,10 +92,10 @@ class Authorizer:
     async def get_credential(
         self, session: SessionId, name: str, *, context: ExecutionContext | None = None
     ) -> str:
-        """Return a credential once it is written down that it is used.
+        """Return a credential, after recording its use.
 
         Raises:
-            PermissionDenied: No right names it.
+            PermissionDenied: No permission names it.
             NotFound: It is neither in the context nor in the environment.
         """
         acting = context or current()
@@ -110,7 +110,7 @@ class Authorizer:
         since: Timestamp | None = None,
         until: Timestamp | None = None,
     ) -> Audit:
-        """Return what was granted, used, denied and never used, and what to look at."""
+        """Return permissions granted, used, denied and never used, with the findings."""
         facts = await self.permissions.list_facts(session=session, until=until)
         if agent is not None:
             facts = [fact for fact in facts if audit.concerns(fact, agent)]

@@ -1,8 +1,8 @@
-"""Delegation: who acts for whom, and what is left of the rights at the end.
+"""Delegation: who acts for whom, and which permissions are left at the end.
 
-A chain begins with a human or the system and grows by one link when rights are narrowed or handed
-on. What may be done at its end is what every link permits, so a longer chain never permits more.
-This module must never know where rights come from or what becomes of a decision.
+A chain begins with a human or the system and grows by one link when permissions are narrowed or
+delegated. Its end may do what every link permits, so a longer chain never permits more. This module
+must never know where permissions come from or what happens to a decision.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,39 +16,39 @@ from turntree.core.value import value
 
 CHAIN_LINKS_MAX: Final = 32
 ROOT_KINDS: Final[tuple[PrincipalKind, ...]] = ("human", "system")
-"""Who may act on nobody's behalf."""
+"""Principals that may act for themselves."""
 HOLDER_KINDS: Final[tuple[PrincipalKind, ...]] = ("agent", "session")
-"""Who may act on another's behalf. A human or the system acts for itself: what the store shows and
-allows goes by a principal's name, so a chain that ended in one of them would have their powers."""
+"""Principals that may act for another. A human or the system acts only for itself: what the store
+shows and allows depends on a principal's name, so a chain that ended in one would have its powers.
+"""
 KINDS: Final[tuple[PrincipalKind, ...]] = get_args(PrincipalKind)
 
 
 @value
 class DelegationLink:
-    """Somebody, and the rights that were handed to them at this point."""
+    """A principal, and the permissions it received at this point."""
 
     kind: PrincipalKind
     id: str
     rights: Permissions
 
     def __str__(self) -> str:
-        """Return the short form of who it is: ``agent:atlas``."""
+        """Return the principal's short form: ``agent:atlas``."""
         return f"{self.kind}:{self.id}"
 
 
 @value
 class DelegationChain:
-    """Everybody from the one who answers for it to the one who acts."""
+    """All principals from the responsible one to the acting one."""
 
     links: tuple[DelegationLink, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no chain.
+        """Refuse an invalid chain.
 
         Raises:
-            InvalidOperation: Nobody answers for it, it is handed to a human or the system, somebody
-                acts
-                for themselves by way of others, or it is too long.
+            InvalidOperation: It has no responsible principal, delegates to a human or the system,
+                leads back to a principal by way of others, or is too long.
         """
         if not self.links or self.links[0].kind not in ROOT_KINDS:
             raise InvalidOperation("a chain of delegation begins with a human or the system")
@@ -56,7 +56,7 @@ class DelegationChain:
             raise InvalidOperation(f"a chain of delegation has at most {CHAIN_LINKS_MAX} links")
         seen: list[str] = []
         for link in self.links:
-            # Rights that are narrowed for the same principal add a link and nobody new.
+            # Narrowing permissions adds a link with the same principal.
             if seen and seen[-1] == str(link):
                 continue
             if str(link) in seen:
@@ -69,10 +69,10 @@ class DelegationChain:
 
     @classmethod
     def begin(cls, principal: Principal, rights: Permissions) -> "DelegationChain":
-        """Return the chain in which somebody acts for themselves.
+        """Return the chain in which a principal acts for itself.
 
         Raises:
-            InvalidOperation: They act on somebody's behalf, or may not act on nobody's.
+            InvalidOperation: It acts on behalf of another, or may not act for itself.
         """
         if principal.on_behalf_of is not None:
             raise InvalidOperation(
@@ -82,17 +82,17 @@ class DelegationChain:
 
     @property
     def last(self) -> DelegationLink:
-        """Who acts."""
+        """The acting principal's link."""
         return self.links[-1]
 
     @property
     def root(self) -> DelegationLink:
-        """Who answers for all that is done."""
+        """The link of the principal responsible for the whole chain."""
         return self.links[0]
 
     @property
     def principal(self) -> Principal:
-        """Who acts, on whose behalf."""
+        """The acting principal, and on whose behalf."""
         acting: Principal | None = None
         for link in self.links:
             if acting is None or str(acting) != str(link):
@@ -102,21 +102,21 @@ class DelegationChain:
 
     @property
     def rights(self) -> Permissions:
-        """What may be done at the end of the chain: what every link permits."""
+        """The permissions at the end of the chain: what every link permits."""
         return reduce(Permissions.intersect, (link.rights for link in self.links))
 
     def child(self, rights: Permissions) -> "DelegationChain":
-        """Return the chain in which the same principal has at most these rights."""
+        """Return the chain in which the same principal has at most these permissions."""
         return DelegationChain((*self.links, DelegationLink(self.last.kind, self.last.id, rights)))
 
     def delegate(self, to: Principal, rights: Permissions) -> "DelegationChain":
-        """Return the chain in which somebody else acts on behalf of this one.
+        """Return the chain in which another principal acts on behalf of this one.
 
-        ``rights`` are those the new one has anyway, a persona's for example; what is left is what
-        the chain permits too.
+        ``rights`` are the new principal's own, for example a persona's; it gets those that the
+        chain permits too.
 
         Raises:
-            InvalidOperation: They are in the chain already, or it is too long.
+            InvalidOperation: The principal is in the chain already, or it is too long.
         """
         if to.on_behalf_of is not None:
             raise InvalidOperation(f"{to} acts on behalf of {to.on_behalf_of} and of nobody else")
@@ -125,7 +125,7 @@ class DelegationChain:
         return DelegationChain((*self.links, DelegationLink(to.kind, to.id, rights)))
 
     def decide(self, wanted: Right) -> Decision:
-        """Say whether a right is there at the end of the chain, and who decided it."""
+        """Return whether the end of the chain has a permission, and which link decided."""
         decision = Decision(wanted, allowed=False, reason="nobody acts")
         for link in self.links:
             decision = link.rights.decide(wanted)
@@ -146,16 +146,16 @@ class DelegationChain:
 
     @classmethod
     def from_json(cls, documents: Sequence[Mapping[str, Any]]) -> "DelegationChain":
-        """Return the chain that documents stand for.
+        """Return the chain of its link documents.
 
         Raises:
-            InvalidOperation: They are no chain.
+            InvalidOperation: They are not a valid chain.
         """
         return cls(tuple(link_from_json(document) for document in documents))
 
 
 def check_holder(kind: PrincipalKind, id: str) -> None:
-    """Refuse to hand rights to a principal that acts for itself.
+    """Refuse to delegate to a principal that acts for itself.
 
     Raises:
         InvalidOperation: It is a human or the system.
@@ -165,10 +165,10 @@ def check_holder(kind: PrincipalKind, id: str) -> None:
 
 
 def link_from_json(document: object) -> DelegationLink:
-    """Return the link a document stands for.
+    """Return the link of a document.
 
     Raises:
-        InvalidOperation: It is none.
+        InvalidOperation: The document is malformed.
     """
     match document:
         case {"kind": str(kind), "id": str(id), "rights": Mapping()} if kind in KINDS and id:

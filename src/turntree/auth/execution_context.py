@@ -1,11 +1,11 @@
-"""Who is acting right now, with which rights, credentials and settings.
+"""The execution context: the acting principal with its permissions, credentials and settings.
 
-An ``ExecutionContext`` is carried along by asynchronous calls without being passed: whoever runs
-inside ``entered()`` finds it with ``current()``, as do the tasks that are started there. It only
-ever narrows: a child has at most its parent's rights, and somebody who acts on another's behalf at
-most what both may do.
+An ``ExecutionContext`` propagates through asynchronous calls without being passed: code inside
+``entered()`` gets it from ``current()``, and so do the tasks started there. It only ever narrows: a
+child has at most its parent's permissions, and a principal that acts for another at most what both
+may do.
 
-It must never read the environment (boot hands it in), and it never shows a credential: neither in
+It must never read the environment (boot passes it in), and it never shows a credential: neither in
 its representation nor in a token nor in an error.
 """
 
@@ -31,10 +31,10 @@ _CURRENT: Final[ContextVar["ExecutionContext | None"]] = ContextVar("turntree", 
 
 
 def current() -> "ExecutionContext":
-    """Return who is acting here.
+    """Return the active context.
 
     Raises:
-        PermissionDenied: Nobody is: a piece of work was begun outside of every context.
+        PermissionDenied: There is none: the work started outside every context.
     """
     found = _CURRENT.get()
     if found is None:
@@ -43,20 +43,20 @@ def current() -> "ExecutionContext":
 
 
 def find_current() -> "ExecutionContext | None":
-    """Return who is acting here, or None."""
+    """Return the active context, or None."""
     return _CURRENT.get()
 
 
 @value
 class ExecutionContext:
-    """A chain of delegation with what its end may use."""
+    """A delegation chain with what its end may use."""
 
     chain: DelegationChain
     credentials: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What was handed in by name; looked at before the environment."""
+    """Credentials by name; they take precedence over the environment."""
     config: Mapping[str, Json] = field(default_factory=dict[str, Json])
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Where a credential is looked for that nobody handed in."""
+    """Fallback for credentials that were not passed in."""
 
     @classmethod
     def begin(
@@ -66,7 +66,7 @@ class ExecutionContext:
         *,
         environment: Mapping[str, str] | None = None,
     ) -> "ExecutionContext":
-        """Return the context in which a human or the system acts for themselves.
+        """Return the context in which a human or the system acts for itself.
 
         Raises:
             InvalidOperation: An agent or a session cannot begin a chain.
@@ -75,7 +75,7 @@ class ExecutionContext:
 
     @contextmanager
     def entered(self) -> Generator["ExecutionContext", None, None]:
-        """Act as this one until the block ends."""
+        """Make this the active context until the block ends."""
         before = _CURRENT.set(self)
         try:
             yield self
@@ -84,12 +84,12 @@ class ExecutionContext:
 
     @property
     def principal(self) -> Principal:
-        """Who acts, on whose behalf."""
+        """The acting principal, and on whose behalf."""
         return self.chain.principal
 
     @property
     def rights(self) -> Permissions:
-        """What may be done here."""
+        """The permissions here."""
         return self.chain.rights
 
     def child(
@@ -101,8 +101,8 @@ class ExecutionContext:
     ) -> "ExecutionContext":
         """Return a context for a smaller piece of the same work.
 
-        Credentials and settings given here hide those of the parent; a credential that the rights
-        do not name stays out of reach all the same.
+        Credentials and settings given here hide the parent's; a credential that the permissions do
+        not name is still out of reach.
 
         Raises:
             InvalidOperation: The chain is too long.
@@ -115,34 +115,34 @@ class ExecutionContext:
         )
 
     def delegate(self, to: Principal, rights: Permissions) -> "ExecutionContext":
-        """Return the context in which somebody else acts on behalf of this one.
+        """Return the context in which another principal acts on behalf of this one.
 
         Raises:
-            InvalidOperation: They stand in the chain already, or it is too long.
+            InvalidOperation: The principal is in the chain already, or it is too long.
         """
         return replace(self, chain=self.chain.delegate(to, rights))
 
     def assume(self, persona: Persona) -> "ExecutionContext":
         """Return the context in which an agent acts under a persona, on behalf of this one.
 
-        An agent that acts already may take another version of its own persona.
+        An acting agent may take another version of its own persona.
 
         Raises:
-            InvalidOperation: The agent stands further back in the chain.
+            InvalidOperation: The agent is already further up in the chain.
         """
         if (self.chain.last.kind, self.chain.last.id) == ("agent", persona.agent):
             return self.child(persona.permitted)
         return self.delegate(Principal("agent", persona.agent), persona.permitted)
 
     def decide(self, wanted: Right) -> Decision:
-        """Say whether a right is there, and why. ``runtime.authority`` also writes it down."""
+        """Return whether a permission is granted, and why. ``tree.authority`` also records it."""
         return self.chain.decide(wanted)
 
     def get_credential(self, name: str) -> str:
-        """Return a credential that the rights name: from the context, else from the environment.
+        """Return a credential that the permissions name, from the context or the environment.
 
         Raises:
-            PermissionDenied: No right names it, whether or not it exists.
+            PermissionDenied: No permission names it, whether or not it exists.
             NotFound: It is neither in the context nor in the environment.
         """
         decision = self.decide(permission.right("credential", name))
@@ -157,13 +157,13 @@ class ExecutionContext:
         return value
 
     def get_config(self, name: str, default: Any = None) -> Any:
-        """Return a setting, or the default if nobody set it."""
+        """Return a setting, or the default if it is not set."""
         return self.config.get(name, default)
 
     def to_token(self, *, key: bytes, audience: str, expires_at: Timestamp, world: Clock) -> str:
-        """Return a token with which another process can go on with these rights.
+        """Return a token with which another process can act with these permissions.
 
-        Credentials stay here: the token only names which of its own the other may use.
+        Credentials stay here: the token only names which of its own the other process may use.
         """
         return token.issue(
             self.chain,
@@ -184,10 +184,10 @@ class ExecutionContext:
         now: Timestamp,
         environment: Mapping[str, str] | None = None,
     ) -> "ExecutionContext":
-        """Return the context that a token stands for.
+        """Return the context of a token.
 
         Raises:
-            PermissionDenied: The token proves nothing, is meant for somebody else, or has expired.
+            PermissionDenied: The token is not valid, is for another audience, or has expired.
         """
         opened = token.open_token(text, key=key, audience=audience, now=now)
         return cls(opened.chain, config=opened.config, environment=environment or {})

@@ -1,12 +1,12 @@
-"""What somebody may do: rights as patterns that allow and patterns that deny.
+"""Permissions: patterns that allow and patterns that deny.
 
-A right is a kind and a name: ``tool:fs.read``, ``credential:GITHUB_TOKEN``, ``action:fork``. A
-pattern is a right, or the beginning of rights followed by ``*``. That is all a pattern can say,
-on purpose: any two either hold one another or share nothing, so what two sets of rights have in
-common can be written down exactly, and whether one lies within another can be decided.
+A permission is a kind and a name: ``tool:fs.read``, ``credential:GITHUB_TOKEN``, ``action:fork``. A
+pattern is a permission, or a prefix followed by ``*``. Patterns can say no more than that, on
+purpose: of any two, either one contains the other or they share nothing. So the intersection of two
+sets of permissions can be written down exactly, and whether one is within another can be decided.
 
-Deny wins, and what nobody allowed is denied. There is no way to put two sets of rights together
-that gives more than either. This module must never know who holds the rights.
+Deny wins, and what is not allowed is denied. No way of combining two sets of permissions gives more
+than either. This module must never know who holds the permissions.
 """
 
 import re
@@ -17,29 +17,29 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 
 Right = NewType("Right", str)
-"""One thing that may be done: ``tool:fs.read``."""
+"""One permission: ``tool:fs.read``."""
 
 Pattern = NewType("Pattern", str)
-"""A right, or the beginning of rights followed by ``*``: ``tool:fs.*``."""
+"""A permission, or a prefix followed by ``*``: ``tool:fs.*``."""
 
 RightKind = Literal["tool", "credential", "action"]
 KINDS: Final[tuple[RightKind, ...]] = get_args(RightKind)
 NAME_CHARS_MAX: Final = 200
 PATTERNS_MAX: Final = 1000
-"""How many patterns a set of rights may hold, allowing and denying together."""
+"""Maximum number of patterns in a set, allow and deny together."""
 
 Document: TypeAlias = Mapping[str, Any]
 
 _NAME: Final = re.compile(r"[^\s*\x00-\x1f\x7f]+")
 _BEYOND: Final = "\0"
-"""A sign that no name holds: with it behind, a beginning is a name that nobody wrote down."""
+"""A character that no name contains: a prefix with it appended is a name no pattern lists."""
 
 
 def right(kind: RightKind, name: str) -> Right:
-    """Return the right to use a tool or a credential of that name, or to do an action.
+    """Return the permission to use a tool or a credential, or to do an action.
 
     Raises:
-        InvalidOperation: That is no name.
+        InvalidOperation: The name is invalid.
     """
     if _NAME.fullmatch(name) is None or len(name) > NAME_CHARS_MAX:
         raise InvalidOperation(f"{name[:NAME_CHARS_MAX]!r} is no name of a {kind}")
@@ -47,10 +47,10 @@ def right(kind: RightKind, name: str) -> Right:
 
 
 def pattern(kind: RightKind, text: str) -> Pattern:
-    """Return the pattern for names of a kind: a name, ``*``, or a beginning with ``*`` behind.
+    """Return a pattern for names of a kind: a name, ``*``, or a prefix followed by ``*``.
 
     Raises:
-        InvalidOperation: The star stands elsewhere, or the rest is no name.
+        InvalidOperation: The star is not at the end, or the rest is not a valid name.
     """
     beginning = text.removesuffix("*")
     if beginning or not text:
@@ -59,41 +59,41 @@ def pattern(kind: RightKind, text: str) -> Pattern:
 
 
 def holds(whole: Pattern, part: Pattern | Right) -> bool:
-    """Say whether everything that ``part`` stands for is stood for by ``whole``."""
+    """Whether ``whole`` covers everything that ``part`` covers."""
     if not whole.endswith("*"):
         return whole == part
-    # A beginning followed by a star begins as itself does, so one comparison serves both.
+    # A prefix pattern starts with its own prefix, so one comparison serves names and patterns.
     return part.startswith(whole[:-1])
 
 
 @value
 class Decision:
-    """Whether a right is there, and why."""
+    """Whether a permission is granted, and why."""
 
     right: Right
     allowed: bool
     reason: str
     pattern: Pattern | None = None
-    """The pattern that decided it, if one did."""
+    """The pattern that decided it, if any."""
 
 
 @value
 class Permissions:
-    """What may be done: whatever one of ``allow`` holds and none of ``deny``."""
+    """A set of permissions: everything ``allow`` covers, except what ``deny`` covers."""
 
     allow: tuple[Pattern, ...] = ()
     deny: tuple[Pattern, ...] = ()
 
     def __post_init__(self) -> None:
-        """Put the patterns in the one order in which they are written."""
-        # The dataclass is frozen for everybody else.
+        """Sort the patterns into their canonical order."""
+        # The class is frozen, so the canonical order has to be set this way.
         object.__setattr__(self, "allow", _outermost(self.allow))
         object.__setattr__(self, "deny", _outermost(self.deny))
         if len(self.allow) + len(self.deny) > PATTERNS_MAX:
             raise InvalidOperation(f"a set of rights holds at most {PATTERNS_MAX} patterns")
 
     def decide(self, wanted: Right) -> Decision:
-        """Say whether a right is there, and which pattern says so."""
+        """Return whether a permission is granted, and by which pattern."""
         denied = next((one for one in self.deny if holds(one, wanted)), None)
         if denied is not None:
             return Decision(wanted, allowed=False, reason=f"{denied} is denied", pattern=denied)
@@ -103,7 +103,7 @@ class Permissions:
         return Decision(wanted, allowed=True, reason=f"{allowed} is allowed", pattern=allowed)
 
     def permits(self, wanted: Right) -> bool:
-        """Say whether a right is there."""
+        """Whether a permission is granted."""
         return self.decide(wanted).allowed
 
     def intersect(self, other: "Permissions") -> "Permissions":
@@ -118,19 +118,19 @@ class Permissions:
     def narrow(
         self, *, allow: Iterable[Pattern] | None = None, deny: Iterable[Pattern] = ()
     ) -> "Permissions":
-        """Return fewer of these rights: only what ``allow`` holds, nothing that ``deny`` holds."""
+        """Return a subset: only what ``allow`` covers, nothing that ``deny`` covers."""
         kept = self if allow is None else self.intersect(Permissions(tuple(allow)))
         return Permissions(kept.allow, (*kept.deny, *deny))
 
     def within(self, other: "Permissions") -> bool:
-        """Say whether ``other`` permits everything that this permits."""
+        """Whether ``other`` permits everything that this permits."""
         return self.find_beyond(other) is None
 
     def find_beyond(self, other: "Permissions") -> Right | Pattern | None:
         """Return something that this permits and ``other`` does not, or None.
 
-        The answer is exact. Which patterns hold a name depends only on the longest of them, or on
-        the name being written down itself: one example of each is enough.
+        The answer is exact. Which patterns cover a name depends only on the longest of them, or on
+        the name being listed itself: one example of each is enough.
         """
         for one in (*self.allow, *self.deny, *other.allow, *other.deny):
             example = Right(one[:-1] + _BEYOND if one.endswith("*") else one)
@@ -139,11 +139,11 @@ class Permissions:
         return None
 
     def of_kind(self, kind: RightKind) -> "Permissions":
-        """Return the rights of one kind."""
+        """Return the permissions of one kind."""
         return Permissions(*(_of_kind(side, kind) for side in (self.allow, self.deny)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document: under each kind's plural what is allowed and what is denied."""
+        """Return the document: the allowed and denied names under each kind's plural."""
         document: dict[str, Any] = {}
         for kind in KINDS:
             sides = {
@@ -156,10 +156,10 @@ class Permissions:
 
     @classmethod
     def from_json(cls, document: Document) -> "Permissions":
-        """Return the rights a document stands for; a plain list is what is allowed.
+        """Return the permissions of a document; a plain list is what is allowed.
 
         Raises:
-            InvalidOperation: It has a member that is no kind of right, or a pattern that is none.
+            InvalidOperation: It has an unknown kind of permission, or an invalid pattern.
         """
         known: dict[str, RightKind] = {f"{kind}s": kind for kind in KINDS}
         if strangers := sorted(set(document) - set(known)):
@@ -198,14 +198,14 @@ def _touch(one: Pattern, other: Pattern) -> bool:
 
 
 def _meet(one: Pattern, other: Pattern) -> Pattern:
-    """Return the smaller of two patterns of which one holds the other."""
+    """Return the smaller of two patterns, one of which covers the other."""
     return other if holds(one, other) else one
 
 
 def _outermost(patterns: Sequence[Pattern]) -> tuple[Pattern, ...]:
-    """Return the patterns in order, without those that another one holds."""
+    """Return the patterns in order, without those that another one covers."""
     kept: list[Pattern] = []
-    # A shorter beginning sorts before what it holds, so looking back once is enough.
+    # A prefix sorts before what it covers, so looking back once is enough.
     for one in sorted(
         set(patterns), key=lambda each: (each.removesuffix("*"), not each.endswith("*"))
     ):

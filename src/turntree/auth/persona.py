@@ -1,10 +1,9 @@
 """Personas: who an agent is and what it may do, versioned and hashed.
 
-A persona holds an identity, permissions and the model an agent asks if nothing else is said. It
-owns no thread: a turn pins the version it was taken under, by digest. The role an agent plays
-decides which tools it is given, what it is told, whether it may spawn, and what it owes; toolsets
-are named lists that have versions of their own. This module must never know the registry that
-keeps the versions.
+A persona holds an identity, permissions and an agent's default model. It owns no thread: a turn
+records the version it ran under, by digest. The role of an agent decides which tools it gets, what
+it is told, whether it may spawn, and what it must return; toolsets are named lists with versions of
+their own. This module must never know the registry that stores the versions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +19,11 @@ from turntree.core.value import value
 
 RECIPE: Final = "persona/1"
 SPAWN: Final = "spawn"
-"""The action of beginning a subagent."""
+"""The action of spawning a subagent."""
 
 Visibility = Literal["public", "private"]
 Injection = Literal["workers", "task", "constraints"]
-"""What of the world around it an agent is told: the state of its workers, its task, its limits."""
+"""What an agent is told about its surroundings: the state of its workers, its task, its limits."""
 
 Document: TypeAlias = Mapping[str, Any]
 
@@ -35,13 +34,13 @@ class Identity:
 
     name: str
     soul: str = ""
-    """What it is told of itself before anything else."""
+    """Its system prompt."""
     emoji: str | None = None
 
 
 @value
 class ToolsetConfig:
-    """A named list of tools; a list that changes gets another version."""
+    """A named list of tools; changing the list makes another version."""
 
     name: str
     version: int
@@ -54,7 +53,7 @@ class ToolsetConfig:
 
     @classmethod
     def from_json(cls, document: Document) -> "ToolsetConfig":
-        """Return the toolset a document stands for.
+        """Return the toolset of a document.
 
         Raises:
             InvalidOperation: It has no name, no version or no list.
@@ -67,7 +66,7 @@ class ToolsetConfig:
 
 
 def toolset(name: str, names: Iterable[str], version: int = 1) -> ToolsetConfig:
-    """Return a toolset of tools by name; a beginning with ``*`` behind stands for many."""
+    """Return a toolset of tools by name; a prefix followed by ``*`` includes many."""
     return ToolsetConfig(
         name, version, Permissions(tuple(pattern("tool", each) for each in names)).allow
     )
@@ -78,12 +77,12 @@ class RoleRules:
     """What a role decides."""
 
     toolset: str
-    """The toolset an agent is given if it names no other."""
+    """The default toolset of an agent."""
     injects: tuple[Injection, ...]
     may_spawn: bool
     """Whether spawning needs no permission of its own; the persona's deny still wins."""
     must_report: bool
-    """Whether it must end in a result for whoever spawned it."""
+    """Whether it must return a result to the agent that spawned it."""
 
 
 ROLES: Final[Mapping[AgentRole, RoleRules]] = {
@@ -97,18 +96,18 @@ ROLES: Final[Mapping[AgentRole, RoleRules]] = {
 TOOLSETS: Final[Mapping[str, ToolsetConfig]] = {
     one.name: one
     for one in (
-        # A manager hands work out and reads what came of it; it changes nothing itself.
+        # A manager delegates work and reads the results; it changes nothing itself.
         toolset("manager", ("spawn", "message", "read*", "search*", "task*")),
         toolset("worker", ("exec", "read*", "write*", "edit*", "search*", "report")),
         toolset("full", ("*",)),
     )
 }
-"""The toolsets that every persona has, unless it says otherwise under the same name."""
+"""The toolsets of every persona, unless it overrides them by name."""
 
 
 @value
 class ModelDefaults:
-    """The model that is asked when a turn, a session and an agent say nothing of it."""
+    """The model to ask when a turn, a session and an agent name none."""
 
     model: str | None = None
     thinking: str | None = None
@@ -116,7 +115,7 @@ class ModelDefaults:
     temperature: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is said."""
+        """Return the members that are set."""
         named = {
             "model": self.model,
             "thinking": self.thinking,
@@ -131,27 +130,26 @@ class Persona:
     """One version of an agent's identity and permissions."""
 
     agent: str
-    """The name of the agent it is a configuration of."""
+    """The name of its agent."""
     version: int
     identity: Identity
     rights: Permissions
     sandbox: str | None = None
-    """The profile that code and commands run in; without one they do not run."""
+    """The sandbox profile that code and commands run in; without one they do not run."""
     model: ModelDefaults = field(default_factory=ModelDefaults)
     role: AgentRole = "unified"
     toolset: str | None = None
     toolsets: tuple[ToolsetConfig, ...] = ()
     visibility: Visibility = "private"
     scopes: frozenset[str] = frozenset()
-    """The confidential matters it may read of; somebody everybody may talk to has none."""
+    """The confidential scopes it is cleared for; a public persona has none."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant.
+        """Refuse a contradictory persona.
 
         Raises:
-            InvalidOperation: A public persona with confidential scopes, a version below 1, or a
-                toolset
-                that does not exist.
+            InvalidOperation: It is public with confidential scopes, has a version below 1, or names
+                a toolset that does not exist.
         """
         if self.version < 1:
             raise InvalidOperation(f"the versions of a persona begin with 1, not {self.version}")
@@ -165,7 +163,7 @@ class Persona:
 
     @property
     def main_session(self) -> str:
-        """The label of the session that a message to this persona goes to."""
+        """The label of the session that receives messages to this persona."""
         return f"{self.agent}:main"
 
     @property
@@ -175,7 +173,7 @@ class Persona:
 
     @property
     def digest(self) -> Digest:
-        """What proves this version; a turn pins it."""
+        """The digest of this version, which turns record."""
         return digest_bytes(self.body)
 
     @property
@@ -184,7 +182,7 @@ class Persona:
         return canonical(self.to_json())
 
     def get_toolset(self) -> ToolsetConfig:
-        """Return the tools it is given: its own of that name, or the one every persona has.
+        """Return a toolset by name: its own, or the one every persona has.
 
         Raises:
             InvalidOperation: There is none of that name.
@@ -199,16 +197,16 @@ class Persona:
 
     @property
     def permitted(self) -> Permissions:
-        """What it may do and hand on: its permissions, and what its role brings."""
+        """What it may do and delegate: its permissions, and those of its role."""
         spawning = actions(SPAWN) if self.rules.may_spawn else ()
         return Permissions((*self.rights.allow, *spawning), self.rights.deny)
 
     @property
     def granted(self) -> Permissions:
-        """What it may do itself: of the tools only those it is given.
+        """What it may do itself: of the tools, only those it is given.
 
-        A manager hands work to those who have tools that it lacks, so a toolset narrows what its
-        agent does and not what it may hand on.
+        A manager delegates to agents with tools that it lacks, so a toolset narrows what its agent
+        does and not what it may delegate.
         """
         permitted = self.permitted
         tools = permitted.of_kind("tool").narrow(allow=self.get_toolset().tools)
@@ -235,10 +233,10 @@ class Persona:
 
     @classmethod
     def from_json(cls, document: Document) -> "Persona":
-        """Return the persona a document stands for.
+        """Return the persona of a document.
 
         Raises:
-            InvalidOperation: It is none; the message names what is wrong.
+            InvalidOperation: The document is malformed; the message names what is wrong.
         """
         get = document.get
         role: AgentRole = get("role", "unified")
@@ -271,7 +269,7 @@ def worker_of(
     """Return the persona of a worker: its manager's, or a narrower one.
 
     Raises:
-        InvalidOperation: The rights go beyond the manager's; the message names the first that does.
+        InvalidOperation: The permissions exceed the manager's; the message names the first excess.
     """
     narrower = manager.rights if rights is None else rights
     beyond = narrower.find_beyond(manager.rights)
@@ -281,7 +279,7 @@ def worker_of(
 
 
 def read_scopes(personas: Iterable[Document]) -> frozenset[str]:
-    """Return the confidential scopes that stored personas of a thread were cleared for."""
+    """Return the confidential scopes that the personas of a thread were cleared for."""
     found: set[str] = set()
     for document in personas:
         scopes: Sequence[Json] = document.get("scopes", ())

@@ -1,10 +1,10 @@
-"""May a thread go on under another persona? The decision, with every reason for it.
+"""Whether a thread may continue under another persona: the decision, with every reason.
 
-A fork under another persona is allowed and never silent. Rights are not inherited from the thread:
-whoever forks gets what the new persona and they themselves may both do. What is written in the
-thread came from wherever it came from, so handing it to somebody stronger needs the owner's grant
-and a confirmation; handing it to somebody who may not know what it holds is refused. This module
-must never know how a thread is read.
+A fork under another persona is allowed and never silent. Permissions are not inherited from the
+thread: the fork gets what both the new persona and the caller may do. The thread's text may come
+from untrusted sources, so passing it to a stronger persona needs the owner's grant and a
+confirmation; passing it to one that is not cleared for its contents is refused. This module must
+never know how a thread is read.
 """
 
 from typing import Literal
@@ -14,43 +14,43 @@ from turntree.auth.persona import Persona
 from turntree.core.value import value
 
 Change = Literal["same", "restriction", "escalation"]
-"""Whether the new persona may do what the old one might, less, or something it might not."""
+"""Whether the new persona may do the same as the old one, less, or something more."""
 
 Verdict = Literal["allow", "confirm", "deny"]
 
 
 @value
 class PersonaForkRequest:
-    """A fork under another persona, and what stands for and against it."""
+    """A fork under another persona, and the facts that decide it."""
 
     source: Permissions
-    """What the persona of the thread might do; nothing, if it names none."""
+    """The permissions of the thread's persona; empty if it has none."""
     scopes: frozenset[str]
-    """The confidential matters that the thread and its ancestors were cleared for."""
+    """The confidential scopes that the thread and its ancestors were cleared for."""
     target: Persona
     caller: Permissions
     may_read: bool
     """Whether the caller may read the thread."""
     owner_grants: bool = False
-    """Whether the owner of the target lets the caller hand threads to it."""
+    """Whether the owner of the target lets the caller fork threads to it."""
     confirmed: bool = False
 
 
 @value
 class PersonaForkDecision:
-    """Whether the fork may happen, under which rights, and why."""
+    """Whether the fork is allowed, with which permissions, and why."""
 
     verdict: Verdict
     change: Change
     rights: Permissions
-    """What may be done in the fork: by the new persona and by whoever asked."""
+    """The permissions of the fork: what both the new persona and the caller may do."""
     reasons: tuple[str, ...]
 
 
 def decide_fork(asked: PersonaForkRequest) -> PersonaForkDecision:
-    """Say whether a thread may be forked under another persona.
+    """Return whether a thread may be forked under another persona.
 
-    Every reason against it is told, not only the first.
+    It lists every reason against it, not only the first.
     """
     target = asked.target
     rights = target.permitted.intersect(asked.caller)

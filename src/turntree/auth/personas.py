@@ -1,7 +1,7 @@
-"""Personas at work: pinned by the turns taken under them, and changed only on purpose.
+"""``tree.personas``: record the persona of each turn, and change it only on purpose.
 
-The rules are those of ``domain.persona`` and ``domain.persona_fork``. This module gathers what they
-need and writes down what they decided. It must never know where personas are registered.
+The rules are in ``auth.persona`` and ``auth.persona_fork``. This module gathers what they need and
+records what they decide. It must never know where personas are registered.
 """
 
 from turntree.auth.authorizer import Authorizer
@@ -27,7 +27,7 @@ CHANGED = "session.persona_changed"
 
 @value
 class Personas:
-    """``tree.personas``: under whom a thread goes on."""
+    """``tree.personas``: the persona under which a thread continues."""
 
     permissions: PermissionPort
     ledger: LedgerPort
@@ -40,9 +40,9 @@ class Personas:
     async def pin(
         self, persona: Persona, *, context: ExecutionContext | None = None
     ) -> tuple[ManifestEntry, ...]:
-        """Keep a persona, its toolset and the rights that are left of it; return their entries.
+        """Store a persona, its toolset and effective permissions; return their manifest entries.
 
-        They go into the manifest of every turn that is taken under it.
+        They go into the manifest of every turn that runs under it.
         """
         acting = context or current()
         given = persona.get_toolset()
@@ -66,7 +66,7 @@ class Personas:
         confirmed: bool = False,
         context: ExecutionContext | None = None,
     ) -> PersonaForkDecision:
-        """Say whether a thread may go on under another persona, and why; nothing is changed.
+        """Return whether a thread may continue under another persona, and why; changes nothing.
 
         Raises:
             NotFound: No such turn.
@@ -95,15 +95,16 @@ class Personas:
         confirmed: bool = False,
         context: ExecutionContext | None = None,
     ) -> Session:
-        """Begin a session at any turn that goes on under another persona.
+        """Create a session at any turn that continues under another persona.
 
-        Its stream says who changed to whom and why; its first turn pins the version. The session,
-        the change and what it grants become true together: no fork is left without its persona.
+        Its stream records the change and the reason; its first turn records the version. The
+        session, the change and its grants are committed together: no fork is left without its
+        persona.
 
         Raises:
-            PermissionDenied: The rules are against it; the message holds every reason.
+            PermissionDenied: The rules are against it; the message lists every reason.
             InvalidOperation: It needs to be confirmed, or the agent would act on its own behalf.
-            Conflict: The name is taken.
+            Conflict: The label is taken.
             NotFound: No such turn.
         """
         acting = context or current()
@@ -114,7 +115,7 @@ class Personas:
             raise PermissionDenied("; ".join(decided.reasons))
         if decided.verdict == "confirm":
             raise InvalidOperation("; ".join(decided.reasons))
-        # Before anything is written: a chain that cannot be built must leave no fork behind.
+        # Built before anything is written: an invalid chain must leave no fork behind.
         under = acting.assume(persona)
         async with self.together():
             session = await self.sessions.fork(revision, label)

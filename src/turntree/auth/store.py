@@ -1,4 +1,4 @@
-"""Permissions as facts, on PostgreSQL. See ``ports.permissions``."""
+"""Permission events on PostgreSQL. See ``auth.store_port``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +19,14 @@ from turntree.db.database import Database, as_uuid
 
 @value
 class PermissionStore:
-    """What sessions and turns tell of permissions."""
+    """The permission events of sessions and turns."""
 
     database: Database
 
     async def record(
         self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
-        """Write an event at the next place of a session's stream."""
+        """Append an event to a session's stream."""
         events.group_of(kind)
         told = canonical(dict(data)).decode()
         await self.database.run(
@@ -36,7 +36,7 @@ class PermissionStore:
     async def list_facts(
         self, *, session: SessionId | None = None, until: Timestamp | None = None
     ) -> list[Fact]:
-        """Return the facts of one session or of all, in the order in which they happened."""
+        """Return the facts of one session or of all, in order of time."""
         found: list[Fact] = []
         for started, by, granted, tools, label in await self.database.fetch(
             "list_permitted_turns", session=as_uuid(session)
@@ -51,33 +51,33 @@ class PermissionStore:
             "list_session_grants", session=as_uuid(session)
         ):
             found.append(audit.read_share(events.from_json(orjson.loads(body)), label))
-        # Sorting is stable: what a turn or a stream tells stays in its own order.
+        # The sort is stable, so the facts of one turn or stream keep their own order.
         return sorted((fact for fact in found if until is None or fact.at < until), key=_moment)
 
     async def note_token(
         self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
-        """Write down that a token was issued or revoked."""
+        """Record that a token was issued or revoked."""
         events.group_of(kind)
         told = canonical({**data, "nonce": nonce}).decode()
         stream = UUID(token.stream_of(nonce))
         await self.database.run("record_event", stream=stream, kind=kind, at=at, data=told)
 
     async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:
-        """Return what is known of one token or of all."""
+        """Return the records of one token or of all."""
         stream = None if nonce is None else token.stream_of(nonce)
         rows = await self.database.fetch("list_token_events", stream=as_uuid(stream))
         return token.fold_tokens(events.from_json(orjson.loads(body)) for (body,) in rows)
 
     async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:
-        """Return the personas that the turns of a thread pin, each once, the newest first."""
+        """Return the personas of a thread's turns, each once, newest first."""
         rows = await self.database.fetch("list_thread_personas", turn=UUID(turn))
         return [document for (document,) in rows if document is not None]
 
     async def find_persona(
         self, session: SessionId | None, head: TurnId | None
     ) -> Mapping[str, Any] | None:
-        """Return the persona that a session was begun under, else the one that a turn pins."""
+        """Return the persona a session was created under, else the one of its turn."""
         row = await self.database.fetch_one(
             "find_persona", session=as_uuid(session), head=as_uuid(head)
         )

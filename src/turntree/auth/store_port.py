@@ -1,4 +1,4 @@
-"""Permissions as facts: what was granted, used and denied, kept and read again."""
+"""Store of permission events: granted, used and denied."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -10,12 +10,12 @@ from turntree.core.ids import SessionId, Timestamp, TurnId
 
 
 class PermissionPort(Protocol):
-    """What sessions and turns tell of permissions. It only ever grows."""
+    """The permission events of sessions and turns; append-only."""
 
     async def record(
         self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
-        """Write an event at the next place of a session's stream.
+        """Append an event to a session's stream.
 
         Raises:
             NotFound: No such session.
@@ -25,25 +25,25 @@ class PermissionPort(Protocol):
     async def list_facts(
         self, *, session: SessionId | None = None, until: Timestamp | None = None
     ) -> list[Fact]:
-        """Return the facts of one session or of all, of its runs and its turns too, in order."""
+        """Return the facts of one session or of all, with its runs and turns, in order of time."""
         ...
 
     async def note_token(
         self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
-        """Write down that a token was issued or revoked."""
+        """Record that a token was issued or revoked."""
         ...
 
     async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:
-        """Return what is known of one token or of all."""
+        """Return the records of one token or of all."""
         ...
 
     async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:
-        """Return the personas that the turns of a thread pin, each once, the newest first."""
+        """Return the personas of a thread's turns, each once, newest first."""
         ...
 
     async def find_persona(
         self, session: SessionId | None, head: TurnId | None
     ) -> Mapping[str, Any] | None:
-        """Return the persona that a session was begun under, else the one that a turn pins."""
+        """Return the persona a session was created under, else the one of its turn."""
         ...

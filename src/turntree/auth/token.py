@@ -1,4 +1,4 @@
-"""Tokens: a chain of delegation that can travel, be narrowed on its way, and never be widened.
+"""Tokens: a delegation chain that can travel, be narrowed on its way, and never be widened.
 
 A token is a list of blocks and one signature. The first block is signed with a key that only the
 issuer has; every later one with the signature before it, which the block then replaces:
@@ -6,11 +6,11 @@ issuer has; every later one with the signature before it, which the block then r
     signature 0 = HMAC-SHA256(key, block 0)
     signature n = HMAC-SHA256(signature n-1, block n)
 
-So whoever holds a token can add a block without any key and without asking anybody, and nobody can
-take one away: that would need a signature that is no longer there. What a token permits is what
-all of its blocks permit, so what a block claims beyond the ones before it counts for nothing.
+So a holder can add a block without any key and without asking the issuer, and cannot remove one:
+that would need a signature that is no longer there. A token permits what all of its blocks permit,
+so a block that claims more than the ones before it has no effect.
 
-A token names rights to credentials and never holds one. The time, the key and chance are
+A token names permissions for credentials and never holds one. The time, the key and the nonce are
 arguments: this module must never fetch them.
 """
 
@@ -56,36 +56,36 @@ _FIRST_MEMBERS: Final = frozenset(
 
 @value
 class TokenLimits:
-    """Where and until when a token counts. Of several, every one holds."""
+    """The audience and the expiry of a token. Of several, every one applies."""
 
     audience: str | None = None
-    """Who it is meant for: a run, a session, a server."""
+    """Its audience: a run, a session, a server."""
     expires_at: Timestamp | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is said."""
+        """Return the members that are set."""
         named = {"audience": self.audience, "expires_at": self.expires_at}
         return {name: value for name, value in named.items() if value is not None}
 
 
 @value
 class OpenedToken:
-    """What a token that proved itself says."""
+    """The contents of a valid token."""
 
     chain: DelegationChain
     config: Mapping[str, Json]
     nonce: str
-    """Tells one token from every other; what is revoked is revoked by it."""
+    """Identifies the token; revocation is by nonce."""
     expires_at: Timestamp
 
 
 @value
 class TokenRecord:
-    """What a ledger knows of a token: never the token itself."""
+    """What a ledger knows about a token: never the token itself."""
 
     nonce: str
     holder: str | None
-    """Who acts with it; None if it was issued where nobody wrote that down."""
+    """The principal that acts with it; None if it was issued without a record."""
     audience: str | None
     issued_by: str | None
     issued_at: Timestamp | None
@@ -96,12 +96,12 @@ class TokenRecord:
 
 
 def stream_of(nonce: str) -> str:
-    """Return the stream in which a ledger tells of a token."""
+    """Return the stream of a token's events."""
     return derived_id(0, "token", nonce)
 
 
 def fold_tokens(facts: Iterable[Event]) -> list[TokenRecord]:
-    """Return the tokens that events tell of, in the order in which they were first told of."""
+    """Return the tokens of the events, in the order of their first event."""
     known: dict[str, TokenRecord] = {}
     for fact in facts:
         data: Mapping[str, Any] = fact.data
@@ -125,7 +125,7 @@ def fold_tokens(facts: Iterable[Event]) -> list[TokenRecord]:
 
 @value
 class _Read:
-    """What the blocks so far add up to."""
+    """The sum of the blocks so far."""
 
     links: tuple[DelegationLink, ...] = ()
     config: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -140,11 +140,10 @@ def issue(
     expires_at: Timestamp,
     config: Mapping[str, Json] | None = None,
 ) -> str:
-    """Return the token of a chain, for one audience and until one moment.
+    """Return a token of a chain, for one audience and until a given time.
 
     Raises:
-        InvalidOperation: The key or the nonce is too short to protect anything, or the moment is
-            none.
+        InvalidOperation: The key or the nonce is too short to be secure, or the time is invalid.
     """
     if len(key) < KEY_BYTES_MIN:
         raise InvalidOperation(f"a key that signs tokens has at least {KEY_BYTES_MIN} bytes")
@@ -169,16 +168,16 @@ def narrow(
     limits: TokenLimits | None = None,
     config: Mapping[str, Json] | None = None,
 ) -> str:
-    """Return a token that permits less, or somebody else; no key is needed.
+    """Return a token that permits less, or another principal; no key is needed.
 
-    ``rights`` alone narrow what the holder may do. With ``to`` somebody else acts on the holder's
-    behalf, with those rights of theirs that the token permits too.
+    ``rights`` alone narrow what the holder may do. With ``to`` another principal acts on the
+    holder's behalf, with those of its own permissions that the token permits too.
 
     Raises:
-        PermissionDenied: It is no token.
+        PermissionDenied: The text is not a token.
         InvalidOperation: It has too many blocks already, nothing was asked for, or it would be
-            handed to a
-            human or the system. A setting that an earlier block made is refused when it is opened.
+            delegated to a human or the system. A setting that an earlier block made is refused
+            when the token is opened.
     """
     blocks, signature = _parse(token)
     if len(blocks) >= BLOCKS_MAX:
@@ -203,9 +202,8 @@ def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> Open
     """Return what a token permits.
 
     Raises:
-        PermissionDenied: It was not signed with the key, is meant for somebody else, has expired,
-            or what
-            it says is no chain of delegation.
+        PermissionDenied: It was not signed with the key, is for another audience, has expired, or
+            is not a valid delegation chain.
     """
     blocks, signature = _parse(token)
     expected = key
@@ -227,10 +225,10 @@ def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> Open
 
 
 def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
-    """Return what the blocks amount to with one more.
+    """Return the sum of the blocks with one more.
 
-    Anybody who held the token may have written it, so nothing in it is taken for granted, and what
-    is not understood is refused: it may have been meant to narrow.
+    Any holder of the token may have written it, so nothing in it is trusted, and unknown members
+    are refused: they may have been meant to narrow.
     """
     if strangers := document.keys() - (_MEMBERS if read.links else _FIRST_MEMBERS):
         raise InvalidOperation(f"it holds {min(strangers)!r}, which means nothing here")
@@ -265,7 +263,7 @@ def _add_config(before: Mapping[str, Json], said: Mapping[str, Json]) -> dict[st
 def _check_limits(
     documents: Sequence[Mapping[str, Any]], audience: str, now: Timestamp
 ) -> Timestamp:
-    """Return when a token ends, unless one of its blocks says that it does not count here."""
+    """Return when a token expires, unless one of its blocks makes it invalid here."""
     moments: list[Timestamp] = []
     for document in documents:
         if document.get("audience", audience) != audience:
@@ -331,7 +329,7 @@ def _encode(data: bytes) -> str:
 def _decode(text: str) -> bytes:
     padded = text.encode("ascii") + b"=" * (-len(text) % 4)
     data = base64.b64decode(padded, altchars=b"-_", validate=True)
-    # One token has one spelling: bits beyond the last byte must be zero.
+    # A token has exactly one encoding: bits beyond the last byte must be zero.
     if _encode(data) != text:
         raise ValueError(text)
     return data

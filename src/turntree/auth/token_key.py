@@ -1,4 +1,4 @@
-"""The key that signs tokens, in a file of the home."""
+"""The key that signs tokens, in a file of the home folder."""
 
 import os
 import secrets
@@ -13,16 +13,16 @@ FILE: Final = "token.key"
 
 
 def read_or_draw_key(home: Path) -> bytes:
-    """Return the key, drawn when it is first asked for.
+    """Return the key, generated on first use.
 
-    Whoever reads the file can issue tokens, so it is its owner's alone.
+    A reader of the file can issue tokens, so only its owner may read it.
 
     Raises:
-        InvalidOperation: There is a file, and what it holds is no key.
+        InvalidOperation: The file exists, and does not hold a key.
     """
     path = home / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Written whole under another name first: two processes that begin together get one key.
+    # Written under another name first and linked: two processes that start together get one key.
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     if not path.exists():
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -1,7 +1,7 @@
-"""Tokens as a ledger knows them: issued, revoked, and opened only if they were not.
+"""``tree.tokens``: issue, revoke and open tokens.
 
-The domain proves a token. This module writes down that one was issued or revoked, and asks before
-one is opened. It must never write a token down: whoever read it could act with it.
+``auth.token`` validates a token. This module records that one was issued or revoked, and checks
+that before opening one. It must never store a token: a reader could act with it.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ REASON_CHARS_MAX: Final = 1_000
 
 @value
 class Tokens:
-    """``tree.tokens``: rights that travel, and how they are taken back."""
+    """``tree.tokens``: delegated permissions, and how to revoke them."""
 
     permissions: PermissionPort
     world: Clock
@@ -32,12 +32,12 @@ class Tokens:
     async def issue(
         self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
     ) -> tuple[str, str]:
-        """Return a token, and the nonce by which it is revoked.
+        """Return a token, and the nonce that revokes it.
 
         Raises:
-            InvalidOperation: The key is too short, or the moment is none.
+            InvalidOperation: The key is too short, or the time is invalid.
         """
-        # It stands on command lines, where a dash in front would make an option of it.
+        # It is typed on command lines, where a leading dash would make it an option.
         nonce = self.world.nonce().strip("-_")
         made = token.issue(
             context.chain,
@@ -57,13 +57,13 @@ class Tokens:
         return made, nonce
 
     async def revoke(self, nonce: str, *, reason: str = "") -> TokenRecord:
-        """Take a token back, and with it every token that was made by narrowing it.
+        """Revoke a token, and with it every token made by narrowing it.
 
-        A token that was issued where nobody wrote it down may be revoked by anybody.
+        Any principal may revoke a token that this ledger has no record of.
 
         Raises:
-            PermissionDenied: Somebody else issued it.
-            InvalidOperation: It was revoked already, or this is no nonce.
+            PermissionDenied: Another principal issued it.
+            InvalidOperation: It was revoked already, or this is not a nonce.
         """
         if len(nonce) < token.NONCE_CHARS_MIN or len(reason) > REASON_CHARS_MAX:
             raise InvalidOperation("a token is revoked by its nonce: see `turntree token list`")
@@ -87,11 +87,10 @@ class Tokens:
         audience: str,
         environment: Mapping[str, str] | None = None,
     ) -> ExecutionContext:
-        """Return the context that a token stands for, unless it was revoked in this ledger.
+        """Return the context of a token, unless it was revoked in this ledger.
 
         Raises:
-            PermissionDenied: The token proves nothing, is meant for somebody else, has expired or
-                was
+            PermissionDenied: The token is not valid, is for another audience, has expired or was
                 revoked.
         """
         opened = token.open_token(text, key=key, audience=audience, now=self.world.now())
@@ -101,7 +100,7 @@ class Tokens:
         return ExecutionContext(opened.chain, config=opened.config, environment=environment or {})
 
     async def list_all(self) -> list[TokenRecord]:
-        """Return every token that this ledger knows of, in the order of their issue."""
+        """Return every token this ledger knows, in order of issue."""
         return await self.permissions.list_tokens()
 
 
